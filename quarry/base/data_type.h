@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "quarry/base/status.h"
+
+namespace quarry {
+
+/// Type of one sample. The numbers are stored in subfiles and never change.
+enum class DataType : std::uint8_t {
+  kFloat32 = 1,
+  kFloat64 = 2,
+  kInt8 = 3,
+  kUint8 = 4,
+  kInt16 = 5,
+  kUint16 = 6,
+  kInt32 = 7,
+  kUint32 = 8,
+};
+
+/// Bytes of one sample.
+std::size_t SizeOf(DataType type);
+
+/// "float32", "uint8", ...: the names of command line and JSON.
+std::string_view Name(DataType type);
+
+/// Inverse of Name. @errors kInvalidArgument that lists the known names
+Result<DataType> ParseDataType(std::string_view name);
+
+inline bool IsFloat(DataType type) { return type == DataType::kFloat32 || type == DataType::kFloat64; }
+
+}  // namespace quarry

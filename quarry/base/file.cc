@@ -1,0 +1,155 @@
+#include "quarry/base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace quarry {
+
+namespace fs = std::filesystem;
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+Result<RandomAccessFile> RandomAccessFile::Open(const fs::path& path) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, "open", path.string());
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat", path.string());
+  if (!S_ISREG(info.st_mode)) return InvalidArgument("\"{}\" is not a regular file; give the path of a file", path.string());
+  return RandomAccessFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), path.string());
+}
+
+Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "read", path_);
+    }
+    if (got == 0) {
+      return DataLoss("\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated",
+                      path_, offset, out.size());
+    }
+    offset += static_cast<std::uint64_t>(got);
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+  return Status::Ok();
+}
+
+Result<WritableFile> WritableFile::Create(const fs::path& path) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (fd.get() < 0) return ErrnoStatus(errno, "create", path.string());
+  return WritableFile(std::move(fd), path.string());
+}
+
+Status WritableFile::Append(ByteSpan bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write", path_);
+    }
+    size_ += static_cast<std::uint64_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  return Status::Ok();
+}
+
+Status WritableFile::Sync() {
+  if (::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "sync", path_);
+  return Status::Ok();
+}
+
+Status WritableFile::SyncAndClose() {
+  QUARRY_RETURN_IF_ERROR(Sync());
+  if (::close(fd_.Release()) != 0) return ErrnoStatus(errno, "close", path_);
+  return Status::Ok();
+}
+
+Result<Bytes> ReadWholeFile(const fs::path& path, std::uint64_t limit) {
+  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  if (file.size() > limit) {
+    return DataLoss("\"{}\" has {} bytes, more than the {} that such a file can have; it is damaged", path.string(),
+                    file.size(), limit);
+  }
+  Bytes bytes(file.size());
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
+  return bytes;
+}
+
+Status ReplaceFile(const fs::path& path, ByteSpan bytes) {
+  const fs::path temporary = path.string() + fmt::format(".partial-{}", ::getpid());
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  Status status = [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(temporary));
+    QUARRY_RETURN_IF_ERROR(file.Append(bytes));
+    QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
+    QUARRY_RETURN_IF_ERROR(Rename(temporary, path));
+    return SyncDirectory(path.parent_path());
+  }();
+  if (!status.ok()) fs::remove(temporary, ignored);
+  return status;
+}
+
+Status SyncDirectory(const fs::path& path) {
+  const fs::path directory = path.empty() ? fs::path(".") : path;
+  FileDescriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, "open directory", directory.string());
+  // Some file systems cannot sync a directory and say EINVAL: there is nothing more that could be done.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, "sync directory", directory.string());
+  return Status::Ok();
+}
+
+Status Rename(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    return ErrnoStatus(errno, fmt::format("rename \"{}\" to", from.string()), to.string());
+  }
+  return Status::Ok();
+}
+
+Status CreateDirectories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    const Status status = ErrnoStatus(error.value(), "create directory", path.string());
+    return {StatusCode::kInternal, status.message()};
+  }
+  return Status::Ok();
+}
+
+Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, int timeout_seconds) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, "open directory", path.string());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    // File systems without locks (some parallel ones are mounted so) must not keep anybody from writing.
+    if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) break;
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path.string());
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Status(StatusCode::kUnavailable,
+                    fmt::format("another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
+                                path.string(), timeout_seconds));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return DirectoryLock(std::move(fd));
+}
+
+}  // namespace quarry

@@ -1,0 +1,44 @@
+#include <array>
+
+#include "quarry/codec/coder.h"
+#include "quarry/codec/wavelet_zfp.h"
+
+namespace quarry {
+namespace {
+
+struct CoderRow {
+  CoderId id;
+  std::string_view name;
+  const PatchCoder* coder;
+};
+
+const auto& Coders() {
+  static const WaveletZfpCoder wavelet_zfp;
+  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp}};
+  return rows;
+}
+
+}  // namespace
+
+const PatchCoder* FindCoder(CoderId id) {
+  for (const CoderRow& row : Coders()) {
+    if (row.id == id) return row.coder;
+  }
+  return nullptr;
+}
+
+std::string_view Name(CoderId id) {
+  for (const CoderRow& row : Coders()) {
+    if (row.id == id) return row.name;
+  }
+  return "unknown";
+}
+
+Result<CoderId> ParseCoder(std::string_view name) {
+  for (const CoderRow& row : Coders()) {
+    if (row.name == name) return row.id;
+  }
+  return InvalidArgument("unknown coder \"{}\"; this version knows wavelet-zfp", name);
+}
+
+}  // namespace quarry

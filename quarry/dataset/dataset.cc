@@ -1,0 +1,133 @@
+#include "quarry/dataset/dataset.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "quarry/format/manifest.h"
+
+namespace quarry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kManifestLimit = 256 << 20;
+
+Result<std::string> ReadText(const fs::path& path) {
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, kManifestLimit));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string FieldNames(const std::vector<FieldDescription>& fields) {
+  std::vector<std::string> names;
+  for (const FieldDescription& field : fields) names.push_back(field.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+bool IsDataset(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / "dataset.json", ignored);
+}
+
+Result<std::vector<std::uint64_t>> ListSteps(const fs::path& root) {
+  std::vector<std::uint64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator it(root / "steps", error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::uint64_t step = 0;
+    const auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (parse_error == std::errc() && stop == name.data() + name.size() && name.size() >= 6) steps.push_back(step);
+  }
+  if (error) return DataLoss("cannot list \"{}\": {}", (root / "steps").string(), error.message());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+Result<std::shared_ptr<const Dataset>> Dataset::Open(const fs::path& root) {
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored)) {
+    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root.string());
+  }
+  const fs::path path = root / "dataset.json";
+  if (!IsDataset(root)) {
+    // Steps without their dataset.json are a damaged dataset; any other directory is simply none.
+    if (fs::is_directory(root / "steps", ignored)) return DataLoss("\"{}\" is missing; the dataset is damaged", path.string());
+    return NotFound("\"{}\" is not a dataset: it has no dataset.json", root.string());
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
+  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
+  return std::shared_ptr<const Dataset>(new Dataset(root, *std::move(description), std::move(steps)));
+}
+
+Dataset::Dataset(fs::path root, DatasetDescription description, std::vector<std::uint64_t> steps)
+    : root_(std::move(root)), description_(std::move(description)), steps_(std::move(steps)) {
+  tables_ = std::make_unique<TableCatalog>(root_, description_, [this](std::uint64_t step) { return Step(step); });
+}
+
+Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto hit = loaded_steps_.find(step); hit != loaded_steps_.end()) return hit->second;
+  if (!std::binary_search(steps_.begin(), steps_.end(), step)) {
+    return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step, root_.string(), steps_.size());
+  }
+  const fs::path path = root_ / format::StepFolder(step) / "step.json";
+  Result<std::string> text = ReadText(path);
+  if (!text.ok() && text.status().code() == StatusCode::kNotFound) return DataLoss("\"{}\" is missing; the step is damaged", path.string());
+  if (!text.ok()) return std::move(text).status();
+  Result<StepDescription> description = format::DecodeStepManifest(*text);
+  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  if (description->step != step) return DataLoss("\"{}\" describes step {}; it was moved here", path.string(), description->step);
+  for (const FieldStepDescription& field : description->fields) {
+    if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
+      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path.string(), field.levels.size(), field.name,
+                      description_.levels);
+    }
+  }
+  return loaded_steps_[step] = std::make_shared<const StepDescription>(*std::move(description));
+}
+
+Result<std::uint64_t> Dataset::ResolveStep(const ReadRequest& request) const {
+  if (request.step) {
+    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
+    if (step->FindField(request.field) != nullptr) return *request.step;
+    return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field, *request.step, root_.string());
+  }
+  for (const std::uint64_t candidate : steps_) {
+    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));
+    if (step->FindField(request.field) != nullptr) return candidate;
+  }
+  return NotFound("no step of \"{}\" has the field \"{}\" yet", root_.string(), request.field);
+}
+
+Result<query::Query> Dataset::Resolve(const ReadRequest& request) const {
+  const std::optional<std::size_t> field = description_.FindField(request.field);
+  if (!field) {
+    return NotFound("field \"{}\" is not in \"{}\"; it has: {}", request.field, root_.string(), FieldNames(description_.fields));
+  }
+  query::Query query;
+  query.field_number = *field;
+  const Index3& dims = description_.grid.dims;
+  query.box = request.box.value_or(Box{{0, 0, 0}, dims});
+  QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
+  query.level = request.level;
+  query.first_level = request.first_level.value_or(request.level);
+  if (query.level < 0 || query.first_level >= description_.levels || query.first_level < query.level) {
+    return InvalidArgument("level {} (first {}) is not in this dataset; it has levels 0 (full resolution) to {}", query.level,
+                           query.first_level, description_.levels - 1);
+  }
+  QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
+  return query;
+}
+
+Result<query::ReadPlan> Dataset::Plan(const ReadRequest& request, const query::PatchCatalog* catalog) const {
+  QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
+  return query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query);
+}
+
+}  // namespace quarry

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/dataset/table_catalog.h"
+#include "quarry/format/description.h"
+#include "quarry/query/plan.h"
+
+namespace quarry {
+
+/// A question in the words of its asker.
+struct ReadRequest {
+  std::string field;
+  std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
+  std::optional<Box> box;             ///< level-0 samples, half-open; left out: the whole grid
+  int level = 0;
+  std::optional<int> first_level;  ///< left out: `level` alone
+};
+
+/// A dataset directory, open for reading. Published steps never change, so that everything read once may be kept.
+/// Thread-safe.
+class Dataset : public std::enable_shared_from_this<Dataset> {
+ public:
+  /// Reads dataset.json and lists the steps. @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
+  static Result<std::shared_ptr<const Dataset>> Open(const std::filesystem::path& root);
+
+  const std::filesystem::path& root() const { return root_; }
+  const DatasetDescription& description() const { return description_; }
+  /// Published steps in ascending order, as of Open.
+  const std::vector<std::uint64_t>& steps() const { return steps_; }
+
+  /// step.json of one step, read when first asked for. @errors kNotFound, kDataLoss
+  Result<std::shared_ptr<const StepDescription>> Step(std::uint64_t step) const;
+
+  /// The catalogue over the subfiles' own tables.
+  const TableCatalog& tables() const { return *tables_; }
+
+  /// Checks a question against the dataset and plans it.
+  /// @param catalog  where to find patches; null: the subfiles' own tables
+  /// @errors kNotFound: no such field or step; kInvalidArgument: box or level out of range; those of MakePlan
+  Result<query::ReadPlan> Plan(const ReadRequest& request, const query::PatchCatalog* catalog = nullptr) const;
+
+ private:
+  Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);
+
+  Result<query::Query> Resolve(const ReadRequest& request) const;
+  Result<std::uint64_t> ResolveStep(const ReadRequest& request) const;
+
+  const std::filesystem::path root_;
+  const DatasetDescription description_;
+  const std::vector<std::uint64_t> steps_;
+  std::unique_ptr<const TableCatalog> tables_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::uint64_t, std::shared_ptr<const StepDescription>> loaded_steps_;
+};
+
+/// Numbers of the published steps below `root`/steps, ascending. Anything that is not a plain number is no step.
+Result<std::vector<std::uint64_t>> ListSteps(const std::filesystem::path& root);
+
+/// True for a directory that holds a dataset.json.
+bool IsDataset(const std::filesystem::path& path);
+
+}  // namespace quarry

@@ -1,0 +1,43 @@
+#include "quarry/dataset/decode_pool.h"
+
+#include <tbb/task_arena.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace quarry {
+
+struct DecodePool::Impl {
+  // No slot is kept for the submitting thread: it reads ahead and streams while the others decode.
+  explicit Impl(int threads) : arena(threads, /*reserved_for_masters=*/0) {}
+
+  tbb::task_arena arena;
+  std::mutex mutex;
+  std::condition_variable idle;
+  std::size_t running = 0;
+};
+
+DecodePool::DecodePool(int threads)
+    : impl_(std::make_unique<Impl>(threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
+
+DecodePool::~DecodePool() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->idle.wait(lock, [this] { return impl_->running == 0; });
+}
+
+int DecodePool::threads() const { return impl_->arena.max_concurrency(); }
+
+void DecodePool::Submit(std::function<void()> task) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    ++impl_->running;
+  }
+  impl_->arena.enqueue([impl = impl_.get(), task = std::move(task)] {
+    task();
+    const std::lock_guard lock(impl->mutex);
+    if (--impl->running == 0) impl->idle.notify_all();
+  });
+}
+
+}  // namespace quarry

@@ -1,0 +1,241 @@
+#include "quarry/dataset/reader.h"
+
+#include <cstring>
+#include <future>
+#include <map>
+
+#include "quarry/base/checksum.h"
+
+namespace quarry {
+namespace {
+
+using query::Batch;
+using query::Pass;
+using query::PlannedPatch;
+using query::ReadPlan;
+
+/// Decoder of a patch, kept between levels while a finer one is still to come.
+using DecoderPointer = std::unique_ptr<PatchDecoder>;
+
+/// A decoded patch, or what went wrong with it.
+struct DecodedPatch {
+  Status status;
+  DecoderPointer decoder;
+};
+
+/// The payload of one batch and the decoding tasks that share it. Tasks own it together with the reading thread, so that a
+/// read may end at any time without waiting for them.
+struct BatchInFlight {
+  Batch batch;
+  std::vector<Bytes> payload;  ///< one per range
+  std::vector<std::future<DecodedPatch>> decoded;
+  std::atomic<bool> abandoned = false;
+};
+
+/// Subfiles of a read, each opened once.
+class OpenSubfiles {
+ public:
+  OpenSubfiles(const Dataset& dataset, const query::Query& query) : dataset_(dataset), query_(query) {}
+
+  Result<const RandomAccessFile*> Get(std::uint32_t subfile) {
+    auto it = files_.find(subfile);
+    if (it == files_.end()) {
+      Result<RandomAccessFile> file = RandomAccessFile::Open(Path(subfile));
+      if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
+        return DataLoss("\"{}\" is missing, though step.json lists it", Path(subfile).string());
+      }
+      if (!file.ok()) return std::move(file).status();
+      it = files_.emplace(subfile, *std::move(file)).first;
+    }
+    return &it->second;
+  }
+
+  std::filesystem::path Path(std::uint32_t subfile) const {
+    return SubfilePath(dataset_.root(), query_.step, dataset_.description().fields[query_.field_number].name, subfile);
+  }
+
+ private:
+  const Dataset& dataset_;
+  const query::Query& query_;
+  std::map<std::uint32_t, RandomAccessFile> files_;
+};
+
+Status CheckPayload(ByteSpan payload, const PlannedPatch& patch, int level, const std::string& path) {
+  const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
+  const std::uint64_t computed = Checksum(payload);
+  if (computed == entry.checksum) return Status::Ok();
+  return DataLoss("cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
+                  "run \"quarry verify\" to list all damage",
+                  level, patch.entry.patch.patch_index, path, entry.offset, entry.offset + entry.size,
+                  ChecksumText(entry.checksum), ChecksumText(computed));
+}
+
+/// The samples of `extent` out of a dense box of samples `from`, both in level samples.
+Bytes CutOut(ByteSpan samples, const Box& from, const Box& extent, std::size_t sample_size) {
+  const Index3 source = from.shape();
+  const Index3 shape = extent.shape();
+  const auto row_bytes = static_cast<std::size_t>(shape[0]) * sample_size;
+  Bytes out(static_cast<std::size_t>(extent.volume()) * sample_size);
+  std::byte* to = out.data();
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) {
+      const std::int64_t row = (extent.begin[1] - from.begin[1] + y) + source[1] * (extent.begin[2] - from.begin[2] + z);
+      const std::int64_t first = row * source[0] + extent.begin[0] - from.begin[0];
+      std::memcpy(to, samples.data() + static_cast<std::size_t>(first) * sample_size, row_bytes);
+      to += row_bytes;
+    }
+  }
+  return out;
+}
+
+class Execution {
+ public:
+  Execution(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool, const std::function<bool()>& cancelled, BlockSink* sink)
+      : plan_(plan), pool_(pool), cancelled_(cancelled), sink_(sink), files_(dataset, plan.query), kept_(plan.patches.size()) {}
+
+  Status Run() {
+    const PatchCoder* coder = FindCoder(plan_.coder);
+    if (coder == nullptr) return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
+    coder_ = coder;
+    std::vector<Pass> passes = query::MakePasses(plan_);
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      keep_decoders_ = p + 1 < passes.size();
+      QUARRY_RETURN_IF_ERROR(RunPass(std::move(passes[p])));
+      QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  /// Two batches are in flight: one is decoded while the one before is delivered.
+  Status RunPass(Pass pass) {
+    std::shared_ptr<BatchInFlight> before;
+    for (Batch& batch : pass.batches) {
+      if (cancelled_()) return Cancelled(before.get());
+      Result<std::shared_ptr<BatchInFlight>> fetched = Fetch(std::move(batch));
+      if (!fetched.ok()) {
+        if (before) before->abandoned = true;
+        return std::move(fetched).status();
+      }
+      StartDecoding(pass, *fetched);
+      if (before) {
+        const Status delivered = Deliver(pass, before.get());
+        if (!delivered.ok()) (*fetched)->abandoned = true;
+        QUARRY_RETURN_IF_ERROR(delivered);
+      }
+      before = *fetched;
+    }
+    return before ? Deliver(pass, before.get()) : Status::Ok();
+  }
+
+  Result<std::shared_ptr<BatchInFlight>> Fetch(Batch batch) {
+    auto in_flight = std::make_shared<BatchInFlight>();
+    for (const query::ByteRange& range : batch.ranges) {
+      QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.subfile));
+      // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
+      if (range.offset + range.size > file->size()) {
+        return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(), file->size(),
+                        range.offset, range.offset + range.size);
+      }
+      in_flight->payload.emplace_back(range.size);
+      QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, in_flight->payload.back()));
+    }
+    in_flight->batch = std::move(batch);
+    return in_flight;
+  }
+
+  void StartDecoding(const Pass& pass, const std::shared_ptr<BatchInFlight>& in_flight) {
+    for (std::size_t i = 0; i < in_flight->batch.patch_count; ++i) {
+      const PlannedPatch& patch = plan_.patches[in_flight->batch.first_patch + i];
+      DecoderPointer decoder = std::move(kept_[in_flight->batch.first_patch + i]);
+      if (!decoder) decoder = coder_->NewDecoder({plan_.type, patch.samples.shape(), plan_.dataset_levels});
+      auto promise = std::make_shared<std::promise<DecodedPatch>>();
+      in_flight->decoded.push_back(promise->get_future());
+      // The copy of the plan's row keeps the task independent of this read's lifetime.
+      auto task = [in_flight, i, promise, patch, coarsest = pass.coarsest, finest = pass.finest,
+                   path = files_.Path(patch.entry.subfile).string(),
+                   decoder = std::make_shared<DecoderPointer>(std::move(decoder))] {
+        DecodedPatch result;
+        try {
+          if (in_flight->abandoned) {
+            result.status = Status(StatusCode::kCancelled, "the read was given up");
+          } else {
+            result.status = Advance(*in_flight, i, patch, coarsest, finest, path, decoder->get());
+          }
+        } catch (const std::bad_alloc&) {
+          result.status = InternalError("out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path);
+        }
+        result.decoder = std::move(*decoder);
+        promise->set_value(std::move(result));
+      };
+      pool_->Submit(std::move(task));
+    }
+  }
+
+  static Status Advance(const BatchInFlight& in_flight, std::size_t i, const PlannedPatch& patch, int coarsest, int finest,
+                        const std::string& path, PatchDecoder* decoder) {
+    for (int level = coarsest; level >= finest; --level) {
+      const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
+      ByteSpan payload;
+      if (entry.size > 0) {
+        const query::Slice& slice = in_flight.batch.slices[i][static_cast<std::size_t>(level - finest)];
+        payload = ByteSpan(in_flight.payload[slice.range]).subspan(slice.offset, entry.size);
+      }
+      QUARRY_RETURN_IF_ERROR(CheckPayload(payload, patch, level, path));
+      Status status = decoder->Advance(payload);
+      if (!status.ok()) {
+        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
+                                                      patch.entry.patch.patch_index, path));
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status Deliver(const Pass& pass, BatchInFlight* in_flight) {
+    for (std::size_t i = 0; i < in_flight->decoded.size(); ++i) {
+      if (cancelled_()) return Cancelled(in_flight);
+      DecodedPatch decoded = in_flight->decoded[i].get();
+      const std::size_t index = in_flight->batch.first_patch + i;
+      Status status = decoded.status;
+      if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.decoder);
+      if (!status.ok()) {
+        in_flight->abandoned = true;
+        return status;
+      }
+      if (keep_decoders_) kept_[index] = std::move(decoded.decoder);
+    }
+    return Status::Ok();
+  }
+
+  Status DeliverPatch(const Pass& pass, const PlannedPatch& patch, const PatchDecoder& decoder) {
+    const Box whole = LevelBox(patch.samples, pass.finest);
+    const Box extent = Intersect(whole, LevelBox(plan_.query.box, pass.finest));
+    if (extent.empty()) return Status::Ok();
+    if (extent == whole) return sink_->Block(pass.finest, extent, decoder.samples());
+    const Bytes cut = CutOut(decoder.samples(), whole, extent, SizeOf(plan_.type));
+    return sink_->Block(pass.finest, extent, cut);
+  }
+
+  static Status Cancelled(BatchInFlight* in_flight) {
+    if (in_flight != nullptr) in_flight->abandoned = true;
+    return {StatusCode::kCancelled, "the read was cancelled"};
+  }
+
+  const ReadPlan& plan_;
+  DecodePool* pool_;
+  const std::function<bool()>& cancelled_;
+  BlockSink* sink_;
+  OpenSubfiles files_;
+  const PatchCoder* coder_ = nullptr;
+  std::vector<DecoderPointer> kept_;
+  bool keep_decoders_ = false;
+};
+
+}  // namespace
+
+Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool, const std::function<bool()>& cancelled,
+                   BlockSink* sink) {
+  return Execution(dataset, plan, pool, cancelled, sink).Run();
+}
+
+}  // namespace quarry

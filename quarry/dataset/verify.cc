@@ -1,0 +1,101 @@
+#include "quarry/dataset/verify.h"
+
+#include <algorithm>
+
+#include "quarry/base/checksum.h"
+
+namespace quarry {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress)
+      : dataset_(dataset), progress_(progress) {}
+
+  VerifyReport Run() {
+    std::vector<std::shared_ptr<const StepDescription>> steps;
+    for (const std::uint64_t number : dataset_.steps()) {
+      Result<std::shared_ptr<const StepDescription>> step = dataset_.Step(number);
+      if (!step.ok()) {
+        AddDamage(std::move(step).status());
+        continue;
+      }
+      for (const FieldStepDescription& field : (*step)->fields) total_ += field.stored_bytes;
+      steps.push_back(*std::move(step));
+    }
+    for (const auto& step : steps) {
+      ++report_.steps;
+      for (const FieldStepDescription& field : step->fields) VerifyField(*step, field);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void VerifyField(const StepDescription& step, const FieldStepDescription& field) {
+    const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
+    if (!number) {
+      AddDamage(DataLoss("step {} has a field \"{}\" that dataset.json does not know", step.step, field.name));
+      return;
+    }
+    for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
+      ++report_.subfiles;
+      Result<std::shared_ptr<const SubfileTable>> table = dataset_.tables().Table(step.step, *number, s);
+      if (!table.ok()) {
+        AddDamage(std::move(table).status());
+        continue;
+      }
+      const Status status = VerifyPayload(SubfilePath(dataset_.root(), step.step, field.name, s), **table);
+      if (!status.ok()) AddDamage(status);
+    }
+  }
+
+  /// Payload ranges follow each other without a gap, so that every byte of the file is under some checksum.
+  Status VerifyPayload(const std::filesystem::path& path, const SubfileTable& table) {
+    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+    std::uint64_t position = format::SubfileHeader::kEncodedSize;
+    Status first_error;
+    Bytes payload;
+    format::ForEachPayload(table.header.order, table.rows.size(), table.header.levels, [&](std::size_t row, int level) {
+      const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(level)];
+      if (!first_error.ok()) return;
+      if (entry.offset != position) {
+        first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path.string(), level,
+                               table.rows[row].patch_index, entry.offset, position);
+        return;
+      }
+      position += entry.size;
+      payload.resize(entry.size);
+      first_error = file.ReadAt(entry.offset, payload);
+      if (!first_error.ok()) return;
+      if (Checksum(payload) != entry.checksum) {
+        AddDamage(DataLoss("\"{}\": level {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path.string(), level,
+                           table.rows[row].patch_index, entry.offset, entry.offset + entry.size,
+                           ChecksumText(entry.checksum), ChecksumText(Checksum(payload))));
+      }
+      report_.bytes += entry.size;
+      progress_(report_.bytes, total_);
+    });
+    report_.patches += table.rows.size();
+    if (first_error.ok() && position != table.footer.table_offset) {
+      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path.string(), position, table.footer.table_offset);
+    }
+    return first_error;
+  }
+
+  void AddDamage(Status status) {
+    if (report_.damage.size() < VerifyReport::kMaxDamage) report_.damage.push_back(std::move(status));
+  }
+
+  const Dataset& dataset_;
+  const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
+  VerifyReport report_;
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace
+
+Result<VerifyReport> VerifyDataset(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  return Verifier(dataset, progress).Run();
+}
+
+}  // namespace quarry

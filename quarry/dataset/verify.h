@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+
+namespace quarry {
+
+/// What a check of all checksums found.
+struct VerifyReport {
+  std::uint64_t steps = 0;
+  std::uint64_t subfiles = 0;
+  std::uint64_t patches = 0;
+  std::uint64_t bytes = 0;
+  std::vector<Status> damage;  ///< one per damaged file or payload; at most kMaxDamage are kept
+  static constexpr std::size_t kMaxDamage = 100;
+};
+
+/// Reads every byte of every published step and compares it with the stored checksums; goes on after damage.
+/// @param progress  called with bytes checked and bytes in all
+/// @errors only when the dataset itself cannot be opened or read; damage is in the report
+Result<VerifyReport> VerifyDataset(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+
+}  // namespace quarry

@@ -1,0 +1,27 @@
+#include "quarry/format/description.h"
+
+#include <cmath>
+#include <limits>
+
+namespace quarry {
+
+std::optional<std::size_t> DatasetDescription::FindField(const std::string& name) const {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+const FieldStepDescription* StepDescription::FindField(const std::string& name) const {
+  for (const FieldStepDescription& field : fields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+double Psnr(double min, double max, double rmse) {
+  if (rmse == 0) return std::numeric_limits<double>::infinity();
+  return 20 * std::log10((max - min) / rmse);
+}
+
+}  // namespace quarry

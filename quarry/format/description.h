@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/base/data_type.h"
+#include "quarry/codec/coder.h"
+#include "quarry/format/subfile.h"
+#include "quarry/geometry/patch_grid.h"
+
+/// What a dataset says about itself, as plain structs: the same for files, service and clients. The meaning of each value
+/// is written once, in proto/quarry/v1/dataset.proto.
+namespace quarry {
+
+struct GridDescription {
+  Index3 dims = {1, 1, 1};                                 ///< samples, x, y, z
+  std::array<double, 3> origin = {0, 0, 0};                ///< of sample (0,0,0), in axis units
+  std::array<double, 3> spacing = {1, 1, 1};               ///< in axis units
+  std::array<std::string, 3> axis_names = {"x", "y", "z"};
+  std::array<std::string, 3> axis_units = {"", "", ""};
+};
+
+struct FieldDescription {
+  std::string name;
+  DataType type = DataType::kFloat32;
+  std::string units;
+  CoderId coder = CoderId::kWaveletZfp;
+  std::optional<double> tolerance;           ///< absolute, [unit of the field]; or
+  std::optional<double> relative_tolerance;  ///< fraction of the value range of each step
+};
+
+/// dataset.json
+struct DatasetDescription {
+  std::string created_by;
+  GridDescription grid;
+  Index3 patch = {64, 64, 64};
+  int levels = 1;
+  format::PayloadOrder order = format::PayloadOrder::kPatch;
+  std::vector<FieldDescription> fields;
+
+  /// Position of a field, or nothing.
+  std::optional<std::size_t> FindField(const std::string& name) const;
+};
+
+struct SubfileDescription {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint64_t patches = 0;
+  Box bounds;  ///< level-0 samples
+  std::uint64_t table_checksum = 0;
+};
+
+struct LevelRecord {
+  double max_error = 0;
+  double rmse = 0;
+  std::uint64_t bytes = 0;  ///< payload of this level alone
+};
+
+struct FieldStepDescription {
+  std::string name;
+  std::string source;
+  double tolerance = 0;
+  double min = 0;
+  double max = 0;
+  double max_error = 0;
+  double rmse = 0;
+  double psnr = 0;
+  std::uint64_t raw_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t patches = 0;
+  std::vector<LevelRecord> levels;  ///< finest first
+  std::vector<SubfileDescription> subfiles;
+};
+
+/// step.json
+struct StepDescription {
+  std::uint64_t step = 0;
+  std::optional<double> time;
+  std::vector<FieldStepDescription> fields;
+
+  const FieldStepDescription* FindField(const std::string& name) const;
+};
+
+/// Peak signal-to-noise ratio of a field, in dB; infinite when nothing was lost.
+double Psnr(double min, double max, double rmse);
+
+}  // namespace quarry

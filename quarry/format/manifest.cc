@@ -1,0 +1,82 @@
+#include "quarry/format/manifest.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <cctype>
+
+#include "quarry/base/checksum.h"
+#include "quarry/format/proto_convert.h"
+
+namespace quarry::format {
+namespace {
+
+constexpr std::string_view kChecksumKey = "\"checksum\": \"";
+constexpr std::size_t kChecksumDigits = 16;
+
+/// Where the sixteen digits of the file's own checksum stand; npos when they are not there.
+std::size_t ChecksumPosition(const std::string& text) {
+  const std::size_t key = text.rfind(kChecksumKey);
+  if (key == std::string::npos) return std::string::npos;
+  const std::size_t digits = key + kChecksumKey.size();
+  return digits + kChecksumDigits <= text.size() ? digits : std::string::npos;
+}
+
+std::uint64_t TextChecksum(const std::string& text) { return Checksum(std::as_bytes(std::span(text))); }
+
+template <typename Message>
+std::string ToText(Message message) {
+  message.set_checksum(std::string(kChecksumDigits, '0'));
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or comes from one.
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return {};
+  text.replace(ChecksumPosition(text), kChecksumDigits, ChecksumText(TextChecksum(text)));
+  return text;
+}
+
+template <typename Message>
+Result<Message> FromText(std::string text) {
+  const std::size_t position = ChecksumPosition(text);
+  if (position == std::string::npos) return DataLoss("the checksum at its end is missing; the file is damaged");
+  const std::string stored = text.substr(position, kChecksumDigits);
+  text.replace(position, kChecksumDigits, kChecksumDigits, '0');
+  const std::string computed = ChecksumText(TextChecksum(text));
+  if (stored != computed) return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
+  Message message;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // a newer minor writer may say more than we understand
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &message, options);
+  if (!status.ok()) return DataLoss("not a manifest: {}", std::string(status.message()));
+  return message;
+}
+
+}  // namespace
+
+std::string EncodeManifest(const DatasetDescription& dataset) { return ToText(ToProto(dataset)); }
+std::string EncodeManifest(const StepDescription& step) { return ToText(ToProto(step)); }
+
+Result<DatasetDescription> DecodeDatasetManifest(const std::string& text) {
+  QUARRY_ASSIGN_OR_RETURN(const pb::DatasetManifest manifest, FromText<pb::DatasetManifest>(text));
+  return FromProto(manifest);
+}
+
+Result<StepDescription> DecodeStepManifest(const std::string& text) {
+  QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text));
+  return FromProto(manifest);
+}
+
+Status CheckFieldName(const std::string& name) {
+  bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.';
+  for (const char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-');
+  if (good) return Status::Ok();
+  return InvalidArgument("\"{}\" cannot be a field name; use 1 to {} letters, digits, \"_\", \".\" or \"-\", not starting with a dot",
+                         name, kMaxFieldName);
+}
+
+std::string StepFolder(std::uint64_t step) { return fmt::format("steps/{:06}", step); }
+std::string SubfileName(std::size_t number) { return fmt::format("{:04}.qsf", number); }
+
+}  // namespace quarry::format

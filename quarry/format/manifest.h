@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "quarry/format/description.h"
+
+namespace quarry::format {
+
+/// Version of dataset.json and step.json that this program writes, and the newest that it reads.
+inline constexpr std::uint32_t kManifestVersion = 1;
+
+/// The text of dataset.json or step.json: JSON form of the protobuf message, closed by the file's own checksum.
+std::string EncodeManifest(const DatasetDescription& dataset);
+std::string EncodeManifest(const StepDescription& step);
+
+/// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, annotate it
+Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
+Result<StepDescription> DecodeStepManifest(const std::string& text);
+
+/// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot, at most 63.
+/// @errors kInvalidArgument
+Status CheckFieldName(const std::string& name);
+
+/// "steps/000123"
+std::string StepFolder(std::uint64_t step);
+/// "0007.qsf"
+std::string SubfileName(std::size_t number);
+
+}  // namespace quarry::format

@@ -1,0 +1,230 @@
+#include "quarry/format/proto_convert.h"
+
+#include <cmath>
+#include <set>
+
+#include "quarry/base/checksum.h"
+#include "quarry/format/manifest.h"
+
+namespace quarry::format {
+namespace {
+
+template <typename List>
+Status CheckThree(const List& list, const char* what) {
+  if (list.size() != 3) return DataLoss("{} has {} values instead of 3", what, list.size());
+  return Status::Ok();
+}
+
+Result<std::uint64_t> ParseChecksum(const std::string& text) {
+  std::uint64_t value = 0;
+  if (text.size() != 16) return DataLoss("checksum \"{}\" has not sixteen digits", text);
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit && !(c >= 'a' && c <= 'f')) return DataLoss("checksum \"{}\" is not hexadecimal", text);
+    value = value << 4 | static_cast<std::uint64_t>(digit ? c - '0' : c - 'a' + 10);
+  }
+  return value;
+}
+
+pb::FieldDescription FieldToProto(const FieldDescription& field) {
+  pb::FieldDescription out;
+  out.set_name(field.name);
+  out.set_dtype(static_cast<pb::DataType>(field.type));
+  out.set_units(field.units);
+  out.set_codec(std::string(Name(field.coder)));
+  if (field.tolerance) out.set_tolerance(*field.tolerance);
+  if (field.relative_tolerance) out.set_relative_tolerance(*field.relative_tolerance);
+  return out;
+}
+
+Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
+  FieldDescription out;
+  out.name = field.name();
+  if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
+  out.type = static_cast<DataType>(field.dtype());
+  if (SizeOf(out.type) == 0) return DataLoss("field \"{}\" has the unknown type {}", out.name, static_cast<int>(field.dtype()));
+  out.units = field.units();
+  const Result<CoderId> coder = ParseCoder(field.codec());
+  if (!coder.ok()) return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
+  out.coder = *coder;
+  if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
+  if (field.bound_case() == pb::FieldDescription::kRelativeTolerance) out.relative_tolerance = field.relative_tolerance();
+  return out;
+}
+
+pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
+  pb::FieldStep out;
+  out.set_name(field.name);
+  out.set_source(field.source);
+  out.set_tolerance(field.tolerance);
+  out.set_min(field.min);
+  out.set_max(field.max);
+  out.set_max_error(field.max_error);
+  out.set_rmse(field.rmse);
+  out.set_psnr(field.psnr);
+  out.set_raw_bytes(field.raw_bytes);
+  out.set_stored_bytes(field.stored_bytes);
+  out.set_patches(field.patches);
+  for (std::size_t l = 0; l < field.levels.size(); ++l) {
+    pb::LevelRecord* record = out.add_levels();
+    record->set_level(static_cast<std::uint32_t>(l));
+    record->set_max_error(field.levels[l].max_error);
+    record->set_rmse(field.levels[l].rmse);
+    record->set_bytes(field.levels[l].bytes);
+  }
+  for (const SubfileDescription& subfile : field.subfiles) {
+    pb::Subfile* file = out.add_subfiles();
+    file->set_name(subfile.name);
+    file->set_bytes(subfile.bytes);
+    file->set_patches(subfile.patches);
+    *file->mutable_bounds() = ToProto(subfile.bounds);
+    file->set_table_checksum(ChecksumText(subfile.table_checksum));
+  }
+  return out;
+}
+
+Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field) {
+  FieldStepDescription out;
+  out.name = field.name();
+  if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
+  out.source = field.source();
+  out.tolerance = field.tolerance();
+  out.min = field.min();
+  out.max = field.max();
+  out.max_error = field.max_error();
+  out.rmse = field.rmse();
+  out.psnr = field.psnr();
+  out.raw_bytes = field.raw_bytes();
+  out.stored_bytes = field.stored_bytes();
+  out.patches = field.patches();
+  for (const pb::LevelRecord& record : field.levels()) out.levels.push_back({record.max_error(), record.rmse(), record.bytes()});
+  for (const pb::Subfile& file : field.subfiles()) {
+    SubfileDescription subfile;
+    subfile.name = file.name();
+    if (subfile.name != SubfileName(out.subfiles.size())) {
+      return DataLoss("subfile {} of field \"{}\" is called \"{}\"", out.subfiles.size(), out.name, subfile.name);
+    }
+    subfile.bytes = file.bytes();
+    subfile.patches = file.patches();
+    QUARRY_ASSIGN_OR_RETURN(subfile.bounds, FromProto(file.bounds()));
+    QUARRY_ASSIGN_OR_RETURN(subfile.table_checksum, ParseChecksum(file.table_checksum()));
+    out.subfiles.push_back(std::move(subfile));
+  }
+  return out;
+}
+
+}  // namespace
+
+pb::Box ToProto(const Box& box) {
+  pb::Box out;
+  for (const std::int64_t v : box.begin) out.add_begin(static_cast<std::uint32_t>(v));
+  for (const std::int64_t v : box.end) out.add_end(static_cast<std::uint32_t>(v));
+  return out;
+}
+
+Result<Box> FromProto(const pb::Box& box) {
+  QUARRY_RETURN_IF_ERROR(CheckThree(box.begin(), "the begin of a box"));
+  QUARRY_RETURN_IF_ERROR(CheckThree(box.end(), "the end of a box"));
+  Box out;
+  for (int a = 0; a < 3; ++a) {
+    out.begin[static_cast<std::size_t>(a)] = box.begin(a);
+    out.end[static_cast<std::size_t>(a)] = box.end(a);
+  }
+  return out;
+}
+
+pb::Grid ToProto(const GridDescription& grid) {
+  pb::Grid out;
+  for (std::size_t a = 0; a < 3; ++a) {
+    out.add_dims(static_cast<std::uint32_t>(grid.dims[a]));
+    out.add_origin(grid.origin[a]);
+    out.add_spacing(grid.spacing[a]);
+    out.add_axis_names(grid.axis_names[a]);
+    out.add_axis_units(grid.axis_units[a]);
+  }
+  return out;
+}
+
+Result<GridDescription> FromProto(const pb::Grid& grid) {
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.dims(), "grid.dims"));
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.origin(), "grid.origin"));
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.spacing(), "grid.spacing"));
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_names(), "grid.axis_names"));
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_units(), "grid.axis_units"));
+  GridDescription out;
+  for (int i = 0; i < 3; ++i) {
+    const auto a = static_cast<std::size_t>(i);
+    out.dims[a] = grid.dims(i);
+    out.origin[a] = grid.origin(i);
+    out.spacing[a] = grid.spacing(i);
+    out.axis_names[a] = grid.axis_names(i);
+    out.axis_units[a] = grid.axis_units(i);
+  }
+  return out;
+}
+
+pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
+  pb::DatasetManifest out;
+  out.set_format_version(kManifestVersion);
+  out.set_created_by(dataset.created_by);
+  *out.mutable_grid() = ToProto(dataset.grid);
+  for (const std::int64_t n : dataset.patch) out.add_patch(static_cast<std::uint32_t>(n));
+  out.set_levels(static_cast<std::uint32_t>(dataset.levels));
+  out.set_order(static_cast<pb::PayloadOrder>(dataset.order));
+  for (const FieldDescription& field : dataset.fields) *out.add_fields() = FieldToProto(field);
+  return out;
+}
+
+Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
+  if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
+    return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
+                    manifest.format_version(), kManifestVersion);
+  }
+  DatasetDescription out;
+  out.created_by = manifest.created_by();
+  QUARRY_ASSIGN_OR_RETURN(out.grid, FromProto(manifest.grid()));
+  QUARRY_RETURN_IF_ERROR(CheckThree(manifest.patch(), "patch"));
+  for (int a = 0; a < 3; ++a) out.patch[static_cast<std::size_t>(a)] = manifest.patch(a);
+  const Result<PatchGrid> patches = PatchGrid::Create(out.grid.dims, out.patch);
+  if (!patches.ok()) return DataLoss("{}", patches.status().message());
+  out.levels = static_cast<int>(manifest.levels());
+  if (manifest.levels() < 1 || manifest.levels() > static_cast<std::uint32_t>(MaxLevels(out.grid.dims, out.patch))) {
+    return DataLoss("{} levels with patches of {}", manifest.levels(), ToString(out.patch));
+  }
+  out.order = static_cast<PayloadOrder>(manifest.order());
+  if (out.order != PayloadOrder::kPatch && out.order != PayloadOrder::kLevel) {
+    return DataLoss("unknown payload order {}", static_cast<int>(manifest.order()));
+  }
+  for (const pb::FieldDescription& field : manifest.fields()) {
+    QUARRY_ASSIGN_OR_RETURN(FieldDescription converted, FieldFromProto(field));
+    if (out.FindField(converted.name)) return DataLoss("field \"{}\" is there twice", converted.name);
+    out.fields.push_back(std::move(converted));
+  }
+  return out;
+}
+
+pb::StepManifest ToProto(const StepDescription& step) {
+  pb::StepManifest out;
+  out.set_format_version(kManifestVersion);
+  out.set_step(step.step);
+  if (step.time) out.set_time(*step.time);
+  for (const FieldStepDescription& field : step.fields) *out.add_fields() = FieldStepToProto(field);
+  return out;
+}
+
+Result<StepDescription> FromProto(const pb::StepManifest& manifest) {
+  if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
+    return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
+                    manifest.format_version(), kManifestVersion);
+  }
+  StepDescription out;
+  out.step = manifest.step();
+  if (manifest.has_time()) out.time = manifest.time();
+  for (const pb::FieldStep& field : manifest.fields()) {
+    QUARRY_ASSIGN_OR_RETURN(FieldStepDescription converted, FieldStepFromProto(field));
+    out.fields.push_back(std::move(converted));
+  }
+  return out;
+}
+
+}  // namespace quarry::format

@@ -1,0 +1,190 @@
+#include "quarry/format/subfile.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "quarry/base/checked_math.h"
+#include "quarry/base/checksum.h"
+
+namespace quarry::format {
+namespace {
+
+// A byte above 127 and both kinds of line end, as in PNG: a transfer in text mode shows at once.
+constexpr std::array<unsigned char, 8> kHeaderMagic = {0x89, 'Q', 'S', 'F', '\r', '\n', 0x1a, '\n'};
+constexpr std::array<unsigned char, 8> kFooterMagic = {'Q', 'S', 'F', 'e', 'n', 'd', '\r', '\n'};
+
+void PutMagic(const std::array<unsigned char, 8>& magic, Bytes* out) {
+  for (const unsigned char c : magic) out->push_back(static_cast<std::byte>(c));
+}
+
+}  // namespace
+
+void SubfileHeader::EncodeTo(Bytes* out) const {
+  const std::size_t begin = out->size();
+  PutMagic(kHeaderMagic, out);
+  PutLittleEndian(out, kMajorVersion);
+  PutLittleEndian(out, kMinorVersion);
+  PutLittleEndian(out, static_cast<std::uint32_t>(kEncodedSize));
+  PutLittleEndian(out, step);
+  PutLittleEndian(out, field_number);
+  PutLittleEndian(out, subfile_number);
+  for (const std::int64_t n : dims) PutLittleEndian(out, static_cast<std::uint32_t>(n));
+  for (const std::int64_t n : patch) {
+    PutLittleEndian(out, static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(n))));
+  }
+  PutLittleEndian(out, static_cast<std::uint8_t>(levels));
+  PutLittleEndian(out, static_cast<std::uint8_t>(type));
+  PutLittleEndian(out, static_cast<std::uint8_t>(coder));
+  PutLittleEndian(out, static_cast<std::uint8_t>(order));
+  out->resize(begin + 56);
+  PutLittleEndian(out, patch_count);
+  for (const char c : field_name) out->push_back(static_cast<std::byte>(c));
+  out->resize(begin + kEncodedSize - sizeof(std::uint64_t));
+  PutLittleEndian(out, Checksum(ByteSpan(*out).subspan(begin)));
+}
+
+Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
+  if (bytes.size() < kEncodedSize) return DataLoss("a subfile header has {} bytes, this one {}", kEncodedSize, bytes.size());
+  bytes = bytes.first(kEncodedSize);
+  if (std::memcmp(bytes.data(), kHeaderMagic.data(), kHeaderMagic.size()) != 0) return DataLoss("this is not a Quarry subfile (magic at byte 0)");
+  const std::uint64_t stored = GetLittleEndian<std::uint64_t>(bytes.data() + kEncodedSize - 8);
+  const std::uint64_t computed = Checksum(bytes.first(kEncodedSize - 8));
+  const std::uint16_t major = GetLittleEndian<std::uint16_t>(bytes.data() + 8);
+  if (major != kMajorVersion && stored == computed) {
+    return DataLoss("subfile format version {} is not known, this program reads version {}; use a newer Quarry", major, kMajorVersion);
+  }
+  if (stored != computed) {
+    return DataLoss("header (bytes 0..{}): checksum {} stored, {} computed", kEncodedSize, ChecksumText(stored), ChecksumText(computed));
+  }
+  LittleEndianReader reader(bytes.data() + 16);
+  SubfileHeader header;
+  header.step = reader.Get<std::uint64_t>();
+  header.field_number = reader.Get<std::uint32_t>();
+  header.subfile_number = reader.Get<std::uint32_t>();
+  for (std::int64_t& n : header.dims) n = reader.Get<std::uint32_t>();
+  for (std::int64_t& n : header.patch) {
+    const auto shift = reader.Get<std::uint8_t>();
+    if (shift > 31) return DataLoss("header: patch extent 2^{}", shift);
+    n = std::int64_t{1} << shift;
+  }
+  header.levels = reader.Get<std::uint8_t>();
+  header.type = static_cast<DataType>(reader.Get<std::uint8_t>());
+  header.coder = static_cast<CoderId>(reader.Get<std::uint8_t>());
+  header.order = static_cast<PayloadOrder>(reader.Get<std::uint8_t>());
+  reader = LittleEndianReader(bytes.data() + 56);
+  header.patch_count = reader.Get<std::uint64_t>();
+  const auto* name = reinterpret_cast<const char*>(bytes.data() + 64);
+  header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
+  if (header.levels < 1 || header.levels > kMaxLevels || SizeOf(header.type) == 0 ||
+      (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
+    return DataLoss("header: {} levels, type {}, payload order {}", header.levels, static_cast<int>(header.type), static_cast<int>(header.order));
+  }
+  return header;
+}
+
+void PatchEntry::EncodeTo(Bytes* out) const {
+  PutLittleEndian(out, patch_index);
+  PutLittleEndian(out, min);
+  PutLittleEndian(out, max);
+  for (const LevelEntry& level : levels) {
+    PutLittleEndian(out, level.offset);
+    PutLittleEndian(out, level.size);
+    PutLittleEndian(out, level.rmse);
+    PutLittleEndian(out, level.checksum);
+    PutLittleEndian(out, level.max_error);
+  }
+}
+
+PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int levels) {
+  LittleEndianReader reader(bytes.data());
+  PatchEntry entry;
+  entry.patch_index = reader.Get<std::uint64_t>();
+  entry.min = reader.Get<double>();
+  entry.max = reader.Get<double>();
+  entry.levels.resize(static_cast<std::size_t>(levels));
+  for (LevelEntry& level : entry.levels) {
+    level.offset = reader.Get<std::uint64_t>();
+    level.size = reader.Get<std::uint32_t>();
+    level.rmse = reader.Get<float>();
+    level.checksum = reader.Get<std::uint64_t>();
+    level.max_error = reader.Get<double>();
+  }
+  return entry;
+}
+
+std::uint64_t PatchEntry::payload_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const LevelEntry& level : levels) bytes += level.size;
+  return bytes;
+}
+
+void SubfileFooter::EncodeTo(Bytes* out) const {
+  const std::size_t begin = out->size();
+  PutLittleEndian(out, table_offset);
+  PutLittleEndian(out, table_size);
+  PutLittleEndian(out, table_checksum);
+  PutLittleEndian(out, file_size);
+  PutLittleEndian(out, Checksum(ByteSpan(*out).subspan(begin)));
+  PutMagic(kFooterMagic, out);
+}
+
+Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
+  if (bytes.size() != kEncodedSize) return DataLoss("a subfile footer has {} bytes, this one {}", kEncodedSize, bytes.size());
+  if (std::memcmp(bytes.data() + 40, kFooterMagic.data(), kFooterMagic.size()) != 0) {
+    return DataLoss("the footer's magic is missing: the file is truncated or no Quarry subfile");
+  }
+  LittleEndianReader reader(bytes.data());
+  SubfileFooter footer;
+  footer.table_offset = reader.Get<std::uint64_t>();
+  footer.table_size = reader.Get<std::uint64_t>();
+  footer.table_checksum = reader.Get<std::uint64_t>();
+  footer.file_size = reader.Get<std::uint64_t>();
+  const auto stored = reader.Get<std::uint64_t>();
+  const std::uint64_t computed = Checksum(bytes.first(32));
+  if (stored != computed) return DataLoss("footer: checksum {} stored, {} computed", ChecksumText(stored), ChecksumText(computed));
+  std::uint64_t end = 0;
+  if (!CheckedAdd(footer.table_offset, footer.table_size, &end) || !CheckedAdd(end, std::uint64_t{kEncodedSize}, &end) ||
+      end != footer.file_size || footer.table_offset < SubfileHeader::kEncodedSize) {
+    return DataLoss("footer: table of {} bytes at {} in a file of {} bytes", footer.table_size, footer.table_offset, footer.file_size);
+  }
+  return footer;
+}
+
+Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter& footer) {
+  const std::size_t row_size = PatchEntry::EncodedSize(header.levels);
+  if (table.size() != footer.table_size || table.size() % row_size != 0 || table.size() / row_size != header.patch_count) {
+    return DataLoss("patch table: {} bytes for {} patches of {} levels", table.size(), header.patch_count, header.levels);
+  }
+  const std::uint64_t computed = Checksum(table);
+  if (computed != footer.table_checksum) {
+    return DataLoss("patch table (bytes {}..{}): checksum {} stored, {} computed", footer.table_offset,
+                    footer.table_offset + footer.table_size, ChecksumText(footer.table_checksum), ChecksumText(computed));
+  }
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
+  std::vector<PatchEntry> rows;
+  rows.reserve(header.patch_count);
+  std::uint64_t previous_code = 0;
+  for (std::uint64_t i = 0; i < header.patch_count; ++i) {
+    rows.push_back(PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), header.levels));
+    const PatchEntry& row = rows.back();
+    if (row.patch_index >= static_cast<std::uint64_t>(grid.patch_count())) {
+      return DataLoss("patch table row {}: patch {} of {}", i, row.patch_index, grid.patch_count());
+    }
+    const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
+    if (i > 0 && code <= previous_code) return DataLoss("patch table row {}: patch {} is out of Morton order", i, row.patch_index);
+    previous_code = code;
+    for (const LevelEntry& level : row.levels) {
+      std::uint64_t end = 0;
+      if (level.offset < SubfileHeader::kEncodedSize || !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) ||
+          end > footer.table_offset) {
+        return DataLoss("patch table row {}: payload of {} bytes at {}, outside {}..{}", i, level.size, level.offset,
+                        SubfileHeader::kEncodedSize, footer.table_offset);
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace quarry::format

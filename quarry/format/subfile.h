@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quarry/base/data_type.h"
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "quarry/codec/coder.h"
+#include "quarry/geometry/patch_grid.h"
+
+/// Bytes and structs of a subfile, and nothing else: no file is opened here. docs/format.md is the specification.
+namespace quarry::format {
+
+inline constexpr std::uint16_t kMajorVersion = 1;
+inline constexpr std::uint16_t kMinorVersion = 0;
+inline constexpr std::size_t kMaxFieldName = 63;
+inline constexpr int kMaxLevels = 32;
+
+enum class PayloadOrder : std::uint8_t {
+  kPatch = 1,  ///< patch by patch, levels coarse to fine: random access first
+  kLevel = 2,  ///< level by level from the coarsest, patches in Morton order: whole-domain previews first
+};
+
+/// First bytes of a subfile: enough to read it without any other file of the dataset.
+struct SubfileHeader {
+  static constexpr std::size_t kEncodedSize = 136;
+
+  std::uint64_t step = 0;
+  std::uint32_t field_number = 0;    ///< position in DatasetManifest.fields
+  std::uint32_t subfile_number = 0;  ///< position in FieldStep.subfiles
+  Index3 dims{};                     ///< grid, x, y, z
+  Index3 patch{};                    ///< powers of two
+  int levels = 1;
+  DataType type = DataType::kFloat32;
+  CoderId coder = CoderId::kWaveletZfp;
+  PayloadOrder order = PayloadOrder::kPatch;
+  std::uint64_t patch_count = 0;
+  std::string field_name;
+
+  friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
+
+  void EncodeTo(Bytes* out) const;
+  /// @param bytes at least the first kEncodedSize bytes of the file
+  /// @errors kDataLoss: magic, version, checksum or a value out of range
+  static Result<SubfileHeader> DecodeFrom(ByteSpan bytes);
+};
+
+/// Where one level of one patch lies in the payload, and how good it is.
+struct LevelEntry {
+  static constexpr std::size_t kEncodedSize = 32;
+
+  std::uint64_t offset = 0;  ///< from the start of the file
+  std::uint32_t size = 0;
+  float rmse = 0;
+  std::uint64_t checksum = 0;
+  double max_error = 0;
+
+  friend bool operator==(const LevelEntry&, const LevelEntry&) = default;
+};
+
+/// One row of the patch table.
+struct PatchEntry {
+  std::uint64_t patch_index = 0;  ///< x + px * (y + py * z)
+  double min = 0;                 ///< of the original samples
+  double max = 0;
+  std::vector<LevelEntry> levels;  ///< finest first
+
+  friend bool operator==(const PatchEntry&, const PatchEntry&) = default;
+
+  static constexpr std::size_t EncodedSize(int levels) {
+    return 24 + static_cast<std::size_t>(levels) * LevelEntry::kEncodedSize;
+  }
+  void EncodeTo(Bytes* out) const;
+  /// @param bytes exactly EncodedSize(levels) bytes, checked by the table's checksum
+  static PatchEntry DecodeFrom(ByteSpan bytes, int levels);
+
+  std::uint64_t payload_bytes() const;
+};
+
+/// Last bytes of a subfile.
+struct SubfileFooter {
+  static constexpr std::size_t kEncodedSize = 48;
+
+  std::uint64_t table_offset = 0;
+  std::uint64_t table_size = 0;
+  std::uint64_t table_checksum = 0;
+  std::uint64_t file_size = 0;
+
+  friend bool operator==(const SubfileFooter&, const SubfileFooter&) = default;
+
+  void EncodeTo(Bytes* out) const;
+  /// @param bytes exactly the last kEncodedSize bytes of the file
+  static Result<SubfileFooter> DecodeFrom(ByteSpan bytes);
+};
+
+/// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload ranges inside
+/// [header end, table begin). After this every offset and size can be used without further checks.
+/// @errors kDataLoss
+Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter& footer);
+
+/// The ranges of one level payload after another in the order of the file: visits (row, level) pairs.
+template <typename Visit>
+void ForEachPayload(PayloadOrder order, std::size_t rows, int levels, Visit visit) {
+  if (order == PayloadOrder::kPatch) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (int level = levels - 1; level >= 0; --level) visit(row, level);
+    }
+  } else {
+    for (int level = levels - 1; level >= 0; --level) {
+      for (std::size_t row = 0; row < rows; ++row) visit(row, level);
+    }
+  }
+}
+
+}  // namespace quarry::format

@@ -1,0 +1,98 @@
+#include "quarry/geometry/box.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool ParseInteger(const std::string& text, std::int64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+bool Box::Contains(const Box& other) const {
+  for (int a = 0; a < 3; ++a) {
+    if (other.begin[a] < begin[a] || other.end[a] > end[a]) return false;
+  }
+  return true;
+}
+
+Box Intersect(const Box& a, const Box& b) {
+  Box both;
+  for (int axis = 0; axis < 3; ++axis) {
+    both.begin[axis] = std::max(a.begin[axis], b.begin[axis]);
+    both.end[axis] = std::min(a.end[axis], b.end[axis]);
+  }
+  return both;
+}
+
+Box BoundingBox(const Box& a, const Box& b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  Box all;
+  for (int axis = 0; axis < 3; ++axis) {
+    all.begin[axis] = std::min(a.begin[axis], b.begin[axis]);
+    all.end[axis] = std::max(a.end[axis], b.end[axis]);
+  }
+  return all;
+}
+
+std::string ToString(const Box& box) {
+  return fmt::format("[{}:{},{}:{},{}:{})", box.begin[0], box.end[0], box.begin[1], box.end[1], box.begin[2], box.end[2]);
+}
+
+std::string ToString(const Index3& shape) { return fmt::format("{}x{}x{}", shape[0], shape[1], shape[2]); }
+
+Result<Box> ParseBox(const std::string& text, const Index3& dims) {
+  const auto malformed = [&] {
+    return InvalidArgument("\"{}\" is not a box; write x0:x1,y0:y1,z0:z1 (half-open, in level-0 samples)", text);
+  };
+  Box box{{0, 0, 0}, dims};
+  const std::vector<std::string> axes = Split(text, ',');
+  if (axes.size() > 3) return malformed();
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const std::vector<std::string> ends = Split(axes[a], ':');
+    if (ends.size() != 2) return malformed();
+    if (!ends[0].empty() && !ParseInteger(ends[0], &box.begin[a])) return malformed();
+    if (!ends[1].empty() && !ParseInteger(ends[1], &box.end[a])) return malformed();
+  }
+  QUARRY_RETURN_IF_ERROR(CheckBox(box, dims));
+  return box;
+}
+
+Result<Index3> ParseShape(const std::string& text, const std::string& what) {
+  Index3 shape = {1, 1, 1};
+  const std::vector<std::string> parts = Split(text, 'x');
+  bool good = parts.size() <= 3;
+  for (std::size_t a = 0; good && a < parts.size(); ++a) good = ParseInteger(parts[a], &shape[a]) && shape[a] >= 1;
+  if (!good) return InvalidArgument("{} \"{}\" is not a shape; write for example 128x64x64 (x fastest, each at least 1)", what, text);
+  return shape;
+}
+
+Status CheckBox(const Box& box, const Index3& dims) {
+  for (int a = 0; a < 3; ++a) {
+    if (box.begin[a] < 0 || box.end[a] > dims[a] || box.begin[a] >= box.end[a]) {
+      return InvalidArgument("box {} is empty or outside the grid {} along {}; give a part of {}", ToString(box),
+                             ToString(dims), kAxisNames[a], ToString(Box{{0, 0, 0}, dims}));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace quarry

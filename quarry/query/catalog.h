@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "quarry/format/subfile.h"
+
+namespace quarry::query {
+
+/// One patch of a field and step: its row of the patch table, and in which subfile its payload lies.
+struct CatalogEntry {
+  std::uint32_t subfile = 0;
+  format::PatchEntry patch;
+};
+
+/// Finds the patches that a query touches: from the subfiles' own tables, or from an index over all of them.
+/// Implementations are thread-safe.
+class PatchCatalog {
+ public:
+  virtual ~PatchCatalog() = default;
+
+  /// All patches of a field and step whose position lies in `positions`, in Morton order, none missing.
+  /// @errors kNotFound: step or field not there; kDataLoss: a table or record is damaged, or a patch is in none of them
+  virtual Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field_number, const Box& positions) const = 0;
+};
+
+}  // namespace quarry::query

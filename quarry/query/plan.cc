@@ -1,0 +1,157 @@
+#include "quarry/query/plan.h"
+
+#include <algorithm>
+
+namespace quarry::query {
+namespace {
+
+const format::LevelEntry& LevelOf(const PlannedPatch& patch, int level) {
+  return patch.entry.patch.levels[static_cast<std::size_t>(level)];
+}
+
+std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
+  return static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
+}
+
+/// One payload that a batch needs, before neighbours are joined.
+struct Wanted {
+  std::uint32_t subfile;
+  std::uint64_t offset;
+  std::uint64_t size;
+  Slice* slice;
+};
+
+/// Sorts the wanted payloads by place and joins those that lie next to each other.
+std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted) {
+  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+    return std::tie(a.subfile, a.offset) < std::tie(b.subfile, b.offset);
+  });
+  std::vector<ByteRange> ranges;
+  for (const Wanted& want : wanted) {
+    const bool joins = !ranges.empty() && ranges.back().subfile == want.subfile &&
+                       want.offset <= ranges.back().offset + ranges.back().size + kMaxGap;
+    if (!joins) ranges.push_back({want.subfile, want.offset, 0});
+    ByteRange& range = ranges.back();
+    range.size = std::max(range.size, want.offset + want.size - range.offset);
+    *want.slice = {ranges.size() - 1, want.offset - range.offset};
+  }
+  return ranges;
+}
+
+Batch MakeBatch(const ReadPlan& plan, const Pass& pass, std::size_t first, std::size_t count) {
+  Batch batch;
+  batch.first_patch = first;
+  batch.patch_count = count;
+  batch.slices.resize(count);
+  std::vector<Wanted> wanted;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PlannedPatch& patch = plan.patches[first + i];
+    batch.slices[i].resize(static_cast<std::size_t>(pass.coarsest - pass.finest + 1));
+    for (int level = pass.finest; level <= pass.coarsest; ++level) {
+      const format::LevelEntry& entry = LevelOf(patch, level);
+      if (entry.size == 0) continue;
+      wanted.push_back({patch.entry.subfile, entry.offset, entry.size, &batch.slices[i][static_cast<std::size_t>(level - pass.finest)]});
+    }
+  }
+  batch.ranges = JoinNeighbours(std::move(wanted));
+  return batch;
+}
+
+void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
+  std::size_t first = 0;
+  std::uint64_t payload = 0;
+  std::uint64_t samples = 0;
+  for (std::size_t i = 0; i < plan.patches.size(); ++i) {
+    for (int level = pass->finest; level <= pass->coarsest; ++level) payload += LevelOf(plan.patches[i], level).size;
+    samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
+    if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
+      pass->batches.push_back(MakeBatch(plan, *pass, first, i + 1 - first));
+      first = i + 1;
+      payload = samples = 0;
+    }
+  }
+}
+
+PlannedLevel DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
+  PlannedLevel described;
+  described.level = level;
+  described.extent = LevelBox(plan.query.box, level);
+  for (const PlannedPatch& patch : plan.patches) {
+    described.max_error = std::max(described.max_error, LevelOf(patch, level).max_error);
+    for (int l = level; l <= coarsest_payload; ++l) described.bytes += LevelOf(patch, l).size;
+  }
+  return described;
+}
+
+}  // namespace
+
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query) {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  const FieldDescription& field = dataset.fields[query.field_number];
+  ReadPlan plan;
+  plan.query = query;
+  plan.type = field.type;
+  plan.coder = field.coder;
+  plan.dataset_levels = dataset.levels;
+  QUARRY_ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
+                          catalog.Find(query.step, query.field_number, grid.PatchesMeeting(query.box)));
+  for (CatalogEntry& entry : entries) {
+    const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+    // A thin box may pass between the level's samples of a patch: then there is nothing to fetch from it.
+    if (LevelBox(Intersect(query.box, samples), query.level).empty()) continue;
+    plan.patches.push_back({std::move(entry), samples});
+  }
+  int coarsest_payload = dataset.levels - 1;
+  for (int level = query.first_level; level >= query.level; --level) {
+    plan.levels.push_back(DescribeLevel(plan, level, coarsest_payload));
+    coarsest_payload = level - 1;
+  }
+  plan.price.patches = plan.patches.size();
+  for (const PlannedLevel& level : plan.levels) {
+    plan.price.bytes += level.bytes;
+    plan.price.reply_bytes += static_cast<std::uint64_t>(level.extent.volume()) * SizeOf(plan.type);
+  }
+  for (const Pass& pass : MakePasses(plan)) {
+    for (const Batch& batch : pass.batches) {
+      plan.price.reads += batch.ranges.size();
+      for (const ByteRange& range : batch.ranges) plan.price.bytes_read += range.size;
+    }
+  }
+  return plan;
+}
+
+std::vector<Pass> MakePasses(const ReadPlan& plan) {
+  std::vector<Pass> passes;
+  int coarsest = plan.dataset_levels - 1;
+  for (const PlannedLevel& level : plan.levels) {
+    Pass pass;
+    pass.coarsest = coarsest;
+    pass.finest = level.level;
+    CutIntoBatches(plan, &pass);
+    passes.push_back(std::move(pass));
+    coarsest = level.level - 1;
+  }
+  return passes;
+}
+
+std::uint64_t PeakMemory(const ReadPlan& plan) {
+  std::uint64_t largest_batch = 0;
+  for (const Pass& pass : MakePasses(plan)) {
+    for (const Batch& batch : pass.batches) {
+      std::uint64_t bytes = 0;
+      for (const ByteRange& range : batch.ranges) bytes += range.size;
+      for (std::size_t i = 0; i < batch.patch_count; ++i) {
+        // Twice: a decoder holds the coarser level and the new one, and a cut block is a copy.
+        bytes += 2 * LevelSampleBytes(plan, plan.patches[batch.first_patch + i], pass.finest);
+      }
+      largest_batch = std::max(largest_batch, bytes);
+    }
+  }
+  std::uint64_t kept = 0;
+  if (plan.levels.size() > 1) {
+    for (const PlannedPatch& patch : plan.patches) kept += LevelSampleBytes(plan, patch, plan.query.level + 1);
+  }
+  return 2 * largest_batch + kept;
+}
+
+}  // namespace quarry::query

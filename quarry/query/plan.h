@@ -1,0 +1,100 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/format/description.h"
+#include "quarry/query/catalog.h"
+
+/// From a question to the bytes that answer it, before any of them is read.
+namespace quarry::query {
+
+/// One question, already resolved against a dataset.
+struct Query {
+  std::uint64_t step = 0;
+  std::size_t field_number = 0;
+  Box box;              ///< level-0 samples, inside the grid
+  int level = 0;        ///< level wanted
+  int first_level = 0;  ///< >= level; coarser levels from here on are delivered too, one after the other
+};
+
+/// A level of the answer.
+struct PlannedLevel {
+  int level = 0;
+  Box extent;              ///< level samples whose level-0 position lies in the box; may be empty
+  double max_error = 0;    ///< largest recorded error of the touched patches at this level
+  std::uint64_t bytes = 0; ///< payload of this level alone, and for the first one of all coarser levels too
+};
+
+/// What a plan costs.
+struct Price {
+  std::uint64_t patches = 0;
+  std::uint64_t bytes = 0;        ///< payload needed
+  std::uint64_t bytes_read = 0;   ///< payload read: neighbouring ranges together, with the gaps between them
+  std::uint64_t reads = 0;
+  std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
+};
+
+struct PlannedPatch {
+  CatalogEntry entry;
+  Box samples;  ///< of the patch, level 0
+};
+
+struct ReadPlan {
+  Query query;
+  DataType type = DataType::kFloat32;
+  CoderId coder = CoderId::kWaveletZfp;
+  int dataset_levels = 1;
+  std::vector<PlannedLevel> levels;  ///< to deliver, coarsest first
+  std::vector<PlannedPatch> patches; ///< in Morton order; only those that hold a sample of the answer at the finest level
+  Price price;
+};
+
+/// One contiguous read from a subfile.
+struct ByteRange {
+  std::uint32_t subfile = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// The payload of one level of one patch, as a part of a ByteRange of its batch.
+struct Slice {
+  std::size_t range = 0;
+  std::uint64_t offset = 0;  ///< from the start of the range
+};
+
+/// Consecutive patches of a plan that are fetched and decoded together.
+struct Batch {
+  std::size_t first_patch = 0;
+  std::size_t patch_count = 0;
+  std::vector<ByteRange> ranges;   ///< by subfile and offset; no two overlap
+  std::vector<std::vector<Slice>> slices;  ///< [patch in batch][level - finest level of the pass]
+};
+
+/// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in batches.
+struct Pass {
+  int coarsest = 0;  ///< payload levels coarsest .. finest, inclusive, coarse to fine
+  int finest = 0;    ///< the level delivered
+  std::vector<Batch> batches;
+};
+
+/// Gaps up to this are read rather than skipped: a separate read costs more than these bytes.
+inline constexpr std::uint64_t kMaxGap = 8 << 10;
+/// A batch is closed when its payload or its decoded samples reach these sizes: bounds the memory of a read, and still
+/// makes whole-domain previews one read per subfile.
+inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
+inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
+
+/// Plans a query. The price is exact: executing the plan reads those ranges and delivers those samples.
+/// @errors those of PatchCatalog::Find
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
+
+/// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.
+std::vector<Pass> MakePasses(const ReadPlan& plan);
+
+/// Upper bound of the memory that executing the plan holds at any time: two batches, and the decoded patches that are kept
+/// from one level to the next.
+std::uint64_t PeakMemory(const ReadPlan& plan);
+
+}  // namespace quarry::query

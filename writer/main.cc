@@ -1,0 +1,173 @@
+// quarry-write: from a simulation's dump to a dataset. Parses the command line, runs the pipeline, prints the table.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <fstream>
+
+#include "quarry/base/file.h"
+#include "quarry/base/version.h"
+#include "writer/comm.h"
+#include "writer/writer.h"
+
+namespace {
+
+using quarry::Index3;
+using quarry::InternalError;
+using quarry::InvalidArgument;
+using quarry::Result;
+using quarry::Status;
+using quarry::writer::WriteOptions;
+
+/// Options as text, as the user wrote them; turned into WriteOptions with our own messages.
+struct CommandLine {
+  WriteOptions options;
+  std::string dims;
+  std::string type;
+  std::string byte_order = "little";
+  std::string patch;
+  std::string order;
+  std::string placement = "balanced";
+  std::string exchange = "patch";
+  std::string aggregation = "balanced";
+  std::vector<double> spacing;
+  std::vector<double> origin;
+  std::string fill;
+  std::string report;
+};
+
+void DeclareOptions(CLI::App* app, CommandLine* line) {
+  WriteOptions* o = &line->options;
+  app->add_option("INPUT", o->inputs, "dumps; several of one field are consecutive steps")->required();
+  app->add_option("-o,--output", o->output, "dataset to write, NAME.quarry")->required();
+  const char* input = "Input";
+  app->add_option("--format", o->input.format, "raw or npy; default: from the file name")->group(input);
+  app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
+  app->add_option("--type", line->type, "float32, float64 (raw)")->group(input);
+  app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
+  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")->group(input);
+  app->add_option("--fill", line->fill, "value that means missing (not in this version)")->group(input);
+  const char* meaning = "What it is";
+  app->add_option("--field", o->input.field, "name of the field; default: from the file name")->group(meaning);
+  app->add_option("--step", o->first_step, "number of the first step; default: 0")->group(meaning);
+  app->add_option("--time", o->time, "physical time of the step")->group(meaning);
+  app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")->delimiter(',')->expected(3)->group(meaning);
+  app->add_option("--origin", line->origin, "position of the first sample, x,y,z")->delimiter(',')->expected(3)->group(meaning);
+  app->add_option("--units", o->units, "unit of the field")->group(meaning);
+  const char* quality = "Quality (one of the first two is required for a new field)";
+  app->add_option("--tolerance", o->tolerance, "largest absolute error of any sample")->group(quality);
+  app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")->group(quality);
+  app->add_flag("--lossless", o->lossless, "bit-identical (not in this version)")->group(quality);
+  app->add_option("--codec", o->codec, "wavelet-zfp")->group(quality);
+  const char* layout = "Layout";
+  app->add_option("--patch", line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")->group(layout);
+  app->add_option("--levels", o->levels, "resolution levels; default: as many as the patch allows")->group(layout);
+  app->add_option("--files", o->files, "subfiles per field and step; default: one for every 8 ranks")->group(layout);
+  app->add_option("--order", line->order, "payload order: patch (random access, default) or level (previews)")->group(layout);
+  const char* strategy = "Strategy";
+  app->add_option("--placement", line->placement, "balanced or greedy")->group(strategy);
+  app->add_option("--exchange", line->exchange, "patch")->group(strategy);
+  app->add_option("--aggregation", line->aggregation, "balanced or equal")->group(strategy);
+  app->add_flag("--append", o->append, "add steps or fields to an existing dataset");
+  app->add_flag("--dry-run", o->dry_run, "print the plan and an estimated size, write nothing");
+  app->add_option("--report", line->report, "write the closing table as JSON to this file");
+  app->set_version_flag("--version", std::string("quarry-write ") + quarry::kVersion);
+  app->footer(
+      "Example:\n"
+      "  mpirun -n 4 quarry-write pressure.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output run42.quarry\n"
+      "Without mpirun it runs as one rank on all processors.\n"
+      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 damaged data, 5 refused, 6 out of space or other I/O error.");
+}
+
+/// One of some words. @errors names the option and the words
+template <typename T>
+Status Choose(const std::string& text, const char* option, std::initializer_list<std::pair<const char*, T>> choices, T* value) {
+  std::string known;
+  for (const auto& [word, choice] : choices) {
+    if (text == word) {
+      *value = choice;
+      return Status::Ok();
+    }
+    known += (known.empty() ? "" : " or ") + std::string(word);
+  }
+  return InvalidArgument("{} \"{}\" is not known; give {}", option, text, known);
+}
+
+/// "64" is a cube, "64x64x32" a box.
+Result<Index3> ParsePatch(const std::string& text) {
+  QUARRY_ASSIGN_OR_RETURN(const Index3 patch, quarry::ParseShape(text, "--patch"));
+  if (text.find('x') != std::string::npos) return patch;
+  return Index3{patch[0], patch[0], patch[0]};
+}
+
+Status Interpret(CommandLine* line) {
+  WriteOptions* o = &line->options;
+  if (!line->dims.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(o->input.dims, quarry::ParseShape(line->dims, "--dims"));
+  }
+  if (!line->type.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(o->input.type, quarry::ParseDataType(line->type));
+  }
+  if (!line->patch.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(o->patch, ParsePatch(line->patch));
+  }
+  if (!line->fill.empty()) return InvalidArgument("--fill {} needs validity masks, which this version does not have; replace missing samples first", line->fill);
+  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->byte_order, "--byte-order", {{"little", false}, {"big", true}}, &o->input.big_endian));
+  if (!line->order.empty()) {
+    using quarry::format::PayloadOrder;
+    PayloadOrder order{};
+    QUARRY_RETURN_IF_ERROR(Choose<PayloadOrder>(line->order, "--order", {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}}, &order));
+    o->order = order;
+  }
+  using namespace quarry::distribution;
+  QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(line->placement, "--placement", {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->placement));
+  QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(line->aggregation, "--aggregation", {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}}, &o->aggregation));
+  bool per_patch = true;
+  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->exchange, "--exchange", {{"patch", true}}, &per_patch));
+  const auto triple = [](const std::vector<double>& v) { return std::array<double, 3>{v[0], v[1], v[2]}; };
+  if (line->spacing.size() == 3) o->spacing = triple(line->spacing);
+  if (line->origin.size() == 3) o->origin = triple(line->origin);
+  return Status::Ok();
+}
+
+Status SaveReport(const std::string& path, const std::string& json) {
+  std::ofstream file(path);
+  file << json;
+  file.close();
+  if (!file) return InternalError("cannot write the report \"{}\"; the dataset itself is complete", path);
+  return Status::Ok();
+}
+
+int Fail(const Status& status, bool speaks) {
+  if (speaks) fmt::print(stderr, "quarry-write: {}\n", status.message());
+  return quarry::ExitCode(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks waiting.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const quarry::writer::MpiSession mpi(&argc, &argv);
+  const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
+
+  CommandLine line;
+  CLI::App app("Converts simulation dumps to a compressed, multiresolution Quarry dataset.", "quarry-write");
+  DeclareOptions(&app, &line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return root ? app.exit(success) : 0;
+  } catch (const CLI::ParseError& error) {
+    return Fail(InvalidArgument("{}; run quarry-write --help", error.what()), root);
+  }
+  if (const Status status = Interpret(&line); !status.ok()) return Fail(status, root);
+
+  quarry::writer::WriteReport report;
+  const Status status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
+  if (!status.ok()) return Fail(status, root);
+  if (!root || line.options.dry_run) return 0;
+  fmt::print("\n{}", report.ToTable());
+  if (!line.report.empty()) {
+    if (const Status saved = SaveReport(line.report, report.ToJson()); !saved.ok()) return Fail(saved, true);
+  }
+  return 0;
+}

@@ -1,0 +1,142 @@
+#include "writer/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quarry/base/version.h"
+
+namespace quarry::writer {
+namespace {
+
+Status CheckBound(const WriteOptions& options) {
+  if (options.tolerance && options.relative_tolerance) return InvalidArgument("--tolerance and --relative exclude each other; give one of them");
+  const auto check = [](const std::optional<double>& bound, const char* name) {
+    if (!bound || (*bound > 0 && std::isfinite(*bound))) return Status::Ok();
+    return InvalidArgument("{} {} is not a positive number; give the largest error that you accept", name, *bound);
+  };
+  QUARRY_RETURN_IF_ERROR(check(options.tolerance, "--tolerance"));
+  return check(options.relative_tolerance, "--relative");
+}
+
+/// A field that this run adds, or the existing one that it continues.
+Result<FieldDescription> DescribeField(const WriteOptions& options, const Input& input, const FieldDescription* existing) {
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(options.codec));
+  if (!FindCoder(coder)->Supports(input.type)) {
+    return InvalidArgument("\"{}\" holds {}, which coder {} does not code; convert it to float32 or float64 first", input.path,
+                           Name(input.type), options.codec);
+  }
+  if (existing != nullptr) {
+    if (existing->type != input.type || existing->coder != coder) {
+      return InvalidArgument("field \"{}\" is {} by {} in the dataset, but {} by {} here; choose another --field", existing->name,
+                             Name(existing->type), Name(existing->coder), Name(input.type), options.codec);
+    }
+    if ((options.tolerance && options.tolerance != existing->tolerance) ||
+        (options.relative_tolerance && options.relative_tolerance != existing->relative_tolerance)) {
+      return InvalidArgument("field \"{}\" was declared with {} {}; leave the tolerance out to use it again", existing->name,
+                             existing->tolerance ? "--tolerance" : "--relative", existing->tolerance.value_or(existing->relative_tolerance.value_or(0)));
+    }
+    return *existing;
+  }
+  if (!options.tolerance && !options.relative_tolerance) {
+    return InvalidArgument("no error bound given; add --tolerance E (absolute) or --relative R (of the value range)");
+  }
+  return FieldDescription{input.field, input.type, options.units, coder, options.tolerance, options.relative_tolerance};
+}
+
+/// An axis of one sample has patches of one, whatever a cube like `--patch 64` says.
+Index3 WantedPatch(const WriteOptions& options, const Index3& dims) {
+  Index3 patch = options.patch.value_or(DefaultPatch(dims));
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (dims[a] == 1) patch[a] = 1;
+  }
+  return patch;
+}
+
+Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const Input& input) {
+  DatasetDescription dataset;
+  dataset.created_by = fmt::format("quarry-write {}", kVersion);
+  dataset.grid.dims = input.dims;
+  if (options.origin) dataset.grid.origin = *options.origin;
+  if (options.spacing) dataset.grid.spacing = *options.spacing;
+  dataset.patch = WantedPatch(options, input.dims);
+  QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(input.dims, dataset.patch)));
+  const int max_levels = MaxLevels(input.dims, dataset.patch);
+  dataset.levels = options.levels.value_or(max_levels);
+  if (dataset.levels < 1 || dataset.levels > max_levels) {
+    return InvalidArgument("--levels {} does not fit patches of {}; give 1 to {}", dataset.levels, ToString(dataset.patch), max_levels);
+  }
+  dataset.order = options.order.value_or(format::PayloadOrder::kPatch);
+  return dataset;
+}
+
+Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& existing) {
+  if (options.patch && WantedPatch(options, existing.grid.dims) != existing.patch) {
+    return InvalidArgument("--patch {} differs from the dataset's {}; leave it out when appending", ToString(*options.patch), ToString(existing.patch));
+  }
+  if (options.levels && *options.levels != existing.levels) {
+    return InvalidArgument("--levels {} differs from the dataset's {}; leave it out when appending", *options.levels, existing.levels);
+  }
+  if (options.order && *options.order != existing.order) {
+    return InvalidArgument("--order differs from the dataset's; leave it out when appending");
+  }
+  if ((options.spacing && *options.spacing != existing.grid.spacing) || (options.origin && *options.origin != existing.grid.origin)) {
+    return InvalidArgument("--spacing or --origin differ from the dataset's; leave them out when appending");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<Jobs> PlanJobs(const WriteOptions& options) {
+  QUARRY_RETURN_IF_ERROR(CheckBound(options));
+  if (options.lossless) return InvalidArgument("--lossless needs the lossless coder, which this version does not have; give --tolerance or --relative");
+  if (options.files && *options.files < 1) return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
+  Jobs jobs;
+  std::map<std::string, std::uint64_t> next_step;
+  for (const std::string& path : options.inputs) {
+    QUARRY_ASSIGN_OR_RETURN(Input input, OpenInput(path, options.input));
+    const auto [it, added] = next_step.try_emplace(input.field, options.first_step);
+    std::vector<Input>& step = jobs[it->second++];
+    step.push_back(std::move(input));
+    if (step.back().dims != jobs.begin()->second.front().dims) {
+      return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path, ToString(step.back().dims),
+                             options.inputs.front(), ToString(jobs.begin()->second.front().dims));
+    }
+  }
+  if (options.time && jobs.size() > 1) return InvalidArgument("--time names one moment, but there are {} steps; convert them one by one with --append", jobs.size());
+  return jobs;
+}
+
+Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs, const std::optional<DatasetDescription>& existing) {
+  const Input& first = jobs.begin()->second.front();
+  DatasetDescription dataset;
+  if (existing) {
+    if (existing->grid.dims != first.dims) {
+      return InvalidArgument("\"{}\" is {}, but the dataset \"{}\" is {}; one dataset has one grid", first.path, ToString(first.dims),
+                             options.output, ToString(existing->grid.dims));
+    }
+    QUARRY_RETURN_IF_ERROR(CheckSameLayout(options, *existing));
+    dataset = *existing;
+  } else {
+    QUARRY_ASSIGN_OR_RETURN(dataset, DescribeNewDataset(options, first));
+  }
+  for (const auto& [step, inputs] : jobs) {
+    for (const Input& input : inputs) {
+      const std::optional<std::size_t> known = dataset.FindField(input.field);
+      QUARRY_ASSIGN_OR_RETURN(FieldDescription field, DescribeField(options, input, known ? &dataset.fields[*known] : nullptr));
+      if (!known) dataset.fields.push_back(std::move(field));
+    }
+  }
+  return dataset;
+}
+
+std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks) {
+  const int wanted = options.files.value_or(std::max(1, ranks / 8));
+  return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()), static_cast<std::size_t>(wanted));
+}
+
+double AbsoluteTolerance(const FieldDescription& field, double min, double max) {
+  return field.tolerance ? *field.tolerance : field.relative_tolerance.value_or(0) * (max - min);
+}
+
+}  // namespace quarry::writer

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "writer/writer.h"
+
+/// What a run will do, from its options and inputs alone: the same on every rank, without communication.
+namespace quarry::writer {
+
+/// The inputs of each step, by step number.
+using Jobs = std::map<std::uint64_t, std::vector<Input>>;
+
+/// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields share them.
+/// @errors those of OpenInput; kInvalidArgument when grids differ or options contradict
+Result<Jobs> PlanJobs(const WriteOptions& options);
+
+/// The dataset.json that the run leads to, from the existing one when appending.
+/// @errors kInvalidArgument: options do not fit each other or the existing dataset
+Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
+                                           const std::optional<DatasetDescription>& existing);
+
+/// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
+std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks);
+
+/// Absolute tolerance of a field whose samples span [min, max].
+double AbsoluteTolerance(const FieldDescription& field, double min, double max);
+
+}  // namespace quarry::writer

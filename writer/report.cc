@@ -1,0 +1,91 @@
+#include "writer/report.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "quarry/base/units.h"
+
+namespace quarry::writer {
+
+namespace {
+
+nlohmann::ordered_json ToJsonObject(const Balance& balance) {
+  return {{"min", balance.min}, {"max", balance.max}, {"mean", balance.mean}};
+}
+
+}  // namespace
+
+Balance Balance::Of(const std::vector<std::uint64_t>& loads) {
+  if (loads.empty()) return {};
+  const auto [min, max] = std::minmax_element(loads.begin(), loads.end());
+  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
+  return {static_cast<double>(*min), static_cast<double>(*max), sum / static_cast<double>(loads.size())};
+}
+
+std::uint64_t WriteReport::bytes_in() const {
+  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0}, [](auto sum, const auto& f) { return sum + f.bytes_in; });
+}
+
+std::uint64_t WriteReport::bytes_out() const {
+  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0}, [](auto sum, const auto& f) { return sum + f.bytes_out; });
+}
+
+double WriteReport::ratio() const { return bytes_out() == 0 ? 0 : static_cast<double>(bytes_in()) / static_cast<double>(bytes_out()); }
+
+double WriteReport::max_error() const {
+  double largest = 0;
+  for (const FieldReport& field : fields) largest = std::max(largest, field.max_error);
+  return largest;
+}
+
+double WriteReport::psnr() const {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const FieldReport& field : fields) lowest = std::min(lowest, field.psnr);
+  return lowest;
+}
+
+std::string WriteReport::ToTable() const {
+  std::string table = fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9}\n", "step", "field", "in", "out", "ratio",
+                                  "tolerance", "max error", "PSNR dB");
+  for (const FieldReport& f : fields) {
+    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12.5g} {:>12.5g} {:>9.2f}\n", f.step, f.field, FormatBytes(f.bytes_in),
+                         FormatBytes(f.bytes_out), static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), f.tolerance,
+                         f.max_error, f.psnr);
+  }
+  table += fmt::format("\n{:<10} {:>9} {:>10}\n", "phase", "seconds", "MB/s");
+  const auto row = [&](std::string_view name, double seconds) {
+    const double rate = seconds > 0 ? static_cast<double>(bytes_in()) / 1e6 / seconds : 0;
+    table += fmt::format("{:<10} {:>9.3f} {:>10.1f}\n", name, seconds, rate);
+  };
+  for (std::size_t p = 0; p < kPhases; ++p) row(kPhaseNames[p], seconds[p]);
+  row("total", total_seconds);
+  const Balance patches = Balance::Of(patches_per_rank);
+  const Balance bytes = Balance::Of(bytes_per_file);
+  table += fmt::format("\nbalance    patches per rank {:.0f} to {:.0f} (max/mean {:.2f}), bytes per file {} to {} (max/mean {:.2f}), {} ranks, {} files\n",
+                       patches.min, patches.max, patches.max_over_mean(), FormatBytes(static_cast<std::uint64_t>(bytes.min)),
+                       FormatBytes(static_cast<std::uint64_t>(bytes.max)), bytes.max_over_mean(), ranks, bytes_per_file.size());
+  return table;
+}
+
+std::string WriteReport::ToJson() const {
+  nlohmann::ordered_json json;
+  json["bytes_in"] = bytes_in();
+  json["bytes_out"] = bytes_out();
+  json["ratio"] = ratio();
+  json["max_error"] = max_error();
+  json["psnr"] = psnr();
+  for (std::size_t p = 0; p < kPhases; ++p) json["seconds"][kPhaseNames[p]] = seconds[p];
+  json["seconds"]["total"] = total_seconds;
+  json["ranks"] = ranks;
+  json["patches_per_rank"] = ToJsonObject(Balance::Of(patches_per_rank));
+  json["bytes_per_file"] = ToJsonObject(Balance::Of(bytes_per_file));
+  for (const FieldReport& f : fields) {
+    json["fields"].push_back({{"step", f.step}, {"field", f.field}, {"bytes_in", f.bytes_in}, {"bytes_out", f.bytes_out},
+                              {"tolerance", f.tolerance}, {"max_error", f.max_error}, {"psnr", f.psnr}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace quarry::writer

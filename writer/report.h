@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quarry/base/status.h"
+
+namespace quarry::writer {
+
+/// Phases of the pipeline, in order.
+enum class Phase { kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
+inline constexpr std::array kPhaseNames = {"read", "exchange", "encode", "assign", "transfer", "write"};
+inline constexpr std::size_t kPhases = kPhaseNames.size();
+
+/// Smallest, largest and mean of a load over ranks or files.
+struct Balance {
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+
+  static Balance Of(const std::vector<std::uint64_t>& loads);
+  double max_over_mean() const { return mean > 0 ? max / mean : 1; }
+};
+
+/// One field of one step, as the closing table lists it.
+struct FieldReport {
+  std::uint64_t step = 0;
+  std::string field;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  double tolerance = 0;
+  double max_error = 0;
+  double psnr = 0;
+};
+
+/// What a run of the writer did: the closing table, and --report.
+struct WriteReport {
+  int ranks = 1;
+  std::vector<FieldReport> fields;
+  /// Seconds of the slowest rank.
+  std::array<double, kPhases> seconds{};
+  double total_seconds = 0;
+  std::vector<std::uint64_t> patches_per_rank;
+  std::vector<std::uint64_t> bytes_per_file;
+
+  std::uint64_t bytes_in() const;
+  std::uint64_t bytes_out() const;
+  double ratio() const;
+  /// The largest over all fields, in each field's own unit.
+  double max_error() const;
+  /// The lowest over all fields.
+  double psnr() const;
+
+  std::string ToTable() const;
+  std::string ToJson() const;
+};
+
+}  // namespace quarry::writer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "quarry/format/description.h"
+#include "quarry/format/subfile.h"
+#include "writer/encode.h"
+
+namespace quarry::writer {
+
+/// An encoded patch as it travels to its aggregator and lies in memory there: the row of the patch table, offsets still
+/// zero, then the payload of all levels, coarsest first.
+struct PackedPatch {
+  static PackedPatch Pack(const EncodedPatchOfGrid& patch);
+  /// Bytes that Pack makes of a patch.
+  static std::size_t PackedSize(const EncodedPatch& patch) {
+    return format::PatchEntry::EncodedSize(static_cast<int>(patch.levels.size())) + patch.size();
+  }
+
+  Bytes bytes;
+};
+
+/// What a subfile contributes to step.json.
+struct SubfileSummary {
+  std::uint64_t bytes = 0;
+  std::uint64_t patches = 0;
+  Box bounds;
+  std::uint64_t table_checksum = 0;
+  /// Per level, finest first.
+  struct Level {
+    double max_error = 0;
+    double sum_of_squares = 0;  ///< of differences over all samples; a fixed order of summation
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Level> levels;
+
+  void EncodeTo(Bytes* out) const;
+  static SubfileSummary DecodeFrom(LittleEndianReader* reader, int levels);
+};
+
+/// Writes one subfile: header, payload, sync, patch table, footer, sync (docs/format.md, publishing).
+/// @param patches  in Morton order
+Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header, const PatchGrid& grid,
+                                    const std::vector<PackedPatch>& patches);
+
+}  // namespace quarry::writer

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/format/description.h"
+#include "writer/distribution/aggregation.h"
+#include "writer/distribution/placement.h"
+#include "writer/input.h"
+#include "writer/report.h"
+
+namespace quarry::writer {
+
+/// One conversion. Everything optional has the default that docs and --help give.
+struct WriteOptions {
+  std::vector<std::string> inputs;  ///< consecutive steps of each field
+  std::string output;
+  InputOptions input;
+
+  std::uint64_t first_step = 0;
+  std::optional<double> time;
+  std::optional<std::array<double, 3>> spacing;
+  std::optional<std::array<double, 3>> origin;
+  std::string units;
+
+  std::optional<double> tolerance;
+  std::optional<double> relative_tolerance;
+  bool lossless = false;
+  std::string codec = "wavelet-zfp";
+
+  std::optional<Index3> patch;
+  std::optional<int> levels;
+  std::optional<int> files;
+  std::optional<format::PayloadOrder> order;
+  distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
+  distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
+
+  bool append = false;
+  bool dry_run = false;
+};
+
+/// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step after the other.
+/// Rank 0 talks to the user. The bytes do not depend on the number of ranks.
+///
+/// @param[out] report  complete on rank 0
+/// @errors the same on every rank; published steps stay, nothing of the failed one does
+/// @collective over `comm`
+/// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV
+Status WriteDataset(MPI_Comm comm, const WriteOptions& options, WriteReport* report);
+
+}  // namespace quarry::writer
