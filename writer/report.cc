@@ -12,7 +12,7 @@ namespace quarry::writer {
 namespace {
 
 nlohmann::ordered_json ToJsonObject(const Balance& balance) {
-  return {{"min", balance.min}, {"max", balance.max}, {"mean", balance.mean}};
+  return {{"min", static_cast<std::uint64_t>(balance.min)}, {"max", static_cast<std::uint64_t>(balance.max)}, {"mean", balance.mean}};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "quarry/format/description.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
-#include "writer/input.h"
+#include "writer/input/input.h"
 #include "writer/report.h"
 
 namespace quarry::writer {

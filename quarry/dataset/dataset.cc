@@ -92,7 +92,7 @@ Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step)
   return loaded_steps_[step] = std::make_shared<const StepDescription>(*std::move(description));
 }
 
-Result<std::uint64_t> Dataset::ResolveStep(const ReadRequest& request) const {
+Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) const {
   if (request.step) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
     if (step->FindField(request.field) != nullptr) return *request.step;
@@ -105,7 +105,7 @@ Result<std::uint64_t> Dataset::ResolveStep(const ReadRequest& request) const {
   return NotFound("no step of \"{}\" has the field \"{}\" yet", root_.string(), request.field);
 }
 
-Result<query::Query> Dataset::Resolve(const ReadRequest& request) const {
+Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const std::optional<std::size_t> field = description_.FindField(request.field);
   if (!field) {
     return NotFound("field \"{}\" is not in \"{}\"; it has: {}", request.field, root_.string(), FieldNames(description_.fields));
@@ -125,7 +125,7 @@ Result<query::Query> Dataset::Resolve(const ReadRequest& request) const {
   return query;
 }
 
-Result<query::ReadPlan> Dataset::Plan(const ReadRequest& request, const query::PatchCatalog* catalog) const {
+Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request, const query::PatchCatalog* catalog) const {
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
   return query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query);
 }

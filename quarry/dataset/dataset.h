@@ -15,15 +15,6 @@
 
 namespace quarry {
 
-/// A question in the words of its asker.
-struct ReadRequest {
-  std::string field;
-  std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
-  std::optional<Box> box;             ///< level-0 samples, half-open; left out: the whole grid
-  int level = 0;
-  std::optional<int> first_level;  ///< left out: `level` alone
-};
-
 /// A dataset directory, open for reading. Published steps never change, so that everything read once may be kept.
 /// Thread-safe.
 class Dataset : public std::enable_shared_from_this<Dataset> {
@@ -45,13 +36,13 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// Checks a question against the dataset and plans it.
   /// @param catalog  where to find patches; null: the subfiles' own tables
   /// @errors kNotFound: no such field or step; kInvalidArgument: box or level out of range; those of MakePlan
-  Result<query::ReadPlan> Plan(const ReadRequest& request, const query::PatchCatalog* catalog = nullptr) const;
+  Result<query::ReadPlan> Plan(const query::ReadRequest& request, const query::PatchCatalog* catalog = nullptr) const;
 
  private:
   Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);
 
-  Result<query::Query> Resolve(const ReadRequest& request) const;
-  Result<std::uint64_t> ResolveStep(const ReadRequest& request) const;
+  Result<query::Query> Resolve(const query::ReadRequest& request) const;
+  Result<std::uint64_t> ResolveStep(const query::ReadRequest& request) const;
 
   const std::filesystem::path root_;
   const DatasetDescription description_;

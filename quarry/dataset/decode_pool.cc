@@ -1,5 +1,6 @@
 #include "quarry/dataset/decode_pool.h"
 
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <condition_variable>
@@ -10,8 +11,11 @@ namespace quarry {
 
 struct DecodePool::Impl {
   // No slot is kept for the submitting thread: it reads ahead and streams while the others decode.
-  explicit Impl(int threads) : arena(threads, /*reserved_for_masters=*/0) {}
+  explicit Impl(int threads)
+      : workers(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
+        arena(threads, /*reserved_for_masters=*/0) {}
 
+  tbb::global_control workers;  // one more than arena slots: TBB counts the submitting thread too
   tbb::task_arena arena;
   std::mutex mutex;
   std::condition_variable idle;

@@ -18,7 +18,7 @@ class BlockSink {
   virtual Status Block(int level, const Box& extent, ByteSpan samples) = 0;
 
   /// All blocks of this level were delivered.
-  virtual Status LevelEnd(const query::PlannedLevel& level) = 0;
+  virtual Status LevelEnd(const query::LevelExtent& level) = 0;
 };
 
 /// Fetches, decodes and delivers a plan, level by level from the coarsest, patches in Morton order. Reading the next batch

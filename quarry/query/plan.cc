@@ -72,8 +72,8 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   }
 }
 
-PlannedLevel DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
-  PlannedLevel described;
+LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
+  LevelExtent described;
   described.level = level;
   described.extent = LevelBox(plan.query.box, level);
   for (const PlannedPatch& patch : plan.patches) {
@@ -107,7 +107,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
     coarsest_payload = level - 1;
   }
   plan.price.patches = plan.patches.size();
-  for (const PlannedLevel& level : plan.levels) {
+  for (const LevelExtent& level : plan.levels) {
     plan.price.bytes += level.bytes;
     plan.price.reply_bytes += static_cast<std::uint64_t>(level.extent.volume()) * SizeOf(plan.type);
   }
@@ -123,7 +123,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
 std::vector<Pass> MakePasses(const ReadPlan& plan) {
   std::vector<Pass> passes;
   int coarsest = plan.dataset_levels - 1;
-  for (const PlannedLevel& level : plan.levels) {
+  for (const LevelExtent& level : plan.levels) {
     Pass pass;
     pass.coarsest = coarsest;
     pass.finest = level.level;

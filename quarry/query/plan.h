@@ -6,6 +6,7 @@
 
 #include "quarry/format/description.h"
 #include "quarry/query/catalog.h"
+#include "quarry/query/question.h"
 
 /// From a question to the bytes that answer it, before any of them is read.
 namespace quarry::query {
@@ -19,23 +20,6 @@ struct Query {
   int first_level = 0;  ///< >= level; coarser levels from here on are delivered too, one after the other
 };
 
-/// A level of the answer.
-struct PlannedLevel {
-  int level = 0;
-  Box extent;              ///< level samples whose level-0 position lies in the box; may be empty
-  double max_error = 0;    ///< largest recorded error of the touched patches at this level
-  std::uint64_t bytes = 0; ///< payload of this level alone, and for the first one of all coarser levels too
-};
-
-/// What a plan costs.
-struct Price {
-  std::uint64_t patches = 0;
-  std::uint64_t bytes = 0;        ///< payload needed
-  std::uint64_t bytes_read = 0;   ///< payload read: neighbouring ranges together, with the gaps between them
-  std::uint64_t reads = 0;
-  std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
-};
-
 struct PlannedPatch {
   CatalogEntry entry;
   Box samples;  ///< of the patch, level 0
@@ -46,7 +30,7 @@ struct ReadPlan {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
-  std::vector<PlannedLevel> levels;  ///< to deliver, coarsest first
+  std::vector<LevelExtent> levels;  ///< to deliver, coarsest first
   std::vector<PlannedPatch> patches; ///< in Morton order; only those that hold a sample of the answer at the finest level
   Price price;
 };

@@ -1,4 +1,4 @@
-#include "writer/input.h"
+#include "writer/input/input.h"
 
 #include <algorithm>
 #include <charconv>

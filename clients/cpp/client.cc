@@ -1,0 +1,62 @@
+#include "clients/cpp/client.h"
+
+#include "clients/cpp/backends.h"
+
+namespace quarry::client {
+namespace {
+
+constexpr std::string_view kScheme = "grpc://";
+
+struct RemoteTarget {
+  std::string address;
+  std::string name;
+};
+
+bool IsRemote(const std::string& target) { return target.starts_with(kScheme); }
+
+RemoteTarget SplitTarget(const std::string& target) {
+  const std::string rest = target.substr(kScheme.size());
+  const std::size_t slash = rest.find('/');
+  if (slash == std::string::npos) return {rest, ""};
+  std::string name = rest.substr(slash + 1);
+  while (!name.empty() && name.back() == '/') name.pop_back();
+  return {rest.substr(0, slash), name};
+}
+
+Status CheckAddress(const std::string& target, const RemoteTarget& remote) {
+  const std::size_t colon = remote.address.rfind(':');
+  if (colon != std::string::npos && colon > 0 && colon + 1 < remote.address.size()) return Status::Ok();
+  return InvalidArgument("\"{}\" is not a server address; write grpc://HOST:PORT/NAME", target);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options) {
+  if (!IsRemote(target)) return internal::OpenLocal(target, options);
+  const RemoteTarget remote = SplitTarget(target);
+  QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
+  if (remote.name.empty()) return InvalidArgument("\"{}\" names no dataset; write grpc://{}/NAME, or list the names with \"quarry ls\"", target, remote.address);
+  return internal::OpenRemote(remote.address, remote.name, options);
+}
+
+Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options) {
+  if (!IsRemote(target)) return internal::ListLocal(target);
+  const RemoteTarget remote = SplitTarget(target);
+  QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<DatasetSummary> all, internal::ListRemote(remote.address, options));
+  if (remote.name.empty()) return all;
+  std::erase_if(all, [&](const DatasetSummary& summary) { return summary.name != remote.name && summary.name + ".quarry" != remote.name; });
+  if (all.empty()) return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls grpc://{}\"", remote.address, remote.name, remote.address);
+  return all;
+}
+
+Result<LevelSamples> Dataset::Read(const query::ReadRequest& request) const {
+  LevelSamples last;
+  QUARRY_RETURN_IF_ERROR(ReadLevels(request, [&](LevelSamples* samples, const ReadCost&) {
+    last = std::move(*samples);
+    return Status::Ok();
+  }));
+  return last;
+}
+
+}  // namespace quarry::client

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quarry/base/endian.h"
+#include "quarry/format/description.h"
+#include "quarry/query/question.h"
+
+/// Any box of a simulation, at any resolution, from C++:
+///
+///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");   // or a NAME.quarry directory
+///   if (!dataset.ok()) return Complain(dataset.status().message());
+///   auto answer = (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1});
+///   if (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
+///
+/// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
+/// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.
+namespace quarry::client {
+
+/// The samples of one level of an answer.
+struct LevelSamples {
+  int level = 0;
+  Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * 2^level; may be empty
+  DataType type = DataType::kFloat32;
+  double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
+  Bytes data;            ///< extent.volume() samples
+
+  /// The samples as T, which must be of the size of `type`.
+  template <typename T>
+  std::span<const T> SamplesAs() const {
+    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+  }
+};
+
+/// What an answer has cost this client.
+struct ReadCost {
+  query::Price price;
+  std::uint64_t bytes_received = 0;  ///< from the network, or from disk where there is no server
+};
+
+/// Called when a level is complete, with the cost so far; an error ends the read. The samples may be moved out.
+using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
+
+/// How to reach and read datasets.
+struct Options {
+  int threads = 0;                 ///< for decoding where there is no server; 0: one per processor
+  std::int64_t timeout_ms = 0;     ///< deadline of each call to a server; 0: none
+  std::function<bool()> cancelled; ///< asked now and then; true ends the call with kCancelled
+};
+
+/// One line of a listing.
+struct DatasetSummary {
+  std::string name;
+  GridDescription grid;
+  std::uint64_t steps = 0;
+  std::uint64_t fields = 0;
+};
+
+/// A dataset, in a directory or behind a server: the same answers, byte for byte. Thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME
+  /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged
+  static Result<std::unique_ptr<Dataset>> Open(const std::string& target, const Options& options = {});
+
+  virtual const DatasetDescription& description() const = 0;
+
+  /// All published steps in ascending order, with the error record of each field.
+  virtual Result<std::vector<StepDescription>> Steps() const = 0;
+
+  /// What Read would answer and cost, without reading any payload.
+  struct Plan {
+    query::AnswerHeader header;
+    query::Price price;
+  };
+  virtual Result<Plan> PlanRead(const query::ReadRequest& request) const = 0;
+
+  /// Reads level by level, coarsest first; each level is refined from the last.
+  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step; kDataLoss: a payload is damaged
+  virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
+
+  /// Reads `request.level` alone.
+  Result<LevelSamples> Read(const query::ReadRequest& request) const;
+};
+
+/// The datasets of a server (grpc://HOST:PORT), of a directory that holds some, or the one dataset that `target` is.
+Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {});
+
+}  // namespace quarry::client

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "clients/cpp/client.h"
+
+namespace quarry::client {
+
+/// Puts the blocks of an answer together, level by level, whoever delivers them.
+class LevelAssembler {
+ public:
+  LevelAssembler(query::AnswerHeader header, const LevelCallback& on_level) : header_(std::move(header)), on_level_(on_level) {}
+
+  /// @param samples  dense samples of `extent`
+  /// @errors kInternal: not the level that is due, outside its extent, or of the wrong size
+  Status AddBlock(int level, const Box& extent, ByteSpan samples);
+
+  /// The level is complete: hands it on. @errors kInternal when samples are missing; what the callback returned
+  Status EndLevel(int level, const ReadCost& cost);
+
+  /// @errors kInternal when levels are missing
+  Status CheckComplete() const;
+
+ private:
+  Status StartLevel(int level);
+
+  const query::AnswerHeader header_;
+  const LevelCallback& on_level_;
+  std::size_t next_level_ = 0;  ///< position in header_.levels of the level that is due
+  bool started_ = false;
+  std::int64_t missing_ = 0;    ///< samples of it that have not come yet
+  LevelSamples current_;
+};
+
+}  // namespace quarry::client

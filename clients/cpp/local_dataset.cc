@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "clients/cpp/backends.h"
+#include "clients/cpp/level_assembler.h"
+#include "quarry/dataset/dataset.h"
+#include "quarry/dataset/discovery.h"
+#include "quarry/dataset/reader.h"
+
+namespace quarry::client::internal {
+namespace {
+
+query::AnswerHeader HeaderOf(const query::ReadPlan& plan) { return {plan.type, plan.query.step, plan.levels}; }
+
+/// Counts what has been read as levels come in, and hands blocks to the assembler.
+class AssemblingSink final : public BlockSink {
+ public:
+  AssemblingSink(LevelAssembler* assembler, const query::Price& price) : assembler_(assembler) { cost_.price = price; }
+
+  Status Block(int level, const Box& extent, ByteSpan samples) override { return assembler_->AddBlock(level, extent, samples); }
+  Status LevelEnd(const query::LevelExtent& level) override {
+    cost_.bytes_received += level.bytes;
+    return assembler_->EndLevel(level.level, cost_);
+  }
+
+ private:
+  LevelAssembler* assembler_;
+  ReadCost cost_;
+};
+
+class LocalDataset final : public Dataset {
+ public:
+  LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
+      : dataset_(std::move(dataset)), options_(options), pool_(options.threads) {}
+
+  const DatasetDescription& description() const override { return dataset_->description(); }
+
+  Result<std::vector<StepDescription>> Steps() const override {
+    std::vector<StepDescription> steps;
+    for (const std::uint64_t number : dataset_->steps()) {
+      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset_->Step(number));
+      steps.push_back(*step);
+    }
+    return steps;
+  }
+
+  Result<Plan> PlanRead(const query::ReadRequest& request) const override {
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
+    return Plan{HeaderOf(plan), plan.price};
+  }
+
+  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
+    LevelAssembler assembler(HeaderOf(plan), on_level);
+    AssemblingSink sink(&assembler, plan.price);
+    const auto cancelled = [this] { return options_.cancelled && options_.cancelled(); };
+    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &pool_, cancelled, &sink));
+    return assembler.CheckComplete();
+  }
+
+ private:
+  std::shared_ptr<const quarry::Dataset> dataset_;
+  const Options options_;
+  mutable DecodePool pool_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(path));
+  return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), options));
+}
+
+Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(path));
+  std::vector<DatasetSummary> summaries;
+  for (const FoundDataset& entry : found) {
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(entry.path));
+    summaries.push_back({entry.name, dataset->description().grid, dataset->steps().size(), dataset->description().fields.size()});
+  }
+  return summaries;
+}
+
+}  // namespace quarry::client::internal

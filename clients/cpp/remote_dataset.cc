@@ -1,0 +1,178 @@
+#include <grpcpp/grpcpp.h>
+
+#include "clients/cpp/backends.h"
+#include "clients/cpp/level_assembler.h"
+#include "quarry/format/proto_convert.h"
+#include "quarry/v1/service.grpc.pb.h"
+#include "quarry/wire/convert.h"
+
+namespace quarry::client::internal {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+/// Our codes are gRPC's, and the server's message is already the line for the user.
+Status FromGrpc(const grpc::Status& status, const std::string& address) {
+  if (status.ok()) return Status::Ok();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return {StatusCode::kUnavailable, fmt::format("cannot reach the server {}: {}; check the address and that quarry-server runs", address, status.error_message())};
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return {StatusCode::kDeadlineExceeded, fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
+  }
+  return {static_cast<StatusCode>(status.error_code()), status.error_message()};
+}
+
+/// A stub with its address, for messages.
+class Connection {
+ public:
+  Connection(std::string address, Options options)
+      : address_(std::move(address)),
+        options_(std::move(options)),
+        stub_(pb::QuarryService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()))) {}
+
+  std::unique_ptr<grpc::ClientContext> NewContext() const {
+    auto context = std::make_unique<grpc::ClientContext>();
+    if (options_.timeout_ms > 0) context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options_.timeout_ms));
+    return context;
+  }
+
+  template <typename Request, typename Response>
+  Result<Response> Call(grpc::Status (pb::QuarryService::Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) const {
+    Response response;
+    const auto context = NewContext();
+    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), address_));
+    return response;
+  }
+
+  pb::QuarryService::Stub* stub() const { return stub_.get(); }
+  const std::string& address() const { return address_; }
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
+
+ private:
+  const std::string address_;
+  const Options options_;
+  const std::unique_ptr<pb::QuarryService::Stub> stub_;
+};
+
+class RemoteDataset final : public Dataset {
+ public:
+  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name, DatasetDescription description)
+      : connection_(std::move(connection)), name_(std::move(name)), description_(std::move(description)) {}
+
+  const DatasetDescription& description() const override { return description_; }
+
+  Result<std::vector<StepDescription>> Steps() const override {
+    std::vector<StepDescription> steps;
+    pb::GetDatasetRequest request;
+    request.set_dataset(name_);
+    do {
+      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, connection_->Call(&pb::QuarryService::Stub::GetDataset, request));
+      for (const pb::StepManifest& manifest : response.steps()) {
+        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest));
+        steps.push_back(std::move(step));
+      }
+      request.set_page_token(response.next_page_token());
+    } while (!request.page_token().empty());
+    return steps;
+  }
+
+  Result<Plan> PlanRead(const query::ReadRequest& request) const override {
+    pb::PlanReadRequest message;
+    *message.mutable_query() = wire::ToProto(name_, request);
+    QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response, connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
+    QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(response.header()));
+    return Plan{std::move(header), wire::FromProto(response.price())};
+  }
+
+  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
+    pb::ReadRequest message;
+    *message.mutable_query() = wire::ToProto(name_, request);
+    const auto context = connection_->NewContext();
+    const auto stream = connection_->stub()->Read(context.get(), message);
+    const Status status = Receive(stream.get(), on_level);
+    if (!status.ok()) context->TryCancel();
+    // Finish waits for the server; its error says more than the broken stream that we saw.
+    const Status finished = FromGrpc(stream->Finish(), connection_->address());
+    return !finished.ok() && (status.ok() || finished.code() != StatusCode::kCancelled) ? finished : status;
+  }
+
+ private:
+  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level) const {
+    std::optional<LevelAssembler> assembler;
+    ReadCost cost;
+    pb::ReadResponse message;
+    bool ended = false;
+    while (stream->Read(&message)) {
+      if (connection_->cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+      if (message.part_case() == pb::ReadResponse::kHeader && !assembler) {
+        QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message.header()));
+        assembler.emplace(std::move(header), on_level);
+      } else if (!assembler) {
+        return InternalError("the server's answer does not begin with a header");
+      } else if (message.part_case() == pb::ReadResponse::kSamples) {
+        cost.bytes_received += message.samples().data().size();
+        QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples(), &*assembler));
+      } else if (message.part_case() == pb::ReadResponse::kLevelEnd) {
+        QUARRY_RETURN_IF_ERROR(assembler->EndLevel(static_cast<int>(message.level_end().level()), cost));
+      } else if (message.part_case() == pb::ReadResponse::kReadEnd) {
+        ended = true;
+      }
+    }
+    // When the stream broke, Finish has the reason: it replaces this one.
+    if (!ended) return {StatusCode::kUnavailable, fmt::format("the answer of {} ended early; ask again", connection_->address())};
+    return assembler->CheckComplete();
+  }
+
+  static Status AddBlocks(const pb::SampleBlocks& message, LevelAssembler* assembler) {
+    const auto* data = reinterpret_cast<const std::byte*>(message.data().data());
+    ByteSpan rest(data, message.data().size());
+    std::int64_t volume = 0;
+    for (const pb::BlockExtent& block : message.blocks()) {
+      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
+      volume += extent.volume();
+    }
+    if (volume == 0 || rest.size() % static_cast<std::size_t>(volume) != 0) return InternalError("a message of the server has {} bytes for {} samples", rest.size(), volume);
+    const std::size_t sample_size = rest.size() / static_cast<std::size_t>(volume);
+    for (const pb::BlockExtent& block : message.blocks()) {
+      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
+      const std::size_t bytes = static_cast<std::size_t>(extent.volume()) * sample_size;
+      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent, rest.first(bytes)));
+      rest = rest.subspan(bytes);
+    }
+    return Status::Ok();
+  }
+
+  const std::shared_ptr<const Connection> connection_;
+  const std::string name_;
+  const DatasetDescription description_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name, const Options& options) {
+  auto connection = std::make_shared<const Connection>(address, options);
+  pb::GetDatasetRequest request;
+  request.set_dataset(name);
+  request.set_page_size(1);
+  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, connection->Call(&pb::QuarryService::Stub::GetDataset, request));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(response.manifest()));
+  return std::unique_ptr<Dataset>(std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
+}
+
+Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options) {
+  const Connection connection(address, options);
+  std::vector<DatasetSummary> summaries;
+  pb::ListDatasetsRequest request;
+  do {
+    QUARRY_ASSIGN_OR_RETURN(const pb::ListDatasetsResponse response, connection.Call(&pb::QuarryService::Stub::ListDatasets, request));
+    for (const pb::DatasetSummary& summary : response.datasets()) {
+      QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
+      summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return summaries;
+}
+
+}  // namespace quarry::client::internal

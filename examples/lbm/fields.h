@@ -1,0 +1,40 @@
+// The physical fields that a simulation dumps.
+
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "domain.h"
+#include "solver.h"
+
+namespace lbm {
+
+/// One field on one rank's block: x fastest, z slowest, no halo.
+struct Field {
+  std::string_view name;
+  std::vector<float> values;
+};
+
+/// What is dumped, in lattice units:
+///   density                     1 on average; the pressure is density / 3
+///   velocity_x, _y, _z          cells per step
+///   vorticity                   magnitude of the velocity's curl, per step
+/// Solid cells hold density 1, velocity 0 and vorticity 0.
+using Fields = std::array<Field, 5>;
+
+/// Samples the current state. Collective over the domain's communicator.
+Fields SampleFields(Domain& domain, const Solver& solver);
+
+/// What a dump's report needs, over the whole domain. In lattice units.
+struct Summary {
+  double mean_speed;  ///< over all cells
+  double max_speed;
+  bool finite;  ///< whether every value of every field is
+};
+
+/// Collective over the domain's communicator; all ranks get the same.
+Summary Summarize(const Domain& domain, const Fields& fields);
+
+}  // namespace lbm

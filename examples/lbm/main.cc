@@ -1,0 +1,119 @@
+// Flow past a cylinder, dumped for conversion. See README.md.
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "barrier.h"
+#include "domain.h"
+#include "dump.h"
+#include "fields.h"
+#include "options.h"
+#include "solver.h"
+
+namespace lbm {
+namespace {
+
+// Keeps the number of values in a halo message or a write within MPI's int.
+constexpr std::int64_t kMaxBlockCells = std::int64_t{1} << 28;
+
+void PrintError(const Domain& domain, const std::string& message) {
+  if (domain.rank() == 0) std::fprintf(stderr, "lbm: %s\n", message.c_str());
+}
+
+bool BlocksFitMpi(const Domain& domain) {
+  std::int64_t cells = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    cells *= (domain.global_cells()[axis] - 1) / domain.blocks()[axis] + 1;
+  }
+  return cells <= kMaxBlockCells;
+}
+
+// Millions of cell updates per second.
+double Mlups(const Domain& domain, int steps, double seconds) {
+  const auto [nx, ny, nz] = domain.global_cells();
+  return 1e-6 * steps * nx * ny * nz / seconds;
+}
+
+void Report(const Domain& domain, int step, double mean_speed, double mlups) {
+  if (domain.rank() != 0) return;
+  std::printf("step %6d  mean speed %.5f  %.1f MLUPS\n", step, mean_speed, mlups);
+  std::fflush(stdout);
+}
+
+// No flow in the range of the options comes near the speed of sound.
+bool IsStable(const Summary& summary) {
+  constexpr double kSoundSpeed = 0.577;
+  return summary.finite && summary.max_speed < kSoundSpeed;
+}
+
+int Simulate(Domain& domain, const Options& options) {
+  Solver solver(domain, MakeBarrier(domain.global_cells()), options.flow);
+  CreateDirectory(domain, options.output);
+
+  int last_dump = 0;
+  double start = MPI_Wtime();
+  for (int step = 1; step <= options.steps; ++step) {
+    solver.Step();
+    if (step % options.dump_every != 0 && step != options.steps) continue;
+
+    const double mlups = Mlups(domain, step - last_dump, MPI_Wtime() - start);
+    const Fields fields = SampleFields(domain, solver);
+    const Summary summary = Summarize(domain, fields);
+    if (!IsStable(summary)) {
+      PrintError(domain, "the flow became unstable before step " + std::to_string(step) +
+                             "; lower --reynolds or --inflow");
+      return kExitUsage;
+    }
+    WriteDump(domain, options.output, step, fields);
+    Report(domain, step, summary.mean_speed, mlups);
+    last_dump = step;
+    start = MPI_Wtime();
+  }
+  return kExitOk;
+}
+
+int Run(Domain& domain, const Options& options) {
+  if (!BlocksFitMpi(domain)) {
+    PrintError(domain, "--dims is too large for this number of ranks");
+    return kExitUsage;
+  }
+  try {
+    return Simulate(domain, options);
+  } catch (const IoError& error) {
+    PrintError(domain, error.what());
+    return kExitIo;
+  } catch (const std::bad_alloc&) {
+    // Other ranks may have enough memory, and would wait for this one.
+    std::fprintf(stderr, "lbm: out of memory; use more ranks or fewer cells\n");
+    MPI_Abort(MPI_COMM_WORLD, kExitUsage);
+    return kExitUsage;
+  }
+}
+
+int Main(int argc, char** argv) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int exit_code = kExitOk;
+  const auto options = ParseOptions(argc, argv, rank == 0, exit_code);
+  if (!options) return exit_code;
+
+  Domain domain(MPI_COMM_WORLD, options->dims);
+  if (domain.active()) exit_code = Run(domain, *options);
+  // Ranks without a block know only from the others how it went.
+  MPI_Bcast(&exit_code, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace lbm
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const int exit_code = lbm::Main(argc, argv);
+  MPI_Finalize();
+  return exit_code;
+}

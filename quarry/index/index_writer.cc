@@ -1,0 +1,227 @@
+#include "quarry/index/index_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "quarry/base/checksum.h"
+#include "quarry/base/file.h"
+#include "quarry/format/manifest.h"
+#include "quarry/index/index_reader.h"
+#include "quarry/index/lmdb.h"
+#include "quarry/index/records.h"
+#include "quarry/index/seal.h"
+
+namespace quarry::index {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The working copy of the data file; removed unless it was published.
+class WorkingFile {
+ public:
+  explicit WorkingFile(const fs::path& folder) : path_(folder / fmt::format("working-{}.mdb", ::getpid())) { Remove(); }
+  ~WorkingFile() { Remove(); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  void Remove() const {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  const fs::path path_;
+};
+
+struct Databases {
+  MDB_dbi patches;
+  MDB_dbi subfiles;
+  MDB_dbi steps;
+};
+
+Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool create) {
+  Databases databases{};
+  QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches, create));
+  QUARRY_ASSIGN_OR_RETURN(databases.subfiles, transaction.OpenDatabase(kSubfiles, create));
+  QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps, create));
+  return databases;
+}
+
+/// Step numbers in the index, with the checksum of the step.json that each was made from.
+Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transaction& transaction, MDB_dbi steps) {
+  std::map<std::uint64_t, std::uint64_t> indexed;
+  QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, steps));
+  QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(0)));
+  while (record) {
+    if (record->key.size() != 8 || record->value.size() != 8) return DataLoss("a step record of the index has the wrong size");
+    indexed[StepOfKey(record->key)] = GetLittleEndian<std::uint64_t>(record->value.data());
+    QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
+  }
+  return indexed;
+}
+
+Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, std::uint64_t step) {
+  for (const MDB_dbi database : {databases.patches, databases.subfiles, databases.steps}) {
+    QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(*transaction, database));
+    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(step)));
+    while (record && StepOfKey(record->key) == step) {
+      QUARRY_RETURN_IF_ERROR(cursor.Delete());
+      QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(StepKey(step)));
+    }
+  }
+  return Status::Ok();
+}
+
+class Updater {
+ public:
+  Updater(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress) : dataset_(dataset), progress_(progress) {}
+
+  Status Update(const lmdb::Environment& environment, IndexReport* report) {
+    std::map<std::uint64_t, std::uint64_t> indexed;
+    {
+      QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, false));
+      QUARRY_ASSIGN_OR_RETURN(databases_, OpenDatabases(transaction, true));
+      QUARRY_ASSIGN_OR_RETURN(indexed, IndexedSteps(transaction, databases_.steps));
+      for (const auto& [step, checksum] : indexed) {
+        if (std::binary_search(dataset_.steps().begin(), dataset_.steps().end(), step)) continue;
+        QUARRY_RETURN_IF_ERROR(DeleteStep(&transaction, databases_, step));
+        ++report->steps_removed;
+      }
+      QUARRY_RETURN_IF_ERROR(transaction.Commit());
+    }
+    for (std::size_t i = 0; i < dataset_.steps().size(); ++i) {
+      const std::uint64_t step = dataset_.steps()[i];
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t checksum, StepManifestChecksum(dataset_.root(), step));
+      const auto known = indexed.find(step);
+      if (known == indexed.end() || known->second != checksum) {
+        if (known != indexed.end()) ++report->steps_removed;
+        QUARRY_RETURN_IF_ERROR(LoadStep(environment, step, checksum, report));
+      }
+      progress_(i + 1, dataset_.steps().size());
+    }
+    report->steps = dataset_.steps().size();
+    return Status::Ok();
+  }
+
+ private:
+  /// One transaction: a step is in the index as a whole or not at all.
+  Status LoadStep(const lmdb::Environment& environment, std::uint64_t step, std::uint64_t checksum, IndexReport* report) {
+    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, false));
+    QUARRY_RETURN_IF_ERROR(DeleteStep(&transaction, databases_, step));
+    QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_.Step(step));
+    for (const FieldStepDescription& field : description->fields) {
+      const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
+      if (!number) return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
+      for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
+        QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
+        QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s), SubfileValue(field.subfiles[s])));
+        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, step, *number, s, *table));
+        report->patches_added += table->rows.size();
+      }
+      ++report->fields_added;
+    }
+    Bytes value;
+    PutLittleEndian(&value, checksum);
+    QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.steps, StepKey(step), value));
+    ++report->steps_added;
+    return transaction.Commit();
+  }
+
+  Status LoadTable(lmdb::Transaction* transaction, std::uint64_t step, std::size_t field, std::size_t subfile, const SubfileTable& table) {
+    QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table.header.dims, table.header.patch));
+    for (const format::PatchEntry& row : table.rows) {
+      const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
+      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.patches, PatchKey(step, field, code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
+    }
+    return Status::Ok();
+  }
+
+  const Dataset& dataset_;
+  const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
+  Databases databases_{};
+};
+
+/// Makes the working file the index: named by its checksum, durable, then named by the seal; older files go.
+Status PublishIndex(const fs::path& folder, const fs::path& working) {
+  QUARRY_ASSIGN_OR_RETURN(Seal seal, SealFile(working));
+  seal.data_file = fmt::format("patches-{}.mdb", ChecksumText(seal.checksum));
+  QUARRY_RETURN_IF_ERROR(Rename(working, folder / seal.data_file));
+  QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
+  QUARRY_RETURN_IF_ERROR(WriteSeal(folder, seal));
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("patches-") && name != seal.data_file) fs::remove(entry.path(), ignored);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+fs::path DefaultIndexFolder(const fs::path& dataset) { return dataset / "index"; }
+
+Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
+  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, 20));
+  const WorkingFile working(folder);
+  IndexReport report;
+  if (rebuild) {
+    report.rebuilt_because = "asked for";
+  } else {
+    const Result<Seal> seal = ReadSeal(folder);
+    const Status usable = seal.ok() ? CopySealedFile(folder, *seal, working.path()) : seal.status();
+    if (!usable.ok()) {
+      if (usable.code() != StatusCode::kNotFound) report.rebuilt_because = usable.message();
+      std::error_code ignored;
+      fs::remove(working.path(), ignored);
+    }
+  }
+  {
+    QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment, lmdb::Environment::Open(working.path(), false));
+    QUARRY_RETURN_IF_ERROR(Updater(dataset, progress).Update(environment, &report));
+    QUARRY_RETURN_IF_ERROR(lmdb::Check(mdb_env_sync(environment.get(), 1), "sync the index", working.path()));
+  }
+  const Result<Seal> current = ReadSeal(folder);
+  const bool unchanged = current.ok() && report.rebuilt_because.empty() && report.steps_added + report.steps_removed == 0;
+  if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));
+  return report;
+}
+
+namespace {
+
+bool SameSubfile(const SubfileDescription& a, const SubfileDescription& b) {
+  return a.name == b.name && a.bytes == b.bytes && a.patches == b.patches && a.bounds == b.bounds && a.table_checksum == b.table_checksum;
+}
+
+}  // namespace
+
+Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
+  QUARRY_ASSIGN_OR_RETURN(const auto catalog, IndexCatalog::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
+  const Box everywhere{{0, 0, 0}, grid.patches()};
+  for (const std::uint64_t step : dataset.steps()) {
+    QUARRY_ASSIGN_OR_RETURN(const bool current, catalog->IsCurrent(step));
+    if (!current) return {StatusCode::kFailedPrecondition, fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index", folder.string(), step)};
+    QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
+    for (const FieldStepDescription& field : description->fields) {
+      const std::optional<std::size_t> number = dataset.description().FindField(field.name);
+      if (!number) return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed, catalog->Find(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto subfiles, catalog->Subfiles(step, *number));
+      if (!std::equal(subfiles.begin(), subfiles.end(), field.subfiles.begin(), field.subfiles.end(), SameSubfile)) {
+        return DataLoss("the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index with --rebuild",
+                        folder.string(), field.name, step);
+      }
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (indexed[i].subfile == expected[i].subfile && indexed[i].patch == expected[i].patch) continue;
+        return DataLoss("the index \"{}\" has another record of patch {} of field \"{}\", step {}, than its subfile; run quarry-index with --rebuild",
+                        folder.string(), expected[i].patch.patch_index, field.name, step);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace quarry::index

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "quarry/format/description.h"
+#include "quarry/query/catalog.h"
+
+/// Keys and values of the index. Keys are big-endian, so that LMDB's byte order is numeric order: patches of a field lie
+/// along the Morton curve, and those of a box in few runs. docs/format.md, "Index", has the tables.
+namespace quarry::index {
+
+inline constexpr std::uint32_t kIndexVersion = 1;
+
+/// Names of the databases in the environment.
+inline constexpr const char* kPatches = "patches";    ///< PatchKey -> PatchValue
+inline constexpr const char* kSubfiles = "subfiles";  ///< SubfileKey -> SubfileValue
+inline constexpr const char* kSteps = "steps";        ///< StepKey -> checksum of the bytes of step.json
+
+Bytes StepKey(std::uint64_t step);
+Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code);
+Bytes SubfileKey(std::uint64_t step, std::size_t field_number, std::size_t subfile);
+
+Bytes PatchValue(const query::CatalogEntry& entry);
+/// @errors kDataLoss: not a value of this many levels
+Result<query::CatalogEntry> DecodePatchValue(ByteSpan value, int levels);
+
+/// Bounding box, size and checksum of the table of a subfile.
+Bytes SubfileValue(const SubfileDescription& subfile);
+Result<SubfileDescription> DecodeSubfileValue(ByteSpan value);
+
+/// Step number of a key of any of the databases. The caller has checked that it has at least 8 bytes.
+std::uint64_t StepOfKey(ByteSpan key);
+
+}  // namespace quarry::index

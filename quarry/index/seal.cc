@@ -1,0 +1,98 @@
+#include "quarry/index/seal.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "quarry/base/checksum.h"
+#include "quarry/base/file.h"
+#include "quarry/index/records.h"
+
+namespace quarry::index {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kSealFile = "seal.json";
+constexpr std::size_t kChunk = 4 << 20;
+
+/// Feeds the file to `visit` in pieces.
+Status ForEachChunk(const RandomAccessFile& file, const std::function<Status(ByteSpan)>& visit) {
+  Bytes chunk;
+  for (std::uint64_t offset = 0; offset < file.size(); offset += chunk.size()) {
+    chunk.resize(std::min<std::uint64_t>(kChunk, file.size() - offset));
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, chunk));
+    QUARRY_RETURN_IF_ERROR(visit(chunk));
+  }
+  return Status::Ok();
+}
+
+/// What the seal says about its own text, so that a flipped bit in a name or number is not mistaken for another index.
+std::string SelfChecksum(const Seal& seal) {
+  const std::string text = fmt::format("{} {} {} {}", kIndexVersion, seal.data_file, seal.bytes, ChecksumText(seal.checksum));
+  return ChecksumText(Checksum(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+Result<Seal> ReadSeal(const fs::path& folder) {
+  const fs::path path = folder / kSealFile;
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, 1 << 20));
+  const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path.string());
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const nlohmann::json json = nlohmann::json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("data_file") || !json["data_file"].is_string() || !json.contains("bytes") ||
+      !json["bytes"].is_number_unsigned() || !json.contains("checksum") || !json["checksum"].is_string() ||
+      !json.contains("seal") || !json["seal"].is_string()) {
+    return damaged;
+  }
+  Seal seal;
+  seal.data_file = json["data_file"].get<std::string>();
+  seal.bytes = json["bytes"].get<std::uint64_t>();
+  seal.checksum = std::strtoull(json["checksum"].get<std::string>().c_str(), nullptr, 16);
+  if (json["seal"].get<std::string>() != SelfChecksum(seal)) return damaged;
+  return seal;
+}
+
+Status WriteSeal(const fs::path& folder, const Seal& seal) {
+  nlohmann::ordered_json json;
+  json["version"] = kIndexVersion;
+  json["data_file"] = seal.data_file;
+  json["bytes"] = seal.bytes;
+  json["checksum"] = ChecksumText(seal.checksum);
+  json["seal"] = SelfChecksum(seal);
+  const std::string text = json.dump(1) + "\n";
+  return ReplaceFile(folder / kSealFile, std::as_bytes(std::span(text)));
+}
+
+Result<Seal> SealFile(const fs::path& path) {
+  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  StreamingChecksum checksum;
+  QUARRY_RETURN_IF_ERROR(ForEachChunk(file, [&](ByteSpan chunk) {
+    checksum.Update(chunk);
+    return Status::Ok();
+  }));
+  return Seal{path.filename().string(), file.size(), checksum.Finish()};
+}
+
+Status CopySealedFile(const fs::path& folder, const Seal& seal, const fs::path& copy) {
+  const fs::path path = folder / seal.data_file;
+  Result<RandomAccessFile> file = RandomAccessFile::Open(path);
+  if (!file.ok()) return DataLoss("index \"{}\" cannot be opened, though seal.json names it; run quarry-index with --rebuild", path.string());
+  if (file->size() != seal.bytes) {
+    return DataLoss("index \"{}\" has {} bytes, sealed were {}; run quarry-index with --rebuild", path.string(), file->size(), seal.bytes);
+  }
+  QUARRY_ASSIGN_OR_RETURN(WritableFile out, WritableFile::Create(copy));
+  StreamingChecksum checksum;
+  QUARRY_RETURN_IF_ERROR(ForEachChunk(*file, [&](ByteSpan chunk) {
+    checksum.Update(chunk);
+    return out.Append(chunk);
+  }));
+  if (checksum.Finish() != seal.checksum) {
+    return DataLoss("index \"{}\": checksum {} sealed, {} computed; run quarry-index with --rebuild", path.string(), ChecksumText(seal.checksum),
+                    ChecksumText(checksum.Finish()));
+  }
+  return Status::Ok();
+}
+
+}  // namespace quarry::index

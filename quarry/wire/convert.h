@@ -1,0 +1,42 @@
+#pragma once
+
+#include "quarry/query/question.h"
+#include "quarry/v1/service.pb.h"
+
+/// Questions and answers as messages of the service. FromProto checks shapes; whether a box or level exists is for the
+/// planner to say.
+namespace quarry::wire {
+
+namespace pb = ::quarry::v1;
+
+pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& request);
+Result<query::ReadRequest> FromProto(const pb::ReadQuery& query);
+
+pb::Price ToProto(const query::Price& price);
+query::Price FromProto(const pb::Price& price);
+
+pb::ReadHeader ToProto(const query::AnswerHeader& header);
+/// @errors kInternal: the server sent something that no answer can be
+Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header);
+
+/// Begin and shape of a box of level samples.
+template <typename Message>
+void SetExtent(const Box& extent, Message* message) {
+  const Index3 shape = extent.shape();
+  for (std::size_t a = 0; a < 3; ++a) {
+    message->add_begin(static_cast<std::uint32_t>(extent.begin[a]));
+    message->add_shape(static_cast<std::uint32_t>(shape[a]));
+  }
+}
+template <typename Message>
+Result<Box> GetExtent(const Message& message) {
+  if (message.begin_size() != 3 || message.shape_size() != 3) return InternalError("a message of the server has a box without three axes");
+  Box box;
+  for (int a = 0; a < 3; ++a) {
+    box.begin[static_cast<std::size_t>(a)] = message.begin(a);
+    box.end[static_cast<std::size_t>(a)] = std::int64_t{message.begin(a)} + message.shape(a);
+  }
+  return box;
+}
+
+}  // namespace quarry::wire

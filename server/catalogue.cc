@@ -1,0 +1,86 @@
+#include "server/catalogue.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include "quarry/index/index_reader.h"
+#include "quarry/index/index_writer.h"
+
+namespace quarry::server {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Changes whenever a file is replaced, or something is added to a directory.
+std::string Stamp(const fs::path& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return "-";
+  return fmt::format("{}.{}.{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+std::string Version(const fs::path& dataset, const fs::path& index) {
+  return Stamp(dataset / "dataset.json") + " " + Stamp(dataset / "steps") + " " + Stamp(index / "seal.json");
+}
+
+}  // namespace
+
+Result<std::vector<FoundDataset>> Catalogue::List() {
+  QUARRY_ASSIGN_OR_RETURN(std::vector<FoundDataset> found, FindDatasets(options_.root));
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, Entry> entries;
+  for (const FoundDataset& dataset : found) {
+    Entry& entry = entries[dataset.name];
+    if (const auto known = entries_.find(dataset.name); known != entries_.end()) entry = known->second;
+    entry.path = dataset.path;
+  }
+  entries_ = std::move(entries);
+  return found;
+}
+
+Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
+  std::string name = asked;
+  if (name.ends_with(".quarry")) name.resize(name.size() - std::string_view(".quarry").size());
+  const auto lookup = [&]() -> std::optional<Entry> {
+    const std::lock_guard lock(mutex_);
+    const auto it = entries_.find(name);
+    return it == entries_.end() ? std::nullopt : std::optional(it->second);
+  };
+  std::optional<Entry> entry = lookup();
+  if (!entry) {
+    QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
+    entry = lookup();
+  }
+  if (!entry) return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"", asked);
+  const std::string version = Version(entry->path, IndexFolder(name, entry->path));
+  if (entry->served && entry->version == version) return entry->served;
+
+  // Two requests may open the same dataset at once: both get a good one, the later stays.
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, Open(name, entry->path));
+  const std::lock_guard lock(mutex_);
+  entries_[name] = {entry->path, version, served};
+  return served;
+}
+
+fs::path Catalogue::IndexFolder(const std::string& name, const fs::path& path) const {
+  return options_.index.empty() ? index::DefaultIndexFolder(path) : options_.index / name;
+}
+
+Result<std::shared_ptr<const ServedDataset>> Catalogue::Open(const std::string& name, const fs::path& path) const {
+  auto served = std::make_shared<ServedDataset>();
+  served->name = name;
+  QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(path));
+  auto index = index::IndexCatalog::Open(served->dataset, IndexFolder(name, path), options_.scratch);
+  if (index.ok()) {
+    served->index = *index;
+  } else if (index.status().code() == StatusCode::kNotFound) {
+    spdlog::info("dataset {}: no index, reading patch tables instead; run \"quarry-index {}\"", name, path.string());
+  } else {
+    spdlog::warn("dataset {}: {}; reading patch tables instead", name, index.status().message());
+  }
+  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(), served->dataset->description().fields.size(),
+               served->index ? ", indexed" : "");
+  return std::shared_ptr<const ServedDataset>(std::move(served));
+}
+
+}  // namespace quarry::server

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "quarry/v1/service.grpc.pb.h"
+#include "server/query_service.h"
+
+namespace quarry::server {
+
+/// Messages of about this size leave the server: large enough for full speed, far below gRPC's default limit of 4 MiB.
+inline constexpr std::size_t kMessageBytes = 1 << 20;
+
+/// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
+class GrpcService final : public ::quarry::v1::QuarryService::Service {
+ public:
+  explicit GrpcService(QueryService* service) : service_(service) {}
+
+  grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
+                            ::quarry::v1::ListDatasetsResponse* response) override;
+  grpc::Status GetDataset(grpc::ServerContext* context, const ::quarry::v1::GetDatasetRequest* request,
+                          ::quarry::v1::GetDatasetResponse* response) override;
+  grpc::Status PlanRead(grpc::ServerContext* context, const ::quarry::v1::PlanReadRequest* request,
+                        ::quarry::v1::PlanReadResponse* response) override;
+  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
+                    grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
+
+ private:
+  QueryService* service_;
+};
+
+}  // namespace quarry::server

@@ -1,0 +1,320 @@
+"""What the integration tests share: running the programs, making fields, reading what they write.
+
+The tests see Quarry as its users do: executables, exit codes, messages and files. Environment:
+
+  QUARRY_BIN         directory of the executables; default: build/release/bin
+  QUARRY_TEST_FULL   1: the full counts and sizes instead of the short ones
+  QUARRY_TEST_SCALE  factor for the short counts; default: 1
+  QUARRY_TEST_SEED   another number makes other random fields, boxes and moments; default: 1
+
+Shapes are x, y, z as in Quarry's options; arrays are [z, y, x].
+"""
+
+import atexit
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
+FULL = os.environ.get("QUARRY_TEST_FULL") == "1"
+SCALE = float(os.environ.get("QUARRY_TEST_SCALE", "1"))
+SEED = int(os.environ.get("QUARRY_TEST_SEED", "1"))
+
+# Exit codes of every program.
+DONE, CHECK_FAILED, USAGE, NOT_FOUND, DAMAGED, UNREACHABLE, IO_ERROR = range(7)
+
+# Long enough for any machine: what runs into it hangs.
+TIMEOUT = 600
+
+SCRATCH = Path(tempfile.mkdtemp(prefix="quarry-test-"))
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
+
+# Open MPI refuses root and more ranks than processors unless told otherwise, and what it leaves behind when it is
+# killed should go with the rest of the scratch. LeakSanitizer would report what the MPI library keeps.
+ENVIRONMENT = os.environ | {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_backing_directory": str(SCRATCH),
+    "TMPDIR": str(SCRATCH),
+    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "detect_leaks=0"),
+}
+
+
+def scaled(short, full):
+    """A count: `short` times the scale, at most `full`; `full` where the full tests are wanted."""
+    return full if FULL else max(1, min(full, round(short * SCALE)))
+
+
+def random_numbers(*names):
+    """A generator that gives the same numbers in every run with the same seed."""
+    return np.random.default_rng([SEED, *(zlib.crc32(str(name).encode()) for name in names)])
+
+
+def shared_data(name):
+    """Path of a file of real data beside the repository; skips the test where it is absent."""
+    path = REPOSITORY.parent / "shared" / "data" / name
+    if not path.is_file():
+        raise unittest.SkipTest(f"{name} is not in ../shared/data beside the repository")
+    return path
+
+
+# --- programs ---------------------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """How a program ended."""
+
+    command: str
+    code: int
+    out: str
+    err: str
+
+    def lines_of(self, name):
+        """The lines on stderr that the program `name` itself has written; mpirun adds others."""
+        return [line for line in self.err.splitlines() if line.startswith(name + ":")]
+
+    def __str__(self):
+        return f"{self.command}\nexit code {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+def check_sound(outcome):
+    """A signal or a sanitizer's report is a failure, whatever a test expects otherwise."""
+    crashed = outcome.code < 0 or outcome.code in (128 + signal.SIGABRT, 128 + signal.SIGBUS, 128 + signal.SIGSEGV)
+    if crashed or "ERROR: AddressSanitizer" in outcome.err or "runtime error:" in outcome.err:
+        raise AssertionError(f"crashed: {outcome}")
+    return outcome
+
+
+def executable(name):
+    """Quarry's own programs by their place, others by name."""
+    return str(BIN / name) if str(name).startswith("quarry") else str(name)
+
+
+def run(*command, timeout=TIMEOUT, **options):
+    """Runs a program to its end, however it ends short of a crash."""
+    command = [executable(command[0]), *map(str, command[1:])]
+    environment = ENVIRONMENT | options.pop("env", {})
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
+                          env=environment, check=False, **options)
+    return check_sound(Outcome(" ".join(command), done.returncode, done.stdout, done.stderr))
+
+
+def mpi_command(ranks, *command):
+    """The command line that runs a program on some ranks; without mpirun for 0."""
+    command = [executable(command[0]), *map(str, command[1:])]
+    return ["mpirun", "-n", str(ranks), *command] if ranks else command
+
+
+class Server:
+    """A quarry-server on a free port of the loopback interface. Leaving the context ends it by SIGTERM, and the end
+    must be a clean one."""
+
+    class Refused(Exception):
+        """The server ended before it was ready; args[0] is its Outcome."""
+
+    def __init__(self, root, *options):
+        self.command = [executable("quarry-server"), str(root), "--listen", "127.0.0.1:0", *map(str, options)]
+
+    def __enter__(self):
+        self._errors = tempfile.TemporaryFile("w+", dir=SCRATCH, errors="replace")
+        self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+                                         env=ENVIRONMENT)
+        self._lines = []
+        watchdog = threading.Timer(TIMEOUT, self._process.kill)
+        watchdog.start()
+        try:
+            self.address = self._wait_until_ready()
+        finally:
+            watchdog.cancel()
+        # A server that talks must not be stopped by a full pipe.
+        self._drain = threading.Thread(target=lambda: self._lines.extend(self._process.stdout))
+        self._drain.start()
+        return self
+
+    def _wait_until_ready(self):
+        for line in self._process.stdout:
+            self._lines.append(line)
+            if ready := re.match(r"listening on (\S+:\d+)\s*$", line):
+                return ready[1]
+        self._process.wait()
+        raise Server.Refused(check_sound(self._outcome()))
+
+    def _outcome(self):
+        self._errors.seek(0)
+        return Outcome(" ".join(self.command), self._process.returncode, "".join(self._lines), self._errors.read())
+
+    def target(self, name):
+        """What `quarry` calls the dataset NAME.quarry of this server."""
+        return f"grpc://{self.address}/{Path(name).name.removesuffix('.quarry')}"
+
+    def __exit__(self, error_type, error, traceback):
+        self._process.terminate()
+        try:
+            self._process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+        finally:
+            self._drain.join()
+        outcome = check_sound(self._outcome())
+        if error_type is None and outcome.code != DONE:
+            raise AssertionError(f"the server did not end cleanly: {outcome}")
+
+
+class QuarryTest(unittest.TestCase):
+    """A test with a folder of its own in `self.tmp`, and checks that speak about programs. `cls.shared` is a folder
+    for what the tests of a class share."""
+
+    longMessage = True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = Path(tempfile.mkdtemp(dir=SCRATCH))
+        cls.addClassCleanup(shutil.rmtree, cls.shared)
+
+    def setUp(self):
+        self.tmp = Path(tempfile.mkdtemp(dir=SCRATCH))
+        self.addCleanup(shutil.rmtree, self.tmp)
+
+    def assert_one_line(self, outcome, code, *mentions):
+        """The law of errors: an exit code, and one line on stderr that names the program and what is wrong."""
+        self.assertEqual(outcome.code, code, outcome)
+        program = Path(outcome.command.split()[0]).name
+        lines = outcome.err.splitlines()
+        self.assertEqual(len(lines), 1, outcome)
+        self.assertTrue(lines[0].startswith(program + ": "), outcome)
+        for mention in mentions:
+            self.assertIn(str(mention), lines[0], outcome)
+
+    def assert_verified(self, dataset):
+        succeed("quarry", "verify", dataset)
+
+    def assert_no_leftovers(self, folder):
+        """Nothing half-written is left below a folder."""
+        leftovers = [str(path) for path in Path(folder).rglob("*") if ".partial" in path.name]
+        self.assertEqual(leftovers, [])
+
+
+def succeed(*command, **options):
+    """Runs a program that must end with 0."""
+    outcome = run(*command, **options)
+    if outcome.code != DONE:
+        raise AssertionError(f"failed: {outcome}")
+    return outcome
+
+
+# --- fields -----------------------------------------------------------------------------------------------------
+
+
+def smooth(dims, dtype="<f4"):
+    """A few waves along every axis."""
+    field = np.zeros(dims[::-1])
+    for axis, n in enumerate(dims):
+        shape = [1, 1, 1]
+        shape[2 - axis] = n
+        field = field + np.sin(np.linspace(0, 3 + axis, n)).reshape(shape)
+    return field.astype(dtype)
+
+
+def turbulent(dims, dtype="<f4", *, name="turbulent"):
+    """Noise with the energy spectrum k^(-5/3) of turbulence and a standard deviation of 1."""
+    shape = dims[::-1]
+    axes = [np.fft.fftfreq(n, 1 / n) for n in shape[:2]] + [np.fft.rfftfreq(shape[2], 1 / shape[2])]
+    k_squared = sum(np.square(k).reshape([-1 if a == axis else 1 for a in range(3)]) for axis, k in enumerate(axes))
+    k_squared[0, 0, 0] = np.inf  # no mean
+    # A shell of radius k holds k^(d - 1) modes in d dimensions.
+    dimensions = sum(n > 1 for n in dims)
+    spectrum = np.fft.rfftn(random_numbers(name, dims).standard_normal(shape))
+    spectrum *= k_squared ** (-(5 / 3 + dimensions - 1) / 4)
+    field = np.fft.irfftn(spectrum, shape, axes=(0, 1, 2))
+    return (field / (field.std() or 1)).astype(dtype)
+
+
+def uneven(dims, dtype="<f4"):
+    """Turbulence in a quarter of the domain, and almost nothing in the rest."""
+    field = turbulent(dims, "<f8", name="uneven")
+    field[dims[2] // 4:] *= 1e-7
+    return field.astype(dtype)
+
+
+def type_name(dtype):
+    """Quarry's name of a NumPy type."""
+    return np.dtype(dtype).name
+
+
+def convert(field, dataset, *options, ranks=0):
+    """Writes an array as a raw file beside the dataset and converts it. The field's name is "f" unless the options say
+    otherwise."""
+    source = Path(dataset).parent / f"{Path(dataset).stem}.raw"
+    field.tofile(source)
+    if "--field" not in options:
+        options = ("--field", "f", *options)
+    command = mpi_command(ranks, "quarry-write", source, *describe(field), *options, "--output", dataset)
+    outcome = succeed(*command)
+    source.unlink()
+    return outcome
+
+
+def describe(field):
+    """The options that tell quarry-write what a raw file of this array holds."""
+    return "--dims", "x".join(map(str, field.shape[::-1])), "--type", type_name(field.dtype)
+
+
+# --- datasets ---------------------------------------------------------------------------------------------------
+
+
+def get(target, output, *options, field="f"):
+    """Bytes of the file that `quarry get` writes."""
+    succeed("quarry", "get", target, "--field", field, "--output", output, *options)
+    return Path(output).read_bytes()
+
+
+def get_array(target, output, dtype, *options, **keywords):
+    """What `quarry get` answers, as a flat array."""
+    return np.frombuffer(get(target, output, *options, **keywords), dtype)
+
+
+def info(target):
+    return json.loads(succeed("quarry", "info", target, "--json").out)
+
+
+def step_manifest(dataset, step=0):
+    return json.loads((Path(dataset) / "steps" / f"{step:06}" / "step.json").read_text())
+
+
+def largest_error(original, decoded):
+    """Largest absolute difference, in double precision whatever the types are."""
+    difference = original.astype("f8").ravel() - decoded.astype("f8").ravel()
+    return float(np.abs(difference).max())
+
+
+def snapshot(folder):
+    """Everything below a folder: relative path to bytes, or to None for a folder."""
+    folder = Path(folder)
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+            for path in sorted(folder.rglob("*"))}
+
+
+def box_text(begin, end):
+    return ",".join(f"{b}:{e}" for b, e in zip(begin, end))
+
+
+def main():
+    """Runs the tests of the file that was started."""
+    if not (BIN / "quarry-write").is_file():
+        raise SystemExit(f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN to their directory")
+    print(f"executables in {BIN}, {'full' if FULL else 'short'} counts, seed {SEED}", flush=True)
+    unittest.main(verbosity=2)

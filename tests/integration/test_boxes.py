@@ -1,0 +1,145 @@
+"""Random boxes at random levels of random grids: disk and network give the same bytes, and the right ones."""
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+
+import quarry_testing as qt
+
+RELATIVE = 1e-3
+
+
+class Case(NamedTuple):
+    """A dataset and what it was made from."""
+
+    path: object
+    original: np.ndarray  # [z, y, x]
+    tolerance: float
+    levels: int
+
+    @property
+    def dims(self):
+        return self.original.shape[::-1]
+
+
+def random_dims(random, dimensions, most_samples):
+    """Sizes without any regularity; axes beyond `dimensions` are 1, and which ones is random too."""
+    largest = int(most_samples ** (1 / dimensions))
+    dims = [1, 1, 1]
+    for axis in random.permutation(3)[:dimensions]:
+        dims[axis] = int(random.integers(largest // 3, largest)) | 1
+    return tuple(dims)
+
+
+def level_extent(begin, end, level):
+    """Level samples whose level-0 position lies in the box: begin and shape."""
+    stride = 2**level
+    first = [-(-b // stride) for b in begin]
+    last = [-(-e // stride) for e in end]
+    return first, [e - b for b, e in zip(first, last)]
+
+
+class Boxes(qt.QuarryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        random = qt.random_numbers("boxes")
+        cls.cases = []
+        for number in range(qt.scaled(6, 12)):
+            dims = random_dims(random, number % 3 + 1, 30_000)
+            dtype = ("<f4", "<f8")[number // 3 % 2]
+            original = qt.turbulent(dims, dtype, name=number)
+            patch = "x".join(str(2 ** random.integers(2, 6)) for _ in range(3))
+            path = cls.shared / f"grid{number}.quarry"
+            qt.convert(original, path, "--relative", RELATIVE, "--patch", patch, "--files", random.integers(1, 4),
+                       "--order", ("patch", "level")[number % 2])
+            tolerance = RELATIVE * (float(original.max()) - float(original.min()))
+            cls.cases.append(Case(path, original, tolerance, qt.info(path)["levels"]))
+            qt.succeed("quarry-index", path)
+        cls.server = cls.enterClassContext(qt.Server(cls.shared))
+
+    def get_everywhere(self, case, name, *options):
+        """Bytes of an answer, which must be the same from the directory and through the server."""
+        local = qt.get(case.path, self.tmp / f"local-{name}", *options)
+        remote = qt.get(self.server.target(case.path), self.tmp / f"remote-{name}", *options)
+        self.assertTrue(local == remote, f"{case.path.name} {options}: directory and server differ")
+        return local
+
+    def whole_levels(self, case):
+        """All samples of every level, [z, y, x]."""
+        levels = []
+        for level in range(case.levels):
+            _, shape = level_extent((0, 0, 0), case.dims, level)
+            data = self.get_everywhere(case, "whole.raw", "--level", level)
+            levels.append(np.frombuffer(data, case.original.dtype).reshape(shape[::-1]))
+        return levels
+
+    def check_box(self, case, levels, begin, end, level):
+        options = ["--box", qt.box_text(begin, end), "--level", level]
+        data = self.get_everywhere(case, "box.raw", *options)
+        first, shape = level_extent(begin, end, level)
+        part = tuple(slice(b, b + n) for b, n in zip(first[::-1], shape[::-1]))
+        self.assertTrue(data == levels[level][part].tobytes(), "not the part of the whole level")
+        if level == 0:
+            box = np.frombuffer(data, case.original.dtype)
+            self.assertLessEqual(qt.largest_error(case.original[part], box), case.tolerance)
+        return options, first, shape, data
+
+    def check_other_forms(self, case, options, first, shape, data):
+        """The same answer as NumPy array, coarse to fine, and described in JSON."""
+        for target in (case.path, self.server.target(case.path)):
+            qt.get(target, self.tmp / "box.npy", *options)
+            array = np.load(self.tmp / "box.npy")
+            self.assertEqual(list(array.shape), shape[::-1])
+            self.assertEqual(array.dtype, case.original.dtype)
+            self.assertTrue(array.tobytes() == data, "the .npy file has other samples")
+
+            file = self.tmp / "progressive.raw"
+            out = qt.succeed("quarry", "get", target, "--field", "f", "--output", file, "--progressive", *options).out
+            self.assertTrue(file.read_bytes() == data, "coarse to fine ends with other samples")
+            wanted_level = options[-1]
+            self.assertGreaterEqual(len(out.splitlines()), case.levels - wanted_level)
+
+            out = qt.succeed("quarry", "get", target, "--field", "f", "--output", file, "--json", *options).out
+            answer = json.loads(out)
+            self.assertEqual(answer["level"], wanted_level)
+            self.assertEqual(answer["begin"], first)
+            self.assertEqual(answer["shape"], shape)
+            self.assertEqual(answer["dtype"], qt.type_name(case.original.dtype))
+            self.assertLessEqual({"max_error", "bytes_received", "patches", "seconds"}, answer.keys())
+            if wanted_level == 0:
+                self.assertLessEqual(answer["max_error"], case.tolerance)
+
+    def test_random_boxes(self):
+        boxes = qt.scaled(10, 40)
+        for case in self.cases:
+            random = qt.random_numbers("boxes of", case.path.name)
+            levels = self.whole_levels(case)
+            for number in range(boxes):
+                begin = [int(random.integers(0, n)) for n in case.dims]
+                end = [int(random.integers(b + 1, n + 1)) for b, n in zip(begin, case.dims)]
+                level = int(random.integers(0, case.levels)) if number % 2 else 0
+                with self.subTest(grid=case.dims, begin=begin, end=end, level=level):
+                    answer = self.check_box(case, levels, begin, end, level)
+                    if number % 10 == 1:
+                        self.check_other_forms(case, *answer)
+
+    def test_box_between_the_samples_of_a_level(self):
+        """Such a box holds nothing: an empty reply, and no error."""
+        for case in self.cases:
+            axis = int(np.argmax(case.dims))
+            if case.levels < 2:
+                continue
+            begin, end = [0, 0, 0], list(case.dims)
+            begin[axis], end[axis] = 1, 2
+            with self.subTest(grid=case.dims):
+                options = ["--box", qt.box_text(begin, end), "--level", 1]
+                first, shape = level_extent(begin, end, 1)
+                self.assertEqual(shape[axis], 0)
+                self.assertEqual(self.get_everywhere(case, "empty.raw", *options), b"")
+                self.check_other_forms(case, options, first, shape, b"")
+
+
+if __name__ == "__main__":
+    qt.main()

@@ -1,0 +1,58 @@
+"""Where the bytes lie: equally large subfiles, and previews that read little more than they need."""
+
+import json
+
+import quarry_testing as qt
+
+SIZE = 512 if qt.FULL else 128
+PATCH = 64 if qt.FULL else 16
+FILES = 4
+PREVIEW_LEVEL = 3
+
+
+class Layout(qt.QuarryTest):
+    def balance_of(self, field, aggregation):
+        """max/mean of the bytes of the subfiles, and how many patches the smallest number in one is."""
+        dataset = self.tmp / f"{aggregation}.quarry"
+        report = self.tmp / "report.json"
+        qt.convert(field, dataset, "--relative", 1e-4, "--patch", PATCH, "--files", FILES, "--report", report,
+                   "--aggregation", aggregation, ranks=4)
+        sizes = [path.stat().st_size for path in dataset.rglob("*.qsf")]
+        self.assertEqual(len(sizes), FILES)
+        balance = json.loads(report.read_text())["bytes_per_file"]
+        self.assertEqual(balance["max"], max(sizes))
+        self.assertAlmostEqual(balance["mean"], sum(sizes) / FILES, delta=1)
+        patches = [int(file["patches"]) for file in qt.step_manifest(dataset)["fields"][0]["subfiles"]]
+        return balance["max"] / balance["mean"], min(patches)
+
+    def test_subfiles_of_an_uneven_field(self):
+        """Patches that compress very differently still make subfiles of one size."""
+        field = qt.uneven((SIZE, SIZE, SIZE))
+        balanced, fewest_patches = self.balance_of(field, "balanced")
+        equal, _ = self.balance_of(field, "equal")
+        print(f"max/mean of subfile bytes: balanced {balanced:.3f}, equal {equal:.3f}", flush=True)
+        self.assertGreaterEqual(fewest_patches, 20, "too few patches in a file to say anything")
+        self.assertLessEqual(balanced, 1.1)
+        self.assertGreater(equal, 1.3)
+
+    def test_preview_of_a_level_major_dataset(self):
+        """A coarse level of the whole domain lies together: one read per subfile, hardly a byte too much."""
+        dataset = self.tmp / "preview.quarry"
+        qt.convert(qt.turbulent((SIZE, SIZE, SIZE)), dataset, "--relative", 1e-4, "--patch", PATCH, "--files", FILES,
+                   "--order", "level", ranks=4)
+        options = ["--field", "f", "--level", PREVIEW_LEVEL, "--json"]
+        plan = json.loads(qt.succeed("quarry", "plan", dataset, *options).out)
+        print("plan:", plan, flush=True)
+        self.assertEqual(plan["patches"], (SIZE // PATCH) ** 3)
+        self.assertLessEqual(plan["bytes_read"], 1.1 * plan["bytes"])
+        self.assertEqual(plan["reads"], FILES)
+        recorded = qt.step_manifest(dataset)["fields"][0]["levels"]
+        needed = sum(int(level["bytes"]) for level in recorded if level["level"] >= PREVIEW_LEVEL)
+        self.assertEqual(plan["bytes"], needed)
+        answer = json.loads(qt.succeed("quarry", "get", dataset, *options, "--output", self.tmp / "preview.raw").out)
+        self.assertEqual(answer["shape"], [SIZE >> PREVIEW_LEVEL] * 3)
+        self.assertEqual(answer["patches"], plan["patches"])
+
+
+if __name__ == "__main__":
+    qt.main()

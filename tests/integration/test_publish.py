@@ -1,0 +1,293 @@
+"""A step appears whole or not at all: kills at random moments, failing ranks, full disks.
+
+A kill is tried at random moments of a run, from its first instant to beyond its end. The delay is the experiment, not
+synchronisation: what must hold afterwards holds wherever the kill has hit.
+"""
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import quarry_testing as qt
+
+RANKS = 4
+DIMS = (96, 80, 72)
+LAYOUT = ("--field", "f", "--relative", "1e-4", "--patch", "16", "--files", "8")
+FAILS_WITHIN = 30  # seconds, promised: a failure on one rank ends all ranks
+STEPS = 4
+
+
+def write_command(dataset, sources, *options, ranks=RANKS):
+    description = ("--dims", "x".join(map(str, DIMS)), "--type", "float32")
+    return qt.mpi_command(ranks, "quarry-write", *sources, *description, *LAYOUT, *options, "--output", dataset)
+
+
+def children_of(pid):
+    """Processes below a process, however deep."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += [int(child), *children_of(child)]
+    return found
+
+
+def open_processes(pids):
+    """Descriptors that become readable when these processes end; those that have ended already are left out."""
+    opened = {}
+    for pid in pids:
+        try:
+            opened[pid] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            pass
+    return opened
+
+
+def kill_during(command, delay, victim):
+    """Runs an MPI command and kills (-9) `victim` after `delay` seconds: "mpirun", "all" of mpirun and its ranks at one
+    moment, or "rank", the last one. Returns a function that waits for the processes that were left to themselves."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=qt.ENVIRONMENT)
+    time.sleep(delay)
+    # Stopped first, so that it starts no rank that we do not see. It may have ended, but it keeps its number until wait.
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    ranks = open_processes(children_of(process.pid))
+    if victim != "mpirun":
+        for descriptor in list(ranks.values())[-1 if victim == "rank" else 0:]:
+            try:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    # A mpirun that lives on notices the missing rank and ends the others.
+    os.kill(process.pid, signal.SIGCONT if victim == "rank" else signal.SIGKILL)
+
+    def wait():
+        process.wait(qt.TIMEOUT)
+        for pid, descriptor in ranks.items():
+            ended, _, _ = select.select([descriptor], [], [], qt.TIMEOUT)
+            os.close(descriptor)
+            if not ended:
+                raise AssertionError(f"rank {pid} runs on, {qt.TIMEOUT} s after the kill")
+
+    return wait
+
+
+class Publish(qt.QuarryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sources = []
+        for step in range(STEPS + 1):
+            cls.sources.append(cls.shared / f"step{step}.f32")
+            qt.turbulent(DIMS, name=step).tofile(cls.sources[-1])
+        cls.first = cls.shared / "first.quarry"
+        qt.succeed(*write_command(cls.first, cls.sources[:1]))
+        # The undisturbed run: what every published step must be equal to, and how long it takes.
+        cls.complete = cls.shared / "complete.quarry"
+        shutil.copytree(cls.first, cls.complete)
+        begin = time.monotonic()
+        qt.succeed(*write_command(cls.complete, cls.sources[1:STEPS], "--append", "--step", "1"))
+        cls.duration = time.monotonic() - begin
+        cls.reference = qt.snapshot(cls.complete)
+
+    def check_published(self, dataset, most):
+        """The dataset is sound and lists the first steps without a gap, each as the undisturbed run wrote it. Returns
+        how many."""
+        self.assert_verified(dataset)
+        steps = qt.info(dataset)["steps"]
+        self.assertIn(steps, [list(range(n)) for n in range(1, most + 1)])
+        for step in steps:
+            folder = f"steps/{step:06}"
+            expected = {name: data for name, data in self.reference.items() if name.startswith(folder + "/")}
+            actual = {f"{folder}/{name}": data for name, data in qt.snapshot(dataset / folder).items()}
+            self.assertEqual(actual.keys(), expected.keys())
+            self.assertTrue(actual == expected, f"step {step} has other bytes than the undisturbed run's")
+        return len(steps)
+
+    def check_next_run(self, dataset, done):
+        """The next run continues with the steps that are missing, or the next one, and cleans up."""
+        missing = self.sources[done:STEPS] or self.sources[done:]
+        qt.succeed(*write_command(dataset, missing, "--append", "--step", done))
+        self.assert_verified(dataset)
+        self.assertEqual(qt.info(dataset)["steps"], list(range(done + len(missing))))
+        self.assert_no_leftovers(dataset.parent)
+        if done < STEPS:
+            self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run has written")
+
+    def try_kills(self, short, full, duration, experiment):
+        """Runs experiment(folder, delay, victim) at random moments, in a fresh folder each time."""
+        random = qt.random_numbers(experiment.__name__)
+        for number in range(qt.scaled(short, full)):
+            # The start of MPI takes most of a short run: more of the later moments, where files are written.
+            delay = 1.15 * duration * random.uniform() ** 0.5
+            victim = ("mpirun", "all", "rank")[number % 3]
+            with self.subTest(delay=delay, victim=victim):
+                folder = self.tmp / str(number)
+                folder.mkdir()
+                experiment(folder, delay, victim)
+                shutil.rmtree(folder)
+
+    def test_kill_while_appending(self):
+        published = []
+
+        def append(folder, delay, victim):
+            dataset = folder / "run.quarry"
+            shutil.copytree(self.first, dataset)
+            command = write_command(dataset, self.sources[1:STEPS], "--append", "--step", "1")
+            wait = kill_during(command, delay, victim)
+            try:
+                # Ranks that mpirun has left behind may still be at work: a reader must not notice.
+                self.assert_verified(dataset)
+            finally:
+                wait()
+            published.append(self.check_published(dataset, STEPS))
+            self.check_next_run(dataset, published[-1])
+
+        self.try_kills(6, 50, self.duration, append)
+        print("steps found after the kills:", sorted(published), flush=True)
+
+    def test_kill_while_creating(self):
+        created = []
+
+        def create(folder, delay, victim):
+            dataset = folder / "run.quarry"
+            command = write_command(dataset, self.sources[:1])
+            kill_during(command, delay, victim)()
+            created.append(dataset.exists())
+            if not dataset.exists():
+                qt.succeed(*command)
+            self.assertEqual(self.check_published(dataset, 1), 1)
+            self.check_next_run(dataset, 1)
+
+        self.try_kills(4, 30, self.duration, create)
+        print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
+
+    def test_kill_while_adding_a_field(self):
+        """A field that is added to an existing step is there as a whole or not listed in the step."""
+        def add(folder, delay, victim):
+            dataset = folder / "run.quarry"
+            shutil.copytree(self.first, dataset)
+            command = write_command(dataset, self.sources[1:2], "--append")
+            command[command.index("--field") + 1] = "g"
+            kill_during(command, delay, victim)()
+            self.assert_verified(dataset)
+            fields = [field["name"] for field in qt.step_manifest(dataset)["fields"]]
+            self.assertIn(fields, (["f"], ["f", "g"]))
+            if fields == ["f"]:
+                qt.succeed(*command)
+            else:
+                self.check_next_step(dataset)
+            self.assert_no_leftovers(folder)
+            self.assert_verified(dataset)
+            added = qt.get_array(dataset, folder / "g.raw", "<f4", field="g")
+            tolerance = qt.step_manifest(dataset)["fields"][1]["tolerance"]
+            self.assertLessEqual(qt.largest_error(qt.turbulent(DIMS, name=1), added), tolerance)
+
+        self.try_kills(3, 30, self.duration, add)
+
+    def check_next_step(self, dataset):
+        qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))
+
+
+class Failures(qt.QuarryTest):
+    """What fails on one rank fails the run: soon, once, and without a trace."""
+
+    # Open MPI keeps its shared memory in files, which a limit on file sizes must not hit.
+    NO_SHARED_FILES = {"PMIX_MCA_gds": "hash", "OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.tmp / "in.f32"
+        qt.turbulent(DIMS).tofile(self.source)
+        self.existing = self.tmp / "existing.quarry"
+        qt.succeed(*write_command(self.existing, [self.source], ranks=0))
+
+    def check_fails(self, code, command, **options):
+        """The failure itself: the exit code, one line, and everything as it was before."""
+        before = qt.snapshot(self.tmp)
+        outcome = qt.run(*command, timeout=FAILS_WITHIN, **options)
+        self.assertEqual(outcome.code, code, outcome)
+        self.assertEqual(len(outcome.lines_of("quarry-write")), 1, outcome)
+        self.assertTrue(qt.snapshot(self.tmp) == before, f"something has changed: {outcome}")
+        self.assert_verified(self.existing)
+        return outcome
+
+    def check_create_and_append(self, code, make_command, **options):
+        """The same failure of a new dataset, and of a step that is added to an existing one."""
+        for dataset, more in ((self.tmp / "new.quarry", ()), (self.existing, ("--append", "--step", "7"))):
+            with self.subTest(dataset=dataset.name):
+                self.check_fails(code, make_command(dataset, more), **options)
+
+    def one_rank_elsewhere(self, prepare):
+        """A command whose last rank finds another file under the name of the input: what prepare(path) has made."""
+        elsewhere = self.tmp / "elsewhere"
+        elsewhere.mkdir()
+        prepare(elsewhere / self.source.name)
+
+        def make_command(dataset, options):
+            program = write_command(dataset, [self.source.name], *options, ranks=0)
+            return ["mpirun", "-n", str(RANKS - 1), "-wdir", str(self.tmp), *program,
+                    ":", "-n", "1", "-wdir", str(elsewhere), *program]
+
+        return make_command
+
+    def test_input_missing_on_one_rank(self):
+        self.check_create_and_append(qt.NOT_FOUND, self.one_rank_elsewhere(lambda path: None))
+
+    def test_input_short_on_one_rank(self):
+        def half(path):
+            path.write_bytes(self.source.read_bytes()[: self.source.stat().st_size // 2])
+
+        self.check_create_and_append(qt.USAGE, self.one_rank_elsewhere(half))
+
+    def test_input_unreadable_on_one_rank(self):
+        """A folder in its place: permissions would not stop root."""
+        self.check_create_and_append(qt.USAGE, self.one_rank_elsewhere(Path.mkdir))
+
+    def test_input_that_is_cut_short_during_the_run(self):
+        """The last of several inputs shrinks as soon as the first step is out. It may have been read by then: steps
+        that were published stay, and the rest is as if it had never been."""
+        for ranks in (0, RANKS):
+            with self.subTest(ranks=ranks):
+                sources = [self.source] * 5 + [self.tmp / f"last{ranks}.f32"]
+                shutil.copy(self.source, sources[-1])
+                dataset = self.tmp / f"shrinking{ranks}.quarry"
+                with subprocess.Popen(write_command(dataset, sources, ranks=ranks), env=qt.ENVIRONMENT, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+                    lines = []
+                    for line in process.stdout:
+                        if "published" in line and not any("published" in earlier for earlier in lines):
+                            os.truncate(sources[-1], 1000)
+                        lines.append(line)
+                outcome = qt.check_sound(qt.Outcome("quarry-write", process.returncode, "", "".join(lines)))
+                self.assertEqual(len(outcome.lines_of("quarry-write")), 0 if outcome.code == qt.DONE else 1, outcome)
+                steps = len(sources) - (outcome.code != qt.DONE)
+                self.assertEqual(qt.info(dataset)["steps"], list(range(steps)))
+                self.assert_verified(dataset)
+                self.assert_no_leftovers(self.tmp)
+
+    def test_full_disk(self):
+        """A limit on file sizes is as good as a full disk: on the only rank, on every rank, on one of them."""
+        limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"]
+
+        def only_rank(dataset, options):
+            return [*limited, *write_command(dataset, [self.source], *options, ranks=0)]
+
+        def every_rank(dataset, options):
+            program = write_command(dataset, [self.source], *options, ranks=0)
+            return ["mpirun", "-n", str(RANKS), *limited, *program]
+
+        def last_rank(dataset, options):
+            program = write_command(dataset, [self.source], *options, ranks=0)
+            return ["mpirun", "-n", str(RANKS - 1), *program, ":", "-n", "1", *limited, *program]
+
+        for make_command in (only_rank, every_rank, last_rank):
+            with self.subTest(limited=make_command.__name__):
+                self.check_create_and_append(qt.IO_ERROR, make_command, env=self.NO_SHARED_FILES)
+
+
+if __name__ == "__main__":
+    qt.main()

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "clients/cpp/client.h"
+
+/// The subcommands of `quarry`. Each declares its options on an app and returns what to run when it was chosen.
+namespace quarry::tools {
+
+/// Exit code of a check that did not hold: the one outcome that is not a Status.
+inline constexpr int kCheckFailed = 1;
+
+/// Runs a chosen subcommand; returns its exit code (0 or kCheckFailed), or an error.
+using Command = std::function<Result<int>()>;
+
+Command DeclareLs(CLI::App* app);
+Command DeclareInfo(CLI::App* app);
+Command DeclareGet(CLI::App* app);
+Command DeclarePlan(CLI::App* app);
+Command DeclareVerify(CLI::App* app);
+
+/// The options that describe a question, shared by get, plan and verify.
+struct QuestionOptions {
+  std::string target;
+  std::string field;
+  std::optional<std::uint64_t> step;
+  std::string box;
+  int level = 0;
+  double timeout_seconds = 0;
+
+  void DeclareOn(CLI::App* app);
+
+  Result<std::unique_ptr<client::Dataset>> Open() const;
+  /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
+  Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
+};
+
+/// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
+std::string WithUnits(double value, const std::string& units);
+
+}  // namespace quarry::tools

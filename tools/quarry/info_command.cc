@@ -1,0 +1,138 @@
+#include <nlohmann/json.hpp>
+
+#include "quarry/base/units.h"
+#include "tools/quarry/command.h"
+
+namespace quarry::tools {
+namespace {
+
+struct InfoOptions {
+  std::string target;
+  bool json = false;
+};
+
+/// One field over all its steps.
+struct FieldSummary {
+  const FieldDescription* field = nullptr;
+  std::uint64_t steps = 0;
+  std::uint64_t raw_bytes = 0;
+  std::uint64_t bytes = 0;
+  double min = 0;
+  double max = 0;
+  double tolerance = 0;  ///< the largest that any step promises
+  double max_error = 0;
+  double psnr = 0;  ///< the lowest of any step
+  std::vector<LevelRecord> levels;
+
+  double ratio() const { return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes); }
+};
+
+FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps) {
+  FieldSummary summary;
+  summary.field = &field;
+  for (const StepDescription& step : steps) {
+    const FieldStepDescription* record = step.FindField(field.name);
+    if (record == nullptr) continue;
+    summary.min = summary.steps == 0 ? record->min : std::min(summary.min, record->min);
+    summary.max = summary.steps == 0 ? record->max : std::max(summary.max, record->max);
+    summary.psnr = summary.steps == 0 ? record->psnr : std::min(summary.psnr, record->psnr);
+    summary.tolerance = std::max(summary.tolerance, record->tolerance);
+    summary.max_error = std::max(summary.max_error, record->max_error);
+    summary.raw_bytes += record->raw_bytes;
+    summary.bytes += record->stored_bytes;
+    summary.levels.resize(record->levels.size());
+    for (std::size_t l = 0; l < record->levels.size(); ++l) {
+      summary.levels[l].max_error = std::max(summary.levels[l].max_error, record->levels[l].max_error);
+      summary.levels[l].rmse = std::max(summary.levels[l].rmse, record->levels[l].rmse);
+      summary.levels[l].bytes += record->levels[l].bytes;
+    }
+    ++summary.steps;
+  }
+  return summary;
+}
+
+nlohmann::ordered_json ToJson(const FieldSummary& s) {
+  nlohmann::ordered_json json;
+  json["name"] = s.field->name;
+  json["dtype"] = Name(s.field->type);
+  json["units"] = s.field->units;
+  json["codec"] = Name(s.field->coder);
+  json["tolerance"] = s.tolerance;
+  if (s.field->relative_tolerance) json["relative_tolerance"] = *s.field->relative_tolerance;
+  json["max_error"] = s.max_error;
+  json["psnr"] = s.psnr;  // null when nothing was lost: JSON has no infinity
+  json["min"] = s.min;
+  json["max"] = s.max;
+  json["steps"] = s.steps;
+  json["raw_bytes"] = s.raw_bytes;
+  json["bytes"] = s.bytes;
+  json["ratio"] = s.ratio();
+  for (std::size_t l = 0; l < s.levels.size(); ++l) {
+    json["levels"].push_back({{"level", l}, {"max_error", s.levels[l].max_error}, {"rmse", s.levels[l].rmse}, {"bytes", s.levels[l].bytes}});
+  }
+  return json;
+}
+
+std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
+  nlohmann::ordered_json json;
+  json["dims"] = dataset.grid.dims;
+  json["patch"] = dataset.patch;
+  json["levels"] = dataset.levels;
+  json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
+  json["spacing"] = dataset.grid.spacing;
+  json["origin"] = dataset.grid.origin;
+  json["steps"] = nlohmann::ordered_json::array();
+  for (const StepDescription& step : steps) json["steps"].push_back(step.step);
+  json["times"] = nlohmann::ordered_json::array();
+  for (const StepDescription& step : steps) json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
+  json["fields"] = nlohmann::ordered_json::array();
+  for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
+  return json.dump(2);
+}
+
+void PrintText(const std::string& target, const DatasetDescription& dataset, const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
+  const auto triple = [](const std::array<double, 3>& v) { return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]); };
+  fmt::print("{}\n", target);
+  fmt::print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims), triple(dataset.grid.spacing), triple(dataset.grid.origin));
+  fmt::print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels, dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
+  if (steps.empty()) {
+    fmt::print("  steps    none yet\n");
+  } else {
+    fmt::print("  steps    {} ({} to {})\n", steps.size(), steps.front().step, steps.back().step);
+  }
+  for (const FieldSummary& s : fields) {
+    fmt::print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder), s.field->units.empty() ? "" : " in " + s.field->units);
+    fmt::print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes), FormatBytes(s.bytes), s.ratio());
+    fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance, s.psnr);
+    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>12}\n", "level", "samples", "max error", "rmse", "bytes");
+    for (std::size_t l = 0; l < s.levels.size(); ++l) {
+      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>12}\n", l, ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
+                 s.levels[l].rmse, FormatBytes(s.levels[l].bytes));
+    }
+  }
+}
+
+Result<int> Info(const InfoOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, client::Dataset::Open(options.target));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
+  std::vector<FieldSummary> fields;
+  for (const FieldDescription& field : dataset->description().fields) fields.push_back(Summarise(field, steps));
+  if (options.json) {
+    fmt::print("{}\n", ToJson(dataset->description(), steps, fields));
+  } else {
+    PrintText(options.target, dataset->description(), steps, fields);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command DeclareInfo(CLI::App* app) {
+  auto options = std::make_shared<InfoOptions>();
+  app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
+  app->add_flag("--json", options->json, "print one JSON object");
+  app->footer("Example:\n  quarry info run42.quarry");
+  return [options] { return Info(*options); };
+}
+
+}  // namespace quarry::tools

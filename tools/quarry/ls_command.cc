@@ -1,0 +1,39 @@
+#include <nlohmann/json.hpp>
+
+#include "tools/quarry/command.h"
+
+namespace quarry::tools {
+namespace {
+
+struct LsOptions {
+  std::string target;
+  bool json = false;
+};
+
+Result<int> Ls(const LsOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<client::DatasetSummary> datasets, client::ListDatasets(options.target));
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  if (!options.json && !datasets.empty()) fmt::print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
+  for (const client::DatasetSummary& dataset : datasets) {
+    if (options.json) {
+      list.push_back({{"name", dataset.name}, {"dims", dataset.grid.dims}, {"steps", dataset.steps}, {"fields", dataset.fields}});
+    } else {
+      fmt::print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps, dataset.fields);
+    }
+  }
+  if (options.json) fmt::print("{}\n", list.dump());
+  if (!options.json && datasets.empty()) fmt::print("no datasets in {}\n", options.target);
+  return 0;
+}
+
+}  // namespace
+
+Command DeclareLs(CLI::App* app) {
+  auto options = std::make_shared<LsOptions>();
+  app->add_option("TARGET", options->target, "directory that holds datasets, or grpc://HOST:PORT")->required();
+  app->add_flag("--json", options->json, "print one JSON array");
+  app->footer("Example:\n  quarry ls grpc://127.0.0.1:50051");
+  return [options] { return Ls(*options); };
+}
+
+}  // namespace quarry::tools
