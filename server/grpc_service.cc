@@ -147,7 +147,6 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext*, const pb::PlanReadReque
     QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request->query()));
     QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(request->query().dataset(), question));
     *response->mutable_header() = wire::ToProto(read.header());
-    *response->mutable_price() = wire::ToProto(read.plan.price);
     return Status::Ok();
   });
 }

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
+#include "quarry/base/memory.h"
 #include "quarry/base/units.h"
 #include "quarry/base/version.h"
 #include "server/grpc_service.h"
@@ -102,6 +103,7 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("Serves every Quarry dataset below a directory.", "quarry-server");
   DeclareOptions(&app, &options);
+  quarry::KeepFreedMemory();
   try {
     app.parse(argc, argv);
     spdlog::set_default_logger(spdlog::stderr_logger_mt("quarry-server"));

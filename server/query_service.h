@@ -15,7 +15,7 @@ struct PreparedRead {
   std::shared_ptr<const ServedDataset> served;
   query::ReadPlan plan;
 
-  query::AnswerHeader header() const { return {plan.type, plan.query.step, plan.levels}; }
+  query::AnswerHeader header() const { return {plan.type, plan.query.step, plan.levels, plan.price}; }
 };
 
 /// What the server does, in the words of the library: knows no gRPC, no messages. Thread-safe.

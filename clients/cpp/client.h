@@ -35,9 +35,9 @@ struct LevelSamples {
   }
 };
 
-/// What an answer has cost this client.
+/// What an answer costs, and what of it has come so far.
 struct ReadCost {
-  query::Price price;
+  query::Price price;                ///< of the whole answer
   std::uint64_t bytes_received = 0;  ///< from the network, or from disk where there is no server
 };
 
@@ -74,11 +74,7 @@ class Dataset {
   virtual Result<std::vector<StepDescription>> Steps() const = 0;
 
   /// What Read would answer and cost, without reading any payload.
-  struct Plan {
-    query::AnswerHeader header;
-    query::Price price;
-  };
-  virtual Result<Plan> PlanRead(const query::ReadRequest& request) const = 0;
+  virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
   /// @errors kInvalidArgument: box or level outside; kNotFound: field or step; kDataLoss: a payload is damaged

@@ -10,7 +10,7 @@
 namespace quarry::client::internal {
 namespace {
 
-query::AnswerHeader HeaderOf(const query::ReadPlan& plan) { return {plan.type, plan.query.step, plan.levels}; }
+query::AnswerHeader HeaderOf(const query::ReadPlan& plan) { return {plan.type, plan.query.step, plan.levels, plan.price}; }
 
 /// Counts what has been read as levels come in, and hands blocks to the assembler.
 class AssemblingSink final : public BlockSink {
@@ -44,9 +44,9 @@ class LocalDataset final : public Dataset {
     return steps;
   }
 
-  Result<Plan> PlanRead(const query::ReadRequest& request) const override {
+  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
-    return Plan{HeaderOf(plan), plan.price};
+    return HeaderOf(plan);
   }
 
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {

@@ -77,12 +77,11 @@ class RemoteDataset final : public Dataset {
     return steps;
   }
 
-  Result<Plan> PlanRead(const query::ReadRequest& request) const override {
+  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
     pb::PlanReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response, connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
-    QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(response.header()));
-    return Plan{std::move(header), wire::FromProto(response.price())};
+    return wire::FromProto(response.header());
   }
 
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
@@ -107,6 +106,7 @@ class RemoteDataset final : public Dataset {
       if (connection_->cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
       if (message.part_case() == pb::ReadResponse::kHeader && !assembler) {
         QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message.header()));
+        cost.price = header.price;
         assembler.emplace(std::move(header), on_level);
       } else if (!assembler) {
         return InternalError("the server's answer does not begin with a header");

@@ -8,12 +8,15 @@
 #include <type_traits>
 #include <vector>
 
+#include "quarry/base/memory.h"
+
 namespace quarry {
 
 static_assert(std::endian::native == std::endian::little || std::endian::native == std::endian::big,
               "mixed-endian machines are not supported");
 
-using Bytes = std::vector<std::byte>;
+/// A byte string. resize() to a larger size leaves the new bytes unset.
+using Bytes = std::vector<std::byte, BufferAllocator<std::byte>>;
 using ByteSpan = std::span<const std::byte>;
 
 /// `value` with its bytes in reverse order.

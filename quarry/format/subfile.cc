@@ -19,6 +19,8 @@ void PutMagic(const std::array<unsigned char, 8>& magic, Bytes* out) {
   for (const unsigned char c : magic) out->push_back(static_cast<std::byte>(c));
 }
 
+void PadWithZeros(std::size_t size, Bytes* out) { out->insert(out->end(), size - out->size(), std::byte{0}); }
+
 }  // namespace
 
 void SubfileHeader::EncodeTo(Bytes* out) const {
@@ -38,10 +40,10 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, static_cast<std::uint8_t>(type));
   PutLittleEndian(out, static_cast<std::uint8_t>(coder));
   PutLittleEndian(out, static_cast<std::uint8_t>(order));
-  out->resize(begin + 56);
+  PadWithZeros(begin + 56, out);
   PutLittleEndian(out, patch_count);
   for (const char c : field_name) out->push_back(static_cast<std::byte>(c));
-  out->resize(begin + kEncodedSize - sizeof(std::uint64_t));
+  PadWithZeros(begin + kEncodedSize - sizeof(std::uint64_t), out);
   PutLittleEndian(out, Checksum(ByteSpan(*out).subspan(begin)));
 }
 

@@ -37,6 +37,8 @@ std::string SelfChecksum(const Seal& seal) {
 
 Result<Seal> ReadSeal(const fs::path& folder) {
   const fs::path path = folder / kSealFile;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return NotFound("there is no index in \"{}\"; run quarry-index", folder.string());
   QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, 1 << 20));
   const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path.string());
   const auto* text = reinterpret_cast<const char*>(bytes.data());

@@ -42,6 +42,7 @@ struct AnswerHeader {
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
   std::vector<LevelExtent> levels;  ///< in the order of delivery, coarsest first
+  Price price;                      ///< of the whole answer, exact
 };
 
 }  // namespace quarry::query

@@ -56,6 +56,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     extent->set_max_error(level.max_error);
     extent->set_bytes(level.bytes);
   }
+  *out.mutable_price() = ToProto(header.price);
   return out;
 }
 
@@ -72,6 +73,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     level.bytes = extent.bytes();
     out.levels.push_back(level);
   }
+  out.price = FromProto(header.price());
   return out;
 }
 

@@ -150,11 +150,14 @@ class Server:
             if ready := re.match(r"listening on (\S+:\d+)\s*$", line):
                 return ready[1]
         self._process.wait()
-        raise Server.Refused(check_sound(self._outcome()))
+        raise Server.Refused(check_sound(self._close()))
 
-    def _outcome(self):
-        self._errors.seek(0)
-        return Outcome(" ".join(self.command), self._process.returncode, "".join(self._lines), self._errors.read())
+    def _close(self):
+        self._process.stdout.close()
+        with self._errors:
+            self._errors.seek(0)
+            errors = self._errors.read()
+        return Outcome(" ".join(self.command), self._process.returncode, "".join(self._lines), errors)
 
     def target(self, name):
         """What `quarry` calls the dataset NAME.quarry of this server."""
@@ -169,7 +172,8 @@ class Server:
             raise
         finally:
             self._drain.join()
-        outcome = check_sound(self._outcome())
+            outcome = self._close()
+        check_sound(outcome)
         if error_type is None and outcome.code != DONE:
             raise AssertionError(f"the server did not end cleanly: {outcome}")
 

@@ -110,6 +110,10 @@ class Boxes(qt.QuarryTest):
             self.assertLessEqual({"max_error", "bytes_received", "patches", "seconds"}, answer.keys())
             if wanted_level == 0:
                 self.assertLessEqual(answer["max_error"], case.tolerance)
+            plan = json.loads(qt.succeed("quarry", "plan", target, "--field", "f", "--json", *options).out)
+            for member in ("level", "begin", "shape", "dtype", "max_error", "patches"):
+                self.assertEqual(plan[member], answer[member])
+            self.assertEqual(plan["reply_bytes"], len(data))
 
     def test_random_boxes(self):
         boxes = qt.scaled(10, 40)

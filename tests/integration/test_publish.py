@@ -4,6 +4,7 @@ A kill is tried at random moments of a run, from its first instant to beyond its
 synchronisation: what must hold afterwards holds wherever the kill has hit.
 """
 
+import functools
 import os
 import select
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import quarry_testing as qt
 
@@ -46,10 +48,31 @@ def open_processes(pids):
     return opened
 
 
-def kill_during(command, delay, victim):
-    """Runs an MPI command and kills (-9) `victim` after `delay` seconds: "mpirun", "all" of mpirun and its ranks at one
-    moment, or "rank", the last one. Returns a function that waits for the processes that were left to themselves."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=qt.ENVIRONMENT)
+class Timing(NamedTuple):
+    """Seconds of an undisturbed run: until its first line, and from there to its last."""
+
+    start: float
+    work: float
+
+
+def run_timed(command):
+    begin = time.monotonic()
+    times = []
+    with subprocess.Popen(command, env=qt.ENVIRONMENT, stdout=subprocess.PIPE) as process:
+        for _ in process.stdout:
+            times.append(time.monotonic() - begin)
+    if process.returncode != qt.DONE:
+        raise AssertionError(f"failed: {command}")
+    return Timing(times[0], times[-1] - times[0])
+
+
+def kill_during(command, delay, after_first_line, victim):
+    """Runs an MPI command and kills (-9) `victim` after `delay` seconds, counted from the start or from the first line:
+    "mpirun", "all" of mpirun and its ranks at one moment, or "rank", the last one. Returns a function that waits for
+    the processes that were left to themselves."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=qt.ENVIRONMENT)
+    if after_first_line:
+        process.stdout.readline()
     time.sleep(delay)
     # Stopped first, so that it starts no rank that we do not see. It may have ended, but it keeps its number until wait.
     os.kill(process.pid, signal.SIGSTOP)
@@ -66,6 +89,7 @@ def kill_during(command, delay, victim):
 
     def wait():
         process.wait(qt.TIMEOUT)
+        process.stdout.close()
         for pid, descriptor in ranks.items():
             ended, _, _ = select.select([descriptor], [], [], qt.TIMEOUT)
             os.close(descriptor)
@@ -84,13 +108,11 @@ class Publish(qt.QuarryTest):
             cls.sources.append(cls.shared / f"step{step}.f32")
             qt.turbulent(DIMS, name=step).tofile(cls.sources[-1])
         cls.first = cls.shared / "first.quarry"
-        qt.succeed(*write_command(cls.first, cls.sources[:1]))
-        # The undisturbed run: what every published step must be equal to, and how long it takes.
+        cls.creating = run_timed(write_command(cls.first, cls.sources[:1]))
+        # The undisturbed run: what every published step must be equal to.
         cls.complete = cls.shared / "complete.quarry"
         shutil.copytree(cls.first, cls.complete)
-        begin = time.monotonic()
-        qt.succeed(*write_command(cls.complete, cls.sources[1:STEPS], "--append", "--step", "1"))
-        cls.duration = time.monotonic() - begin
+        cls.appending = run_timed(write_command(cls.complete, cls.sources[1:STEPS], "--append", "--step", "1"))
         cls.reference = qt.snapshot(cls.complete)
 
     def check_published(self, dataset, most):
@@ -117,27 +139,28 @@ class Publish(qt.QuarryTest):
         if done < STEPS:
             self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run has written")
 
-    def try_kills(self, short, full, duration, experiment):
-        """Runs experiment(folder, delay, victim) at random moments, in a fresh folder each time."""
+    def try_kills(self, short, full, timing, experiment):
+        """Runs experiment(folder, kill) for random moments and victims, in a fresh folder each time. Every third kill
+        comes while MPI starts, which is most of a short run."""
         random = qt.random_numbers(experiment.__name__)
         for number in range(qt.scaled(short, full)):
-            # The start of MPI takes most of a short run: more of the later moments, where files are written.
-            delay = 1.15 * duration * random.uniform() ** 0.5
-            victim = ("mpirun", "all", "rank")[number % 3]
-            with self.subTest(delay=delay, victim=victim):
+            starting = number % 3 == 0
+            moment = {"delay": random.uniform(0, timing.start if starting else 1.2 * timing.work),
+                      "after_first_line": not starting,
+                      "victim": str(random.choice(("mpirun", "all", "rank")))}
+            with self.subTest(**moment):
                 folder = self.tmp / str(number)
                 folder.mkdir()
-                experiment(folder, delay, victim)
+                experiment(folder, functools.partial(kill_during, **moment))
                 shutil.rmtree(folder)
 
     def test_kill_while_appending(self):
         published = []
 
-        def append(folder, delay, victim):
+        def append(folder, kill):
             dataset = folder / "run.quarry"
             shutil.copytree(self.first, dataset)
-            command = write_command(dataset, self.sources[1:STEPS], "--append", "--step", "1")
-            wait = kill_during(command, delay, victim)
+            wait = kill(write_command(dataset, self.sources[1:STEPS], "--append", "--step", "1"))
             try:
                 # Ranks that mpirun has left behind may still be at work: a reader must not notice.
                 self.assert_verified(dataset)
@@ -146,33 +169,33 @@ class Publish(qt.QuarryTest):
             published.append(self.check_published(dataset, STEPS))
             self.check_next_run(dataset, published[-1])
 
-        self.try_kills(6, 50, self.duration, append)
+        self.try_kills(6, 50, self.appending, append)
         print("steps found after the kills:", sorted(published), flush=True)
 
     def test_kill_while_creating(self):
         created = []
 
-        def create(folder, delay, victim):
+        def create(folder, kill):
             dataset = folder / "run.quarry"
             command = write_command(dataset, self.sources[:1])
-            kill_during(command, delay, victim)()
+            kill(command)()
             created.append(dataset.exists())
             if not dataset.exists():
                 qt.succeed(*command)
             self.assertEqual(self.check_published(dataset, 1), 1)
             self.check_next_run(dataset, 1)
 
-        self.try_kills(4, 30, self.duration, create)
+        self.try_kills(4, 30, self.creating, create)
         print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
 
     def test_kill_while_adding_a_field(self):
         """A field that is added to an existing step is there as a whole or not listed in the step."""
-        def add(folder, delay, victim):
+        def add(folder, kill):
             dataset = folder / "run.quarry"
             shutil.copytree(self.first, dataset)
             command = write_command(dataset, self.sources[1:2], "--append")
             command[command.index("--field") + 1] = "g"
-            kill_during(command, delay, victim)()
+            kill(command)()
             self.assert_verified(dataset)
             fields = [field["name"] for field in qt.step_manifest(dataset)["fields"]]
             self.assertIn(fields, (["f"], ["f", "g"]))
@@ -186,7 +209,7 @@ class Publish(qt.QuarryTest):
             tolerance = qt.step_manifest(dataset)["fields"][1]["tolerance"]
             self.assertLessEqual(qt.largest_error(qt.turbulent(DIMS, name=1), added), tolerance)
 
-        self.try_kills(3, 30, self.duration, add)
+        self.try_kills(4, 30, self.creating, add)
 
     def check_next_step(self, dataset):
         qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))

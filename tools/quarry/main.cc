@@ -1,11 +1,13 @@
 // quarry: looks into datasets, in a directory or behind a server.
 #include <map>
 
+#include "quarry/base/memory.h"
 #include "quarry/base/version.h"
 #include "tools/quarry/command.h"
 
 int main(int argc, char** argv) {
   using namespace quarry::tools;
+  quarry::KeepFreedMemory();
   CLI::App app("Looks into Quarry datasets, in a directory or behind a server.", "quarry");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("quarry ") + quarry::kVersion);

@@ -14,16 +14,16 @@ struct PlanOptions {
 Result<int> Plan(const PlanOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
-  QUARRY_ASSIGN_OR_RETURN(const client::Dataset::Plan plan, dataset->PlanRead(request));
-  const query::LevelExtent& level = plan.header.levels.back();
+  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
+  const query::LevelExtent& level = plan.levels.back();
   const query::Price& price = plan.price;
   if (options.json) {
     nlohmann::ordered_json json;
-    json["step"] = plan.header.step;
+    json["step"] = plan.step;
     json["level"] = level.level;
     json["begin"] = level.extent.begin;
     json["shape"] = level.extent.shape();
-    json["dtype"] = Name(plan.header.type);
+    json["dtype"] = Name(plan.type);
     json["max_error"] = level.max_error;
     json["patches"] = price.patches;
     json["bytes"] = price.bytes;
@@ -39,7 +39,7 @@ Result<int> Plan(const PlanOptions& options) {
       "  bytes      {} of payload, {} read in {} read{}\n"
       "  reply      {}\n"
       "  max error  {:.5g}\n",
-      level.level, ToString(level.extent.shape()), Name(plan.header.type), ToString(level.extent.begin), plan.header.step, price.patches,
+      level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step, price.patches,
       FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads, price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error);
   return 0;
 }

@@ -85,11 +85,11 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   const double psnr = Psnr(low, high, std::sqrt(squares / static_cast<double>(decoded.extent.volume())));
 
   double tolerance = 0;
-  QUARRY_ASSIGN_OR_RETURN(const client::Dataset::Plan plan, dataset->PlanRead(request));
+  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   for (const StepDescription& step : steps) {
     const FieldStepDescription* field = step.FindField(request.field);
-    if (step.step == plan.header.step && field != nullptr) tolerance = field->tolerance;
+    if (step.step == plan.step && field != nullptr) tolerance = field->tolerance;
   }
   const bool holds = max_error <= tolerance;
   if (options.json) {

@@ -1,0 +1,164 @@
+// How much longer than zfp alone does a box take through the server? Both sides decode the same payloads on the same
+// number of threads, in turns, in one run; the answer is the ratio of their medians.
+#include <grpcpp/grpcpp.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <zfp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "clients/cpp/client.h"
+#include "quarry/base/file.h"
+#include "quarry/base/memory.h"
+#include "quarry/dataset/dataset.h"
+#include "quarry/wavelet/lifting.h"
+#include "server/grpc_service.h"
+
+namespace {
+
+using quarry::Index3;
+using quarry::Status;
+using quarry::Volume;
+
+double Seconds(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// One zfp bit stream, padded as zfp needs it, with the shapes of the arrays in it (docs/format.md, payload of wavelet-zfp).
+struct ZfpPayload {
+  std::vector<std::uint64_t> words;
+  std::vector<Index3> shapes;
+};
+
+/// zfp and nothing else: no checksum, no copy, no transform.
+void DecodeWithZfp(const ZfpPayload& payload, std::vector<float>* samples) {
+  std::size_t volume = 0;
+  for (const Index3& shape : payload.shapes) volume += static_cast<std::size_t>(Volume(shape));
+  if (samples->size() < volume) samples->resize(volume);
+  bitstream* bits = stream_open(const_cast<std::uint64_t*>(payload.words.data()), payload.words.size() * 8);
+  zfp_stream* stream = zfp_stream_open(bits);
+  zfp_stream_set_accuracy(stream, 1.0);
+  zfp_stream_rewind(stream);
+  float* next = samples->data();
+  for (const Index3& n : payload.shapes) {
+    if (Volume(n) == 0) continue;
+    zfp_field* field = zfp_field_3d(next, zfp_type_float, static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]), static_cast<std::size_t>(n[2]));
+    zfp_decompress(stream, field);
+    zfp_field_free(field);
+    next += Volume(n);
+  }
+  zfp_stream_close(stream);
+  stream_close(bits);
+}
+
+/// The zfp streams of every patch and level that the plan needs, in memory.
+quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::Dataset& dataset, const quarry::query::ReadPlan& plan) {
+  std::vector<std::vector<ZfpPayload>> patches;
+  for (const quarry::query::PlannedPatch& patch : plan.patches) {
+    const auto path = quarry::SubfilePath(dataset.root(), plan.query.step, dataset.description().fields[plan.query.field_number].name, patch.entry.subfile);
+    QUARRY_ASSIGN_OR_RETURN(const quarry::RandomAccessFile file, quarry::RandomAccessFile::Open(path));
+    patches.emplace_back();
+    for (int level = plan.query.level; level < plan.dataset_levels; ++level) {
+      const quarry::format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
+      const bool coarsest = level == plan.dataset_levels - 1;
+      const std::size_t skip = coarsest ? 10 : 1;  // mode and unit, then the kind of the array
+      if (entry.size <= skip) continue;
+      quarry::Bytes bytes(entry.size);
+      QUARRY_RETURN_IF_ERROR(file.ReadAt(entry.offset, bytes));
+      if (bytes[skip - 1] != std::byte{1}) continue;  // small arrays are stored without zfp
+      const Index3 shape = quarry::LevelShape(patch.samples.shape(), level);
+      ZfpPayload payload;
+      const auto slabs = quarry::wavelet::DetailSlabs(shape);
+      payload.shapes = coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
+      payload.words.resize((bytes.size() - skip) / 8 + 64);
+      std::memcpy(payload.words.data(), bytes.data() + skip, bytes.size() - skip);
+      patches.back().push_back(std::move(payload));
+    }
+  }
+  return patches;
+}
+
+struct Options {
+  std::string dataset;
+  std::string box = "128:384,128:384,128:384";
+  int threads = 2;
+  int repeats = 9;
+};
+
+Status Run(const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(options.dataset));
+  quarry::query::ReadRequest request;
+  request.field = dataset->description().fields.at(0).name;
+  QUARRY_ASSIGN_OR_RETURN(request.box, quarry::ParseBox(options.box, dataset->description().grid.dims));
+  QUARRY_ASSIGN_OR_RETURN(const quarry::query::ReadPlan plan, dataset->Plan(request));
+  if (plan.type != quarry::DataType::kFloat32) return quarry::InvalidArgument("this benchmark reads float32 fields");
+  QUARRY_ASSIGN_OR_RETURN(const auto payloads, LoadPayloads(*dataset, plan));
+
+  quarry::server::CatalogueOptions catalogue;
+  catalogue.root = options.dataset;
+  catalogue.scratch = std::filesystem::temp_directory_path();
+  quarry::server::QueryService service(catalogue, std::uint64_t{4} << 30, options.threads);
+  quarry::server::GrpcService grpc_service(&service);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&grpc_service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  QUARRY_ASSIGN_OR_RETURN(const auto found, service.catalogue().List());
+  QUARRY_ASSIGN_OR_RETURN(const auto client, quarry::client::Dataset::Open(fmt::format("grpc://127.0.0.1:{}/{}", port, found.at(0).name)));
+
+  tbb::task_arena arena(options.threads);
+  Status status;
+  std::vector<double> zfp_seconds;
+  std::vector<double> server_seconds;
+  for (int repeat = 0; repeat <= options.repeats; ++repeat) {
+    const double zfp = Seconds([&] {
+      arena.execute([&] {
+        tbb::parallel_for(std::size_t{0}, payloads.size(), [&](std::size_t i) {
+          thread_local std::vector<float> samples;
+          for (const ZfpPayload& payload : payloads[i]) DecodeWithZfp(payload, &samples);
+        });
+      });
+    });
+    const double served = Seconds([&] {
+      const auto answer = client->Read(request);
+      if (!answer.ok()) status = answer.status();
+    });
+    QUARRY_RETURN_IF_ERROR(status);
+    if (repeat == 0) continue;  // the first turn warms caches and connections
+    zfp_seconds.push_back(zfp);
+    server_seconds.push_back(served);
+  }
+  server->Shutdown();
+  fmt::print("box {} of {}: {} patches, {} bytes of payload, {} threads, median of {}\n", quarry::ToString(plan.query.box),
+             quarry::ToString(dataset->description().grid.dims), plan.price.patches, plan.price.bytes, options.threads, options.repeats);
+  fmt::print("zfp alone          {:.4f} s\nthrough the server {:.4f} s\nratio              {:.3f}\n", Median(zfp_seconds), Median(server_seconds),
+             Median(server_seconds) / Median(zfp_seconds));
+  return Status::Ok();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Time of a box through the server over the time of zfp alone on the same payloads.");
+  app.add_option("DATASET", options.dataset, "dataset with a float32 field")->required();
+  app.add_option("--box", options.box, "x0:x1,y0:y1,z0:z1");
+  app.add_option("--threads", options.threads, "decoding threads on both sides");
+  app.add_option("--repeats", options.repeats, "turns that count");
+  quarry::KeepFreedMemory();
+  CLI11_PARSE(app, argc, argv);
+  const Status status = Run(options);
+  if (!status.ok()) fmt::print(stderr, "serve_box_bench: {}\n", status.message());
+  return quarry::ExitCode(status);
+}

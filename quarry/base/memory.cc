@@ -1,0 +1,46 @@
+#include "quarry/base/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+namespace quarry {
+
+namespace {
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// Below this a buffer fits into memory that the process has already touched.
+constexpr std::size_t kLargeBuffer = 2 * kHugePage;
+}  // namespace
+
+void KeepFreedMemory() {
+#if defined(__GLIBC__)
+  constexpr int kLargestPooledBuffer = 32 << 20;  // the most that glibc accepts
+  constexpr int kKeptAtTheTop = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kLargestPooledBuffer);
+  mallopt(M_TRIM_THRESHOLD, kKeptAtTheTop);
+#endif
+}
+
+void* AllocateBuffer(std::size_t bytes) {
+  void* buffer = nullptr;
+  if (bytes < kLargeBuffer) {
+    buffer = std::malloc(bytes);
+  } else {
+    const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    if (rounded < bytes) throw std::bad_alloc();
+    buffer = std::aligned_alloc(kHugePage, rounded);
+#if defined(MADV_HUGEPAGE)
+    if (buffer != nullptr) ::madvise(buffer, rounded, MADV_HUGEPAGE);  // advice: it may be refused
+#endif
+  }
+  if (buffer == nullptr) throw std::bad_alloc();
+  return buffer;
+}
+
+void FreeBuffer(void* buffer) { std::free(buffer); }
+
+}  // namespace quarry

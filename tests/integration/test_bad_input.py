@@ -1,0 +1,221 @@
+"""Whatever is asked wrongly gets one line that says what is wrong, the offending value, and the promised exit code."""
+
+import socket
+
+import numpy as np
+
+import quarry_testing as qt
+
+DIMS = (12, 10, 8)
+
+
+class Converting(qt.QuarryTest):
+    """Bad input for quarry-write. Nothing may be left of the attempt."""
+
+    def setUp(self):
+        super().setUp()
+        self.field = qt.turbulent(DIMS)
+        self.source = self.tmp / "in.f32"
+        self.field.tofile(self.source)
+        self.output = self.tmp / "new.quarry"
+
+    def check(self, code, *mentions, source=None, dims="12x10x8", type_="float32", bound=("--tolerance", "0.01"),
+              output=None, more=()):
+        raw = ["--dims", dims, "--type", type_] if dims else []
+        before = qt.snapshot(self.tmp)
+        outcome = qt.run("quarry-write", source or self.source, *raw, *bound, "--output", output or self.output, *more)
+        self.assert_one_line(outcome, code, *mentions)
+        self.assertTrue(qt.snapshot(self.tmp) == before, f"something has changed: {outcome}")
+
+    def test_wrong_dims(self):
+        self.check(qt.USAGE, "12x10x9", "3840", dims="12x10x9")
+        self.check(qt.USAGE, "12x10x8", "in.f32", type_="float64")
+        for dims in ("12x10x0", "12x-10x8", "12,10,8", "twelve", "1x2x3x4", "99999999999x99999999999x99999999999"):
+            with self.subTest(dims=dims):
+                self.check(qt.USAGE, dims, dims=dims)
+        self.check(qt.USAGE, "--dims", "in.f32", dims=None)
+
+    def test_unknown_words(self):
+        self.check(qt.USAGE, "float33", type_="float33")
+        for option in ("--byte-order", "--order", "--placement", "--aggregation", "--exchange", "--codec", "--format"):
+            with self.subTest(option=option):
+                self.check(qt.USAGE, "sideways", more=(option, "sideways"))
+        self.check(qt.USAGE, "--frobnicate", more=("--frobnicate",))
+
+    def test_error_bounds(self):
+        for option in ("--tolerance", "--relative"):
+            for value in ("0", "-1", "nan", "inf", "-0.0", "small"):
+                with self.subTest(option=option, value=value):
+                    self.check(qt.USAGE, value.removesuffix(".0"), option, bound=(f"{option}={value}",))
+        self.check(qt.USAGE, "--tolerance", bound=())
+        self.check(qt.USAGE, "--relative", bound=("--tolerance", "1", "--relative", "1"))
+
+    def test_layout(self):
+        self.check(qt.USAGE, "48", more=("--patch", "48"))
+        self.check(qt.USAGE, "99", more=("--levels", "99"))
+        self.check(qt.USAGE, "0", more=("--levels", "0"))
+        self.check(qt.USAGE, "0", more=("--files", "0"))
+        self.check(qt.USAGE, "a/b", more=("--field", "a/b"))
+        self.check(qt.USAGE, "..", more=("--field", ".."))
+
+    def test_paths(self):
+        self.check(qt.NOT_FOUND, "missing.f32", source=self.tmp / "missing.f32")
+        self.check(qt.USAGE, self.tmp, source=self.tmp)
+        self.check(qt.NOT_FOUND, "nowhere", output=self.tmp / "nowhere" / "new.quarry")
+        self.check(qt.IO_ERROR, "/proc", output="/proc/new.quarry")
+        self.check(qt.NOT_FOUND, "new.quarry", more=("--append",))
+
+    def test_empty_input(self):
+        (self.tmp / "empty.f32").touch()
+        self.check(qt.USAGE, "empty.f32", source=self.tmp / "empty.f32")
+
+    def test_existing_output(self):
+        qt.convert(self.field, self.output, "--tolerance", "0.01")
+        self.check(qt.USAGE, "new.quarry")
+        again = ("--append", "--field", "f")
+        self.check(qt.USAGE, "step 0", more=again)
+        self.check(qt.USAGE, "12x8x10", "12x10x8", dims="12x8x10", more=(*again, "--step", "1"))
+        self.check(qt.USAGE, "32", more=(*again, "--step", "1", "--patch", "32"))
+        self.check(qt.USAGE, "0.01", bound=("--tolerance", "0.02"), more=(*again, "--step", "1"))
+        np.zeros(DIMS[::-1]).tofile(self.tmp / "double.f64")
+        self.check(qt.USAGE, "float64", source=self.tmp / "double.f64", type_="float64", more=(*again, "--step", "1"))
+
+    def test_samples_that_are_no_numbers(self):
+        for value in (np.nan, np.inf, -np.inf):
+            with self.subTest(value=value):
+                bad = self.field.copy()
+                bad[1, 2, 3] = value
+                bad[5, 6, 7] = value
+                bad.tofile(self.tmp / "bad.f32")
+                self.check(qt.USAGE, "bad.f32", "x 3, y 2, z 1", source=self.tmp / "bad.f32")
+
+    def test_numpy_files(self):
+        np.save(self.tmp / "fortran.npy", np.asfortranarray(self.field))
+        self.check(qt.USAGE, "fortran.npy", "Fortran", source=self.tmp / "fortran.npy", dims=None)
+        np.save(self.tmp / "complex.npy", self.field.astype("c8"))
+        self.check(qt.USAGE, "complex.npy", "c8", source=self.tmp / "complex.npy", dims=None)
+        np.save(self.tmp / "four.npy", self.field[None])
+        self.check(qt.USAGE, "four.npy", "4", source=self.tmp / "four.npy", dims=None)
+        np.save(self.tmp / "good.npy", self.field)
+        whole = (self.tmp / "good.npy").read_bytes()
+        for length in (0, 5, 11, 60, 127, len(whole) - 1):
+            (self.tmp / "short.npy").write_bytes(whole[:length])
+            with self.subTest(length=length):
+                self.check(qt.USAGE, "short.npy", source=self.tmp / "short.npy", dims=None)
+        (self.tmp / "text.npy").write_text("not an array, whatever the name says\n")
+        self.check(qt.USAGE, "text.npy", source=self.tmp / "text.npy", dims=None)
+
+
+class Asking(qt.QuarryTest):
+    """Bad questions get the same answer from a directory and from a server."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dataset = cls.shared / "run.quarry"
+        qt.convert(qt.turbulent(DIMS), cls.dataset, "--tolerance", "0.01", "--patch", "8")
+        cls.server = cls.enterClassContext(qt.Server(cls.shared))
+
+    def check(self, code, *mentions, options, commands=("get", "plan")):
+        for target in (self.dataset, self.server.target(self.dataset)):
+            for command in commands:
+                output = ["--output", self.tmp / "out.raw"] if command == "get" else []
+                with self.subTest(target=target, command=command, options=options):
+                    outcome = qt.run("quarry", command, target, *output, *options)
+                    self.assert_one_line(outcome, code, *mentions)
+                    self.assertFalse((self.tmp / "out.raw").exists())
+
+    def test_boxes(self):
+        for box in ("0:13,0:10,0:8", "0:12,0:11,0:8", "0:12,0:10,0:9", "-1:5,:,:", "5:5,:,:", "7:3,:,:", "12:13,:,:",
+                    "0:4294967296,:,:"):
+            self.check(qt.USAGE, box.split(",")[0].split(":")[0], "12x10x8", options=["--box", box])
+        for box in ("0:4", "0-4,0-4,0-4", "a:b,c:d,e:f", "0:4,0:4,0:4,0:4", "0:4:2,:,:", "0:4,0:4,0:99999999999999999999",
+                    "0:4,0:4,0:4 "):
+            # Axes that are left out are whole ones: not an error.
+            if box != "0:4":
+                self.check(qt.USAGE, box, options=["--box", box])
+
+    def test_levels(self):
+        for level in ("4", "99", "-1"):
+            self.check(qt.USAGE, level, options=["--level", level])
+        for level in ("one", "1.5", "99999999999999999999"):
+            self.check(qt.USAGE, level, options=["--level", level])
+
+    def test_names(self):
+        self.check(qt.NOT_FOUND, "pressure", options=["--field", "pressure"])
+        self.check(qt.NOT_FOUND, "5", options=["--field", "f", "--step", "5"])
+        self.check(qt.USAGE, "-5", options=["--step", "-5"])
+        self.check(qt.USAGE, "--frobnicate", options=["--frobnicate"])
+
+    def test_outputs(self):
+        for target in (self.dataset, self.server.target(self.dataset)):
+            for code, output in ((qt.USAGE, "box.vtk"), (qt.USAGE, "box"), (qt.NOT_FOUND, "nowhere/box.raw")):
+                with self.subTest(target=target, output=output):
+                    outcome = qt.run("quarry", "get", target, "--output", self.tmp / output)
+                    self.assert_one_line(outcome, code, output)
+            with self.subTest(target=target, output="/proc"):
+                outcome = qt.run("quarry", "get", target, "--output", "/proc/box.raw")
+                self.assert_one_line(outcome, qt.IO_ERROR, "/proc/box.raw")
+            with self.subTest(target=target, output="a picture of a block"):
+                outcome = qt.run("quarry", "get", target, "--output", self.tmp / "box.png")
+                self.assert_one_line(outcome, qt.USAGE, "12x10x8")
+
+    def test_targets(self):
+        (self.tmp / "file").touch()
+        (self.tmp / "empty").mkdir()
+        for target in (self.tmp / "missing.quarry", self.tmp / "file", self.tmp / "empty"):
+            for command in (["info"], ["get", "--output", self.tmp / "out.raw"], ["plan"], ["verify"]):
+                with self.subTest(target=target.name, command=command[0]):
+                    outcome = qt.run("quarry", command[0], target, *command[1:])
+                    self.assert_one_line(outcome, qt.NOT_FOUND, target.name)
+        self.assert_one_line(qt.run("quarry-index", self.tmp / "missing.quarry"), qt.NOT_FOUND, "missing.quarry")
+        self.assert_one_line(qt.run("quarry-index", self.tmp / "empty"), qt.NOT_FOUND, "empty")
+        self.assert_one_line(qt.run("quarry", "ls", self.tmp / "missing"), qt.NOT_FOUND, "missing")
+
+    def test_names_on_a_server(self):
+        """A name is one that the server has listed, never a path."""
+        for name in ("missing", "../run", "..", "run.quarry/../run", "/etc", "run/steps"):
+            with self.subTest(name=name):
+                outcome = qt.run("quarry", "info", f"grpc://{self.server.address}/{name}")
+                self.assert_one_line(outcome, qt.NOT_FOUND, name)
+
+    def test_addresses(self):
+        for target in ("grpc://", "grpc://localhost/run", "grpc://:50051/run"):
+            with self.subTest(target=target):
+                self.assert_one_line(qt.run("quarry", "info", target), qt.USAGE, target)
+        target = f"grpc://{self.server.address}"
+        self.assert_one_line(qt.run("quarry", "info", target), qt.USAGE, target)
+
+    def test_server_that_is_not_there(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # and never listens
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for command in (["info"], ["get", "--output", self.tmp / "out.raw"], ["plan"]):
+                with self.subTest(command=command[0]):
+                    outcome = qt.run("quarry", command[0], f"grpc://{address}/run", *command[1:])
+                    self.assert_one_line(outcome, qt.UNREACHABLE, address)
+            self.assert_one_line(qt.run("quarry", "ls", f"grpc://{address}"), qt.UNREACHABLE, address)
+
+    def test_usage_of_the_other_programs(self):
+        for command in (["quarry"], ["quarry", "frobnicate"], ["quarry", "get", self.dataset], ["quarry-index"],
+                        ["quarry-server"], ["quarry-server", self.shared, "--memory", "much"],
+                        ["quarry-server", self.shared, "--listen", "nowhere"]):
+            with self.subTest(command=command):
+                outcome = qt.run(*command)
+                self.assertIn(outcome.code, (qt.USAGE, qt.UNREACHABLE), outcome)
+                self.assertEqual(len(outcome.lines_of(command[0])), 1, outcome)
+        with self.assertRaises(qt.Server.Refused) as refused, qt.Server(self.tmp / "missing"):
+            pass
+        self.assert_one_line(refused.exception.args[0], qt.NOT_FOUND, "missing")
+
+    def test_source_that_differs(self):
+        """verify --against says that the promise does not hold, and that is no usage error."""
+        other = self.tmp / "other.f32"
+        (qt.turbulent(DIMS) + np.float32(1)).tofile(other)
+        for target in (self.dataset, self.server.target(self.dataset)):
+            outcome = qt.run("quarry", "verify", target, "--against", other, "--dims", "12x10x8", "--type", "float32")
+            self.assertEqual(outcome.code, qt.CHECK_FAILED, outcome)
+
+
+if __name__ == "__main__":
+    qt.main()

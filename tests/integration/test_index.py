@@ -1,0 +1,158 @@
+"""The index: built once, kept up to date, checked, and never needed for a right answer."""
+
+import shutil
+import subprocess
+import time
+
+import numpy as np
+
+import quarry_testing as qt
+
+DIMS = (40, 33, 29)
+LAYOUT = ("--tolerance", "1e-3", "--patch", "16", "--files", "2")
+
+
+def index(dataset, *options):
+    return qt.succeed("quarry-index", dataset, *options).out
+
+
+class Index(qt.QuarryTest):
+    def setUp(self):
+        super().setUp()
+        self.dataset = self.make_dataset("run.quarry", ["a"])
+        self.append("b", 1)
+
+    def make_dataset(self, name, fields):
+        dataset = self.tmp / name
+        for step, field in enumerate(fields):
+            qt.convert(qt.turbulent(DIMS, name=field), dataset, *LAYOUT, "--step", step, *["--append"] * bool(step))
+        return dataset
+
+    def append(self, field, step):
+        qt.convert(qt.turbulent(DIMS, name=field), self.dataset, "--append", "--step", step)
+
+    def check_served(self, dataset=None):
+        """Every step through a server, whatever state the index is in, is what the directory itself holds."""
+        dataset = dataset or self.dataset
+        with qt.Server(self.tmp) as server:
+            target = server.target(dataset)
+            self.assertEqual(qt.info(target), qt.info(dataset))
+            for step in qt.info(dataset)["steps"]:
+                for options in ([], ["--box", "3:30,7:20,11:12"], ["--level", 2]):
+                    local = qt.get(dataset, self.tmp / "local.raw", "--step", step, *options)
+                    remote = qt.get(target, self.tmp / "remote.raw", "--step", step, *options)
+                    self.assertTrue(local == remote, f"step {step} {options} differs")
+
+    def assert_not_verified(self, dataset, *options):
+        outcome = qt.run("quarry-index", dataset, "--verify", *options)
+        self.assertIn(outcome.code, (qt.USAGE, qt.DAMAGED), outcome)
+        self.assertEqual(len(outcome.lines_of("quarry-index")), 1, outcome)
+
+    def test_says_what_it_has_loaded(self):
+        out = index(self.dataset)
+        patches = 2 * int(np.prod([-(-n // 16) for n in DIMS]))
+        self.assertIn(f"{patches} patches", out)
+        self.assertIn("2 steps", out)
+        self.check_served()
+
+    def test_second_run_changes_nothing(self):
+        index(self.dataset)
+        before = qt.snapshot(self.dataset)
+        self.assertIn("nothing new", index(self.dataset))
+        self.assertTrue(qt.snapshot(self.dataset) == before)
+
+    def test_new_steps_only(self):
+        index(self.dataset)
+        self.append("c", 2)
+        out = index(self.dataset)
+        self.assertIn("1 steps loaded", out)
+        index(self.dataset, "--verify")
+        self.check_served()
+        self.assertIn("nothing new", index(self.dataset))
+
+    def test_new_field_of_an_indexed_step(self):
+        index(self.dataset)
+        qt.convert(qt.smooth(DIMS), self.dataset, "--append", "--step", 1, "--field", "g", "--tolerance", "1e-3")
+        self.check_served()
+        self.assertNotIn("nothing new", index(self.dataset))
+        index(self.dataset, "--verify")
+        with qt.Server(self.tmp) as server:
+            local = qt.get(self.dataset, self.tmp / "local.raw", field="g")
+            self.assertTrue(local == qt.get(server.target(self.dataset), self.tmp / "remote.raw", field="g"))
+
+    def test_rebuild(self):
+        index(self.dataset)
+        self.assertNotIn("nothing new", index(self.dataset, "--rebuild"))
+        index(self.dataset, "--verify")
+        self.check_served()
+
+    def test_other_folder(self):
+        index(self.dataset, "--index", self.tmp / "elsewhere" / "run")
+        self.assertFalse((self.dataset / "index").exists())
+        index(self.dataset, "--verify", "--index", self.tmp / "elsewhere" / "run")
+
+    def test_missing(self):
+        self.check_served()
+        self.assert_one_line(qt.run("quarry-index", self.dataset, "--verify"), qt.NOT_FOUND, "index")
+
+    def test_stale(self):
+        """Steps that came after the index are served, and the check says that the index is behind."""
+        index(self.dataset)
+        self.append("c", 2)
+        self.check_served()
+        self.assert_not_verified(self.dataset)
+
+    def test_step_that_appears_while_the_server_runs(self):
+        index(self.dataset)
+        with qt.Server(self.tmp) as server:
+            target = server.target(self.dataset)
+            self.assertEqual(qt.info(target)["steps"], [0, 1])
+            self.append("c", 2)
+            self.assertEqual(qt.info(target)["steps"], [0, 1, 2])
+            index(self.dataset)
+            local = qt.get(self.dataset, self.tmp / "local.raw", "--step", 2)
+            self.assertTrue(local == qt.get(target, self.tmp / "remote.raw", "--step", 2))
+
+    def test_index_of_another_dataset(self):
+        """Same grid, same field, same steps, other samples: the records look as good as the right ones."""
+        other = self.make_dataset("other.quarry", ["b", "a"])
+        index(other)
+        shutil.copytree(other / "index", self.dataset / "index")
+        self.assert_not_verified(self.dataset)
+        self.check_served()
+        self.assertNotIn("nothing new", index(self.dataset))
+        index(self.dataset, "--verify")
+        self.check_served()
+
+    def test_index_of_what_the_dataset_was_before(self):
+        """A dataset that was deleted and written anew under its name, with the old index left behind."""
+        index(self.dataset)
+        shutil.move(self.dataset / "index", self.tmp / "old")
+        shutil.rmtree(self.dataset)
+        self.make_dataset("run.quarry", ["c", "d"])
+        shutil.move(self.tmp / "old", self.dataset / "index")
+        self.assert_not_verified(self.dataset)
+        self.check_served()
+
+    def test_interrupted_run(self):
+        """quarry-index killed at random moments leaves an index that the next run completes and readers can bear."""
+        random = qt.random_numbers("index kills")
+        begin = time.monotonic()
+        index(self.dataset)
+        duration = time.monotonic() - begin
+        for _ in range(qt.scaled(5, 50)):
+            shutil.rmtree(self.dataset / "index", ignore_errors=True)
+            delay = random.uniform(0, 1.1 * duration)
+            with self.subTest(delay=delay):
+                with subprocess.Popen([qt.executable("quarry-index"), self.dataset], stdout=subprocess.DEVNULL) as process:
+                    time.sleep(delay)
+                    process.kill()
+                self.check_served()
+                index(self.dataset)
+                index(self.dataset, "--verify")
+                names = sorted(path.suffix for path in (self.dataset / "index").iterdir())
+                self.assertEqual(names, [".json", ".mdb"], "left-overs in the index folder")
+
+
+if __name__ == "__main__":
+    qt.main()
