@@ -134,6 +134,19 @@ class Index(qt.QuarryTest):
         self.assert_not_verified(self.dataset)
         self.check_served()
 
+    def assert_no_leftovers_in_index(self):
+        names = sorted(path.suffix for path in (self.dataset / "index").iterdir())
+        self.assertEqual(names, [".json", ".mdb"])
+
+    def test_left_overs_are_removed(self):
+        """What a killed run has left in the folder goes with the next one."""
+        index(self.dataset)
+        (self.dataset / "index" / "working-4242.mdb").write_bytes(b"half")
+        (self.dataset / "index" / "seal.json.partial-4242").write_bytes(b"half")
+        self.check_served()
+        index(self.dataset)
+        self.assert_no_leftovers_in_index()
+
     def test_interrupted_run(self):
         """quarry-index killed at random moments leaves an index that the next run completes and readers can bear."""
         random = qt.random_numbers("index kills")
@@ -150,8 +163,7 @@ class Index(qt.QuarryTest):
                 self.check_served()
                 index(self.dataset)
                 index(self.dataset, "--verify")
-                names = sorted(path.suffix for path in (self.dataset / "index").iterdir())
-                self.assertEqual(names, [".json", ".mdb"], "left-overs in the index folder")
+                self.assert_no_leftovers_in_index()
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Publish(qt.QuarryTest):
         random = qt.random_numbers(experiment.__name__)
         for number in range(qt.scaled(short, full)):
             starting = number % 3 == 0
-            moment = {"delay": random.uniform(0, timing.start if starting else 1.2 * timing.work),
+            moment = {"delay": random.uniform(0, timing.start if starting else timing.work),
                       "after_first_line": not starting,
                       "victim": str(random.choice(("mpirun", "all", "rank")))}
             with self.subTest(**moment):
@@ -213,6 +213,26 @@ class Publish(qt.QuarryTest):
 
     def check_next_step(self, dataset):
         qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))
+
+    def test_left_overs_are_removed(self):
+        """Half-written files as kills at the worst moments leave them: the next run takes them away."""
+        def leave(*paths):
+            for path in paths:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"half")
+
+        dataset = self.tmp / "run.quarry"
+        growing = self.tmp / ".run.quarry.partial"
+        leave(growing / "steps/000003/f/0000.qsf", growing / "dataset.json.partial-4242")
+        qt.succeed(*write_command(dataset, self.sources[:1], ranks=0))
+        self.assert_no_leftovers(self.tmp)
+        self.check_published(dataset, 1)
+
+        leave(dataset / "steps/.partial-9/f/0000.qsf", dataset / "steps/000000/step.json.partial-4242",
+              dataset / "dataset.json.partial-4242")
+        self.assert_verified(dataset)
+        self.check_next_step(dataset)
+        self.assert_no_leftovers(self.tmp)
 
 
 class Failures(qt.QuarryTest):

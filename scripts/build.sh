@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what is missing and builds a preset (default: release) into build/PRESET; programs land in build/PRESET/bin.
+# Usage: scripts/build.sh [PRESET]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+
+scripts/install-dependencies.sh
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+cmake --preset "$preset" "${launcher[@]}" >"/tmp/quarry-configure-$$.log" 2>&1 || { cat "/tmp/quarry-configure-$$.log"; rm -f "/tmp/quarry-configure-$$.log"; exit 1; }
+rm -f "/tmp/quarry-configure-$$.log"
+cmake --build --preset "$preset"

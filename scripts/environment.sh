@@ -1,0 +1,8 @@
+# Sourced by the other scripts: settings that Open MPI needs on a small machine and inside containers.
+if [ "$(id -u)" -eq 0 ]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+# More ranks than processors are fine for tests and demos.
+export OMPI_MCA_rmaps_base_oversubscribe=1
+# Waiting ranks give way to working ones.
+export OMPI_MCA_mpi_yield_when_idle=1

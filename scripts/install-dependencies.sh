@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building, testing and the demo need; does nothing when they are there.
+set -euo pipefail
+
+packages=(
+  build-essential ca-certificates ccache cmake mold ninja-build pkg-config
+  libbenchmark-dev libcli11-dev libfmt-dev libgrpc++-dev libgtest-dev liblmdb-dev libopenmpi-dev libpng-dev libprotobuf-dev
+  libspdlog-dev libtbb-dev libxxhash-dev libzfp-dev nlohmann-json3-dev openmpi-bin protobuf-compiler protobuf-compiler-grpc
+  python3 python3-numpy
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "install-dependencies: this script knows Debian and its relatives only; install: ${missing[*]}" >&2
+  exit 1
+fi
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "install-dependencies: run as root or install sudo, to get: ${missing[*]}" >&2; exit 1; }
+  sudo=(sudo)
+fi
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,582 @@
+"""The worked example of docs/format.md, and a proof that the specification is enough to write a reader from.
+
+Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which knows nothing but
+docs/format.md, and compares the annotated dump of its subfile with the one in the document. On the way it checks every
+checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Standard library
+only; of the coder it knows all but zfp, which the example is chosen not to need.
+
+Usage: worked_example.py            exit code 0, or 1 and the difference
+       worked_example.py --update   writes the dump into docs/format.md
+Environment: QUARRY_BIN, the directory of the executables; default: build/release/bin
+"""
+
+import difflib
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
+DOCUMENT = REPOSITORY / "docs" / "format.md"
+BEGIN = "<!-- worked example begin -->"
+END = "<!-- worked example end -->"
+
+# The example: three patches of 4x4x1 on a grid of 9x3x1. The first is constant, the second is coded as a wavelet, and the
+# third has values so large that no float32 wavelet holds the tolerance, so that its samples are stored as they are.
+DIMS = (9, 3, 1)
+TOLERANCE = 1e-6
+ROWS = (
+    (2.5, 2.5, 2.5, 2.5, 0.1, 0.7, -0.4, 1.3, 3e7),
+    (2.5, 2.5, 2.5, 2.5, 0.9, -1.2, 0.3, 0.6, -1e10),
+    (2.5, 2.5, 2.5, 2.5, -0.8, 0.2, 1.1, -0.5, 7.0),
+)
+
+
+def require(condition, text):
+    if not condition:
+        raise SystemExit(f"worked_example: {text}")
+
+
+# --- XXH3, 64 bits, seed 0: docs/format.md, "Checksums" ---------------------------------------------------------------
+
+MASK = 2**64 - 1
+PRIME32 = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+PRIME64 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+SECRET = bytes.fromhex(
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
+    "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
+    "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
+    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
+
+
+def read32(data, at):
+    return int.from_bytes(data[at:at + 4], "little")
+
+
+def read64(data, at):
+    return int.from_bytes(data[at:at + 8], "little")
+
+
+def rotate(value, bits):
+    return (value << bits | value >> (64 - bits)) & MASK
+
+
+def fold(a, b):
+    """Both halves of the product of 128 bits, combined."""
+    return (a * b & MASK) ^ (a * b >> 64)
+
+
+def avalanche(h):
+    h = (h ^ h >> 37) * 0x165667919E3779F9 & MASK
+    return h ^ h >> 32
+
+
+def avalanche_xxh64(h):
+    h = (h ^ h >> 33) * PRIME64[1] & MASK
+    h = (h ^ h >> 29) * PRIME64[2] & MASK
+    return h ^ h >> 32
+
+
+def mix16(data, at, secret_at):
+    return fold(read64(data, at) ^ read64(SECRET, secret_at), read64(data, at + 8) ^ read64(SECRET, secret_at + 8))
+
+
+def xxh3_up_to_16(data):
+    n = len(data)
+    if n > 8:
+        low = read64(data, 0) ^ read64(SECRET, 24) ^ read64(SECRET, 32)
+        high = read64(data, n - 8) ^ read64(SECRET, 40) ^ read64(SECRET, 48)
+        swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
+        return avalanche((n + swapped + high + fold(low, high)) & MASK)
+    if n >= 4:
+        h = (read32(data, n - 4) + (read32(data, 0) << 32)) ^ read64(SECRET, 8) ^ read64(SECRET, 16)
+        h ^= rotate(h, 49) ^ rotate(h, 24)
+        h = h * 0x9FB21C651E98DF25 & MASK
+        h ^= (h >> 35) + n
+        h = h * 0x9FB21C651E98DF25 & MASK
+        return h ^ h >> 28
+    if n > 0:
+        combined = data[0] << 16 | data[n >> 1] << 24 | data[n - 1] | n << 8
+        return avalanche_xxh64(combined ^ read32(SECRET, 0) ^ read32(SECRET, 4))
+    return avalanche_xxh64(read64(SECRET, 56) ^ read64(SECRET, 64))
+
+
+def xxh3_up_to_240(data):
+    n = len(data)
+    h = n * PRIME64[0]
+    if n <= 128:
+        for pair in reversed(range((n - 1) // 32 + 1)):
+            h += mix16(data, 16 * pair, 32 * pair) + mix16(data, n - 16 * (pair + 1), 32 * pair + 16)
+        return avalanche(h & MASK)
+    h = avalanche((h + sum(mix16(data, 16 * i, 16 * i) for i in range(8))) & MASK)
+    h += sum(mix16(data, 16 * i, 16 * (i - 8) + 3) for i in range(8, n // 16))
+    return avalanche((h + mix16(data, n - 16, 136 - 17)) & MASK)
+
+
+def xxh3_long(data):
+    lanes = [PRIME32[2], *PRIME64[0:4], PRIME32[1], PRIME64[4], PRIME32[0]]
+
+    def accumulate(at, secret_at):
+        for i in range(8):
+            value = read64(data, at + 8 * i)
+            key = value ^ read64(SECRET, secret_at + 8 * i)
+            lanes[i ^ 1] = (lanes[i ^ 1] + value) & MASK
+            lanes[i] = (lanes[i] + (key & 0xFFFFFFFF) * (key >> 32)) & MASK
+
+    stripes = (len(SECRET) - 64) // 8  # of 64 bytes in a block
+    last = (len(data) - 1) // 64
+    for stripe in range(last):
+        accumulate(64 * stripe, 8 * (stripe % stripes))
+        if stripe % stripes == stripes - 1:
+            for i in range(8):
+                mixed = lanes[i] ^ lanes[i] >> 47 ^ read64(SECRET, len(SECRET) - 64 + 8 * i)
+                lanes[i] = mixed * PRIME32[0] & MASK
+    accumulate(len(data) - 64, len(SECRET) - 64 - 7)
+    h = len(data) * PRIME64[0]
+    for i in range(0, 8, 2):
+        h += fold(lanes[i] ^ read64(SECRET, 11 + 8 * i), lanes[i + 1] ^ read64(SECRET, 11 + 8 * (i + 1)))
+    return avalanche(h & MASK)
+
+
+def xxh3(data):
+    if len(data) <= 16:
+        return xxh3_up_to_16(data)
+    return xxh3_up_to_240(data) if len(data) <= 240 else xxh3_long(data)
+
+
+# --- geometry: docs/format.md, "Coordinates" --------------------------------------------------------------------------
+
+
+def ceil_divide(a, b):
+    return -(-a // b)
+
+
+def volume(shape):
+    return shape[0] * shape[1] * shape[2]
+
+
+def level_shape(shape, level):
+    return tuple(ceil_divide(n, 2**level) for n in shape)
+
+
+def morton(position):
+    return sum((position[axis] >> bit & 1) << (3 * bit + axis) for bit in range(21) for axis in range(3))
+
+
+def patch_position(index, patches):
+    return index % patches[0], index // patches[0] % patches[1], index // patches[0] // patches[1]
+
+
+def patch_box(index, dims, patch):
+    patches = tuple(ceil_divide(n, p) for n, p in zip(dims, patch))
+    begin = tuple(i * p for i, p in zip(patch_position(index, patches), patch))
+    return begin, tuple(min(b + p, n) for b, p, n in zip(begin, patch, dims))
+
+
+# --- wavelet: docs/format.md, "Wavelet". Every operation is rounded to float32, in the order that is written there ------
+
+
+def f32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def inverse_line(evens, odds):
+    count = len(odds)
+    if count == 0:
+        return list(evens)
+    even = []
+    for i, s in enumerate(evens):
+        before = odds[i - 1] if i > 0 else odds[i]
+        after = odds[i] if i < count else odds[i - 1]
+        even.append(f32(s - f32(0.25 * f32(before + after))))
+    line = []
+    for i, e in enumerate(even):
+        line.append(e)
+        if i == count:
+            break
+        if i + 1 < len(even):
+            prediction = f32(0.5 * f32(e + even[i + 1]))
+        elif i > 0:
+            prediction = f32(f32(1.5 * e) - f32(0.5 * even[i - 1]))
+        else:
+            prediction = e
+        line.append(f32(odds[i] + prediction))
+    return line
+
+
+def merge(coarse, details, shape):
+    """The fine box with evens before odds along every axis, as {(x, y, z): sample}, from coarse box and detail slabs."""
+    nx, ny, nz = shape
+    ex, ey, ez = level_shape(shape, 1)
+    samples = {}
+    slabs = (((0, 0, 0), (ex, ey, ez), coarse),
+             ((0, 0, ez), (nx, ny, nz - ez), details),
+             ((0, ey, 0), (nx, ny - ey, ez), details[nx * ny * (nz - ez):]),
+             ((ex, 0, 0), (nx - ex, ey, ez), details[nx * ny * (nz - ez) + nx * (ny - ey) * ez:]))
+    for corner, (sx, sy, sz), values in slabs:
+        for i in range(sx * sy * sz):
+            samples[corner[0] + i % sx, corner[1] + i // sx % sy, corner[2] + i // sx // sy] = values[i]
+    return samples
+
+
+def refine(coarse, details, shape, transform):
+    """One level finer: the inverse transform, or where there is none the mere merging of evens and odds."""
+    samples = merge(coarse, details, shape)
+    for axis in range(3):  # x, then y, then z
+        half = ceil_divide(shape[axis], 2)
+        starts = [p for p in samples if p[axis] == 0]
+        for start in starts:
+            places = [start[:axis] + (i,) + start[axis + 1:] for i in range(shape[axis])]
+            evens = [samples[p] for p in places[:half]]
+            odds = [samples[p] for p in places[half:]]
+            if transform:
+                line = inverse_line(evens, odds)
+            else:
+                line = [(odds if i % 2 else evens)[i // 2] for i in range(shape[axis])]
+            samples.update(zip(places, line))
+    return [samples[i % shape[0], i // shape[0] % shape[1], i // shape[0] // shape[1]] for i in range(volume(shape))]
+
+
+# --- payload: docs/format.md, "Payload of wavelet-zfp" -----------------------------------------------------------------
+
+CONSTANT, WAVELET, VERBATIM = 0, 1, 2
+ARRAY_ZFP, ARRAY_VERBATIM = 1, 2
+MODE_NAMES = ("constant", "wavelet", "verbatim")
+
+
+def unpack_samples(data, count):
+    require(len(data) == 4 * count, f"{len(data)} bytes for {count} samples")
+    return list(struct.unpack(f"<{count}f", data))
+
+
+def unpack_arrays(data, count):
+    if not data:
+        return [0.0] * count
+    require(data[0] == ARRAY_VERBATIM, "the example has an array that only zfp can decode; choose other samples")
+    return unpack_samples(data[1:], count)
+
+
+def decode_patch(shape, levels, payloads):
+    """Samples of every level, finest first; `payloads` likewise."""
+    coarsest = levels - 1
+    mode = payloads[coarsest][0]
+    body = payloads[coarsest][1:]
+    count = volume(level_shape(shape, coarsest))
+    decoded = [None] * levels
+    if mode == CONSTANT:
+        decoded[coarsest] = unpack_samples(body, 1) * count
+    elif mode == VERBATIM:
+        decoded[coarsest] = unpack_samples(body, count)
+    else:
+        require(mode == WAVELET and struct.unpack("<d", body[:8])[0] > 0, "mode of a patch")
+        decoded[coarsest] = unpack_arrays(body[8:], count)
+    for level in reversed(range(coarsest)):
+        fine = level_shape(shape, level)
+        missing = volume(fine) - len(decoded[level + 1])
+        if mode == CONSTANT:
+            require(not payloads[level], "a constant patch has finer levels")
+            decoded[level] = [decoded[coarsest][0]] * volume(fine)
+        else:
+            details = unpack_samples(payloads[level], missing) if mode == VERBATIM else unpack_arrays(payloads[level], missing)
+            decoded[level] = refine(decoded[level + 1], details, fine, mode == WAVELET)
+    return mode, decoded
+
+
+def level_error(original, shape, decoded, level):
+    """Largest difference and RMSE of a level, interpolated to full resolution: docs/format.md, "Error record"."""
+    for finer in reversed(range(level)):
+        fine = level_shape(shape, finer)
+        decoded = refine(decoded, [0.0] * (volume(fine) - len(decoded)), fine, True)
+    differences = [abs(a - b) for a, b in zip(original, decoded)]
+    return max(differences), math.sqrt(sum(d * d for d in differences) / len(differences))
+
+
+# --- subfile: docs/format.md, "Subfile" ---------------------------------------------------------------------------------
+
+
+class Dump:
+    """Reads fields one after another and keeps a line for each."""
+
+    def __init__(self, data):
+        self.data = data
+        self.lines = []
+
+    def title(self, text):
+        self.lines += ["", text] if self.lines else [text]
+
+    def line(self, at, size, meaning):
+        part = self.data[at:at + size]
+        rows = [part[i:i + 8].hex(" ") for i in range(0, size, 8)]
+        if size > 8 and not any(part):
+            rows = [f"00, {size} times"]
+        for i, row in enumerate(rows):
+            self.lines.append(f"{at + 8 * i:5}  {row:<23}  {meaning if i == 0 else ''}".rstrip())
+
+    def samples(self, at, values, shape):
+        """Two float32 a line; `shape` is for the first line to tell."""
+        for i in range(0, len(values), 2):
+            pair = values[i:i + 2]
+            told = f"  (a box of {'x'.join(map(str, shape))})" if shape and i == 0 else ""
+            self.line(at + 4 * i, 4 * len(pair), ", ".join(f"{value:.7g}" for value in pair) + told)
+
+    def number(self, at, form, meaning, show="{}"):
+        size = struct.calcsize("<" + form)
+        value = struct.unpack_from("<" + form, self.data, at)[0]
+        self.line(at, size, f"{meaning}: {show.format(value)}")
+        return value
+
+    def checksum(self, at, begin, end, meaning):
+        stored = self.number(at, "Q", meaning, "{:016x}")
+        require(stored == xxh3(self.data[begin:end]), f"{meaning} does not hold")
+
+
+def read_header(dump):
+    require(dump.data[:8] == b"\x89QSF\r\n\x1a\n", "magic")
+    dump.title("header")
+    dump.line(0, 8, "magic")
+    require(dump.number(8, "H", "major version") == 1, "major version")
+    dump.number(10, "H", "minor version")
+    require(dump.number(12, "I", "bytes of the header") == 136, "bytes of the header")
+    header = {"step": dump.number(16, "Q", "step"), "field": dump.number(24, "I", "field number"),
+              "subfile": dump.number(28, "I", "subfile number"),
+              "dims": tuple(dump.number(32 + 4 * a, "I", f"samples along {'xyz'[a]}") for a in range(3)),
+              "patch": tuple(2**dump.number(44 + a, "B", f"log2 of the patch along {'xyz'[a]}") for a in range(3)),
+              "levels": dump.number(47, "B", "levels")}
+    require(dump.number(48, "B", "type (float32)") == 1, "type")
+    require(dump.number(49, "B", "coder (wavelet-zfp)") == 1, "coder")
+    header["order"] = dump.number(50, "B", "payload order (patch)")
+    require(header["order"] == 1, "payload order")
+    dump.line(51, 5, "reserved, zero")
+    header["patch_count"] = dump.number(56, "Q", "patches in this subfile")
+    name = dump.data[64:128].split(b"\0")[0]
+    dump.line(64, len(name), f"field name: {name.decode()}")
+    dump.line(64 + len(name), 64 - len(name), "")
+    dump.checksum(128, 0, 128, "checksum of bytes 0..128")
+    header["name"] = name.decode()
+    return header
+
+
+def read_footer(dump, at):
+    dump.title("footer")
+    table = (dump.number(at, "Q", "offset of the patch table"), dump.number(at + 8, "Q", "bytes of the patch table"))
+    dump.checksum(at + 16, table[0], table[0] + table[1], "checksum of the patch table")
+    require(dump.number(at + 24, "Q", "bytes of the file") == len(dump.data) == sum(table) + 48, "bytes of the file")
+    dump.checksum(at + 32, at, at + 32, f"checksum of bytes {at}..{at + 32}")
+    require(dump.data[at + 40:] == b"QSFend\r\n", "magic of the footer")
+    dump.line(at + 40, 8, "magic")
+    return table
+
+
+def read_table(dump, header, table):
+    row_bytes = 24 + 32 * header["levels"]
+    require(table[1] == row_bytes * header["patch_count"], "bytes of the patch table")
+    patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
+    rows = []
+    for number in range(header["patch_count"]):
+        at = table[0] + number * row_bytes
+        dump.title(f"patch table, row {number}")
+        row = {"patch": dump.number(at, "Q", "patch index"), "min": dump.number(at + 8, "d", "smallest sample"),
+               "max": dump.number(at + 16, "d", "largest sample"), "levels": []}
+        for level in range(header["levels"]):
+            entry = at + 24 + 32 * level
+            offset = dump.number(entry, "Q", f"level {level}: offset")
+            size = dump.number(entry + 8, "I", f"level {level}: bytes")
+            rmse = dump.number(entry + 12, "f", f"level {level}: RMSE", "{:.6g}")
+            require(136 <= offset and offset + size <= table[0], "payload range")
+            dump.checksum(entry + 16, offset, offset + size, f"level {level}: checksum of the payload")
+            error = dump.number(entry + 24, "d", f"level {level}: largest error", "{:.6g}")
+            row["levels"].append({"offset": offset, "size": size, "rmse": rmse, "max_error": error})
+        rows.append(row)
+    codes = [morton(patch_position(row["patch"], patches)) for row in rows]
+    require(codes == sorted(set(codes)), "Morton order")
+    return rows
+
+
+def dump_payload(dump, header, rows, decoded):
+    """Payload in the order of the file: patch by patch, coarsest level first."""
+    position = 136
+    for row in rows:
+        begin, end = patch_box(row["patch"], header["dims"], header["patch"])
+        shape = tuple(e - b for b, e in zip(begin, end))
+        mode = decoded[row["patch"]][0]
+        for level in reversed(range(header["levels"])):
+            at, size = row["levels"][level]["offset"], row["levels"][level]["size"]
+            require(at == position, "payload with a gap")
+            position += size
+            coarsest = level == header["levels"] - 1
+            dump.title(f"payload of patch {row['patch']}, level {level}: {size} bytes")
+            stop = at + size
+            if coarsest:
+                dump.line(at, 1, f"mode: {MODE_NAMES[mode]}")
+                at += 1
+                if mode == WAVELET:
+                    dump.number(at, "d", "accuracy unit", "{:.6g}")
+                    at += 8
+            if mode == WAVELET and at < stop:
+                dump.line(at, 1, "kind of the arrays: verbatim")
+                at += 1
+            values = unpack_samples(dump.data[at:stop], (stop - at) // 4)
+            dump.samples(at, values, level_shape(shape, level) if coarsest and mode != CONSTANT else None)
+    return position
+
+
+def source_samples(box):
+    (x0, y0, _), (x1, y1, _) = box
+    return [f32(ROWS[y][x]) for y in range(y0, y1) for x in range(x0, x1)]
+
+
+def check_samples(header, rows, decoded):
+    """Tolerance, range and error record of every patch."""
+    for row in rows:
+        box = patch_box(row["patch"], header["dims"], header["patch"])
+        shape = tuple(e - b for b, e in zip(*box))
+        original = source_samples(box)
+        require((row["min"], row["max"]) == (min(original), max(original)), "range of a patch")
+        for level, samples in enumerate(decoded[row["patch"]][1]):
+            error, rmse = level_error(original, shape, samples, level)
+            require(level > 0 or error <= TOLERANCE, f"patch {row['patch']}: error {error}")
+            require(error == row["levels"][level]["max_error"], f"recorded error of patch {row['patch']}, level {level}")
+            require(math.isclose(rmse, row["levels"][level]["rmse"], rel_tol=1e-6), "recorded RMSE")
+
+
+def read_subfile(data):
+    dump = Dump(data)
+    header = read_header(dump)
+    head, dump.lines = dump.lines, []
+    table = read_footer(dump, len(data) - 48)
+    foot, dump.lines = dump.lines, []
+    rows = read_table(dump, header, table)
+    middle, dump.lines = dump.lines, []
+    decoded = {}
+    for row in rows:
+        begin, end = patch_box(row["patch"], header["dims"], header["patch"])
+        payloads = [data[entry["offset"]:entry["offset"] + entry["size"]] for entry in row["levels"]]
+        decoded[row["patch"]] = decode_patch(tuple(e - b for b, e in zip(begin, end)), header["levels"], payloads)
+    require(dump_payload(dump, header, rows, decoded) == table[0], "bytes between payload and table")
+    require({mode for mode, _ in decoded.values()} == {CONSTANT, WAVELET, VERBATIM}, "the example lacks a mode")
+    check_samples(header, rows, decoded)
+    return header, rows, decoded, [*head, "", *dump.lines, "", *middle, "", *foot]
+
+
+# --- the files around it: docs/format.md, "dataset.json and step.json", "Index" ----------------------------------------
+
+
+def read_manifest(path):
+    """A manifest, after its checksum over its own text."""
+    text = path.read_bytes()
+    at = text.rindex(b'"checksum": "') + len(b'"checksum": "')
+    stored = text[at:at + 16]
+    require(stored == b"%016x" % xxh3(text[:at] + b"0" * 16 + text[at + 16:]), f"checksum of {path.name}")
+    return json.loads(text)
+
+
+def check_manifests(dataset, header, rows, subfile):
+    described = read_manifest(dataset / "dataset.json")
+    require(described["format_version"] == 1, "format_version")
+    require(tuple(described["grid"]["dims"]) == header["dims"] and tuple(described["patch"]) == header["patch"], "grid")
+    require(described["levels"] == header["levels"] and described["order"] == "PAYLOAD_ORDER_PATCH", "levels and order")
+    field = described["fields"][header["field"]]
+    require((field["name"], field["dtype"], field["codec"]) == (header["name"], "DATA_TYPE_FLOAT32", "wavelet-zfp"), "field")
+    require(field["tolerance"] == TOLERANCE, "tolerance")
+    step = read_manifest(dataset / "steps" / "000000" / "step.json")
+    require(step["step"] == "0", "step")
+    record = step["fields"][0]
+    require(record["name"] == header["name"] and record["patches"] == str(len(rows)), "patches")
+    require(record["max_error"] == max(row["levels"][0]["max_error"] for row in rows), "largest error")
+    listed = record["subfiles"][header["subfile"]]
+    require(listed["name"] == "0000.qsf" and listed["bytes"] == str(len(subfile)), "subfile")
+    require(listed["bounds"] == {"begin": [0, 0, 0], "end": list(DIMS)}, "bounds")
+    require(listed["table_checksum"] == subfile[-32:-24][::-1].hex(), "checksum of the patch table")
+    for level, entry in enumerate(record["levels"]):
+        require(entry["bytes"] == str(sum(row["levels"][level]["size"] for row in rows)), "bytes of a level")
+        require(entry["max_error"] == max(row["levels"][level]["max_error"] for row in rows), "largest error of a level")
+
+
+def check_seal(dataset):
+    seal = json.loads((dataset / "index" / "seal.json").read_text())
+    text = f"{seal['version']} {seal['data_file']} {seal['bytes']} {seal['checksum']}"
+    require(seal["version"] == 1 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
+    data = (dataset / "index" / seal["data_file"]).read_bytes()
+    require(len(data) == seal["bytes"] and f"{xxh3(data):016x}" == seal["checksum"], "checksum of the index")
+
+
+def check_answers(dataset, header, decoded):
+    """`quarry get` answers bit for bit what the reader of this file has decoded."""
+    for level in range(header["levels"]):
+        shape = level_shape(header["dims"], level)
+        whole = [0.0] * volume(shape)
+        for index, (_, samples) in decoded.items():
+            begin, end = (tuple(ceil_divide(n, 2**level) for n in corner)
+                          for corner in patch_box(index, header["dims"], header["patch"]))
+            width, height = end[0] - begin[0], end[1] - begin[1]
+            for i, sample in enumerate(samples[level]):
+                x, y, z = begin[0] + i % width, begin[1] + i // width % height, begin[2] + i // width // height
+                whole[x + shape[0] * (y + shape[1] * z)] = sample
+        answer = dataset.parent / f"level{level}.raw"
+        run("quarry", "get", dataset, "--level", level, "--output", answer)
+        require(answer.read_bytes() == struct.pack(f"<{len(whole)}f", *whole), f"quarry get answers otherwise at level {level}")
+
+
+# --- the example --------------------------------------------------------------------------------------------------------
+
+
+def run(program, *arguments):
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False)
+    require(done.returncode == 0, f"{program} ended with {done.returncode}: {done.stderr}")
+
+
+def make_example(folder):
+    source = folder / "example.raw"
+    source.write_bytes(struct.pack(f"<{volume(DIMS)}f", *(value for row in ROWS for value in row)))
+    dataset = folder / "example.quarry"
+    run("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f", "--tolerance", TOLERANCE,
+        "--patch", 4, "--levels", 2, "--output", dataset)
+    run("quarry-index", dataset)
+    run("quarry", "verify", dataset)
+    return dataset
+
+
+CHECKSUM_VECTORS = {0: 0x2D06800538D394C2, 12: 0x5ACE6A511C10894B, 100: 0x004E4F921A64BD1C,
+                    200: 0xF42A8864FEAF0703, 2000: 0x26AF7994E0E20830}
+
+
+def check_test_vectors():
+    """The vectors of docs/format.md, "Test vectors"."""
+    for length, expected in CHECKSUM_VECTORS.items():
+        require(xxh3(bytes(i % 256 for i in range(length))) == expected, f"XXH3 of {length} bytes")
+    require(xxh3(b"Quarry") == 0xDF8C00681FF5D62C, "XXH3 of 6 bytes")
+    require([morton(p) for p in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 1), (2**21 - 1,) * 3)] == [1, 2, 4, 143, 2**63 - 1], "Morton")
+    require(inverse_line([1.5, 4.0, 6.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.3125, 6.5], "an odd number of samples")
+    require(inverse_line([1.5, 4.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.5625], "an even number of samples")
+
+
+def main():
+    require((BIN / "quarry-write").is_file(), f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN to their directory")
+    check_test_vectors()
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = make_example(Path(folder))
+        subfile = (dataset / "steps" / "000000" / "f" / "0000.qsf").read_bytes()
+        header, rows, decoded, lines = read_subfile(subfile)
+        check_manifests(dataset, header, rows, subfile)
+        check_seal(dataset)
+        check_answers(dataset, header, decoded)
+    block = "\n".join(["", "```text", *lines, "```", ""])
+    document = DOCUMENT.read_text()
+    require(BEGIN in document and END in document, f"{DOCUMENT} has no markers for the example")
+    before, rest = document.split(BEGIN)
+    present, after = rest.split(END)
+    if sys.argv[1:] == ["--update"]:
+        DOCUMENT.write_text(before + BEGIN + block + END + after)
+        return 0
+    sys.stdout.writelines(difflib.unified_diff(present.splitlines(True), block.splitlines(True), str(DOCUMENT), "as it is now"))
+    return 0 if present == block else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

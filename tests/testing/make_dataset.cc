@@ -1,0 +1,162 @@
+#include "tests/testing/make_dataset.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <random>
+
+#include "quarry/dataset/reader.h"
+#include "quarry/format/manifest.h"
+#include "writer/distribution/aggregation.h"
+#include "writer/encode.h"
+#include "writer/publish.h"
+#include "writer/subfile_writer.h"
+
+namespace quarry::testing {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void Require(const Status& status) {
+  if (status.ok()) return;
+  std::cerr << "test setup: " << status.message() << "\n";
+  std::abort();
+}
+
+template <typename T>
+T Require(Result<T> result) {
+  Require(result.status());
+  return *std::move(result);
+}
+
+Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box& box) {
+  Bytes bytes;
+  for (auto z = box.begin[2]; z < box.end[2]; ++z) {
+    for (auto y = box.begin[1]; y < box.end[1]; ++y) {
+      for (auto x = box.begin[0]; x < box.end[0]; ++x) PutLittleEndian(&bytes, samples[static_cast<std::size_t>(x + dims[0] * (y + dims[1] * z))]);
+    }
+  }
+  return bytes;
+}
+
+FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& grid, std::uint64_t step, std::size_t number, const fs::path& folder) {
+  const std::vector<float> samples = MakeSamples(recipe.dims, step);
+  std::vector<writer::PatchSamples> patches;
+  for (const std::int64_t p : grid.MortonOrder()) patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
+  const auto encoded = Require(writer::EncodePatches(grid, *FindCoder(CoderId::kWaveletZfp), DataType::kFloat32, recipe.levels, recipe.tolerance,
+                                                     std::move(patches), 1, [](std::size_t) {}));
+  std::vector<std::uint64_t> sizes;
+  for (const auto& patch : encoded) sizes.push_back(patch.encoded.size() + 1);
+  const std::size_t files = distribution::UsableFiles(encoded.size(), recipe.files);
+  const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
+
+  FieldStepDescription field;
+  field.name = recipe.field;
+  field.tolerance = recipe.tolerance;
+  field.raw_bytes = samples.size() * sizeof(float);
+  field.patches = encoded.size();
+  field.levels.resize(static_cast<std::size_t>(recipe.levels));
+  for (std::size_t f = 0; f < files; ++f) {
+    std::vector<writer::PackedPatch> packed;
+    for (std::size_t i = begin[f]; i < begin[f + 1]; ++i) packed.push_back(writer::PackedPatch::Pack(encoded[i]));
+    format::SubfileHeader header;
+    header.step = step;
+    header.field_number = static_cast<std::uint32_t>(number);
+    header.subfile_number = static_cast<std::uint32_t>(f);
+    header.dims = recipe.dims;
+    header.patch = recipe.patch;
+    header.levels = recipe.levels;
+    header.order = recipe.order;
+    header.patch_count = packed.size();
+    header.field_name = recipe.field;
+    const auto summary = Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, packed));
+    field.subfiles.push_back({format::SubfileName(f), summary.bytes, summary.patches, summary.bounds, summary.table_checksum});
+    field.stored_bytes += summary.bytes;
+    field.max_error = std::max(field.max_error, summary.levels[0].max_error);
+  }
+  return field;
+}
+
+class CollectingSink final : public BlockSink {
+ public:
+  explicit CollectingSink(const Box& extent) : extent_(extent), samples_(static_cast<std::size_t>(extent.volume()), NAN) {}
+
+  Status Block(int, const Box& extent, ByteSpan bytes) override {
+    const Index3 shape = extent_.shape();
+    for (auto z = extent.begin[2]; z < extent.end[2]; ++z) {
+      for (auto y = extent.begin[1]; y < extent.end[1]; ++y) {
+        for (auto x = extent.begin[0]; x < extent.end[0]; ++x) {
+          const auto to = x - extent_.begin[0] + shape[0] * (y - extent_.begin[1] + shape[1] * (z - extent_.begin[2]));
+          std::memcpy(&samples_[static_cast<std::size_t>(to)], bytes.data(), sizeof(float));
+          bytes = bytes.subspan(sizeof(float));
+        }
+      }
+    }
+    return Status::Ok();
+  }
+  Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
+  std::vector<float>& samples() { return samples_; }
+
+ private:
+  Box extent_;
+  std::vector<float> samples_;
+};
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (fs::temp_directory_path() / "quarry-test-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) std::abort();
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step) {
+  std::mt19937 random(static_cast<unsigned>(step) + 17);
+  std::uniform_real_distribution<float> noise(-0.1f, 0.1f);
+  std::vector<float> samples;
+  for (std::int64_t z = 0; z < dims[2]; ++z) {
+    for (std::int64_t y = 0; y < dims[1]; ++y) {
+      for (std::int64_t x = 0; x < dims[0]; ++x) {
+        samples.push_back(std::sin(0.3f * static_cast<float>(x)) + 0.05f * static_cast<float>(y * z) + static_cast<float>(step) + noise(random));
+      }
+    }
+  }
+  return samples;
+}
+
+void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
+  const PatchGrid grid = Require(PatchGrid::Create(recipe.dims, recipe.patch));
+  writer::Publisher publisher = Require(writer::Publisher::Open(path, fs::exists(path)));
+  DatasetDescription dataset = publisher.existing().value_or(DatasetDescription{});
+  dataset.grid.dims = recipe.dims;
+  dataset.patch = recipe.patch;
+  dataset.levels = recipe.levels;
+  dataset.order = recipe.order;
+  if (!dataset.FindField(recipe.field)) dataset.fields.push_back({recipe.field, DataType::kFloat32, "Pa", CoderId::kWaveletZfp, recipe.tolerance, {}});
+  for (const std::uint64_t number : recipe.steps) {
+    StepDescription step;
+    step.step = number;
+    const fs::path folder = Require(publisher.StageField(number, recipe.field));
+    step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), folder));
+    Require(publisher.PublishStep(dataset, step));
+  }
+}
+
+std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request, const query::PatchCatalog* catalog) {
+  const query::ReadPlan plan = Require(dataset.Plan(request, catalog));
+  DecodePool pool(2);
+  CollectingSink sink(plan.levels.back().extent);
+  Require(ExecuteRead(dataset, plan, &pool, [] { return false; }, &sink));
+  return std::move(sink.samples());
+}
+
+}  // namespace quarry::testing

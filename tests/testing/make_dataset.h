@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+
+/// Small datasets for tests of everything that reads.
+namespace quarry::testing {
+
+/// A fresh directory, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct DatasetRecipe {
+  Index3 dims = {37, 22, 13};
+  Index3 patch = {8, 8, 8};
+  int levels = 4;
+  format::PayloadOrder order = format::PayloadOrder::kPatch;
+  std::size_t files = 3;
+  double tolerance = 1e-3;
+  std::vector<std::uint64_t> steps = {0};
+  std::string field = "pressure";
+};
+
+/// Samples of a step: smooth with some noise; the same for the same arguments.
+std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step);
+
+/// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile writer.
+/// Failures end the test program: the tests are about reading.
+void MakeDataset(const std::filesystem::path& path, const DatasetRecipe& recipe);
+
+/// All samples of a level through Dataset and ExecuteRead.
+std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request, const query::PatchCatalog* catalog = nullptr);
+
+}  // namespace quarry::testing

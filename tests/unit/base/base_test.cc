@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "quarry/base/checksum.h"
+#include "quarry/base/file.h"
+#include "quarry/base/units.h"
+
+namespace quarry {
+namespace {
+
+TEST(ExitCode, FollowsTheContractOfThePrograms) {
+  EXPECT_EQ(ExitCode(Status::Ok()), 0);
+  EXPECT_EQ(ExitCode(InvalidArgument("x")), 2);
+  EXPECT_EQ(ExitCode({StatusCode::kAlreadyExists, ""}), 2);
+  EXPECT_EQ(ExitCode(NotFound("x")), 3);
+  EXPECT_EQ(ExitCode(DataLoss("x")), 4);
+  EXPECT_EQ(ExitCode({StatusCode::kUnavailable, ""}), 5);
+  EXPECT_EQ(ExitCode({StatusCode::kResourceExhausted, ""}), 5);
+  EXPECT_EQ(ExitCode(InternalError("x")), 6);
+}
+
+TEST(ErrnoStatus, DistinguishesMissingFilesFromFailingOnes) {
+  EXPECT_EQ(ErrnoStatus(ENOENT, "open", "a").code(), StatusCode::kNotFound);
+  const Status full = ErrnoStatus(ENOSPC, "write", "b.qsf");
+  EXPECT_EQ(full.code(), StatusCode::kInternal);
+  EXPECT_NE(full.message().find("b.qsf"), std::string::npos);
+  EXPECT_NE(full.message().find("free some space"), std::string::npos);
+}
+
+TEST(Status, AnnotatePutsContextInFront) {
+  EXPECT_EQ(DataLoss("bad byte").Annotate("step 3").message(), "step 3: bad byte");
+  EXPECT_TRUE(Status::Ok().Annotate("step 3").ok());
+}
+
+TEST(Checksum, EqualsPublishedXxh3OfTheEmptyString) {
+  // XXH3_64bits of zero bytes with seed 0, from the xxHash specification's test vectors.
+  EXPECT_EQ(ChecksumText(Checksum({})), "2d06800538d394c2");
+}
+
+TEST(Checksum, InPiecesEqualsTheWhole) {
+  Bytes bytes(10007);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 31);
+  StreamingChecksum pieces;
+  pieces.Update(ByteSpan(bytes).first(1));
+  pieces.Update(ByteSpan(bytes).subspan(1, 5000));
+  pieces.Update(ByteSpan(bytes).subspan(5001));
+
+  EXPECT_EQ(pieces.Finish(), Checksum(bytes));
+}
+
+TEST(LittleEndian, WritesTheLowestByteFirst) {
+  Bytes bytes;
+  PutLittleEndian(&bytes, std::uint32_t{0x01020304});
+
+  ASSERT_EQ(bytes.size(), 4u);
+  EXPECT_EQ(bytes[0], std::byte{4});
+  EXPECT_EQ(bytes[3], std::byte{1});
+  EXPECT_EQ(GetLittleEndian<std::uint32_t>(bytes.data()), 0x01020304u);
+}
+
+TEST(ParseBytes, UnderstandsUnitsAndRefusesTheRest) {
+  EXPECT_EQ(*ParseBytes("2GiB"), std::uint64_t{2} << 30);
+  EXPECT_EQ(*ParseBytes("512 MiB"), std::uint64_t{512} << 20);
+  EXPECT_EQ(*ParseBytes("1000"), 1000u);
+  EXPECT_EQ(*ParseBytes("1.5K"), 1536u);
+  for (const char* bad : {"", "x", "-1", "3 apples", "1e30"}) EXPECT_FALSE(ParseBytes(bad).ok()) << bad;
+}
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("quarry-file-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(FileTest, ReplaceFileLeavesTheOldFileOrTheNewOne) {
+  const Bytes first(3, std::byte{1});
+  const Bytes second(5, std::byte{2});
+  ASSERT_TRUE(ReplaceFile(folder_ / "a", first).ok());
+  ASSERT_TRUE(ReplaceFile(folder_ / "a", second).ok());
+
+  EXPECT_EQ(*ReadWholeFile(folder_ / "a", 100), second);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "no temporary file stays";
+}
+
+TEST_F(FileTest, CreateRefusesToWriteOverAFile) {
+  std::ofstream(folder_ / "a") << "precious";
+  EXPECT_FALSE(WritableFile::Create(folder_ / "a").ok());
+}
+
+TEST_F(FileTest, ReadPastTheEndIsDataLossThatSaysWhere) {
+  std::ofstream(folder_ / "a") << "12345";
+  const auto file = RandomAccessFile::Open(folder_ / "a");
+  Bytes bytes(4);
+  const Status status = file->ReadAt(3, bytes);
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("ends at byte 5"), std::string::npos) << status.message();
+}
+
+TEST_F(FileTest, LockIsRefusedWhileAnotherHoldsIt) {
+  const auto held = DirectoryLock::Acquire(folder_, 0);
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(DirectoryLock::Acquire(folder_, 0).status().code(), StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,186 @@
+#include "quarry/codec/wavelet_zfp.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "quarry/codec/error_record.h"
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry {
+namespace {
+
+const WaveletZfpCoder kCoder;
+
+template <typename T>
+constexpr DataType kType = sizeof(T) == 4 ? DataType::kFloat32 : DataType::kFloat64;
+
+template <typename T>
+ByteSpan AsBytes(const std::vector<T>& samples) {
+  return std::as_bytes(std::span(samples));
+}
+
+template <typename T>
+std::vector<T> Decode(const PatchLayout& layout, const EncodedPatch& encoded, int level) {
+  const auto decoder = kCoder.NewDecoder(layout);
+  for (int l = layout.levels - 1; l >= level; --l) {
+    const Status status = decoder->Advance(encoded.levels[static_cast<std::size_t>(l)]);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  EXPECT_EQ(decoder->level(), level);
+  std::vector<T> samples(decoder->samples().size() / sizeof(T));
+  std::memcpy(samples.data(), decoder->samples().data(), decoder->samples().size());
+  return samples;
+}
+
+/// Kinds of fields that break careless coders.
+template <typename T>
+std::vector<T> MakeField(const Index3& shape, int kind, std::mt19937* random) {
+  std::normal_distribution<double> normal;
+  std::vector<T> samples;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) {
+      for (std::int64_t x = 0; x < shape[0]; ++x) {
+        const double xd = static_cast<double>(x);
+        const double yd = static_cast<double>(y);
+        const double zd = static_cast<double>(z);
+        double value = 0;
+        switch (kind) {
+          case 0: value = std::sin(xd * 0.2) * std::cos(yd * 0.15) + 0.1 * zd; break;   // smooth
+          case 1: value = normal(*random); break;                                     // noise
+          case 2: value = xd + yd > 9 ? 1e6 : -3; break;                                // a front
+          case 3: value = 1e-30 * normal(*random); break;                             // tiny unit
+          case 4: value = 1e30 * normal(*random); break;                              // huge unit
+          case 5: value = (*random)() % 97 == 0 ? 1e9 : normal(*random); break;          // spikes
+          default: value = 1e8 + 1e-1 * normal(*random); break;                       // small variation on a large base
+        }
+        samples.push_back(static_cast<T>(value));
+      }
+    }
+  }
+  return samples;
+}
+
+template <typename T>
+void CheckPromise(unsigned seed, int patches) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < patches; ++i) {
+    const auto extent = [&] { return random() % 4 == 0 ? 1 : 1 + static_cast<std::int64_t>(random() % 24); };
+    const Index3 shape = {extent(), extent(), extent()};
+    const int kind = static_cast<int>(random() % 7);
+    const std::vector<T> samples = MakeField<T>(shape, kind, &random);
+    const auto [min, max] = std::minmax_element(samples.begin(), samples.end());
+    const double range = static_cast<double>(*max) - static_cast<double>(*min);
+    const double tolerance = range * std::pow(10.0, -1.0 - static_cast<double>(random() % 12));
+    const PatchLayout layout{kType<T>, shape, 1 + static_cast<int>(random() % 5)};
+    const Result<EncodedPatch> encoded = kCoder.Encode(layout, AsBytes(samples), tolerance);
+    ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+    const std::vector<T> decoded = Decode<T>(layout, *encoded, 0);
+
+    double largest = 0;
+    for (std::size_t s = 0; s < samples.size(); ++s) {
+      const double difference = std::abs(static_cast<double>(samples[s]) - static_cast<double>(decoded[s]));
+      ASSERT_TRUE(difference <= tolerance) << "shape " << ToString(shape) << " kind " << kind << " tolerance " << tolerance;
+      largest = std::max(largest, difference);
+    }
+    EXPECT_EQ(encoded->errors[0].max_error, largest);
+    EXPECT_EQ(encoded->min, static_cast<double>(*min));
+    EXPECT_EQ(encoded->max, static_cast<double>(*max));
+  }
+}
+
+TEST(WaveletZfp, KeepsThePromiseOnFloat32) { CheckPromise<float>(1, 400); }
+TEST(WaveletZfp, KeepsThePromiseOnFloat64) { CheckPromise<double>(2, 400); }
+
+TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
+  std::mt19937 random(3);
+  const PatchLayout layout{DataType::kFloat32, {19, 12, 7}, 4};
+  const std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
+  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(samples), 1e-3);
+
+  for (int level = 0; level < layout.levels; ++level) {
+    const std::vector<float> decoded = Decode<float>(layout, encoded, level);
+    ASSERT_EQ(decoded.size(), static_cast<std::size_t>(Volume(LevelShape(layout.shape, level))));
+    const LevelError expected = CompareUpsampled<float>(samples, layout.shape, decoded, level);
+    EXPECT_EQ(encoded.errors[static_cast<std::size_t>(level)].max_error, expected.max_error);
+    EXPECT_EQ(encoded.errors[static_cast<std::size_t>(level)].rmse, expected.rmse);
+  }
+}
+
+TEST(WaveletZfp, ConstantPatchesCostAFewBytes) {
+  const std::vector<double> samples(64 * 64 * 64, 293.15);
+  const EncodedPatch encoded = *kCoder.Encode({DataType::kFloat64, {64, 64, 64}, 7}, AsBytes(samples), 1e-3);
+
+  EXPECT_LE(encoded.size(), 9u);
+  EXPECT_EQ(encoded.errors[0].max_error, 0);
+}
+
+TEST(WaveletZfp, SmoothPatchesCostMuchLessThanRaw) {
+  std::mt19937 random(4);
+  const PatchLayout layout{DataType::kFloat32, {64, 64, 64}, 7};
+  const std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
+  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(samples), 1e-3);
+  EXPECT_LT(encoded.size() * 20, samples.size() * sizeof(float));
+}
+
+TEST(WaveletZfp, BytesDependOnTheSamplesAlone) {
+  std::mt19937 random(5);
+  const PatchLayout layout{DataType::kFloat32, {20, 20, 20}, 4};
+  const std::vector<float> samples = MakeField<float>(layout.shape, 1, &random);
+  const EncodedPatch first = *kCoder.Encode(layout, AsBytes(samples), 1e-2);
+  (void)kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 5, &random)), 1e-7);
+
+  EXPECT_EQ(first.levels, kCoder.Encode(layout, AsBytes(samples), 1e-2)->levels);
+}
+
+TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
+  std::mt19937 random(6);
+  for (int i = 0; i < 3000; ++i) {
+    const PatchLayout layout{random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64,
+                             {1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9)},
+                             1 + static_cast<int>(random() % 4)};
+    const auto decoder = kCoder.NewDecoder(layout);
+    for (int level = layout.levels - 1; level >= 0; --level) {
+      Bytes payload(random() % 200);
+      for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+      // Plausible first bytes reach deeper than random ones.
+      if (!payload.empty()) payload[0] = static_cast<std::byte>(random() % 4);
+      if (payload.size() > 10 && level == layout.levels - 1) {
+        payload[0] = std::byte{1};
+        const double unit = 1e-3;
+        std::memcpy(payload.data() + 1, &unit, sizeof(unit));
+        payload[9] = std::byte{1};
+      }
+      if (!decoder->Advance(payload).ok()) break;
+    }
+  }
+}
+
+TEST(WaveletZfp, EveryTruncationOfAPayloadIsHandled) {
+  std::mt19937 random(7);
+  const PatchLayout layout{DataType::kFloat32, {11, 9, 5}, 3};
+  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 1, &random)), 1e-3);
+  for (int cut = 0; cut < layout.levels; ++cut) {
+    for (std::size_t length = 0; length < encoded.levels[static_cast<std::size_t>(cut)].size(); ++length) {
+      const auto decoder = kCoder.NewDecoder(layout);
+      for (int level = layout.levels - 1; level >= 0; --level) {
+        ByteSpan payload = encoded.levels[static_cast<std::size_t>(level)];
+        if (level == cut) payload = payload.first(length);
+        if (!decoder->Advance(payload).ok()) break;
+      }
+    }
+  }
+}
+
+TEST(FindCoder, NamesAndNumbersAgree) {
+  EXPECT_EQ(*ParseCoder("wavelet-zfp"), CoderId::kWaveletZfp);
+  EXPECT_EQ(FindCoder(CoderId::kWaveletZfp)->id(), CoderId::kWaveletZfp);
+  EXPECT_EQ(FindCoder(static_cast<CoderId>(200)), nullptr);
+  EXPECT_EQ(ParseCoder("jpeg").status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quarry

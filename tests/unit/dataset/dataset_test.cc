@@ -1,0 +1,160 @@
+#include "quarry/dataset/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "quarry/dataset/discovery.h"
+#include "quarry/dataset/reader.h"
+#include "quarry/dataset/verify.h"
+#include "tests/testing/make_dataset.h"
+
+namespace quarry {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::DatasetRecipe;
+using testing::MakeDataset;
+using testing::MakeSamples;
+using testing::ReadAll;
+
+class DatasetTest : public ::testing::Test {
+ protected:
+  fs::path path() const { return folder_.path() / "a.quarry"; }
+  std::shared_ptr<const Dataset> Open() const { return *Dataset::Open(path()); }
+  testing::TemporaryFolder folder_;
+};
+
+/// Overwrites one byte of a file with its complement.
+void DamageByte(const fs::path& path, std::uint64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const char byte = static_cast<char>(~file.get());
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(byte);
+}
+
+class IgnoringSink : public BlockSink {
+ public:
+  Status Block(int, const Box&, ByteSpan) override {
+    ++blocks;
+    return Status::Ok();
+  }
+  Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
+  int blocks = 0;
+};
+
+TEST_F(DatasetTest, ReadsBackWithinTheTolerance) {
+  const DatasetRecipe recipe;
+  MakeDataset(path(), recipe);
+  const std::vector<float> decoded = ReadAll(*Open(), {.field = "pressure"});
+  const std::vector<float> original = MakeSamples(recipe.dims, 0);
+
+  ASSERT_EQ(decoded.size(), original.size());
+  for (std::size_t i = 0; i < original.size(); ++i) {
+    ASSERT_LE(std::abs(static_cast<double>(original[i]) - static_cast<double>(decoded[i])), recipe.tolerance);
+  }
+}
+
+TEST_F(DatasetTest, CoarseToFineEndsWithTheSameSamples) {
+  MakeDataset(path(), {});
+  const auto dataset = Open();
+  EXPECT_EQ(ReadAll(*dataset, {.field = "pressure", .first_level = 3}), ReadAll(*dataset, {.field = "pressure"}));
+}
+
+TEST_F(DatasetTest, BothPayloadOrdersAndAnyNumberOfFilesGiveTheSameSamples) {
+  MakeDataset(path(), {});
+  const std::vector<float> expected = ReadAll(*Open(), {.field = "pressure", .level = 1});
+  MakeDataset(folder_.path() / "b.quarry", {.order = format::PayloadOrder::kLevel, .files = 1});
+  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"), {.field = "pressure", .level = 1}), expected);
+}
+
+TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {
+  MakeDataset(path(), {.steps = {3, 5}});
+  const auto dataset = Open();
+  const auto status = [&](query::ReadRequest request) { return dataset->Plan(request).status(); };
+  EXPECT_EQ(dataset->Plan({.field = "pressure"})->query.step, 3u) << "the first step that has the field";
+  EXPECT_EQ(status({.field = "speed"}).code(), StatusCode::kNotFound);
+  EXPECT_NE(status({.field = "speed"}).message().find("pressure"), std::string::npos) << "names the fields that there are";
+  EXPECT_EQ(status({.field = "pressure", .step = 4}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(status({.field = "pressure", .level = 4}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .level = -1}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .level = 2, .first_level = 1}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .box = Box{{0, 0, 0}, {38, 1, 1}}}).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
+  MakeDataset(path(), {.files = 1});
+  const fs::path subfile = path() / "steps/000000/pressure/0000.qsf";
+  DamageByte(subfile, format::SubfileHeader::kEncodedSize + 20);
+  const auto dataset = Open();
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  DecodePool pool(2);
+  IgnoringSink sink;
+  const Status status = ExecuteRead(*dataset, plan, &pool, [] { return false; }, &sink);
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("0000.qsf"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("patch 0"), std::string::npos) << status.message();
+}
+
+TEST_F(DatasetTest, ASubfileOfAnotherStepIsNoticed) {
+  MakeDataset(path(), {.files = 1, .steps = {0, 1}});
+  fs::copy_file(path() / "steps/000000/pressure/0000.qsf", path() / "steps/000001/pressure/0000.qsf", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(Open()->Plan({.field = "pressure", .step = 1}).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(DatasetTest, CancellationStopsTheRead) {
+  MakeDataset(path(), {});
+  const auto dataset = Open();
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  DecodePool pool(1);
+  IgnoringSink sink;
+  const Status status = ExecuteRead(*dataset, plan, &pool, [&] { return sink.blocks >= 2; }, &sink);
+
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(sink.blocks, 2);
+}
+
+TEST_F(DatasetTest, AFieldCanBeAddedToAPublishedStep) {
+  MakeDataset(path(), {});
+  MakeDataset(path(), {.tolerance = 0.5, .field = "temperature"});
+  const auto dataset = Open();
+
+  EXPECT_EQ(dataset->steps(), (std::vector<std::uint64_t>{0}));
+  EXPECT_TRUE(dataset->Plan({.field = "pressure"}).ok());
+  EXPECT_TRUE(dataset->Plan({.field = "temperature"}).ok());
+}
+
+TEST_F(DatasetTest, StagingFoldersAreNoSteps) {
+  MakeDataset(path(), {});
+  fs::create_directories(path() / "steps/.partial-7/pressure");
+  EXPECT_EQ(Open()->steps(), (std::vector<std::uint64_t>{0}));
+}
+
+TEST_F(DatasetTest, VerifyFindsEveryDamagedFile) {
+  MakeDataset(path(), {.files = 2, .steps = {0, 1}});
+  const auto nothing = [](std::uint64_t, std::uint64_t) {};
+  EXPECT_TRUE(VerifyDataset(*Open(), nothing)->damage.empty());
+
+  DamageByte(path() / "steps/000000/pressure/0001.qsf", format::SubfileHeader::kEncodedSize + 5);
+  DamageByte(path() / "steps/000001/step.json", 30);
+  const VerifyReport report = *VerifyDataset(*Open(), nothing);
+  EXPECT_EQ(report.damage.size(), 2u);
+}
+
+TEST_F(DatasetTest, DiscoveryFindsNestedDatasetsAndSkipsStaging) {
+  MakeDataset(path(), {});
+  fs::create_directories(folder_.path() / "runs/deep");
+  MakeDataset(folder_.path() / "runs/deep/b.quarry", {});
+  fs::copy(path(), folder_.path() / ".c.quarry.partial", fs::copy_options::recursive);
+  const std::vector<FoundDataset> found = *FindDatasets(folder_.path());
+
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "a");
+  EXPECT_EQ(found[1].name, "runs/deep/b");
+}
+
+}  // namespace
+}  // namespace quarry

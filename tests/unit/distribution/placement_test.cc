@@ -1,0 +1,106 @@
+#include "writer/distribution/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "writer/distribution/decomposition.h"
+
+namespace quarry::distribution {
+namespace {
+
+std::map<std::int64_t, int> RanksByPatchCount(const std::vector<std::int64_t>& counts) {
+  std::map<std::int64_t, int> ranks;
+  for (const std::int64_t count : counts) ++ranks[count];
+  return ranks;
+}
+
+// Fan et al., figure 4: 3 x 3 patches on 2 x 2 ranks, boundary patches smaller. With 10 x 10 samples, patches of 4 and
+// ranks meeting at 5, the rank of the upper right corner owns the largest part of patches 4, 5, 7 and 8.
+TEST(PlacePatches, EqualsTheFigureOfThePaper) {
+  const PatchGrid grid = *PatchGrid::Create({10, 10, 1}, {4, 4, 1});
+  const std::vector<Box> owned = ProcessGridBoxes({10, 10, 1}, {2, 2, 1});
+
+  const Placement balanced = PlacePatches(grid, owned, PlacementStrategy::kBalanced);
+  EXPECT_EQ(CountPerRank(balanced, 4), (std::vector<std::int64_t>{3, 2, 2, 2}));
+  EXPECT_EQ(balanced[0], 0) << "patches inside one rank stay";
+  EXPECT_EQ(balanced[2], 1);
+  EXPECT_EQ(balanced[6], 2);
+  EXPECT_EQ(balanced[8], 3);
+  EXPECT_EQ(balanced[1], 0) << "patch 1 goes to the lower of its two ranks";
+
+  const Placement greedy = PlacePatches(grid, owned, PlacementStrategy::kGreedy);
+  EXPECT_EQ(CountPerRank(greedy, 4), (std::vector<std::int64_t>{1, 2, 2, 4}));
+}
+
+// Section V.A: 1600^3 in 64^3 patches on 4,096 ranks of 100^3. Per axis 7 ranks get one patch and 9 get two by greed, so
+// 7^3, 3 * 7^2 * 9, 3 * 7 * 9^2 and 9^3 ranks have 1, 2, 4 and 8.
+TEST(PlacePatches, EqualsTheExperimentOfThePaper) {
+  const PatchGrid grid = *PatchGrid::Create({1600, 1600, 1600}, {64, 64, 64});
+  const std::vector<Box> owned = ProcessGridBoxes({1600, 1600, 1600}, {16, 16, 16});
+  ASSERT_EQ(grid.patch_count(), 15625);
+
+  const auto balanced = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced), 4096);
+  EXPECT_EQ(RanksByPatchCount(balanced), (std::map<std::int64_t, int>{{3, 759}, {4, 3337}}));
+
+  const auto greedy = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kGreedy), 4096);
+  EXPECT_EQ(RanksByPatchCount(greedy), (std::map<std::int64_t, int>{{1, 343}, {2, 1323}, {4, 1701}, {8, 729}}));
+}
+
+TEST(PlacePatches, HandlesTensOfThousandsOfRanks) {
+  const Index3 dims = {4096, 4096, 4096};
+  const PatchGrid grid = *PatchGrid::Create(dims, {64, 64, 64});
+  const auto counts = CountPerRank(PlacePatches(grid, ProcessGridBoxes(dims, {32, 32, 32}), PlacementStrategy::kBalanced), 32768);
+  EXPECT_EQ(RanksByPatchCount(counts), (std::map<std::int64_t, int>{{8, 32768}}));
+}
+
+TEST(PlacePatches, BalancedIsBalancedForAnyBoxesAndEmptyRanks) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    const Index3 dims = {1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40)};
+    const PatchGrid grid = *PatchGrid::Create(dims, {8, 4, 8});
+    const int ranks = 1 + static_cast<int>(random() % 60);
+    const std::vector<Box> owned = ReadingBoxes(dims, ranks);
+    const auto counts = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced), ranks);
+
+    EXPECT_EQ(counts, TargetCounts(grid.patch_count(), ranks));
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), grid.patch_count());
+  }
+}
+
+TEST(PlacePatches, GreedyGoesToAnOwnerOfTheLargestPart) {
+  const Index3 dims = {37, 23, 11};
+  const PatchGrid grid = *PatchGrid::Create(dims, {8, 8, 8});
+  const std::vector<Box> owned = ProcessGridBoxes(dims, {3, 2, 2});
+  const Placement placement = PlacePatches(grid, owned, PlacementStrategy::kGreedy);
+  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
+    const auto part = [&](int rank) { return Intersect(grid.PatchBox(p), owned[static_cast<std::size_t>(rank)]).volume(); };
+    for (int rank = 0; rank < 12; ++rank) EXPECT_LE(part(rank), part(placement[static_cast<std::size_t>(p)]));
+  }
+}
+
+TEST(ReadingBoxes, CoverTheGridOnceForAnyNumberOfRanks) {
+  for (const Index3& dims : {Index3{5, 1, 1}, Index3{5, 7, 1}, Index3{5, 3, 4}, Index3{1, 1, 9}}) {
+    for (int ranks = 1; ranks < 40; ++ranks) {
+      const std::vector<Box> boxes = ReadingBoxes(dims, ranks);
+      ASSERT_EQ(boxes.size(), static_cast<std::size_t>(ranks));
+      std::int64_t volume = 0;
+      for (std::size_t a = 0; a < boxes.size(); ++a) {
+        volume += boxes[a].volume();
+        for (std::size_t b = 0; b < a; ++b) EXPECT_TRUE(Intersect(boxes[a], boxes[b]).empty());
+      }
+      EXPECT_EQ(volume, Volume(dims));
+    }
+  }
+}
+
+TEST(TargetCounts, SpreadTheRemainderEvenly) {
+  EXPECT_EQ(TargetCounts(9, 4), (std::vector<std::int64_t>{3, 2, 2, 2}));
+  EXPECT_EQ(TargetCounts(10, 4), (std::vector<std::int64_t>{3, 2, 3, 2}));
+  EXPECT_EQ(TargetCounts(2, 5), (std::vector<std::int64_t>{1, 0, 0, 1, 0}));
+}
+
+}  // namespace
+}  // namespace quarry::distribution

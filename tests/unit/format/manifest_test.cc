@@ -1,0 +1,110 @@
+#include "quarry/format/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace quarry::format {
+namespace {
+
+DatasetDescription ExampleDataset() {
+  DatasetDescription dataset;
+  dataset.created_by = "a test";
+  dataset.grid.dims = {91, 45, 7};
+  dataset.grid.spacing = {0.1, 1.0 / 3, 2};
+  dataset.grid.axis_units = {"m", "m", "km"};
+  dataset.patch = {32, 32, 4};
+  dataset.levels = 3;
+  dataset.order = PayloadOrder::kLevel;
+  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
+                    {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3}};
+  return dataset;
+}
+
+StepDescription ExampleStep() {
+  StepDescription step;
+  step.step = 12345678901;
+  step.time = 0.125;
+  FieldStepDescription field;
+  field.name = "pressure";
+  field.source = "dump \"quoted\" \xc3\xa9.raw";
+  field.max_error = 0.1234567890123456789;
+  field.psnr = std::numeric_limits<double>::infinity();
+  field.stored_bytes = std::uint64_t{1} << 60;
+  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}, {0.7, 0.8, 9}};
+  field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  step.fields = {field};
+  return step;
+}
+
+TEST(DatasetManifest, RoundTripKeepsEveryValue) {
+  const DatasetDescription dataset = ExampleDataset();
+  const Result<DatasetDescription> read = DecodeDatasetManifest(EncodeManifest(dataset));
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->grid.dims, dataset.grid.dims);
+  EXPECT_EQ(read->grid.spacing, dataset.grid.spacing);
+  EXPECT_EQ(read->grid.axis_units, dataset.grid.axis_units);
+  EXPECT_EQ(read->patch, dataset.patch);
+  EXPECT_EQ(read->levels, 3);
+  EXPECT_EQ(read->order, PayloadOrder::kLevel);
+  ASSERT_EQ(read->fields.size(), 2u);
+  EXPECT_EQ(read->fields[0].tolerance, 0.25);
+  EXPECT_EQ(read->fields[1].relative_tolerance, 1e-3);
+  EXPECT_EQ(EncodeManifest(*read), EncodeManifest(dataset));
+}
+
+TEST(StepManifest, RoundTripKeepsEveryValue) {
+  const Result<StepDescription> read = DecodeStepManifest(EncodeManifest(ExampleStep()));
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->step, 12345678901u);
+  EXPECT_EQ(read->time, 0.125);
+  EXPECT_EQ(read->fields[0].source, ExampleStep().fields[0].source);
+  EXPECT_EQ(read->fields[0].max_error, ExampleStep().fields[0].max_error);
+  EXPECT_EQ(read->fields[0].psnr, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read->fields[0].stored_bytes, std::uint64_t{1} << 60);
+  EXPECT_EQ(read->fields[0].subfiles[0].table_checksum, 0x0123456789abcdefu);
+}
+
+TEST(Manifest, EveryFlippedBitIsFound) {
+  const std::string text = EncodeManifest(ExampleDataset());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      EXPECT_EQ(DecodeDatasetManifest(damaged).status().code(), StatusCode::kDataLoss) << "byte " << i << " bit " << bit;
+    }
+  }
+}
+
+TEST(Manifest, EveryTruncationIsFound) {
+  const std::string text = EncodeManifest(ExampleStep());
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(DecodeStepManifest(text.substr(0, length)).status().code(), StatusCode::kDataLoss) << length;
+  }
+}
+
+TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
+  DatasetDescription dataset = ExampleDataset();
+  dataset.levels = 30;
+  EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
+  dataset = ExampleDataset();
+  dataset.patch = {32, 33, 4};
+  EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
+  dataset = ExampleDataset();
+  dataset.fields[0].name = "../../etc/passwd";
+  EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
+  dataset = ExampleDataset();
+  dataset.fields[1].name = dataset.fields[0].name;
+  EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
+}
+
+TEST(CheckFieldName, AcceptsFolderNamesOnly) {
+  for (const char* good : {"pressure", "velocity_x", "T2m", "a-b.c"}) EXPECT_TRUE(CheckFieldName(good).ok()) << good;
+  for (const char* bad : {"", ".", "..", ".hidden", "a/b", "a b", "a\n"}) EXPECT_FALSE(CheckFieldName(bad).ok()) << bad;
+  EXPECT_FALSE(CheckFieldName(std::string(64, 'a')).ok());
+}
+
+}  // namespace
+}  // namespace quarry::format

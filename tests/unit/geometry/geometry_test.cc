@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "quarry/geometry/morton.h"
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry {
+namespace {
+
+TEST(LevelBox, KeepsSamplesWhoseFinePositionIsInside) {
+  // Level-1 samples of [3, 9) are the fine samples 4, 6 and 8: [2, 5).
+  const Box level = LevelBox({{3, 3, 3}, {9, 4, 9}}, 1);
+  EXPECT_EQ(level.begin, (Index3{2, 2, 2}));
+  EXPECT_EQ(level.end, (Index3{5, 2, 5}));
+  EXPECT_TRUE(level.empty()) << "fine sample 3 alone is on no level-1 sample";
+}
+
+TEST(LevelBox, AgreesWithCountingOnRandomBoxes) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t begin = random() % 300;
+    const std::int64_t end = begin + random() % 40;
+    const int level = static_cast<int>(random() % 7);
+    std::int64_t first = -1;
+    std::int64_t count = 0;
+    for (std::int64_t sample = 0; sample << level < 400; ++sample) {
+      if (sample << level < begin || sample << level >= end) continue;
+      if (first < 0) first = sample;
+      ++count;
+    }
+    const Box box = LevelBox({{begin, 0, 0}, {end, 1, 1}}, level);
+    EXPECT_EQ(box.end[0] - box.begin[0], count);
+    if (count > 0) {
+      EXPECT_EQ(box.begin[0], first);
+    }
+  }
+}
+
+TEST(PatchGrid, CutsPatchesAtTheEdge) {
+  // 13 samples, patch 4: [0,4) [4,8) [8,12) [12,13)
+  const PatchGrid grid = *PatchGrid::Create({13, 1, 5}, {4, 1, 8});
+  EXPECT_EQ(grid.patches(), (Index3{4, 1, 1}));
+  EXPECT_EQ(grid.PatchBox(Index3{3, 0, 0}), (Box{{12, 0, 0}, {13, 1, 5}}));
+}
+
+TEST(PatchGrid, PatchesCoverTheGridOnce) {
+  const PatchGrid grid = *PatchGrid::Create({13, 7, 5}, {4, 2, 8});
+  std::vector<int> covered(13 * 7 * 5, 0);
+  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
+    EXPECT_EQ(grid.PatchIndex(grid.PatchPosition(p)), p);
+    const Box box = grid.PatchBox(p);
+    for (auto z = box.begin[2]; z < box.end[2]; ++z) {
+      for (auto y = box.begin[1]; y < box.end[1]; ++y) {
+        for (auto x = box.begin[0]; x < box.end[0]; ++x) ++covered[static_cast<std::size_t>(x + 13 * (y + 7 * z))];
+      }
+    }
+  }
+  EXPECT_EQ(std::set<int>(covered.begin(), covered.end()), std::set<int>{1});
+}
+
+TEST(PatchGrid, RefusesImpossibleGrids) {
+  EXPECT_FALSE(PatchGrid::Create({0, 1, 1}, {1, 1, 1}).ok());
+  EXPECT_FALSE(PatchGrid::Create({10, 10, 10}, {3, 4, 4}).ok()) << "3 is no power of two";
+  EXPECT_FALSE(PatchGrid::Create({10, 10, 10}, {1024, 1024, 1024}).ok()) << "patch too large for one message";
+  EXPECT_FALSE(PatchGrid::Create({1 << 30, 1 << 30, 1 << 30}, {64, 64, 64}).ok()) << "sizes would overflow";
+}
+
+TEST(MortonOrder, VisitsQuadrantsOneAfterAnother) {
+  // 4 x 4 patches: the Z of the lower left 2 x 2 first.
+  const PatchGrid grid = *PatchGrid::Create({4, 4, 1}, {1, 1, 1});
+  const std::vector<std::int64_t> order = grid.MortonOrder();
+  EXPECT_EQ(std::vector<std::int64_t>(order.begin(), order.begin() + 8), (std::vector<std::int64_t>{0, 1, 4, 5, 2, 3, 6, 7}));
+}
+
+TEST(Morton, DecodeInvertsEncode) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 10000; ++i) {
+    const Index3 position = {static_cast<std::int64_t>(random() % kMaxPatchesPerAxis), static_cast<std::int64_t>(random() % kMaxPatchesPerAxis),
+                             static_cast<std::int64_t>(random() % kMaxPatchesPerAxis)};
+    EXPECT_EQ(MortonDecode(MortonEncode(position)), position);
+  }
+}
+
+TEST(MaxLevels, CountsAxesWithMoreThanOneSample) {
+  EXPECT_EQ(MaxLevels({100, 100, 100}, {64, 64, 64}), 7);
+  EXPECT_EQ(MaxLevels({100, 100, 100}, {64, 32, 64}), 6);
+  EXPECT_EQ(MaxLevels({100, 1, 1}, {64, 1, 1}), 7);
+  EXPECT_EQ(MaxLevels({1, 1, 1}, {1, 1, 1}), 1);
+}
+
+TEST(ParseBox, TakesPartsAndRefusesTheRest) {
+  const Index3 dims = {10, 20, 30};
+  EXPECT_EQ(*ParseBox("1:2,3:4,5:6", dims), (Box{{1, 3, 5}, {2, 4, 6}}));
+  EXPECT_EQ(*ParseBox(":,:,5:6", dims), (Box{{0, 0, 5}, {10, 20, 6}}));
+  EXPECT_EQ(*ParseBox("3:", dims), (Box{{3, 0, 0}, {10, 20, 30}}));
+  for (const char* bad : {"", "1", "1:2:3", "a:b", "5:3", "0:11", "-1:3", "1:2,3:4,5:6,7:8", "2:2"}) {
+    const auto box = ParseBox(bad, dims);
+    EXPECT_EQ(box.status().code(), StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,145 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "quarry/index/index_reader.h"
+#include "quarry/index/index_writer.h"
+#include "quarry/index/seal.h"
+#include "tests/testing/make_dataset.h"
+
+namespace quarry::index {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::MakeDataset;
+
+class IndexTest : public ::testing::Test {
+ protected:
+  void SetUp() override { MakeDataset(path(), {.steps = {0, 1}}); }
+
+  fs::path path() const { return folder_.path() / "a.quarry"; }
+  fs::path index() const { return DefaultIndexFolder(path()); }
+  std::shared_ptr<const Dataset> Open() const { return *Dataset::Open(path()); }
+  Result<IndexReport> Update(bool rebuild = false) const {
+    return UpdateIndex(*Open(), index(), rebuild, [](std::uint64_t, std::uint64_t) {});
+  }
+  Result<std::shared_ptr<const IndexCatalog>> OpenIndex() const { return IndexCatalog::Open(Open(), index(), folder_.path()); }
+
+  /// Same records from index and tables, for every step and some boxes.
+  void ExpectSameAsTables() const {
+    const auto dataset = Open();
+    const auto catalog = *OpenIndex();
+    const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
+    for (const std::uint64_t step : dataset->steps()) {
+      for (const Box& positions : {Box{{0, 0, 0}, grid.patches()}, Box{{1, 1, 0}, {3, 2, 2}}, Box{{4, 2, 1}, {5, 3, 2}}}) {
+        const auto indexed = catalog->Find(step, 0, positions);
+        const auto expected = dataset->tables().Find(step, 0, positions);
+        ASSERT_TRUE(indexed.ok()) << indexed.status().message();
+        ASSERT_EQ(indexed->size(), expected->size());
+        for (std::size_t i = 0; i < expected->size(); ++i) {
+          EXPECT_EQ((*indexed)[i].subfile, (*expected)[i].subfile);
+          EXPECT_EQ((*indexed)[i].patch, (*expected)[i].patch);
+        }
+      }
+    }
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(IndexTest, HoldsWhatTheTablesHold) {
+  const IndexReport report = *Update();
+  EXPECT_EQ(report.steps_added, 2u);
+  EXPECT_EQ(report.patches_added, 2u * 5 * 3 * 2);
+  ExpectSameAsTables();
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+}
+
+TEST_F(IndexTest, UpdatingTwiceChangesNothing) {
+  ASSERT_TRUE(Update().ok());
+  const Seal before = *ReadSeal(index());
+  const IndexReport report = *Update();
+  EXPECT_EQ(report.steps_added, 0u);
+  EXPECT_EQ(ReadSeal(index())->checksum, before.checksum);
+}
+
+TEST_F(IndexTest, LoadsOnlyWhatIsNew) {
+  ASSERT_TRUE(Update().ok());
+  MakeDataset(path(), {.steps = {7}});
+  EXPECT_EQ(VerifyIndex(*Open(), index()).code(), StatusCode::kFailedPrecondition);
+  const IndexReport report = *Update();
+  EXPECT_EQ(report.steps_added, 1u);
+  EXPECT_EQ(report.steps, 3u);
+  ExpectSameAsTables();
+}
+
+TEST_F(IndexTest, AStepWithANewFieldIsLoadedAgain) {
+  ASSERT_TRUE(Update().ok());
+  MakeDataset(path(), {.steps = {1}, .field = "speed"});
+  EXPECT_EQ(Update()->steps_added, 1u);
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+}
+
+TEST_F(IndexTest, AStaleIndexStillGivesRightAnswers) {
+  ASSERT_TRUE(Update().ok());
+  MakeDataset(path(), {.steps = {7}});
+  EXPECT_FALSE(*(*OpenIndex())->IsCurrent(7));
+  ExpectSameAsTables();
+}
+
+TEST_F(IndexTest, RemovedStepsLeaveTheIndex) {
+  ASSERT_TRUE(Update().ok());
+  fs::remove_all(path() / "steps/000001");
+  EXPECT_EQ(Update()->steps_removed, 1u);
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+}
+
+TEST_F(IndexTest, AMissingIndexIsNotFound) { EXPECT_EQ(OpenIndex().status().code(), StatusCode::kNotFound); }
+
+TEST_F(IndexTest, EveryDamageIsNoticedAndARebuildMendsIt) {
+  ASSERT_TRUE(Update().ok());
+  const fs::path data = index() / ReadSeal(index())->data_file;
+  const auto size = fs::file_size(data);
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    const auto offset = static_cast<std::streamoff>(random() % size);
+    std::fstream file(data, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(offset);
+    const char original = static_cast<char>(file.get());
+    file.seekp(offset);
+    file.put(static_cast<char>(original ^ (1 << random() % 8)));
+    file.close();
+    EXPECT_EQ(OpenIndex().status().code(), StatusCode::kDataLoss);
+    std::fstream mend(data, std::ios::in | std::ios::out | std::ios::binary);
+    mend.seekp(offset);
+    mend.put(original);
+  }
+  fs::resize_file(data, size / 2);
+  EXPECT_EQ(OpenIndex().status().code(), StatusCode::kDataLoss);
+  const IndexReport report = *Update();
+  EXPECT_NE(report.rebuilt_because.find("bytes"), std::string::npos) << report.rebuilt_because;
+  ExpectSameAsTables();
+}
+
+TEST_F(IndexTest, TheIndexOfAnotherDatasetIsNotBelieved) {
+  ASSERT_TRUE(Update().ok());
+  testing::TemporaryFolder other;
+  MakeDataset(other.path() / "b.quarry", {.tolerance = 0.5, .steps = {0, 1}});
+  fs::copy(index(), other.path() / "b.quarry/index", fs::copy_options::recursive);
+  const auto dataset = *Dataset::Open(other.path() / "b.quarry");
+  const auto catalog = *IndexCatalog::Open(dataset, other.path() / "b.quarry/index", other.path());
+  EXPECT_FALSE(*catalog->IsCurrent(0));
+  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, catalog.get()), testing::ReadAll(*dataset, {.field = "pressure"}));
+}
+
+TEST_F(IndexTest, PrivateCopiesLeaveNothingBehind) {
+  ASSERT_TRUE(Update().ok());
+  testing::TemporaryFolder scratch;
+  const auto catalog = IndexCatalog::Open(Open(), index(), scratch.path());
+  ASSERT_TRUE(catalog.ok());
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+}  // namespace
+}  // namespace quarry::index

@@ -1,0 +1,106 @@
+#include "quarry/query/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tests/testing/make_dataset.h"
+
+namespace quarry::query {
+namespace {
+
+class PlanTest : public ::testing::TestWithParam<format::PayloadOrder> {
+ protected:
+  void SetUp() override {
+    recipe_.order = GetParam();
+    testing::MakeDataset(folder_.path() / "a.quarry", recipe_);
+    dataset_ = *Dataset::Open(folder_.path() / "a.quarry");
+  }
+
+  testing::TemporaryFolder folder_;
+  testing::DatasetRecipe recipe_;
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+TEST_P(PlanTest, TouchesExactlyThePatchesThatHoldSamplesOfTheAnswer) {
+  std::mt19937 random(1);
+  const PatchGrid grid = *PatchGrid::Create(recipe_.dims, recipe_.patch);
+  for (int i = 0; i < 200; ++i) {
+    ReadRequest request{.field = "pressure", .level = static_cast<int>(random() % 4)};
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = static_cast<std::int64_t>(random()) % recipe_.dims[a];
+      box.end[a] = box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (recipe_.dims[a] - box.begin[a]);
+    }
+    request.box = box;
+    const ReadPlan plan = *dataset_->Plan(request);
+
+    std::set<std::uint64_t> expected;
+    for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
+      if (!LevelBox(Intersect(grid.PatchBox(p), box), request.level).empty()) expected.insert(static_cast<std::uint64_t>(p));
+    }
+    std::set<std::uint64_t> planned;
+    std::int64_t samples = 0;
+    for (const PlannedPatch& patch : plan.patches) {
+      planned.insert(patch.entry.patch.patch_index);
+      samples += Intersect(LevelBox(patch.samples, request.level), LevelBox(box, request.level)).volume();
+    }
+    EXPECT_EQ(planned, expected);
+    EXPECT_EQ(samples, LevelBox(box, request.level).volume()) << "the patches' blocks fill the answer once";
+    EXPECT_EQ(plan.price.reply_bytes, static_cast<std::uint64_t>(samples) * sizeof(float));
+    EXPECT_GE(plan.price.bytes_read, plan.price.bytes);
+  }
+}
+
+TEST_P(PlanTest, SlicesPointAtTheirPayload) {
+  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .level = 0, .first_level = 3});
+  std::uint64_t bytes = 0;
+  for (const Pass& pass : MakePasses(plan)) {
+    for (const Batch& batch : pass.batches) {
+      for (std::size_t r = 1; r < batch.ranges.size(); ++r) {
+        const ByteRange& before = batch.ranges[r - 1];
+        EXPECT_TRUE(before.subfile < batch.ranges[r].subfile || before.offset + before.size + kMaxGap < batch.ranges[r].offset);
+      }
+      for (std::size_t i = 0; i < batch.patch_count; ++i) {
+        const auto& levels = plan.patches[batch.first_patch + i].entry.patch.levels;
+        for (int level = pass.finest; level <= pass.coarsest; ++level) {
+          const auto& entry = levels[static_cast<std::size_t>(level)];
+          if (entry.size == 0) continue;
+          const Slice& slice = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
+          const ByteRange& range = batch.ranges[slice.range];
+          EXPECT_EQ(range.subfile, plan.patches[batch.first_patch + i].entry.subfile);
+          EXPECT_EQ(range.offset + slice.offset, entry.offset);
+          EXPECT_LE(slice.offset + entry.size, range.size);
+          bytes += entry.size;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(bytes, plan.price.bytes) << "every payload is needed in one pass only";
+}
+
+TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
+  const std::uint64_t at_once = dataset_->Plan({.field = "pressure", .level = 0})->price.bytes;
+  const ReadPlan progressive = *dataset_->Plan({.field = "pressure", .level = 0, .first_level = 3});
+  EXPECT_EQ(progressive.price.bytes, at_once) << "coarse to fine reads nothing twice";
+  std::uint64_t sum = 0;
+  for (const LevelExtent& level : progressive.levels) sum += level.bytes;
+  EXPECT_EQ(sum, at_once);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, PlanTest, ::testing::Values(format::PayloadOrder::kPatch, format::PayloadOrder::kLevel),
+                         [](const auto& order) { return order.param == format::PayloadOrder::kPatch ? "patch" : "level"; });
+
+TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
+  testing::TemporaryFolder folder;
+  testing::MakeDataset(folder.path() / "a.quarry", {.dims = {64, 64, 64}, .order = format::PayloadOrder::kLevel});
+  const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
+  const ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
+
+  EXPECT_EQ(plan.price.reads, 3u);
+  EXPECT_EQ(plan.price.bytes_read, plan.price.bytes);
+}
+
+}  // namespace
+}  // namespace quarry::query
