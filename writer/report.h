@@ -33,6 +33,7 @@ struct FieldReport {
   double tolerance = 0;
   double max_error = 0;
   double psnr = 0;
+  std::vector<std::uint64_t> bytes_per_file;
 };
 
 /// What a run of the writer did: the closing table, and --report.
@@ -43,7 +44,6 @@ struct WriteReport {
   std::array<double, kPhases> seconds{};
   double total_seconds = 0;
   std::vector<std::uint64_t> patches_per_rank;
-  std::vector<std::uint64_t> bytes_per_file;
 
   std::uint64_t bytes_in() const;
   std::uint64_t bytes_out() const;
@@ -52,6 +52,9 @@ struct WriteReport {
   double max_error() const;
   /// The lowest over all fields.
   double psnr() const;
+
+  /// Of the field and step whose files differ most: fields are not balanced against each other.
+  Balance bytes_per_file() const;
 
   std::string ToTable() const;
   std::string ToJson() const;

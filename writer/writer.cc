@@ -158,8 +158,8 @@ class Run {
 
   void ReportStep(const StepDescription& step) {
     for (const FieldStepDescription& field : step.fields) {
-      report_->fields.push_back({step.step, field.name, field.raw_bytes, field.stored_bytes, field.tolerance, field.max_error, field.psnr});
-      for (const SubfileDescription& subfile : field.subfiles) report_->bytes_per_file.push_back(subfile.bytes);
+      report_->fields.push_back({step.step, field.name, field.raw_bytes, field.stored_bytes, field.tolerance, field.max_error, field.psnr, {}});
+      for (const SubfileDescription& subfile : field.subfiles) report_->fields.back().bytes_per_file.push_back(subfile.bytes);
       fmt::print("step {}: {} published, {} -> {}\n", step.step, field.name, FormatBytes(field.raw_bytes), FormatBytes(field.stored_bytes));
     }
     std::fflush(stdout);

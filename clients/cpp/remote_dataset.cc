@@ -89,15 +89,17 @@ class RemoteDataset final : public Dataset {
     *message.mutable_query() = wire::ToProto(name_, request);
     const auto context = connection_->NewContext();
     const auto stream = connection_->stub()->Read(context.get(), message);
-    const Status status = Receive(stream.get(), on_level);
-    if (!status.ok()) context->TryCancel();
-    // Finish waits for the server; its error says more than the broken stream that we saw.
+    bool stream_ended = false;
+    const Status status = Receive(stream.get(), on_level, &stream_ended);
+    // An error of ours ends the stream; when the server has ended it, Finish knows its reason.
+    if (!stream_ended) context->TryCancel();
     const Status finished = FromGrpc(stream->Finish(), connection_->address());
-    return !finished.ok() && (status.ok() || finished.code() != StatusCode::kCancelled) ? finished : status;
+    return stream_ended && !finished.ok() ? finished : status;
   }
 
  private:
-  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level) const {
+  /// @param[out] stream_ended  true when there is nothing more to receive
+  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level, bool* stream_ended) const {
     std::optional<LevelAssembler> assembler;
     ReadCost cost;
     pb::ReadResponse message;
@@ -119,7 +121,7 @@ class RemoteDataset final : public Dataset {
         ended = true;
       }
     }
-    // When the stream broke, Finish has the reason: it replaces this one.
+    *stream_ended = true;
     if (!ended) return {StatusCode::kUnavailable, fmt::format("the answer of {} ended early; ask again", connection_->address())};
     return assembler->CheckComplete();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -24,9 +25,9 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 
   bool empty() const { return end[0] <= begin[0] || end[1] <= begin[1] || end[2] <= begin[2]; }
+  /// Samples along each axis, 0 where there is none: an empty box may be so along one axis only.
   Index3 shape() const {
-    if (empty()) return {0, 0, 0};
-    return {end[0] - begin[0], end[1] - begin[1], end[2] - begin[2]};
+    return {std::max<std::int64_t>(0, end[0] - begin[0]), std::max<std::int64_t>(0, end[1] - begin[1]), std::max<std::int64_t>(0, end[2] - begin[2])};
   }
   std::int64_t volume() const { return Volume(shape()); }
   bool Contains(const Box& other) const;

@@ -41,8 +41,8 @@ TIMEOUT = 600
 SCRATCH = Path(tempfile.mkdtemp(prefix="quarry-test-"))
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
-# Open MPI refuses root and more ranks than processors unless told otherwise, and what it leaves behind when it is
-# killed should go with the rest of the scratch. LeakSanitizer would report what the MPI library keeps.
+# Open MPI refuses root and more ranks than processors unless told otherwise, and what it leaves behind when
+# it is killed should go with the rest of the scratch. LeakSanitizer would report what the MPI library keeps.
 ENVIRONMENT = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -71,7 +71,7 @@ def shared_data(name):
     return path
 
 
-# --- programs ---------------------------------------------------------------------------------------------------
+# --- programs ---
 
 
 class Outcome(NamedTuple):
@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 def check_sound(outcome):
     """A signal or a sanitizer's report is a failure, whatever a test expects otherwise."""
-    crashed = outcome.code < 0 or outcome.code in (128 + signal.SIGABRT, 128 + signal.SIGBUS, 128 + signal.SIGSEGV)
+    crashed = outcome.code < 0 or outcome.code - 128 in (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
     if crashed or "ERROR: AddressSanitizer" in outcome.err or "runtime error:" in outcome.err:
         raise AssertionError(f"crashed: {outcome}")
     return outcome
@@ -119,8 +119,8 @@ def mpi_command(ranks, *command):
 
 
 class Server:
-    """A quarry-server on a free port of the loopback interface. Leaving the context ends it by SIGTERM, and the end
-    must be a clean one."""
+    """A quarry-server on a free port of the loopback interface. Leaving the context ends it by SIGTERM, and
+    the end must be a clean one."""
 
     class Refused(Exception):
         """The server ended before it was ready; args[0] is its Outcome."""
@@ -179,8 +179,8 @@ class Server:
 
 
 class QuarryTest(unittest.TestCase):
-    """A test with a folder of its own in `self.tmp`, and checks that speak about programs. `cls.shared` is a folder
-    for what the tests of a class share."""
+    """A test with a folder of its own in `self.tmp`, and checks that speak about programs. `cls.shared` is a
+    folder for what the tests of a class share."""
 
     longMessage = True
 
@@ -194,7 +194,7 @@ class QuarryTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.tmp)
 
     def assert_one_line(self, outcome, code, *mentions):
-        """The law of errors: an exit code, and one line on stderr that names the program and what is wrong."""
+        """The law of errors: an exit code, and one line on stderr that says who speaks and what is wrong."""
         self.assertEqual(outcome.code, code, outcome)
         program = Path(outcome.command.split()[0]).name
         lines = outcome.err.splitlines()
@@ -220,7 +220,7 @@ def succeed(*command, **options):
     return outcome
 
 
-# --- fields -----------------------------------------------------------------------------------------------------
+# --- fields ---
 
 
 def smooth(dims, dtype="<f4"):
@@ -237,7 +237,7 @@ def turbulent(dims, dtype="<f4", *, name="turbulent"):
     """Noise with the energy spectrum k^(-5/3) of turbulence and a standard deviation of 1."""
     shape = dims[::-1]
     axes = [np.fft.fftfreq(n, 1 / n) for n in shape[:2]] + [np.fft.rfftfreq(shape[2], 1 / shape[2])]
-    k_squared = sum(np.square(k).reshape([-1 if a == axis else 1 for a in range(3)]) for axis, k in enumerate(axes))
+    k_squared = sum(np.square(k) for k in np.meshgrid(*axes, indexing="ij", sparse=True))
     k_squared[0, 0, 0] = np.inf  # no mean
     # A shell of radius k holds k^(d - 1) modes in d dimensions.
     dimensions = sum(n > 1 for n in dims)
@@ -260,8 +260,8 @@ def type_name(dtype):
 
 
 def convert(field, dataset, *options, ranks=0):
-    """Writes an array as a raw file beside the dataset and converts it. The field's name is "f" unless the options say
-    otherwise."""
+    """Writes an array as a raw file beside the dataset and converts it. The field's name is "f" unless the
+    options say otherwise."""
     source = Path(dataset).parent / f"{Path(dataset).stem}.raw"
     field.tofile(source)
     if "--field" not in options:
@@ -277,7 +277,7 @@ def describe(field):
     return "--dims", "x".join(map(str, field.shape[::-1])), "--type", type_name(field.dtype)
 
 
-# --- datasets ---------------------------------------------------------------------------------------------------
+# --- datasets ---
 
 
 def get(target, output, *options, field="f"):
@@ -319,6 +319,6 @@ def box_text(begin, end):
 def main():
     """Runs the tests of the file that was started."""
     if not (BIN / "quarry-write").is_file():
-        raise SystemExit(f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN to their directory")
+        raise SystemExit(f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN")
     print(f"executables in {BIN}, {'full' if FULL else 'short'} counts, seed {SEED}", flush=True)
     unittest.main(verbosity=2)

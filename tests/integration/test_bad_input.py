@@ -1,4 +1,5 @@
-"""Whatever is asked wrongly gets one line that says what is wrong, the offending value, and the promised exit code."""
+"""Whatever is asked wrongly gets one line that says what is wrong, the offending value, and the promised exit
+code."""
 
 import socket
 
@@ -19,25 +20,28 @@ class Converting(qt.QuarryTest):
         self.field.tofile(self.source)
         self.output = self.tmp / "new.quarry"
 
-    def check(self, code, *mentions, source=None, dims="12x10x8", type_="float32", bound=("--tolerance", "0.01"),
-              output=None, more=()):
+    def check(self, code, *mentions, source=None, dims="12x10x8", type_="float32",
+              bound=("--tolerance", "0.01"), output=None, more=()):
         raw = ["--dims", dims, "--type", type_] if dims else []
         before = qt.snapshot(self.tmp)
-        outcome = qt.run("quarry-write", source or self.source, *raw, *bound, "--output", output or self.output, *more)
+        outcome = qt.run("quarry-write", source or self.source, *raw, *bound, *more,
+                         "--output", output or self.output)
         self.assert_one_line(outcome, code, *mentions)
         self.assertTrue(qt.snapshot(self.tmp) == before, f"something has changed: {outcome}")
 
     def test_wrong_dims(self):
         self.check(qt.USAGE, "12x10x9", "3840", dims="12x10x9")
         self.check(qt.USAGE, "12x10x8", "in.f32", type_="float64")
-        for dims in ("12x10x0", "12x-10x8", "12,10,8", "twelve", "1x2x3x4", "99999999999x99999999999x99999999999"):
+        for dims in ("12x10x0", "12x-10x8", "12,10,8", "twelve", "1x2x3x4",
+                     "99999999999x99999999999x99999999999"):
             with self.subTest(dims=dims):
                 self.check(qt.USAGE, dims, dims=dims)
         self.check(qt.USAGE, "--dims", "in.f32", dims=None)
 
     def test_unknown_words(self):
         self.check(qt.USAGE, "float33", type_="float33")
-        for option in ("--byte-order", "--order", "--placement", "--aggregation", "--exchange", "--codec", "--format"):
+        for option in ("--byte-order", "--order", "--placement", "--aggregation", "--exchange", "--codec",
+                       "--format"):
             with self.subTest(option=option):
                 self.check(qt.USAGE, "sideways", more=(option, "sideways"))
         self.check(qt.USAGE, "--frobnicate", more=("--frobnicate",))
@@ -78,7 +82,8 @@ class Converting(qt.QuarryTest):
         self.check(qt.USAGE, "32", more=(*again, "--step", "1", "--patch", "32"))
         self.check(qt.USAGE, "0.01", bound=("--tolerance", "0.02"), more=(*again, "--step", "1"))
         np.zeros(DIMS[::-1]).tofile(self.tmp / "double.f64")
-        self.check(qt.USAGE, "float64", source=self.tmp / "double.f64", type_="float64", more=(*again, "--step", "1"))
+        self.check(qt.USAGE, "float64", source=self.tmp / "double.f64", type_="float64",
+                   more=(*again, "--step", "1"))
 
     def test_samples_that_are_no_numbers(self):
         for value in (np.nan, np.inf, -np.inf):
@@ -127,8 +132,8 @@ class Asking(qt.QuarryTest):
 
     def test_boxes(self):
         for box, offending in (("0:13,0:10,0:8", "0:13"), ("0:12,0:11,0:8", "0:11"), ("0:12,0:10,0:9", "0:9"),
-                               ("-1:5,:,:", "-1:5"), ("5:5,:,:", "5:5"), ("7:3,:,:", "7:3"), ("12:13,:,:", "12:13"),
-                               ("0:4294967297,:,:", "4294967297")):
+                               ("-1:5,:,:", "-1:5"), ("5:5,:,:", "5:5"), ("7:3,:,:", "7:3"),
+                               ("12:13,:,:", "12:13"), ("0:4294967297,:,:", "4294967297")):
             self.check(qt.USAGE, offending, "12x10x8", options=["--box", box])
         for box in ("0-4,0-4,0-4", "a:b,c:d,e:f", "0:4,0:4,0:4,0:4", "0:4:2,:,:", "0:4,0:4,0:4 ",
                     "0:4,0:4,0:99999999999999999999"):
@@ -165,7 +170,7 @@ class Asking(qt.QuarryTest):
                 with self.subTest(target=target.name, command=command[0]):
                     outcome = qt.run("quarry", command[0], target, *command[1:])
                     self.assert_one_line(outcome, qt.NOT_FOUND, target.name)
-        self.assert_one_line(qt.run("quarry-index", self.tmp / "missing.quarry"), qt.NOT_FOUND, "missing.quarry")
+        self.assert_one_line(qt.run("quarry-index", self.tmp / "missing"), qt.NOT_FOUND, "missing")
         self.assert_one_line(qt.run("quarry-index", self.tmp / "empty"), qt.NOT_FOUND, "empty")
         self.assert_one_line(qt.run("quarry", "ls", self.tmp / "missing"), qt.NOT_FOUND, "missing")
 
@@ -194,8 +199,9 @@ class Asking(qt.QuarryTest):
             self.assert_one_line(qt.run("quarry", "ls", f"grpc://{address}"), qt.UNREACHABLE, address)
 
     def test_usage_of_the_other_programs(self):
-        for command in (["quarry"], ["quarry", "frobnicate"], ["quarry", "get", self.dataset], ["quarry-index"],
-                        ["quarry-server"], ["quarry-server", self.shared, "--memory", "much"],
+        for command in (["quarry"], ["quarry", "frobnicate"], ["quarry", "get", self.dataset],
+                        ["quarry-index"], ["quarry-server"],
+                        ["quarry-server", self.shared, "--memory", "much"],
                         ["quarry-server", self.shared, "--listen", "nowhere"]):
             with self.subTest(command=command):
                 outcome = qt.run(*command)
@@ -210,7 +216,7 @@ class Asking(qt.QuarryTest):
         other = self.tmp / "other.f32"
         (qt.turbulent(DIMS) + np.float32(1)).tofile(other)
         for target in (self.dataset, self.server.target(self.dataset)):
-            outcome = qt.run("quarry", "verify", target, "--against", other, "--dims", "12x10x8", "--type", "float32")
+            outcome = qt.run("quarry", "verify", target, "--against", other, *qt.describe(qt.turbulent(DIMS)))
             self.assertEqual(outcome.code, qt.CHECK_FAILED, outcome)
 
 

@@ -52,8 +52,8 @@ class Boxes(qt.QuarryTest):
             original = qt.turbulent(dims, dtype, name=number)
             patch = "x".join(str(2 ** random.integers(2, 6)) for _ in range(3))
             path = cls.shared / f"grid{number}.quarry"
-            qt.convert(original, path, "--relative", RELATIVE, "--patch", patch, "--files", random.integers(1, 4),
-                       "--order", ("patch", "level")[number % 2])
+            qt.convert(original, path, "--relative", RELATIVE, "--patch", patch,
+                       "--files", random.integers(1, 4), "--order", ("patch", "level")[number % 2])
             tolerance = RELATIVE * (float(original.max()) - float(original.min()))
             cls.cases.append(Case(path, original, tolerance, qt.info(path)["levels"]))
             qt.succeed("quarry-index", path)
@@ -96,13 +96,13 @@ class Boxes(qt.QuarryTest):
             self.assertTrue(array.tobytes() == data, "the .npy file has other samples")
 
             file = self.tmp / "progressive.raw"
-            out = qt.succeed("quarry", "get", target, "--field", "f", "--output", file, "--progressive", *options).out
+            ask = ["--field", "f", *options]
+            out = qt.succeed("quarry", "get", target, *ask, "--output", file, "--progressive").out
             self.assertTrue(file.read_bytes() == data, "coarse to fine ends with other samples")
             wanted_level = options[-1]
             self.assertGreaterEqual(len(out.splitlines()), case.levels - wanted_level)
 
-            out = qt.succeed("quarry", "get", target, "--field", "f", "--output", file, "--json", *options).out
-            answer = json.loads(out)
+            answer = json.loads(qt.succeed("quarry", "get", target, *ask, "--output", file, "--json").out)
             self.assertEqual(answer["level"], wanted_level)
             self.assertEqual(answer["begin"], first)
             self.assertEqual(answer["shape"], shape)
@@ -110,7 +110,7 @@ class Boxes(qt.QuarryTest):
             self.assertLessEqual({"max_error", "bytes_received", "patches", "seconds"}, answer.keys())
             if wanted_level == 0:
                 self.assertLessEqual(answer["max_error"], case.tolerance)
-            plan = json.loads(qt.succeed("quarry", "plan", target, "--field", "f", "--json", *options).out)
+            plan = json.loads(qt.succeed("quarry", "plan", target, *ask, "--json").out)
             for member in ("level", "begin", "shape", "dtype", "max_error", "patches"):
                 self.assertEqual(plan[member], answer[member])
             self.assertEqual(plan["reply_bytes"], len(data))

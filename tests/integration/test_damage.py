@@ -1,5 +1,5 @@
-"""Flipped bits and cut files: every read answers as if nothing had happened, or says which file is damaged. Never a
-wrong value, never a crash."""
+"""Flipped bits and cut files: every read answers as if nothing had happened, or says which file is damaged.
+Never a wrong value, never a crash."""
 
 import json
 import shutil
@@ -25,8 +25,8 @@ class Damage(qt.QuarryTest):
         super().setUpClass()
         cls.dataset = cls.shared / NAME
         for step in range(STEPS):
-            qt.convert(qt.turbulent(DIMS, name=step), cls.dataset, "--relative", "1e-3", "--patch", "8", "--files", "2",
-                       "--step", step, *["--append"] * bool(step))
+            qt.convert(qt.turbulent(DIMS, name=step), cls.dataset, "--relative", "1e-3", "--patch", "8",
+                       "--files", "2", "--step", step, *["--append"] * bool(step))
         qt.succeed("quarry-index", cls.dataset)
         cls.undamaged = qt.snapshot(cls.dataset)
         cls.files = [name for name, data in cls.undamaged.items() if data is not None]

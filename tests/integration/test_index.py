@@ -25,7 +25,8 @@ class Index(qt.QuarryTest):
     def make_dataset(self, name, fields):
         dataset = self.tmp / name
         for step, field in enumerate(fields):
-            qt.convert(qt.turbulent(DIMS, name=field), dataset, *LAYOUT, "--step", step, *["--append"] * bool(step))
+            append = ["--append"] * bool(step)
+            qt.convert(qt.turbulent(DIMS, name=field), dataset, *LAYOUT, "--step", step, *append)
         return dataset
 
     def append(self, field, step):
@@ -72,7 +73,7 @@ class Index(qt.QuarryTest):
 
     def test_new_field_of_an_indexed_step(self):
         index(self.dataset)
-        qt.convert(qt.smooth(DIMS), self.dataset, "--append", "--step", 1, "--field", "g", "--tolerance", "1e-3")
+        qt.convert(qt.smooth(DIMS), self.dataset, *LAYOUT, "--append", "--step", 1, "--field", "g")
         self.check_served()
         self.assertNotIn("nothing new", index(self.dataset))
         index(self.dataset, "--verify")
@@ -148,7 +149,7 @@ class Index(qt.QuarryTest):
         self.assert_no_leftovers_in_index()
 
     def test_interrupted_run(self):
-        """quarry-index killed at random moments leaves an index that the next run completes and readers can bear."""
+        """Killed at random moments, it leaves an index that the next run completes and readers can bear."""
         random = qt.random_numbers("index kills")
         begin = time.monotonic()
         index(self.dataset)
@@ -157,7 +158,8 @@ class Index(qt.QuarryTest):
             shutil.rmtree(self.dataset / "index", ignore_errors=True)
             delay = random.uniform(0, 1.1 * duration)
             with self.subTest(delay=delay):
-                with subprocess.Popen([qt.executable("quarry-index"), self.dataset], stdout=subprocess.DEVNULL) as process:
+                command = [qt.executable("quarry-index"), self.dataset]
+                with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
                     time.sleep(delay)
                     process.kill()
                 self.check_served()

@@ -38,8 +38,8 @@ class Layout(qt.QuarryTest):
     def test_preview_of_a_level_major_dataset(self):
         """A coarse level of the whole domain lies together: one read per subfile, hardly a byte too much."""
         dataset = self.tmp / "preview.quarry"
-        qt.convert(qt.turbulent((SIZE, SIZE, SIZE)), dataset, "--relative", 1e-4, "--patch", PATCH, "--files", FILES,
-                   "--order", "level", ranks=4)
+        qt.convert(qt.turbulent((SIZE, SIZE, SIZE)), dataset, "--relative", 1e-4, "--patch", PATCH,
+                   "--files", FILES, "--order", "level", ranks=4)
         options = ["--field", "f", "--level", PREVIEW_LEVEL, "--json"]
         plan = json.loads(qt.succeed("quarry", "plan", dataset, *options).out)
         print("plan:", plan, flush=True)
@@ -49,7 +49,8 @@ class Layout(qt.QuarryTest):
         recorded = qt.step_manifest(dataset)["fields"][0]["levels"]
         needed = sum(int(level["bytes"]) for level in recorded if level["level"] >= PREVIEW_LEVEL)
         self.assertEqual(plan["bytes"], needed)
-        answer = json.loads(qt.succeed("quarry", "get", dataset, *options, "--output", self.tmp / "preview.raw").out)
+        output = self.tmp / "preview.raw"
+        answer = json.loads(qt.succeed("quarry", "get", dataset, *options, "--output", output).out)
         self.assertEqual(answer["shape"], [SIZE >> PREVIEW_LEVEL] * 3)
         self.assertEqual(answer["patches"], plan["patches"])
 

@@ -1,7 +1,7 @@
 """A step appears whole or not at all: kills at random moments, failing ranks, full disks.
 
-A kill is tried at random moments of a run, from its first instant to beyond its end. The delay is the experiment, not
-synchronisation: what must hold afterwards holds wherever the kill has hit.
+A kill is tried at random moments of a run, from its first instant to its end. The delay is the experiment,
+not synchronisation: what must hold afterwards holds wherever the kill has hit.
 """
 
 import functools
@@ -24,21 +24,25 @@ STEPS = 4
 
 
 def write_command(dataset, sources, *options, ranks=RANKS):
-    description = ("--dims", "x".join(map(str, DIMS)), "--type", "float32")
-    return qt.mpi_command(ranks, "quarry-write", *sources, *description, *LAYOUT, *options, "--output", dataset)
+    options = ("--dims", "x".join(map(str, DIMS)), "--type", "float32", *LAYOUT, *options)
+    return qt.mpi_command(ranks, "quarry-write", *sources, *options, "--output", dataset)
 
 
 def children_of(pid):
     """Processes below a process, however deep."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
+        try:
+            children = task.read_text().split()
+        except OSError:  # it has just ended
+            continue
+        for child in children:
             found += [int(child), *children_of(child)]
     return found
 
 
 def open_processes(pids):
-    """Descriptors that become readable when these processes end; those that have ended already are left out."""
+    """Descriptors that become readable when these processes end, without those that have ended already."""
     opened = {}
     for pid in pids:
         try:
@@ -67,14 +71,14 @@ def run_timed(command):
 
 
 def kill_during(command, delay, after_first_line, victim):
-    """Runs an MPI command and kills (-9) `victim` after `delay` seconds, counted from the start or from the first line:
-    "mpirun", "all" of mpirun and its ranks at one moment, or "rank", the last one. Returns a function that waits for
-    the processes that were left to themselves."""
+    """Runs an MPI command and kills (-9) `victim` after `delay` seconds, counted from the start or from the
+    first line: "mpirun", "all" of mpirun and its ranks at one moment, or "rank", the last one. Returns a function
+    that waits for the processes that were left to themselves."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=qt.ENVIRONMENT)
     if after_first_line:
         process.stdout.readline()
     time.sleep(delay)
-    # Stopped first, so that it starts no rank that we do not see. It may have ended, but it keeps its number until wait.
+    # Stopped first, so that it starts no rank that we do not see. If it has ended, wait() still finds it.
     os.kill(process.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     ranks = open_processes(children_of(process.pid))
@@ -112,12 +116,13 @@ class Publish(qt.QuarryTest):
         # The undisturbed run: what every published step must be equal to.
         cls.complete = cls.shared / "complete.quarry"
         shutil.copytree(cls.first, cls.complete)
-        cls.appending = run_timed(write_command(cls.complete, cls.sources[1:STEPS], "--append", "--step", "1"))
+        command = write_command(cls.complete, cls.sources[1:STEPS], "--append", "--step", "1")
+        cls.appending = run_timed(command)
         cls.reference = qt.snapshot(cls.complete)
 
     def check_published(self, dataset, most):
-        """The dataset is sound and lists the first steps without a gap, each as the undisturbed run wrote it. Returns
-        how many."""
+        """The dataset is sound and lists the first steps without a gap, each as the undisturbed run wrote it.
+        Returns how many."""
         self.assert_verified(dataset)
         steps = qt.info(dataset)["steps"]
         self.assertIn(steps, [list(range(n)) for n in range(1, most + 1)])
@@ -137,11 +142,11 @@ class Publish(qt.QuarryTest):
         self.assertEqual(qt.info(dataset)["steps"], list(range(done + len(missing))))
         self.assert_no_leftovers(dataset.parent)
         if done < STEPS:
-            self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run has written")
+            self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run wrote")
 
     def try_kills(self, short, full, timing, experiment):
-        """Runs experiment(folder, kill) for random moments and victims, in a fresh folder each time. Every third kill
-        comes while MPI starts, which is most of a short run."""
+        """Runs experiment(folder, kill) for random moments and victims, in a fresh folder each time. Every
+        third kill comes while MPI starts, which is most of a short run."""
         random = qt.random_numbers(experiment.__name__)
         for number in range(qt.scaled(short, full)):
             starting = number % 3 == 0
@@ -239,7 +244,11 @@ class Failures(qt.QuarryTest):
     """What fails on one rank fails the run: soon, once, and without a trace."""
 
     # Open MPI keeps its shared memory in files, which a limit on file sizes must not hit.
-    NO_SHARED_FILES = {"PMIX_MCA_gds": "hash", "OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
+    NO_SHARED_FILES = {
+        "PMIX_MCA_gds": "hash",
+        "OMPI_MCA_btl": "self,tcp",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
+    }
 
     def setUp(self):
         super().setUp()
@@ -265,7 +274,7 @@ class Failures(qt.QuarryTest):
                 self.check_fails(code, make_command(dataset, more), **options)
 
     def one_rank_elsewhere(self, prepare):
-        """A command whose last rank finds another file under the name of the input: what prepare(path) has made."""
+        """A command whose last rank finds another file under the name of the input, made by prepare(path)."""
         elsewhere = self.tmp / "elsewhere"
         elsewhere.mkdir()
         prepare(elsewhere / self.source.name)
@@ -291,29 +300,30 @@ class Failures(qt.QuarryTest):
         self.check_create_and_append(qt.USAGE, self.one_rank_elsewhere(Path.mkdir))
 
     def test_input_that_is_cut_short_during_the_run(self):
-        """The last of several inputs shrinks as soon as the first step is out. It may have been read by then: steps
-        that were published stay, and the rest is as if it had never been."""
+        """The last of several inputs shrinks as soon as the first step is out. It may have been read by then:
+        steps that were published stay, and the rest is as if it had never been."""
         for ranks in (0, RANKS):
             with self.subTest(ranks=ranks):
                 sources = [self.source] * 5 + [self.tmp / f"last{ranks}.f32"]
                 shutil.copy(self.source, sources[-1])
                 dataset = self.tmp / f"shrinking{ranks}.quarry"
-                with subprocess.Popen(write_command(dataset, sources, ranks=ranks), env=qt.ENVIRONMENT, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+                command = write_command(dataset, sources, ranks=ranks)
+                with subprocess.Popen(command, env=qt.ENVIRONMENT, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT) as process:
                     lines = []
                     for line in process.stdout:
                         if "published" in line and not any("published" in earlier for earlier in lines):
                             os.truncate(sources[-1], 1000)
                         lines.append(line)
                 outcome = qt.check_sound(qt.Outcome("quarry-write", process.returncode, "", "".join(lines)))
-                self.assertEqual(len(outcome.lines_of("quarry-write")), 0 if outcome.code == qt.DONE else 1, outcome)
-                steps = len(sources) - (outcome.code != qt.DONE)
-                self.assertEqual(qt.info(dataset)["steps"], list(range(steps)))
+                failed = int(outcome.code != qt.DONE)
+                self.assertEqual(len(outcome.lines_of("quarry-write")), failed, outcome)
+                self.assertEqual(qt.info(dataset)["steps"], list(range(len(sources) - failed)))
                 self.assert_verified(dataset)
                 self.assert_no_leftovers(self.tmp)
 
     def test_full_disk(self):
-        """A limit on file sizes is as good as a full disk: on the only rank, on every rank, on one of them."""
+        """A limit on file sizes is as good as a full disk: on the only rank, on all, on one of many."""
         limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"]
 
         def only_rank(dataset, options):

@@ -1,4 +1,4 @@
-"""The promise |original - decoded| <= tolerance at every sample, whatever the layout and the number of ranks."""
+"""The promise |original - decoded| <= tolerance at every sample, whatever layout and number of ranks."""
 
 import itertools
 import json
@@ -13,22 +13,22 @@ FILES = 3
 
 class Tolerance(qt.QuarryTest):
     def check_promise(self, original, relative, patch, order):
-        """Converts with each number of ranks, reads everything back and compares; the subfiles must not depend on
-        the number of ranks."""
+        """Converts with each number of ranks, reads everything back and compares; the subfiles must not
+        depend on the number of ranks."""
         low, high = float(original.min()), float(original.max())
         tolerance = relative * (high - low)
         subfiles = {}
         for ranks in RANKS:
             dataset = self.tmp / f"r{relative}-p{patch}-{order}-n{ranks}.quarry"
             report = self.tmp / "report.json"
-            qt.convert(original, dataset, "--relative", relative, "--patch", patch, "--order", order, "--files", FILES,
-                       "--report", report, ranks=ranks)
+            qt.convert(original, dataset, "--relative", relative, "--patch", patch, "--order", order,
+                       "--files", FILES, "--report", report, ranks=ranks)
             decoded = qt.get_array(dataset, self.tmp / "whole.raw", original.dtype)
             self.assertEqual(decoded.size, original.size)
             error = qt.largest_error(original, decoded)
             self.assertLessEqual(error, tolerance)
             self.check_records(dataset, report, tolerance, error)
-            subfiles[ranks] = {name: data for name, data in qt.snapshot(dataset).items() if name.endswith(".qsf")}
+            subfiles[ranks] = {path.name: path.read_bytes() for path in dataset.rglob("*.qsf")}
             self.assertEqual(len(subfiles[ranks]), FILES)
         for ranks in RANKS[1:]:
             self.assertEqual(subfiles[ranks], subfiles[RANKS[0]], f"{ranks} ranks wrote other bytes")
@@ -54,10 +54,10 @@ class Tolerance(qt.QuarryTest):
         self.check_all(original, [(1e-2, 32, "level"), (1e-4, 64, "patch")])
 
     def test_made_turbulence(self):
-        self.check_all(qt.turbulent((67, 45, 33), "<f4"), [(1e-3, 32, "patch")])
+        self.check_all(qt.turbulent((67, 45, 71), "<f4"), [(1e-3, 32, "patch")])
 
     def test_double_precision(self):
-        self.check_all(qt.turbulent((33, 67, 21), "<f8"), [(1e-4, 32, "level")])
+        self.check_all(qt.turbulent((33, 67, 70), "<f8"), [(1e-4, 32, "level")])
 
     def test_tolerance_below_the_precision_of_the_type(self):
         """A bound that single precision can only just express must hold all the same."""

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The whole way of a dump: simulate a flow, convert it with 4 ranks, index it, serve it, read it coarse to fine over the
+# network, compare it with the dump, and leave pictures of the wake at three levels. Installs and builds what is missing.
+# Usage: scripts/demo.sh [OUTPUT_DIRECTORY]     default: demo-output
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/environment.sh
+output=${1:-demo-output}
+dims=128x64x64
+step=1800
+dump="$output/dump/step00$step"
+dataset="$output/wake.quarry"
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "build"
+scripts/build.sh release
+bin=$PWD/build/release/bin
+rm -rf "$output"
+mkdir -p "$output"
+
+say "simulate: flow past a cylinder, $dims cells, 4 ranks"
+mpirun -n 4 "$bin/lbm" --dims "$dims" --steps "$step" --dump-every "$step" --output "$output/dump"
+
+say "convert: vorticity and velocity of the dump, 4 ranks"
+mpirun -n 4 "$bin/quarry-write" "$dump"/lbm-vorticity-*.raw "$dump"/lbm-velocity_x-*.raw --output "$dataset" --step "$step" \
+  --relative 1e-3 --patch 32 --files 2 --order level --report "$output/report.json"
+
+say "index"
+"$bin/quarry-index" "$dataset"
+
+say "serve"
+"$bin/quarry-server" "$output" --listen 127.0.0.1:0 --quiet >"$output/server.log" &
+server=$!
+trap 'kill $server 2>/dev/null || true' EXIT
+until address=$(sed -n 's/^listening on //p' "$output/server.log") && [ -n "$address" ]; do
+  kill -0 $server || { echo "the server did not start" >&2; exit 1; }
+  sleep 0.05
+done
+target="grpc://$address/wake"
+"$bin/quarry" ls "grpc://$address"
+"$bin/quarry" info "$target"
+
+say "read coarse to fine over the network"
+"$bin/quarry" get "$target" --field vorticity --progressive --output "$output/vorticity.raw"
+
+say "compare with the dump"
+"$bin/quarry" verify "$target" --field vorticity --against "$dump"/lbm-vorticity-*.raw
+"$bin/quarry" verify "$dataset"
+
+say "pictures of the wake, mid plane, three levels"
+for level in 2 1 0; do
+  "$bin/quarry" get "$target" --field vorticity --box :,:,32:33 --level $level --zoom $((6 << level)) --colormap magma --range 0:0.05 \
+    --output "$output/wake-level$level.png"
+done
+
+say "stop"
+kill -TERM $server
+trap - EXIT
+wait $server
+echo "server ended with 0; look at $output/wake-level0.png"
