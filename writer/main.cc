@@ -162,7 +162,14 @@ int main(int argc, char** argv) {
   if (const Status status = Interpret(&line); !status.ok()) return Fail(status, root);
 
   quarry::writer::WriteReport report;
-  const Status status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
+  Status status;
+  try {
+    status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
+  } catch (const std::bad_alloc&) {
+    // Between two agreements the other ranks cannot be told: end them all rather than let them wait.
+    const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes", quarry::writer::Rank(MPI_COMM_WORLD));
+    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+  }
   if (!status.ok()) return Fail(status, root);
   if (!root || line.options.dry_run) return 0;
   fmt::print("\n{}", report.ToTable());

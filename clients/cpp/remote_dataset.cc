@@ -23,13 +23,21 @@ Status FromGrpc(const grpc::Status& status, const std::string& address) {
   return {static_cast<StatusCode>(status.error_code()), status.error_message()};
 }
 
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+  // Samples come in messages of about 1 MiB, but the record of a step with very many subfiles may be larger.
+  constexpr int kLargestMessage = 64 << 20;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestMessage);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
 /// A stub with its address, for messages.
 class Connection {
  public:
   Connection(std::string address, Options options)
       : address_(std::move(address)),
         options_(std::move(options)),
-        stub_(pb::QuarryService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()))) {}
+        stub_(pb::QuarryService::NewStub(NewChannel(address_))) {}
 
   std::unique_ptr<grpc::ClientContext> NewContext() const {
     auto context = std::make_unique<grpc::ClientContext>();

@@ -2,8 +2,8 @@
 
 Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which knows nothing but
 docs/format.md, and compares the annotated dump of its subfile with the one in the document. On the way it checks every
-checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Standard library
-only; of the coder it knows all but zfp, which the example is chosen not to need.
+checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Standard
+library only; of the coder it knows all but zfp, which the example is chosen not to need.
 
 Usage: worked_example.py            exit code 0, or 1 and the difference
        worked_example.py --update   writes the dump into docs/format.md
@@ -26,8 +26,8 @@ DOCUMENT = REPOSITORY / "docs" / "format.md"
 BEGIN = "<!-- worked example begin -->"
 END = "<!-- worked example end -->"
 
-# The example: three patches of 4x4x1 on a grid of 9x3x1. The first is constant, the second is coded as a wavelet, and the
-# third has values so large that no float32 wavelet holds the tolerance, so that its samples are stored as they are.
+# The example: three patches of 4x4x1 on a grid of 9x3x1. The first is constant, the second is coded as a wavelet, and
+# the third has values so large that no float32 wavelet holds the tolerance, so that its samples are stored as they are.
 DIMS = (9, 3, 1)
 TOLERANCE = 1e-6
 ROWS = (
@@ -178,7 +178,7 @@ def patch_box(index, dims, patch):
     return begin, tuple(min(b + p, n) for b, p, n in zip(begin, patch, dims))
 
 
-# --- wavelet: docs/format.md, "Wavelet". Every operation is rounded to float32, in the order that is written there ------
+# --- wavelet: docs/format.md, "Wavelet". Every operation is rounded to float32, in the order that is written there ----
 
 
 def f32(value):
@@ -210,7 +210,7 @@ def inverse_line(evens, odds):
 
 
 def merge(coarse, details, shape):
-    """The fine box with evens before odds along every axis, as {(x, y, z): sample}, from coarse box and detail slabs."""
+    """The fine box, evens before odds along every axis, as {(x, y, z): sample}, from coarse box and detail slabs."""
     nx, ny, nz = shape
     ex, ey, ez = level_shape(shape, 1)
     samples = {}
@@ -242,7 +242,7 @@ def refine(coarse, details, shape, transform):
     return [samples[i % shape[0], i // shape[0] % shape[1], i // shape[0] // shape[1]] for i in range(volume(shape))]
 
 
-# --- payload: docs/format.md, "Payload of wavelet-zfp" -----------------------------------------------------------------
+# --- payload: docs/format.md, "Payload of wavelet-zfp" ----------------------------------------------------------------
 
 CONSTANT, WAVELET, VERBATIM = 0, 1, 2
 ARRAY_ZFP, ARRAY_VERBATIM = 1, 2
@@ -282,7 +282,8 @@ def decode_patch(shape, levels, payloads):
             require(not payloads[level], "a constant patch has finer levels")
             decoded[level] = [decoded[coarsest][0]] * volume(fine)
         else:
-            details = unpack_samples(payloads[level], missing) if mode == VERBATIM else unpack_arrays(payloads[level], missing)
+            unpack = unpack_samples if mode == VERBATIM else unpack_arrays
+            details = unpack(payloads[level], missing)
             decoded[level] = refine(decoded[level + 1], details, fine, mode == WAVELET)
     return mode, decoded
 
@@ -296,7 +297,7 @@ def level_error(original, shape, decoded, level):
     return max(differences), math.sqrt(sum(d * d for d in differences) / len(differences))
 
 
-# --- subfile: docs/format.md, "Subfile" ---------------------------------------------------------------------------------
+# --- subfile: docs/format.md, "Subfile" -------------------------------------------------------------------------------
 
 
 class Dump:
@@ -440,8 +441,9 @@ def check_samples(header, rows, decoded):
         for level, samples in enumerate(decoded[row["patch"]][1]):
             error, rmse = level_error(original, shape, samples, level)
             require(level > 0 or error <= TOLERANCE, f"patch {row['patch']}: error {error}")
-            require(error == row["levels"][level]["max_error"], f"recorded error of patch {row['patch']}, level {level}")
-            require(math.isclose(rmse, row["levels"][level]["rmse"], rel_tol=1e-6), "recorded RMSE")
+            recorded = row["levels"][level]
+            require(error == recorded["max_error"], f"recorded error of patch {row['patch']}, level {level}")
+            require(math.isclose(rmse, recorded["rmse"], rel_tol=1e-6), f"recorded RMSE of patch {row['patch']}")
 
 
 def read_subfile(data):
@@ -463,7 +465,7 @@ def read_subfile(data):
     return header, rows, decoded, [*head, "", *dump.lines, "", *middle, "", *foot]
 
 
-# --- the files around it: docs/format.md, "dataset.json and step.json", "Index" ----------------------------------------
+# --- the files around it: docs/format.md, "dataset.json and step.json", "Index" ---------------------------------------
 
 
 def read_manifest(path):
@@ -481,7 +483,8 @@ def check_manifests(dataset, header, rows, subfile):
     require(tuple(described["grid"]["dims"]) == header["dims"] and tuple(described["patch"]) == header["patch"], "grid")
     require(described["levels"] == header["levels"] and described["order"] == "PAYLOAD_ORDER_PATCH", "levels and order")
     field = described["fields"][header["field"]]
-    require((field["name"], field["dtype"], field["codec"]) == (header["name"], "DATA_TYPE_FLOAT32", "wavelet-zfp"), "field")
+    require(field["name"] == header["name"], "field name")
+    require((field["dtype"], field["codec"]) == ("DATA_TYPE_FLOAT32", "wavelet-zfp"), "type and coder")
     require(field["tolerance"] == TOLERANCE, "tolerance")
     step = read_manifest(dataset / "steps" / "000000" / "step.json")
     require(step["step"] == "0", "step")
@@ -493,8 +496,9 @@ def check_manifests(dataset, header, rows, subfile):
     require(listed["bounds"] == {"begin": [0, 0, 0], "end": list(DIMS)}, "bounds")
     require(listed["table_checksum"] == subfile[-32:-24][::-1].hex(), "checksum of the patch table")
     for level, entry in enumerate(record["levels"]):
-        require(entry["bytes"] == str(sum(row["levels"][level]["size"] for row in rows)), "bytes of a level")
-        require(entry["max_error"] == max(row["levels"][level]["max_error"] for row in rows), "largest error of a level")
+        recorded = [row["levels"][level] for row in rows]
+        require(entry["bytes"] == str(sum(record["size"] for record in recorded)), "bytes of a level")
+        require(entry["max_error"] == max(record["max_error"] for record in recorded), "largest error of a level")
 
 
 def check_seal(dataset):
@@ -519,15 +523,17 @@ def check_answers(dataset, header, decoded):
                 whole[x + shape[0] * (y + shape[1] * z)] = sample
         answer = dataset.parent / f"level{level}.raw"
         run("quarry", "get", dataset, "--level", level, "--output", answer)
-        require(answer.read_bytes() == struct.pack(f"<{len(whole)}f", *whole), f"quarry get answers otherwise at level {level}")
+        expected = struct.pack(f"<{len(whole)}f", *whole)
+        require(answer.read_bytes() == expected, f"quarry get answers otherwise at level {level}")
 
 
-# --- the example --------------------------------------------------------------------------------------------------------
+# --- the example ------------------------------------------------------------------------------------------------------
 
 
 def run(program, *arguments):
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False)
+    command = [BIN / program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     require(done.returncode == 0, f"{program} ended with {done.returncode}: {done.stderr}")
 
 
@@ -535,8 +541,8 @@ def make_example(folder):
     source = folder / "example.raw"
     source.write_bytes(struct.pack(f"<{volume(DIMS)}f", *(value for row in ROWS for value in row)))
     dataset = folder / "example.quarry"
-    run("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f", "--tolerance", TOLERANCE,
-        "--patch", 4, "--levels", 2, "--output", dataset)
+    run("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f",
+        "--tolerance", TOLERANCE, "--patch", 4, "--levels", 2, "--output", dataset)
     run("quarry-index", dataset)
     run("quarry", "verify", dataset)
     return dataset
@@ -551,13 +557,14 @@ def check_test_vectors():
     for length, expected in CHECKSUM_VECTORS.items():
         require(xxh3(bytes(i % 256 for i in range(length))) == expected, f"XXH3 of {length} bytes")
     require(xxh3(b"Quarry") == 0xDF8C00681FF5D62C, "XXH3 of 6 bytes")
-    require([morton(p) for p in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 1), (2**21 - 1,) * 3)] == [1, 2, 4, 143, 2**63 - 1], "Morton")
-    require(inverse_line([1.5, 4.0, 6.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.3125, 6.5], "an odd number of samples")
-    require(inverse_line([1.5, 4.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.5625], "an even number of samples")
+    positions = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 1), (2**21 - 1,) * 3)
+    require([morton(position) for position in positions] == [1, 2, 4, 143, 2**63 - 1], "Morton codes")
+    require(inverse_line([1.5, 4.0, 6.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.3125, 6.5], "a line of 5 samples")
+    require(inverse_line([1.5, 4.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.5625], "a line of 4 samples")
 
 
 def main():
-    require((BIN / "quarry-write").is_file(), f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN to their directory")
+    require((BIN / "quarry-write").is_file(), f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN")
     check_test_vectors()
     with tempfile.TemporaryDirectory() as folder:
         dataset = make_example(Path(folder))
@@ -574,7 +581,8 @@ def main():
     if sys.argv[1:] == ["--update"]:
         DOCUMENT.write_text(before + BEGIN + block + END + after)
         return 0
-    sys.stdout.writelines(difflib.unified_diff(present.splitlines(True), block.splitlines(True), str(DOCUMENT), "as it is now"))
+    lines = (text.splitlines(True) for text in (present, block))
+    sys.stdout.writelines(difflib.unified_diff(*lines, str(DOCUMENT), "as it is now"))
     return 0 if present == block else 1
 
 
