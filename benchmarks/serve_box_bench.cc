@@ -34,31 +34,35 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One zfp bit stream, padded as zfp needs it, with the shapes of the arrays in it (docs/format.md, payload of wavelet-zfp).
+/// One zfp stream, padded as zfp needs it, with the shape of its array (docs/format.md, payload of wavelet-zfp).
 struct ZfpPayload {
   std::vector<std::uint64_t> words;
-  std::vector<Index3> shapes;
+  Index3 shape;
 };
 
 /// zfp and nothing else: no checksum, no copy, no transform.
 void DecodeWithZfp(const ZfpPayload& payload, std::vector<float>* samples) {
-  std::size_t volume = 0;
-  for (const Index3& shape : payload.shapes) volume += static_cast<std::size_t>(Volume(shape));
-  if (samples->size() < volume) samples->resize(volume);
+  const Index3& n = payload.shape;
+  if (samples->size() < static_cast<std::size_t>(Volume(n))) samples->resize(static_cast<std::size_t>(Volume(n)));
   bitstream* bits = stream_open(const_cast<std::uint64_t*>(payload.words.data()), payload.words.size() * 8);
   zfp_stream* stream = zfp_stream_open(bits);
   zfp_stream_set_accuracy(stream, 1.0);
   zfp_stream_rewind(stream);
-  float* next = samples->data();
-  for (const Index3& n : payload.shapes) {
-    if (Volume(n) == 0) continue;
-    zfp_field* field = zfp_field_3d(next, zfp_type_float, static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]), static_cast<std::size_t>(n[2]));
-    zfp_decompress(stream, field);
-    zfp_field_free(field);
-    next += Volume(n);
-  }
+  zfp_field* field = zfp_field_3d(samples->data(), zfp_type_float, static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]), static_cast<std::size_t>(n[2]));
+  zfp_decompress(stream, field);
+  zfp_field_free(field);
   zfp_stream_close(stream);
   stream_close(bits);
+}
+
+/// The length before a stream: seven bits a byte, lowest first.
+std::size_t TakeLength(const std::byte** next) {
+  std::size_t value = 0;
+  for (int shift = 0;; shift += 7) {
+    const auto byte = std::to_integer<std::size_t>(*(*next)++);
+    value |= (byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
 }
 
 /// The zfp streams of every patch and level that the plan needs, in memory.
@@ -77,12 +81,19 @@ quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::
       QUARRY_RETURN_IF_ERROR(file.ReadAt(entry.offset, bytes));
       if (bytes[skip - 1] != std::byte{1}) continue;  // small arrays are stored without zfp
       const Index3 shape = quarry::LevelShape(patch.samples.shape(), level);
-      ZfpPayload payload;
       const auto slabs = quarry::wavelet::DetailSlabs(shape);
-      payload.shapes = coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
-      payload.words.resize((bytes.size() - skip) / 8 + 64);
-      std::memcpy(payload.words.data(), bytes.data() + skip, bytes.size() - skip);
-      patches.back().push_back(std::move(payload));
+      const auto arrays = coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
+      const std::byte* next = bytes.data() + skip;
+      for (std::size_t a = 0; a < arrays.size(); ++a) {
+        std::size_t size = static_cast<std::size_t>(bytes.data() + bytes.size() - next);
+        if (a + 1 < arrays.size()) size = TakeLength(&next);
+        ZfpPayload payload;
+        payload.shape = arrays[a];
+        payload.words.resize(size / 8 + 64);
+        std::memcpy(payload.words.data(), next, size);
+        next += size;
+        patches.back().push_back(std::move(payload));
+      }
     }
   }
   return patches;

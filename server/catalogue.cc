@@ -51,7 +51,7 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& 
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
     entry = lookup();
   }
-  if (!entry) return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"", asked);
+  if (!entry) return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"", asked.substr(0, 100));
   const std::string version = Version(entry->path, IndexFolder(name, entry->path));
   if (entry->served && entry->version == version) return entry->served;
 

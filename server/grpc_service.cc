@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
 
+/// Upper bound of the extent of a block in a message: six numbers and their frames.
+constexpr std::size_t kBytesPerBlock = 48;
+
 std::uint32_t PageSize(std::uint32_t asked) { return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage); }
 
 /// No exception may leave a handler: gRPC would end the process.
@@ -70,7 +73,8 @@ class StreamSink final : public BlockSink {
 
  private:
   Status Add(int level, const Box& extent, ByteSpan samples) {
-    if (pending_.samples().data().size() + samples.size() > kMessageBytes) QUARRY_RETURN_IF_ERROR(Flush());
+    if (pending_bytes_ + samples.size() > kMessageBytes) QUARRY_RETURN_IF_ERROR(Flush());
+    pending_bytes_ += samples.size() + kBytesPerBlock;
     pb::SampleBlocks* blocks = pending_.mutable_samples();
     blocks->set_level(static_cast<std::uint32_t>(level));
     wire::SetExtent(extent, blocks->add_blocks());
@@ -82,12 +86,14 @@ class StreamSink final : public BlockSink {
     if (pending_.samples().data().empty()) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(Send(pending_));
     pending_.mutable_samples()->Clear();
+    pending_bytes_ = 0;
     return Status::Ok();
   }
 
   grpc::ServerWriter<pb::ReadResponse>* writer_;
   const std::size_t sample_size_;
   pb::ReadResponse pending_;
+  std::size_t pending_bytes_ = 0;  ///< of samples and block extents: tiny blocks have more of the latter
 };
 
 }  // namespace
@@ -102,15 +108,15 @@ grpc::Status GrpcService::ListDatasets(grpc::ServerContext*, const pb::ListDatas
     for (; it != found.end() && response->datasets_size() < static_cast<int>(page); ++it) {
       pb::DatasetSummary* summary = response->add_datasets();
       summary->set_name(it->name);
-      // A damaged dataset is listed by name: asking for it says what is wrong.
-      const auto served = service_->catalogue().Find(it->name);
-      if (!served.ok()) {
+      // A damaged dataset is listed by name: asking for it says what is wrong. The index is not needed to list.
+      const auto dataset = Dataset::Open(it->path);
+      if (!dataset.ok()) {
         *summary->mutable_grid() = format::ToProto(GridDescription{});
         continue;
       }
-      *summary->mutable_grid() = format::ToProto((*served)->dataset->description().grid);
-      summary->set_steps((*served)->dataset->steps().size());
-      summary->set_fields((*served)->dataset->description().fields.size());
+      *summary->mutable_grid() = format::ToProto((*dataset)->description().grid);
+      summary->set_steps((*dataset)->steps().size());
+      summary->set_fields((*dataset)->description().fields.size());
     }
     if (it != found.end()) response->set_next_page_token(response->datasets().rbegin()->name());
     return Status::Ok();
@@ -160,8 +166,15 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
     pb::ReadResponse message;
     *message.mutable_header() = wire::ToProto(read.header());
     QUARRY_RETURN_IF_ERROR(sink.Send(message));
-    // True after a cancellation by the client, a passed deadline, or the end of a drain.
-    const auto cancelled = [context] { return context->IsCancelled(); };
+    // True after a cancellation by the client, a passed deadline, or the end of a drain. gRPC takes tens of microseconds
+    // for the answer, and a read asks between patches.
+    static constexpr auto kAskEvery = std::chrono::milliseconds(2);
+    const auto cancelled = [context, last = begin]() mutable {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - last < kAskEvery) return false;
+      last = now;
+      return context->IsCancelled();
+    };
     QUARRY_RETURN_IF_ERROR(service_->Read(read, cancelled, &sink));
     *message.mutable_read_end()->mutable_price() = wire::ToProto(read.plan.price);
     QUARRY_RETURN_IF_ERROR(sink.Send(message));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
 
 namespace quarry::writer {
@@ -90,6 +91,7 @@ Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& ex
 Result<Jobs> PlanJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckBound(options));
   if (options.lossless) return InvalidArgument("--lossless needs the lossless coder, which this version does not have; give --tolerance or --relative");
+  if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
   if (options.files && *options.files < 1) return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;

@@ -144,6 +144,7 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
     QUARRY_RETURN_IF_ERROR(Rename(StepStaging(step.step) / field.name, folder / field.name));
     whole.fields.push_back(field);
   }
+  if (step.time) whole.time = step.time;
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
   QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole))));
   return RemoveAll(StepStaging(step.step));

@@ -8,6 +8,7 @@
 
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
+#include "quarry/base/utf8.h"
 #include "quarry/format/manifest.h"
 #include "writer/comm.h"
 #include "writer/distribution/decomposition.h"
@@ -170,7 +171,7 @@ class Run {
     const FieldDescription& field = dataset_.fields[number];
     FieldStepDescription description;
     description.name = field.name;
-    description.source = fs::path(input.path).filename().string();
+    description.source = ToUtf8(fs::path(input.path).filename().string());
     description.raw_bytes = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
     description.patches = static_cast<std::uint64_t>(grid_->patch_count());
 

@@ -2,6 +2,7 @@
 
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
+#include "quarry/base/checked_math.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"
@@ -112,17 +113,20 @@ class RemoteDataset final : public Dataset {
     ReadCost cost;
     pb::ReadResponse message;
     bool ended = false;
+    std::size_t sample_size = 0;
     while (stream->Read(&message)) {
       if (connection_->cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
       if (message.part_case() == pb::ReadResponse::kHeader && !assembler) {
         QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message.header()));
+        QUARRY_RETURN_IF_ERROR(CheckHeader(header));
         cost.price = header.price;
+        sample_size = SizeOf(header.type);
         assembler.emplace(std::move(header), on_level);
       } else if (!assembler) {
         return InternalError("the server's answer does not begin with a header");
       } else if (message.part_case() == pb::ReadResponse::kSamples) {
         cost.bytes_received += message.samples().data().size();
-        QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples(), &*assembler));
+        QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples(), sample_size, &*assembler));
       } else if (message.part_case() == pb::ReadResponse::kLevelEnd) {
         QUARRY_RETURN_IF_ERROR(assembler->EndLevel(static_cast<int>(message.level_end().level()), cost));
       } else if (message.part_case() == pb::ReadResponse::kReadEnd) {
@@ -134,21 +138,28 @@ class RemoteDataset final : public Dataset {
     return assembler->CheckComplete();
   }
 
-  static Status AddBlocks(const pb::SampleBlocks& message, LevelAssembler* assembler) {
+  /// Whatever a server says, memory is taken for parts of this grid only.
+  Status CheckHeader(const query::AnswerHeader& header) const {
+    for (const query::LevelExtent& level : header.levels) {
+      const bool known = level.level >= 0 && level.level < description_.levels;
+      if (!known || !Box{{0, 0, 0}, LevelShape(description_.grid.dims, level.level)}.Contains(level.extent)) {
+        return InternalError("the server announces {} of level {}, which is not in this dataset", ToString(level.extent), level.level);
+      }
+    }
+    return Status::Ok();
+  }
+
+  static Status AddBlocks(const pb::SampleBlocks& message, std::size_t sample_size, LevelAssembler* assembler) {
     const auto* data = reinterpret_cast<const std::byte*>(message.data().data());
     ByteSpan rest(data, message.data().size());
-    std::int64_t volume = 0;
     for (const pb::BlockExtent& block : message.blocks()) {
       QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
-      volume += extent.volume();
-    }
-    if (volume == 0 || rest.size() % static_cast<std::size_t>(volume) != 0) return InternalError("a message of the server has {} bytes for {} samples", rest.size(), volume);
-    const std::size_t sample_size = rest.size() / static_cast<std::size_t>(volume);
-    for (const pb::BlockExtent& block : message.blocks()) {
-      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
-      const std::size_t bytes = static_cast<std::size_t>(extent.volume()) * sample_size;
-      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent, rest.first(bytes)));
-      rest = rest.subspan(bytes);
+      std::int64_t bytes = static_cast<std::int64_t>(sample_size);
+      bool fits = true;
+      for (const std::int64_t n : extent.shape()) fits = fits && CheckedMultiply(bytes, n, &bytes);
+      if (!fits || static_cast<std::size_t>(bytes) > rest.size()) return InternalError("a message of the server is too short for its block {}", ToString(extent));
+      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent, rest.first(static_cast<std::size_t>(bytes))));
+      rest = rest.subspan(static_cast<std::size_t>(bytes));
     }
     return Status::Ok();
   }

@@ -2,7 +2,9 @@
 
 #include <zfp.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -45,19 +47,67 @@ Stream UnitAccuracyStream() {
   return stream;
 }
 
-/// Upper bound of the compressed bytes of all arrays, with room for the word-wise flush of each.
-template <typename T>
-std::size_t MaximumSize(zfp_stream* stream, std::span<const Index3> shapes) {
-  std::size_t bytes = 0;
-  for (const Index3& shape : shapes) {
-    if (Volume(shape) == 0) continue;
-    const Field field = MakeField<T>(nullptr, shape);
-    bytes += zfp_stream_maximum_size(stream, field.get()) + sizeof(std::uint64_t);
-  }
-  return bytes;
+/// Scratch memory of a thread, in whole words because zfp reads and writes words of up to 64 bits.
+std::span<std::uint64_t> Scratch(std::size_t bytes) {
+  thread_local std::vector<std::uint64_t> buffer;
+  const std::size_t words = bytes / sizeof(std::uint64_t) + 1;
+  if (buffer.size() < words) buffer.resize(words);
+  return std::span(buffer).first(words);
 }
 
 Status OutOfMemory() { return InternalError("out of memory while coding a patch; use smaller patches or fewer threads"); }
+
+/// One array as a stream, without the zero bytes at its end.
+Result<ByteSpan> CompressArray(zfp_stream* stream, zfp_field* field, const Index3& shape) {
+  const std::span<std::uint64_t> scratch = Scratch(zfp_stream_maximum_size(stream, field));
+  const BitStream bits(stream_open(scratch.data(), scratch.size_bytes()));
+  if (!bits) return OutOfMemory();
+  zfp_stream_set_bit_stream(stream, bits.get());
+  zfp_stream_rewind(stream);
+  std::size_t size = zfp_compress(stream, field);
+  if (size == 0) return InternalError("zfp cannot compress an array of shape {}", ToString(shape));
+  const auto* bytes = reinterpret_cast<const std::byte*>(scratch.data());
+  while (size > 0 && bytes[size - 1] == std::byte{0}) --size;
+  return ByteSpan(bytes, size);
+}
+
+Status DecompressArray(zfp_stream* stream, zfp_field* field, const Index3& shape, ByteSpan payload) {
+  const std::size_t capacity = zfp_stream_maximum_size(stream, field);
+  if (payload.size() > capacity) return DataLoss("an array of shape {} has {} bytes, more than the {} it can need", ToString(shape), payload.size(), capacity);
+  const std::span<std::uint64_t> scratch = Scratch(capacity);
+  auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
+  std::memcpy(bytes, payload.data(), payload.size());
+  std::memset(bytes + payload.size(), 0, scratch.size_bytes() - payload.size());
+  const BitStream bits(stream_open(scratch.data(), scratch.size_bytes()));
+  if (!bits) return OutOfMemory();
+  zfp_stream_set_bit_stream(stream, bits.get());
+  zfp_stream_rewind(stream);
+  if (zfp_decompress(stream, field) == 0) return DataLoss("zfp cannot decode an array of shape {}", ToString(shape));
+  return Status::Ok();
+}
+
+void PutVarint(std::size_t value, Bytes* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<std::byte>(value | 0x80));
+  out->push_back(static_cast<std::byte>(value));
+}
+
+/// Takes a length of at most five bytes off the front of `payload`.
+Result<std::size_t> TakeVarint(ByteSpan* payload) {
+  std::size_t value = 0;
+  for (int shift = 0; shift < 35 && !payload->empty(); shift += 7) {
+    const auto byte = std::to_integer<std::size_t>(payload->front());
+    *payload = payload->subspan(1);
+    value |= (byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  return DataLoss("the length of a zfp stream is malformed");
+}
+
+std::vector<Index3> WithoutEmpty(std::span<const Index3> shapes) {
+  std::vector<Index3> kept;
+  std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(kept), [](const Index3& shape) { return Volume(shape) > 0; });
+  return kept;
+}
 
 }  // namespace
 
@@ -65,24 +115,14 @@ template <typename T>
 Status ZfpCompress(const T* data, std::span<const Index3> shapes, Bytes* out) {
   const Stream stream = UnitAccuracyStream();
   if (!stream) return OutOfMemory();
-  // uint64_t: zfp writes whole 64-bit words and wants them aligned.
-  thread_local std::vector<std::uint64_t> buffer;
-  const std::size_t capacity = MaximumSize<T>(stream.get(), shapes);
-  if (buffer.size() * 8 < capacity) buffer.resize(capacity / 8 + 1);
-  const BitStream bits(stream_open(buffer.data(), buffer.size() * 8));
-  if (!bits) return OutOfMemory();
-  zfp_stream_set_bit_stream(stream.get(), bits.get());
-  zfp_stream_rewind(stream.get());
-  std::size_t size = 0;
-  for (const Index3& shape : shapes) {
-    if (Volume(shape) == 0) continue;
-    const Field field = MakeField<const T>(data, shape);
-    size = zfp_compress(stream.get(), field.get());
-    if (size == 0) return InternalError("zfp cannot compress an array of shape {}", ToString(shape));
-    data += Volume(shape);
+  const std::vector<Index3> arrays = WithoutEmpty(shapes);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Field field = MakeField<const T>(data, arrays[i]);
+    QUARRY_ASSIGN_OR_RETURN(const ByteSpan coded, CompressArray(stream.get(), field.get(), arrays[i]));
+    if (i + 1 < arrays.size()) PutVarint(coded.size(), out);
+    out->insert(out->end(), coded.begin(), coded.end());
+    data += Volume(arrays[i]);
   }
-  const auto* begin = reinterpret_cast<const std::byte*>(buffer.data());
-  out->insert(out->end(), begin, begin + size);
   return Status::Ok();
 }
 
@@ -90,22 +130,17 @@ template <typename T>
 Status ZfpDecompress(ByteSpan payload, std::span<const Index3> shapes, T* data) {
   const Stream stream = UnitAccuracyStream();
   if (!stream) return OutOfMemory();
-  const std::size_t capacity = MaximumSize<T>(stream.get(), shapes);
-  if (payload.size() > capacity) return DataLoss("a level has {} bytes, more than the {} it can need", payload.size(), capacity);
-  thread_local std::vector<std::uint64_t> buffer;
-  if (buffer.size() * 8 < capacity) buffer.resize(capacity / 8 + 1);
-  auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
-  std::memcpy(bytes, payload.data(), payload.size());
-  std::memset(bytes + payload.size(), 0, capacity - payload.size());
-  const BitStream bits(stream_open(buffer.data(), buffer.size() * 8));
-  if (!bits) return OutOfMemory();
-  zfp_stream_set_bit_stream(stream.get(), bits.get());
-  zfp_stream_rewind(stream.get());
-  for (const Index3& shape : shapes) {
-    if (Volume(shape) == 0) continue;
-    const Field field = MakeField<T>(data, shape);
-    if (zfp_decompress(stream.get(), field.get()) == 0) return DataLoss("zfp cannot decode a level of shape {}", ToString(shape));
-    data += Volume(shape);
+  const std::vector<Index3> arrays = WithoutEmpty(shapes);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    std::size_t size = payload.size();
+    if (i + 1 < arrays.size()) {
+      QUARRY_ASSIGN_OR_RETURN(size, TakeVarint(&payload));
+      if (size > payload.size()) return DataLoss("a zfp stream of {} bytes has only {}", size, payload.size());
+    }
+    const Field field = MakeField<T>(data, arrays[i]);
+    QUARRY_RETURN_IF_ERROR(DecompressArray(stream.get(), field.get(), arrays[i], payload.first(size)));
+    payload = payload.subspan(size);
+    data += Volume(arrays[i]);
   }
   return Status::Ok();
 }

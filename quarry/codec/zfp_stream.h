@@ -8,9 +8,10 @@
 
 namespace quarry {
 
-/// Appends `arrays` to `out` as zfp fixed-accuracy streams of tolerance 1, one after another in one bit stream. Values are
-/// expected in units of the wanted accuracy: zfp rounds tolerances down to powers of two, and 1 is one already.
-/// Axes of one sample are dropped, so that thin arrays do not pay for blocks of 4^3. Empty arrays are skipped.
+/// Appends `arrays` to `out` as zfp fixed-accuracy streams of tolerance 1. Values are expected in units of the wanted
+/// accuracy: zfp rounds tolerances down to powers of two, and 1 is one already. Axes of one sample are dropped, so that
+/// thin arrays do not pay for blocks of 4^3. Empty arrays are skipped. Each stream but the last follows its length, and
+/// trailing zero bytes are left out: so the bytes do not depend on the word size that zfp was built with.
 /// @param data  the arrays back to back, x fastest, shapes as given; finite
 template <typename T>
 Status ZfpCompress(const T* data, std::span<const Index3> shapes, Bytes* out);

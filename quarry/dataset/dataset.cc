@@ -40,7 +40,8 @@ Result<std::vector<std::uint64_t>> ListSteps(const fs::path& root) {
     const std::string name = it->path().filename().string();
     std::uint64_t step = 0;
     const auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), step);
-    if (parse_error == std::errc() && stop == name.data() + name.size() && name.size() >= 6) steps.push_back(step);
+    const bool number = parse_error == std::errc() && stop == name.data() + name.size();
+    if (number && format::StepFolder(step) == "steps/" + name) steps.push_back(step);
   }
   if (error) return DataLoss("cannot list \"{}\": {}", (root / "steps").string(), error.message());
   std::sort(steps.begin(), steps.end());

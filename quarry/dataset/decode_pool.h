@@ -17,7 +17,7 @@ class DecodePool {
 
   int threads() const;
 
-  /// Runs `task` soon on one of the threads. Tasks start in the order of submission; they must not throw.
+  /// Runs `task` soon on one of the threads, roughly in the order of submission. It must not throw.
   void Submit(std::function<void()> task);
 
  private:

@@ -23,9 +23,17 @@ struct DecodedPatch {
   DecoderPointer decoder;
 };
 
-/// The payload of one batch and the decoding tasks that share it. Tasks own it together with the reading thread, so that a
-/// read may end at any time without waiting for them.
+/// The payload of one batch and the decoding tasks that share it.
 struct BatchInFlight {
+  /// A read that ends early waits for its tasks, which then end at their next patch: memory that was reserved for a read
+  /// is free when the read is over.
+  void Abandon() {
+    abandoned = true;
+    for (std::future<DecodedPatch>& task : decoded) {
+      if (task.valid()) task.wait();
+    }
+  }
+
   Batch batch;
   std::vector<Bytes> payload;  ///< one per range
   std::vector<std::future<DecodedPatch>> decoded;
@@ -114,13 +122,13 @@ class Execution {
       if (cancelled_()) return Cancelled(before.get());
       Result<std::shared_ptr<BatchInFlight>> fetched = Fetch(std::move(batch));
       if (!fetched.ok()) {
-        if (before) before->abandoned = true;
+        if (before) before->Abandon();
         return std::move(fetched).status();
       }
       StartDecoding(pass, *fetched);
       if (before) {
         const Status delivered = Deliver(pass, before.get());
-        if (!delivered.ok()) (*fetched)->abandoned = true;
+        if (!delivered.ok()) (*fetched)->Abandon();
         QUARRY_RETURN_IF_ERROR(delivered);
       }
       before = *fetched;
@@ -133,7 +141,7 @@ class Execution {
     for (const query::ByteRange& range : batch.ranges) {
       QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.subfile));
       // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
-      if (range.offset + range.size > file->size()) {
+      if (range.offset > file->size() || range.size > file->size() - range.offset) {
         return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(), file->size(),
                         range.offset, range.offset + range.size);
       }
@@ -199,7 +207,7 @@ class Execution {
       Status status = decoded.status;
       if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.decoder);
       if (!status.ok()) {
-        in_flight->abandoned = true;
+        in_flight->Abandon();
         return status;
       }
       if (keep_decoders_) kept_[index] = std::move(decoded.decoder);
@@ -217,7 +225,7 @@ class Execution {
   }
 
   static Status Cancelled(BatchInFlight* in_flight) {
-    if (in_flight != nullptr) in_flight->abandoned = true;
+    if (in_flight != nullptr) in_flight->Abandon();
     return {StatusCode::kCancelled, "the read was cancelled"};
   }
 

@@ -1,6 +1,7 @@
 #include "quarry/dataset/table_catalog.h"
 
 #include "quarry/format/manifest.h"
+#include "quarry/geometry/morton.h"
 
 namespace quarry {
 
@@ -46,12 +47,20 @@ Result<std::vector<query::CatalogEntry>> TableCatalog::Find(std::uint64_t step, 
   if (field == nullptr) return NotFound("field \"{}\" is not in step {}", dataset_.fields[field_number].name, step);
 
   std::vector<query::CatalogEntry> found;
+  std::uint64_t last_code = 0;
   for (std::size_t s = 0; s < field->subfiles.size(); ++s) {
     if (Intersect(grid.PatchesMeeting(field->subfiles[s].bounds), positions).empty()) continue;
     QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const SubfileTable> table, Table(step, field_number, s));
     for (const format::PatchEntry& row : table->rows) {
       const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
-      if (positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) found.push_back({static_cast<std::uint32_t>(s), row});
+      if (!positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) continue;
+      // Each table is in Morton order and so are the subfiles: a patch that is in two of them shows here.
+      const std::uint64_t code = MortonEncode(p);
+      if (!found.empty() && code <= last_code) {
+        return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"", SubfilePath(root_, step, field->name, s).string(), row.patch_index);
+      }
+      last_code = code;
+      found.push_back({static_cast<std::uint32_t>(s), row});
     }
   }
   if (found.size() != static_cast<std::size_t>(positions.volume())) {

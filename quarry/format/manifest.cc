@@ -69,10 +69,11 @@ Result<StepDescription> DecodeStepManifest(const std::string& text) {
 }
 
 Status CheckFieldName(const std::string& name) {
-  bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.';
+  // A field's folder stands beside step.json.
+  bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.' && !name.ends_with(".json");
   for (const char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-');
   if (good) return Status::Ok();
-  return InvalidArgument("\"{}\" cannot be a field name; use 1 to {} letters, digits, \"_\", \".\" or \"-\", not starting with a dot",
+  return InvalidArgument("\"{}\" cannot be a field name; use 1 to {} letters, digits, \"_\", \".\" or \"-\", not starting with a dot or ending in .json",
                          name, kMaxFieldName);
 }
 

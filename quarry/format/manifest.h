@@ -17,7 +17,7 @@ std::string EncodeManifest(const StepDescription& step);
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
 Result<StepDescription> DecodeStepManifest(const std::string& text);
 
-/// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot, at most 63.
+/// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot or ending in .json, at most 63.
 /// @errors kInvalidArgument
 Status CheckFieldName(const std::string& name);
 

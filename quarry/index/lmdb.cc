@@ -5,7 +5,7 @@
 namespace quarry::index::lmdb {
 
 namespace {
-// Address space, not memory or disk: the file grows as records come.
+// Address space of a writer, not memory or disk: the file grows as records come.
 constexpr std::size_t kMapBytes = std::size_t{256} << 30;
 }  // namespace
 
@@ -20,7 +20,9 @@ Result<Environment> Environment::Open(const std::filesystem::path& path, bool re
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_create(&env), "create the index", path));
   Environment environment(env, path);
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_set_maxdbs(env, 8), "set up the index", path));
-  if (!read_only) QUARRY_RETURN_IF_ERROR(Check(mdb_env_set_mapsize(env, kMapBytes), "set up the index", path));
+  std::error_code error;
+  const std::size_t map_bytes = read_only ? std::filesystem::file_size(path, error) : kMapBytes;
+  QUARRY_RETURN_IF_ERROR(Check(error ? error.value() : mdb_env_set_mapsize(env, map_bytes), "set up the index", path));
   const unsigned flags = MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS | (read_only ? MDB_RDONLY : 0u);
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_open(env, path.c_str(), flags, 0644), "open the index", path));
   return environment;

@@ -42,7 +42,12 @@ Result<query::CatalogEntry> DecodePatchValue(ByteSpan value, int levels) {
   if (value.size() != kPrefix + format::PatchEntry::EncodedSize(levels)) {
     return DataLoss("an index record has {} bytes instead of {}", value.size(), kPrefix + format::PatchEntry::EncodedSize(levels));
   }
-  return query::CatalogEntry{GetLittleEndian<std::uint32_t>(value.data()), format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
+  query::CatalogEntry entry{GetLittleEndian<std::uint32_t>(value.data()), format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
+  for (const format::LevelEntry& level : entry.patch.levels) {
+    constexpr std::uint64_t kLargestOffset = std::uint64_t{1} << 62;
+    if (level.offset > kLargestOffset) return DataLoss("an index record points at byte {}", level.offset);
+  }
+  return entry;
 }
 
 Bytes SubfileValue(const SubfileDescription& subfile) {

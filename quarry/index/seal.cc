@@ -53,6 +53,7 @@ Result<Seal> ReadSeal(const fs::path& folder) {
   seal.bytes = json["bytes"].get<std::uint64_t>();
   seal.checksum = std::strtoull(json["checksum"].get<std::string>().c_str(), nullptr, 16);
   if (json["seal"].get<std::string>() != SelfChecksum(seal)) return damaged;
+  if (!seal.data_file.starts_with("patches-") || seal.data_file.find('/') != std::string::npos) return damaged;
   return seal;
 }
 

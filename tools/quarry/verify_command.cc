@@ -71,7 +71,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     const std::span<const T> samples = decoded.SamplesAs<T>();
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const double difference = std::abs(static_cast<double>(expected[i]) - static_cast<double>(samples[i]));
-      if (!(difference <= max_error)) max_error = difference;
+      // A NaN on either side is as wrong as can be; left as it is, the next comparison would forget it.
+      max_error = std::fmax(max_error, std::isnan(difference) ? INFINITY : difference);
       squares += difference * difference;
       low = std::fmin(low, static_cast<double>(expected[i]));
       high = std::fmax(high, static_cast<double>(expected[i]));

@@ -7,6 +7,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 #include "quarry/base/units.h"
+#include "quarry/base/utf8.h"
 
 namespace quarry {
 namespace {
@@ -67,6 +68,13 @@ TEST(ParseBytes, UnderstandsUnitsAndRefusesTheRest) {
   EXPECT_EQ(*ParseBytes("1000"), 1000u);
   EXPECT_EQ(*ParseBytes("1.5K"), 1536u);
   for (const char* bad : {"", "x", "-1", "3 apples", "1e30"}) EXPECT_FALSE(ParseBytes(bad).ok()) << bad;
+}
+
+TEST(IsUtf8, FollowsTheStandard) {
+  for (const char* good : {"", "m/s", "\xc2\xb5m", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a"}) EXPECT_TRUE(IsUtf8(good)) << good;
+  // A lone continuation, an overlong slash, a surrogate, beyond the last code point, a cut sequence.
+  for (const char* bad : {"\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) EXPECT_FALSE(IsUtf8(bad));
+  EXPECT_EQ(ToUtf8("dump\xff.raw"), "dump?.raw");
 }
 
 class FileTest : public testing::Test {

@@ -102,7 +102,7 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
 
 TEST(CheckFieldName, AcceptsFolderNamesOnly) {
   for (const char* good : {"pressure", "velocity_x", "T2m", "a-b.c"}) EXPECT_TRUE(CheckFieldName(good).ok()) << good;
-  for (const char* bad : {"", ".", "..", ".hidden", "a/b", "a b", "a\n"}) EXPECT_FALSE(CheckFieldName(bad).ok()) << bad;
+  for (const char* bad : {"", ".", "..", ".hidden", "a/b", "a b", "a\n", "step.json"}) EXPECT_FALSE(CheckFieldName(bad).ok()) << bad;
   EXPECT_FALSE(CheckFieldName(std::string(64, 'a')).ok());
 }
 
