@@ -43,11 +43,11 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
   app->add_option("--type", line->type, "float32, float64 (raw)")->group(input);
   app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
-  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")->group(input);
+  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")->check(CLI::NonNegativeNumber)->group(input);
   app->add_option("--fill", line->fill, "value that means missing (not in this version)")->group(input);
   const char* meaning = "What it is";
   app->add_option("--field", o->input.field, "name of the field; default: from the file name")->group(meaning);
-  app->add_option("--step", o->first_step, "number of the first step; default: 0")->group(meaning);
+  app->add_option("--step", o->first_step, "number of the first step; default: 0")->check(CLI::NonNegativeNumber)->group(meaning);
   app->add_option("--time", o->time, "physical time of the step")->group(meaning);
   app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")->delimiter(',')->expected(3)->group(meaning);
   app->add_option("--origin", line->origin, "position of the first sample, x,y,z")->delimiter(',')->expected(3)->group(meaning);

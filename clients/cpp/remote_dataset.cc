@@ -87,6 +87,7 @@ class RemoteDataset final : public Dataset {
   }
 
   Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
     pb::PlanReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response, connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
@@ -94,6 +95,7 @@ class RemoteDataset final : public Dataset {
   }
 
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
     pb::ReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
     const auto context = connection_->NewContext();

@@ -54,7 +54,13 @@ Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) 
 
 Result<WritableFile> WritableFile::Create(const fs::path& path) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (fd.get() < 0) return ErrnoStatus(errno, "create", path.string());
+  if (fd.get() < 0) {
+    const Status status = ErrnoStatus(errno, "create", path.string());
+    std::error_code ignored;
+    // Not a missing path, but a directory in which nothing can be made.
+    if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored)) return Status(StatusCode::kInternal, status.message());
+    return status;
+  }
   return WritableFile(std::move(fd), path.string());
 }
 

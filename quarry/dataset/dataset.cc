@@ -118,10 +118,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
   query.level = request.level;
   query.first_level = request.first_level.value_or(request.level);
-  if (query.level < 0 || query.first_level >= description_.levels || query.first_level < query.level) {
-    return InvalidArgument("level {} (first {}) is not in this dataset; it has levels 0 (full resolution) to {}", query.level,
-                           query.first_level, description_.levels - 1);
-  }
+  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   return query;
 }

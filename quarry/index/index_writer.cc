@@ -142,19 +142,24 @@ class Updater {
   Databases databases_{};
 };
 
-/// Makes the working file the index: named by its checksum, durable, then named by the seal; older files go.
+/// Makes the working file the index: named by its checksum, durable, then named by the seal.
 Status PublishIndex(const fs::path& folder, const fs::path& working) {
   QUARRY_ASSIGN_OR_RETURN(Seal seal, SealFile(working));
   seal.data_file = fmt::format("patches-{}.mdb", ChecksumText(seal.checksum));
   QUARRY_RETURN_IF_ERROR(Rename(working, folder / seal.data_file));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
   QUARRY_RETURN_IF_ERROR(WriteSeal(folder, seal));
+  return Status::Ok();
+}
+
+/// Removes older indices, and what a killed run has left. Called under the folder's lock.
+void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("patches-") && name != seal.data_file) fs::remove(entry.path(), ignored);
+    const bool ours = name.starts_with("patches-") || name.starts_with("working-") || name.starts_with("seal.json.partial-");
+    if (ours && name != data_file) fs::remove(entry.path(), ignored);
   }
-  return Status::Ok();
 }
 
 }  // namespace
@@ -185,6 +190,8 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
   const Result<Seal> current = ReadSeal(folder);
   const bool unchanged = current.ok() && report.rebuilt_because.empty() && report.steps_added + report.steps_removed == 0;
   if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));
+  QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
+  RemoveLeftovers(folder, seal.data_file);
   return report;
 }
 

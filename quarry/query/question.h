@@ -20,6 +20,10 @@ struct ReadRequest {
   std::optional<int> first_level;     ///< >= level: coarser levels from here on come first; left out: `level` alone
 };
 
+/// @param levels  of the dataset
+/// @errors kInvalidArgument with the levels that there are
+Status CheckLevels(const ReadRequest& request, int levels);
+
 /// A level of the answer.
 struct LevelExtent {
   int level = 0;

@@ -60,8 +60,8 @@ def kill(descriptor):
 
 
 def wait_for_end(descriptor):
-    """Open MPI now and then leaves a rank in MPI_Init, waiting for a mpirun that is gone. So who takes longer than a
-    while is killed as well, which is just one more kill at some moment."""
+    """Open MPI now and then leaves a rank in MPI_Init, waiting for a mpirun that is gone. So who takes longer
+    than a while is killed as well, which is just one more kill at some moment."""
     ended, _, _ = select.select([descriptor], [], [], 10)
     if not ended:
         kill(descriptor)
@@ -88,9 +88,9 @@ def run_timed(command):
 
 
 def kill_during(command, delay, after_first_line, victim):
-    """Runs an MPI command and kills (-9) `victim` after `delay` seconds, counted from the start or from the
-    first line: "mpirun", "all" of mpirun and its ranks at one moment, or "rank", the last one. Returns a function
-    that waits for the processes that were left to themselves."""
+    """Runs an MPI command and kills (-9) `victim` after `delay` seconds, counted from the start or from its
+    first line: "mpirun", "all" of mpirun and its ranks at one moment, or "rank", the last one. Returns a
+    function that waits for the processes that were left to themselves."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=qt.ENVIRONMENT)
     if after_first_line:
         process.stdout.readline()
