@@ -28,15 +28,18 @@ Status RemoveAll(const fs::path& path) {
   return Status::Ok();
 }
 
-Status RemoveStagedSteps(const fs::path& dataset) {
+/// Removes the entries of a folder whose names begin so.
+Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
   std::error_code error;
   std::vector<fs::path> stale;
-  for (fs::directory_iterator it(dataset / "steps", error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().starts_with(kStagingPrefix)) stale.push_back(it->path());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().starts_with(prefix)) stale.push_back(it->path());
   }
   for (const fs::path& path : stale) QUARRY_RETURN_IF_ERROR(RemoveAll(path));
   return Status::Ok();
 }
+
+Status RemoveStagedSteps(const fs::path& dataset) { return RemoveStartingWith(dataset / "steps", kStagingPrefix); }
 
 }  // namespace
 
@@ -59,7 +62,7 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
     if (fs::exists(dataset, ignored)) {
       return Status(StatusCode::kAlreadyExists, fmt::format("\"{}\" was created by another process just now", path.string()));
     }
-    QUARRY_RETURN_IF_ERROR(RemoveAll(staging / "steps"));
+    QUARRY_RETURN_IF_ERROR(RemoveStartingWith(staging, ""));
     return Publisher(std::move(dataset), std::move(lock));
   }
   if (!fs::is_directory(dataset, ignored)) {
@@ -114,7 +117,8 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   // New fields are declared before the step that has them: a declared field without data is harmless, data of an unknown
   // field is not.
   if (dataset.fields.size() != existing_->fields.size()) {
-    QUARRY_RETURN_IF_ERROR(ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset))));
+    const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
+    QUARRY_RETURN_IF_ERROR(ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));
     existing_ = dataset;
   }
   std::error_code ignored;
@@ -128,7 +132,7 @@ Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const Ste
   const fs::path root = DatasetStaging(dataset_);
   QUARRY_RETURN_IF_ERROR(WriteManifest(StepStaging(step.step), "step.json", format::EncodeManifest(step)));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(root / "steps"));
-  QUARRY_RETURN_IF_ERROR(ReplaceFile(root / "dataset.json", AsBytes(format::EncodeManifest(dataset))));
+  QUARRY_RETURN_IF_ERROR(WriteManifest(root, "dataset.json", format::EncodeManifest(dataset)));
   QUARRY_RETURN_IF_ERROR(Rename(root, dataset_));
   existing_ = dataset;
   return SyncDirectory(dataset_.parent_path());
@@ -146,7 +150,7 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   }
   if (step.time) whole.time = step.time;
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole))));
+  QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole)), StepStaging(step.step) / "step.json"));
   return RemoveAll(StepStaging(step.step));
 }
 

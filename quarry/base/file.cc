@@ -100,7 +100,10 @@ Result<Bytes> ReadWholeFile(const fs::path& path, std::uint64_t limit) {
 }
 
 Status ReplaceFile(const fs::path& path, ByteSpan bytes) {
-  const fs::path temporary = path.string() + fmt::format(".partial-{}", ::getpid());
+  return ReplaceFile(path, bytes, path.string() + fmt::format(".partial-{}", ::getpid()));
+}
+
+Status ReplaceFile(const fs::path& path, ByteSpan bytes, const fs::path& temporary) {
   std::error_code ignored;
   fs::remove(temporary, ignored);
   Status status = [&]() -> Status {

@@ -75,7 +75,11 @@ class WritableFile {
 /// The whole file, refused above `limit` bytes so that a damaged size cannot exhaust memory.
 Result<Bytes> ReadWholeFile(const std::filesystem::path& path, std::uint64_t limit);
 
-/// Writes `bytes` beside `path`, syncs, renames over `path`, syncs the directory: readers see the old file or the new one.
+/// Writes `bytes` to `temporary`, syncs, renames over `path`, syncs the directory: readers see the old file or the new one.
+/// @param temporary  on the same file system; whoever may be killed chooses a place that the next run cleans
+Status ReplaceFile(const std::filesystem::path& path, ByteSpan bytes, const std::filesystem::path& temporary);
+
+/// The same with a temporary file beside `path`.
 Status ReplaceFile(const std::filesystem::path& path, ByteSpan bytes);
 
 /// fsync of a directory, which makes renames and new names in it durable.
