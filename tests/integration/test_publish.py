@@ -243,8 +243,8 @@ class Publish(qt.QuarryTest):
         self.assert_no_leftovers(self.tmp)
         self.check_published(dataset, 1)
 
-        leave(dataset / "steps/.partial-9/f/0000.qsf", dataset / "steps/000000/step.json.partial-4242",
-              dataset / "dataset.json.partial-4242")
+        leave(dataset / "steps/.partial-9/f/0000.qsf", dataset / "steps/.partial-0/step.json",
+              dataset / "steps/.partial-dataset.json")
         self.assert_verified(dataset)
         self.check_next_step(dataset)
         self.assert_no_leftovers(self.tmp)
