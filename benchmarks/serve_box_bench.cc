@@ -1,5 +1,5 @@
-// How much longer than zfp alone does a box take through the server? Both sides decode the same payloads on the same
-// number of threads, in turns, in one run; the answer is the ratio of their medians.
+// How much longer than zfp alone does a box take through the server? Both sides decode the same payloads on
+// the same number of threads, in turns, in one run; the answer is the ratio of their medians.
 #include <grpcpp/grpcpp.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -34,7 +34,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One zfp stream, padded as zfp needs it, with the shape of its array (docs/format.md, payload of wavelet-zfp).
+/// One zfp stream, padded as zfp needs it, with the shape of its array (docs/format.md, payload of
+/// wavelet-zfp).
 struct ZfpPayload {
   std::vector<std::uint64_t> words;
   Index3 shape;
@@ -43,12 +44,14 @@ struct ZfpPayload {
 /// zfp and nothing else: no checksum, no copy, no transform.
 void DecodeWithZfp(const ZfpPayload& payload, std::vector<float>* samples) {
   const Index3& n = payload.shape;
-  if (samples->size() < static_cast<std::size_t>(Volume(n))) samples->resize(static_cast<std::size_t>(Volume(n)));
+  if (samples->size() < static_cast<std::size_t>(Volume(n)))
+    samples->resize(static_cast<std::size_t>(Volume(n)));
   bitstream* bits = stream_open(const_cast<std::uint64_t*>(payload.words.data()), payload.words.size() * 8);
   zfp_stream* stream = zfp_stream_open(bits);
   zfp_stream_set_accuracy(stream, 1.0);
   zfp_stream_rewind(stream);
-  zfp_field* field = zfp_field_3d(samples->data(), zfp_type_float, static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]), static_cast<std::size_t>(n[2]));
+  zfp_field* field = zfp_field_3d(samples->data(), zfp_type_float, static_cast<std::size_t>(n[0]),
+                                  static_cast<std::size_t>(n[1]), static_cast<std::size_t>(n[2]));
   zfp_decompress(stream, field);
   zfp_field_free(field);
   zfp_stream_close(stream);
@@ -66,10 +69,13 @@ std::size_t TakeLength(const std::byte** next) {
 }
 
 /// The zfp streams of every patch and level that the plan needs, in memory.
-quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::Dataset& dataset, const quarry::query::ReadPlan& plan) {
+quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::Dataset& dataset,
+                                                                  const quarry::query::ReadPlan& plan) {
   std::vector<std::vector<ZfpPayload>> patches;
   for (const quarry::query::PlannedPatch& patch : plan.patches) {
-    const auto path = quarry::SubfilePath(dataset.root(), plan.query.step, dataset.description().fields[plan.query.field_number].name, patch.entry.subfile);
+    const auto path =
+        quarry::SubfilePath(dataset.root(), plan.query.step,
+                            dataset.description().fields[plan.query.field_number].name, patch.entry.subfile);
     QUARRY_ASSIGN_OR_RETURN(const quarry::RandomAccessFile file, quarry::RandomAccessFile::Open(path));
     patches.emplace_back();
     for (int level = plan.query.level; level < plan.dataset_levels; ++level) {
@@ -82,7 +88,8 @@ quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::
       if (bytes[skip - 1] != std::byte{1}) continue;  // small arrays are stored without zfp
       const Index3 shape = quarry::LevelShape(patch.samples.shape(), level);
       const auto slabs = quarry::wavelet::DetailSlabs(shape);
-      const auto arrays = coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
+      const auto arrays =
+          coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
       const std::byte* next = bytes.data() + skip;
       for (std::size_t a = 0; a < arrays.size(); ++a) {
         std::size_t size = static_cast<std::size_t>(bytes.data() + bytes.size() - next);
@@ -112,7 +119,8 @@ Status Run(const Options& options) {
   request.field = dataset->description().fields.at(0).name;
   QUARRY_ASSIGN_OR_RETURN(request.box, quarry::ParseBox(options.box, dataset->description().grid.dims));
   QUARRY_ASSIGN_OR_RETURN(const quarry::query::ReadPlan plan, dataset->Plan(request));
-  if (plan.type != quarry::DataType::kFloat32) return quarry::InvalidArgument("this benchmark reads float32 fields");
+  if (plan.type != quarry::DataType::kFloat32)
+    return quarry::InvalidArgument("this benchmark reads float32 fields");
   QUARRY_ASSIGN_OR_RETURN(const auto payloads, LoadPayloads(*dataset, plan));
 
   quarry::server::CatalogueOptions catalogue;
@@ -126,7 +134,8 @@ Status Run(const Options& options) {
   builder.RegisterService(&grpc_service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   QUARRY_ASSIGN_OR_RETURN(const auto found, service.catalogue().List());
-  QUARRY_ASSIGN_OR_RETURN(const auto client, quarry::client::Dataset::Open(fmt::format("grpc://127.0.0.1:{}/{}", port, found.at(0).name)));
+  QUARRY_ASSIGN_OR_RETURN(const auto client, quarry::client::Dataset::Open(fmt::format(
+                                                 "grpc://127.0.0.1:{}/{}", port, found.at(0).name)));
 
   tbb::task_arena arena(options.threads);
   Status status;
@@ -151,10 +160,11 @@ Status Run(const Options& options) {
     server_seconds.push_back(served);
   }
   server->Shutdown();
-  fmt::print("box {} of {}: {} patches, {} bytes of payload, {} threads, median of {}\n", quarry::ToString(plan.query.box),
-             quarry::ToString(dataset->description().grid.dims), plan.price.patches, plan.price.bytes, options.threads, options.repeats);
-  fmt::print("zfp alone          {:.4f} s\nthrough the server {:.4f} s\nratio              {:.3f}\n", Median(zfp_seconds), Median(server_seconds),
-             Median(server_seconds) / Median(zfp_seconds));
+  fmt::print("box {} of {}: {} patches, {} bytes of payload, {} threads, median of {}\n",
+             quarry::ToString(plan.query.box), quarry::ToString(dataset->description().grid.dims),
+             plan.price.patches, plan.price.bytes, options.threads, options.repeats);
+  fmt::print("zfp alone          {:.4f} s\nthrough the server {:.4f} s\nratio              {:.3f}\n",
+             Median(zfp_seconds), Median(server_seconds), Median(server_seconds) / Median(zfp_seconds));
   return Status::Ok();
 }
 

@@ -8,6 +8,5 @@ preset=${1:-release}
 scripts/install-dependencies.sh
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-cmake --preset "$preset" "${launcher[@]}" >"/tmp/quarry-configure-$$.log" 2>&1 || { cat "/tmp/quarry-configure-$$.log"; rm -f "/tmp/quarry-configure-$$.log"; exit 1; }
-rm -f "/tmp/quarry-configure-$$.log"
+cmake --preset "$preset" "${launcher[@]}" >/dev/null
 cmake --build --preset "$preset"

@@ -51,7 +51,9 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& 
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
     entry = lookup();
   }
-  if (!entry) return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"", asked.substr(0, 100));
+  if (!entry)
+    return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
+                    asked.substr(0, 100));
   const std::string version = Version(entry->path, IndexFolder(name, entry->path));
   if (entry->served && entry->version == version) return entry->served;
 
@@ -66,7 +68,8 @@ fs::path Catalogue::IndexFolder(const std::string& name, const fs::path& path) c
   return options_.index.empty() ? index::DefaultIndexFolder(path) : options_.index / name;
 }
 
-Result<std::shared_ptr<const ServedDataset>> Catalogue::Open(const std::string& name, const fs::path& path) const {
+Result<std::shared_ptr<const ServedDataset>> Catalogue::Open(const std::string& name,
+                                                             const fs::path& path) const {
   auto served = std::make_shared<ServedDataset>();
   served->name = name;
   QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(path));
@@ -74,12 +77,13 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Open(const std::string& 
   if (index.ok()) {
     served->index = *index;
   } else if (index.status().code() == StatusCode::kNotFound) {
-    spdlog::info("dataset {}: no index, reading patch tables instead; run \"quarry-index {}\"", name, path.string());
+    spdlog::info("dataset {}: no index, reading patch tables instead; run \"quarry-index {}\"", name,
+                 path.string());
   } else {
     spdlog::warn("dataset {}: {}; reading patch tables instead", name, index.status().message());
   }
-  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(), served->dataset->description().fields.size(),
-               served->index ? ", indexed" : "");
+  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(),
+               served->dataset->description().fields.size(), served->index ? ", indexed" : "");
   return std::shared_ptr<const ServedDataset>(std::move(served));
 }
 

@@ -26,8 +26,9 @@ struct CatalogueOptions {
   std::filesystem::path scratch;  ///< local directory for private copies of indices
 };
 
-/// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path. Steps that
-/// are published, and indices that are rebuilt, while the server runs are seen by the next request. Thread-safe.
+/// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path.
+/// Steps that are published, and indices that are rebuilt, while the server runs are seen by the next
+/// request. Thread-safe.
 class Catalogue {
  public:
   explicit Catalogue(CatalogueOptions options) : options_(std::move(options)) {}
@@ -47,7 +48,8 @@ class Catalogue {
   };
 
   std::filesystem::path IndexFolder(const std::string& name, const std::filesystem::path& path) const;
-  Result<std::shared_ptr<const ServedDataset>> Open(const std::string& name, const std::filesystem::path& path) const;
+  Result<std::shared_ptr<const ServedDataset>> Open(const std::string& name,
+                                                    const std::filesystem::path& path) const;
 
   const CatalogueOptions options_;
   std::mutex mutex_;

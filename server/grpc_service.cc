@@ -22,7 +22,9 @@ constexpr std::uint32_t kLargestPage = 1000;
 /// Upper bound of the extent of a block in a message: six numbers and their frames.
 constexpr std::size_t kBytesPerBlock = 48;
 
-std::uint32_t PageSize(std::uint32_t asked) { return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage); }
+std::uint32_t PageSize(std::uint32_t asked) {
+  return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
+}
 
 /// No exception may leave a handler: gRPC would end the process.
 template <typename Work>
@@ -39,11 +41,12 @@ grpc::Status Handle(const char* call, Work work) {
   return ToGrpc(status);
 }
 
-/// Packs blocks into messages of about kMessageBytes and streams them. A client that is slow blocks here, and with it the
-/// reading and decoding of its own read only.
+/// Packs blocks into messages of about kMessageBytes and streams them. A client that is slow blocks here, and
+/// with it the reading and decoding of its own read only.
 class StreamSink final : public BlockSink {
  public:
-  StreamSink(grpc::ServerWriter<pb::ReadResponse>* writer, std::size_t sample_size) : writer_(writer), sample_size_(sample_size) {}
+  StreamSink(grpc::ServerWriter<pb::ReadResponse>* writer, std::size_t sample_size)
+      : writer_(writer), sample_size_(sample_size) {}
 
   Status Block(int level, const Box& extent, ByteSpan samples) override {
     if (samples.size() <= kMessageBytes) return Add(level, extent, samples);
@@ -98,17 +101,21 @@ class StreamSink final : public BlockSink {
 
 }  // namespace
 
-grpc::Status GrpcService::ListDatasets(grpc::ServerContext*, const pb::ListDatasetsRequest* request, pb::ListDatasetsResponse* response) {
+grpc::Status GrpcService::ListDatasets(grpc::ServerContext*, const pb::ListDatasetsRequest* request,
+                                       pb::ListDatasetsResponse* response) {
   return Handle("ListDatasets", [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, service_->catalogue().List());
     // The token is the last name of the page before, so that datasets may come and go in between.
-    auto it = std::upper_bound(found.begin(), found.end(), request->page_token(), [](const std::string& token, const FoundDataset& d) { return token < d.name; });
+    auto it =
+        std::upper_bound(found.begin(), found.end(), request->page_token(),
+                         [](const std::string& token, const FoundDataset& d) { return token < d.name; });
     if (request->page_token().empty()) it = found.begin();
     const std::uint32_t page = PageSize(request->page_size());
     for (; it != found.end() && response->datasets_size() < static_cast<int>(page); ++it) {
       pb::DatasetSummary* summary = response->add_datasets();
       summary->set_name(it->name);
-      // A damaged dataset is listed by name: asking for it says what is wrong. The index is not needed to list.
+      // A damaged dataset is listed by name: asking for it says what is wrong. The index is not needed to
+      // list.
       const auto dataset = Dataset::Open(it->path);
       if (!dataset.ok()) {
         *summary->mutable_grid() = format::ToProto(GridDescription{});
@@ -123,7 +130,8 @@ grpc::Status GrpcService::ListDatasets(grpc::ServerContext*, const pb::ListDatas
   });
 }
 
-grpc::Status GrpcService::GetDataset(grpc::ServerContext*, const pb::GetDatasetRequest* request, pb::GetDatasetResponse* response) {
+grpc::Status GrpcService::GetDataset(grpc::ServerContext*, const pb::GetDatasetRequest* request,
+                                     pb::GetDatasetResponse* response) {
   return Handle("GetDataset", [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const auto served, service_->catalogue().Find(request->dataset()));
     const Dataset& dataset = *served->dataset;
@@ -133,12 +141,15 @@ grpc::Status GrpcService::GetDataset(grpc::ServerContext*, const pb::GetDatasetR
     if (const std::string& token = request->page_token(); !token.empty()) {
       std::uint64_t last = 0;
       const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), last);
-      if (error != std::errc() || end != token.data() + token.size()) return InvalidArgument("page token \"{}\" is none of this server; begin with an empty one", token);
+      if (error != std::errc() || end != token.data() + token.size())
+        return InvalidArgument("page token \"{}\" is none of this server; begin with an empty one", token);
       it = std::upper_bound(dataset.steps().begin(), dataset.steps().end(), last);
     }
     const std::uint32_t page = PageSize(request->page_size());
     std::size_t bytes = 0;
-    for (; it != dataset.steps().end() && response->steps_size() < static_cast<int>(page) && bytes < kMessageBytes; ++it) {
+    for (; it != dataset.steps().end() && response->steps_size() < static_cast<int>(page) &&
+           bytes < kMessageBytes;
+         ++it) {
       QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(*it));
       *response->add_steps() = format::ToProto(*step);
       bytes += response->steps().rbegin()->ByteSizeLong();
@@ -148,7 +159,8 @@ grpc::Status GrpcService::GetDataset(grpc::ServerContext*, const pb::GetDatasetR
   });
 }
 
-grpc::Status GrpcService::PlanRead(grpc::ServerContext*, const pb::PlanReadRequest* request, pb::PlanReadResponse* response) {
+grpc::Status GrpcService::PlanRead(grpc::ServerContext*, const pb::PlanReadRequest* request,
+                                   pb::PlanReadResponse* response) {
   return Handle("PlanRead", [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request->query()));
     QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(request->query().dataset(), question));
@@ -157,7 +169,8 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext*, const pb::PlanReadReque
   });
 }
 
-grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadRequest* request, grpc::ServerWriter<pb::ReadResponse>* writer) {
+grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadRequest* request,
+                               grpc::ServerWriter<pb::ReadResponse>* writer) {
   return Handle("Read", [&]() -> Status {
     const auto begin = std::chrono::steady_clock::now();
     QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request->query()));
@@ -166,8 +179,8 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
     pb::ReadResponse message;
     *message.mutable_header() = wire::ToProto(read.header());
     QUARRY_RETURN_IF_ERROR(sink.Send(message));
-    // True after a cancellation by the client, a passed deadline, or the end of a drain. gRPC takes tens of microseconds
-    // for the answer, and a read asks between patches.
+    // True after a cancellation by the client, a passed deadline, or the end of a drain. gRPC takes tens of
+    // microseconds for the answer, and a read asks between patches.
     static constexpr auto kAskEvery = std::chrono::milliseconds(2);
     const auto cancelled = [context, last = begin]() mutable {
       const auto now = std::chrono::steady_clock::now();
@@ -179,9 +192,11 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
     *message.mutable_read_end()->mutable_price() = wire::ToProto(read.plan.price);
     QUARRY_RETURN_IF_ERROR(sink.Send(message));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    spdlog::info("read {} {} step {} box {} level {}: {} patches, {} bytes in {} reads, {} bytes sent, {:.3f} s", request->query().dataset(), question.field,
-                 read.plan.query.step, ToString(read.plan.query.box), read.plan.query.level, read.plan.price.patches, read.plan.price.bytes_read,
-                 read.plan.price.reads, read.plan.price.reply_bytes, seconds);
+    spdlog::info(
+        "read {} {} step {} box {} level {}: {} patches, {} bytes in {} reads, {} bytes sent, {:.3f} s",
+        request->query().dataset(), question.field, read.plan.query.step, ToString(read.plan.query.box),
+        read.plan.query.level, read.plan.price.patches, read.plan.price.bytes_read, read.plan.price.reads,
+        read.plan.price.reply_bytes, seconds);
     return Status::Ok();
   });
 }

@@ -5,7 +5,8 @@
 
 namespace quarry::server {
 
-/// Messages of about this size leave the server: large enough for full speed, far below gRPC's default limit of 4 MiB.
+/// Messages of about this size leave the server: large enough for full speed, far below gRPC's default limit
+/// of 4 MiB.
 inline constexpr std::size_t kMessageBytes = 1 << 20;
 
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.

@@ -6,8 +6,8 @@
 
 namespace quarry::server {
 
-/// The one place where our errors become gRPC's: the same code, the same message, and one google.rpc.ErrorInfo of domain
-/// "quarry" whose reason is the name of the code.
+/// The one place where our errors become gRPC's: the same code, the same message, and one
+/// google.rpc.ErrorInfo of domain "quarry" whose reason is the name of the code.
 grpc::Status ToGrpc(const Status& status);
 
 }  // namespace quarry::server

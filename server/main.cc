@@ -31,15 +31,23 @@ struct Options {
 
 void DeclareOptions(CLI::App* app, Options* options) {
   app->add_option("ROOT", options->root, "directory; every dataset below it is served")->required();
-  app->add_option("--listen", options->listen, "address and port; port 0 picks a free one; default: 127.0.0.1:50051");
+  app->add_option("--listen", options->listen,
+                  "address and port; port 0 picks a free one; default: 127.0.0.1:50051");
   app->add_option("--memory", options->memory, "most memory for reads in progress; default: 2GiB");
-  app->add_option("--threads", options->threads, "decoding threads; default: one per processor")->check(CLI::Range(0, 1024));
-  app->add_option("--index", options->index, "directory with an index folder NAME per dataset; default: NAME.quarry/index");
-  app->add_option("--scratch", options->scratch, "local directory for private copies of indices; default: the system's");
-  app->add_option("--drain", options->drain_seconds, "seconds that running reads may take after SIGTERM; default: 30")->check(CLI::Range(0, 3600));
+  app->add_option("--threads", options->threads, "decoding threads; default: one per processor")
+      ->check(CLI::Range(0, 1024));
+  app->add_option("--index", options->index,
+                  "directory with an index folder NAME per dataset; default: NAME.quarry/index");
+  app->add_option("--scratch", options->scratch,
+                  "local directory for private copies of indices; default: the system's");
+  app->add_option("--drain", options->drain_seconds,
+                  "seconds that running reads may take after SIGTERM; default: 30")
+      ->check(CLI::Range(0, 3600));
   app->add_flag("--quiet", options->quiet, "log warnings only");
   app->set_version_flag("--version", std::string("quarry-server ") + quarry::kVersion);
-  app->footer("Example:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\nThe line \"listening on ADDRESS:PORT\" goes to stdout when it is ready; SIGTERM drains and ends with 0.");
+  app->footer(
+      "Example:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\nThe line \"listening on "
+      "ADDRESS:PORT\" goes to stdout when it is ready; SIGTERM drains and ends with 0.");
 }
 
 /// "127.0.0.1:0" -> "127.0.0.1".
@@ -59,11 +67,14 @@ Status Serve(const Options& options) {
   const sigset_t stop_signals = BlockStopSignals();
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t memory, quarry::ParseBytes(options.memory));
   std::error_code ignored;
-  if (!std::filesystem::is_directory(options.root, ignored)) return quarry::NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", options.root);
+  if (!std::filesystem::is_directory(options.root, ignored))
+    return quarry::NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets",
+                            options.root);
   quarry::server::CatalogueOptions catalogue;
   catalogue.root = options.root;
   catalogue.index = options.index;
-  catalogue.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(options.scratch);
+  catalogue.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
+                                              : std::filesystem::path(options.scratch);
   quarry::server::QueryService service(catalogue, memory, options.threads);
   QUARRY_ASSIGN_OR_RETURN(const auto datasets, service.catalogue().List());
   spdlog::info("{} datasets below {}", datasets.size(), options.root);
@@ -78,7 +89,9 @@ Status Serve(const Options& options) {
   builder.RegisterService(&grpc_service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server || port == 0) {
-    return {quarry::StatusCode::kUnavailable, fmt::format("cannot listen on {}; choose a free port of this machine, or port 0", options.listen)};
+    return {
+        quarry::StatusCode::kUnavailable,
+        fmt::format("cannot listen on {}; choose a free port of this machine, or port 0", options.listen)};
   }
   fmt::print("listening on {}:{}\n", HostOf(options.listen), port);
   std::fflush(stdout);

@@ -9,8 +9,8 @@
 
 namespace quarry::server {
 
-/// The memory that all reads together may take. A read asks for what it will need at most before it begins, and waits
-/// until that is free; one that could never fit is refused at once. Thread-safe.
+/// The memory that all reads together may take. A read asks for what it will need at most before it begins,
+/// and waits until that is free; one that could never fit is refused at once. Thread-safe.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::uint64_t bytes) : total_(bytes) {}
@@ -20,7 +20,9 @@ class MemoryBudget {
    public:
     Reservation(MemoryBudget* budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {}
     ~Reservation();
-    Reservation(Reservation&& other) noexcept : budget_(other.budget_), bytes_(other.bytes_) { other.budget_ = nullptr; }
+    Reservation(Reservation&& other) noexcept : budget_(other.budget_), bytes_(other.bytes_) {
+      other.budget_ = nullptr;
+    }
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
 

@@ -10,7 +10,8 @@ Result<PreparedRead> QueryService::Prepare(const std::string& dataset, const que
 }
 
 Status QueryService::Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink) {
-  QUARRY_ASSIGN_OR_RETURN(const MemoryBudget::Reservation memory, memory_.Reserve(query::PeakMemory(read.plan), cancelled));
+  QUARRY_ASSIGN_OR_RETURN(const MemoryBudget::Reservation memory,
+                          memory_.Reserve(query::PeakMemory(read.plan), cancelled));
   return ExecuteRead(*read.served->dataset, read.plan, &pool_, cancelled, sink);
 }
 

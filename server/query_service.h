@@ -30,7 +30,8 @@ class QueryService {
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);
 
-  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead and MemoryBudget::Reserve
+  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead and
+  /// MemoryBudget::Reserve
   Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink);
 
  private:

@@ -59,7 +59,8 @@ std::vector<std::uint64_t> GatherEverywhere(MPI_Comm comm, std::span<const std::
   std::vector<int> offsets(counts.size(), 0);
   std::partial_sum(counts.begin(), counts.end() - 1, offsets.begin() + 1);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(offsets.back() + counts.back()));
-  MPI_Allgatherv(mine.data(), count, MPI_UINT64_T, all.data(), counts.data(), offsets.data(), MPI_UINT64_T, comm);
+  MPI_Allgatherv(mine.data(), count, MPI_UINT64_T, all.data(), counts.data(), offsets.data(), MPI_UINT64_T,
+                 comm);
   return all;
 }
 
@@ -92,7 +93,8 @@ std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value) {
   return result;
 }
 
-Datatype Datatype::Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin, MPI_Datatype element) {
+Datatype Datatype::Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin,
+                            MPI_Datatype element) {
   // MPI_ORDER_C lists the slowest axis first: z, y, x.
   int sizes[3];
   int subsizes[3];

@@ -29,8 +29,9 @@ int Size(MPI_Comm comm);
 /// Number of ranks of `comm` on this machine. @collective
 int RanksOnThisNode(MPI_Comm comm);
 
-/// Success if every rank brings success; else the error of the lowest failing rank, the same on all ranks and naming it.
-/// No rank may leave a phase before this: that is how a failure anywhere ends all within seconds. @collective
+/// Success if every rank brings success; else the error of the lowest failing rank, the same on all ranks and
+/// naming it. No rank may leave a phase before this: that is how a failure anywhere ends all within seconds.
+/// @collective
 Status AgreeOnStatus(MPI_Comm comm, const Status& local);
 
 /// Status of rank `root`, on every rank. @collective
@@ -52,8 +53,10 @@ std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value);
 /// A committed datatype that frees itself.
 class Datatype {
  public:
-  /// Box `part` inside a dense box `whole` (both in grid samples), x fastest. @param element committed or predefined
-  static Datatype Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin, MPI_Datatype element);
+  /// Box `part` inside a dense box `whole` (both in grid samples), x fastest. @param element committed or
+  /// predefined
+  static Datatype Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin,
+                           MPI_Datatype element);
   ~Datatype();
   Datatype(Datatype&& other) noexcept : type_(other.type_) { other.type_ = MPI_DATATYPE_NULL; }
   Datatype(const Datatype&) = delete;

@@ -17,7 +17,8 @@ struct Estimate {
 };
 
 /// Reads and encodes patches at even distances along the Morton curve.
-Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& field, const DatasetDescription& dataset, const PatchGrid& grid) {
+Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& field,
+                                   const DatasetDescription& dataset, const PatchGrid& grid) {
   const std::vector<std::int64_t> order = grid.MortonOrder();
   const std::size_t count = std::min(kSampledPatches, order.size());
   std::vector<PatchSamples> patches;
@@ -34,8 +35,9 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
   Estimate estimate;
   for (const PatchSamples& patch : patches) estimate.raw_bytes += patch.samples.size();
   const double tolerance = patches.empty() ? 0 : AbsoluteTolerance(field, range.min, range.max);
-  QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, *FindCoder(field.coder), input.type, dataset.levels, tolerance,
-                                                            std::move(patches), 1, [](std::size_t) {}));
+  QUARRY_ASSIGN_OR_RETURN(const auto encoded,
+                          EncodePatches(grid, *FindCoder(field.coder), input.type, dataset.levels, tolerance,
+                                        std::move(patches), 1, [](std::size_t) {}));
   for (const EncodedPatchOfGrid& patch : encoded) {
     estimate.coded_bytes += patch.encoded.size() + format::PatchEntry::EncodedSize(dataset.levels);
   }
@@ -44,10 +46,12 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
 
 }  // namespace
 
-Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs, const DatasetDescription& dataset, int ranks) {
+Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
+                                const DatasetDescription& dataset, int ranks) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   const std::vector<Box> owned = distribution::ReadingBoxes(dataset.grid.dims, ranks);
-  const auto counts = distribution::CountPerRank(distribution::PlacePatches(grid, owned, options.placement), ranks);
+  const auto counts =
+      distribution::CountPerRank(distribution::PlacePatches(grid, owned, options.placement), ranks);
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
   std::string text = fmt::format(
       "dry run: nothing is written\n"
@@ -55,8 +59,8 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs, c
       "patches    {} of {} ({} in all), {} levels\n"
       "ranks      {}, {} to {} patches each\n"
       "files      {} per field and step\n",
-      ToString(dataset.grid.dims), ToString(grid.patches()), ToString(dataset.patch), grid.patch_count(), dataset.levels, ranks,
-      *fewest, *most, PlanFiles(options, grid, ranks));
+      ToString(dataset.grid.dims), ToString(grid.patches()), ToString(dataset.patch), grid.patch_count(),
+      dataset.levels, ranks, *fewest, *most, PlanFiles(options, grid, ranks));
   std::uint64_t total_raw = 0;
   double total_coded = 0;
   for (const auto& [step, inputs] : jobs) {
@@ -64,17 +68,19 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs, c
       const FieldDescription& field = dataset.fields[*dataset.FindField(input.field)];
       QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(input, field, dataset, grid));
       const std::uint64_t raw = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
-      const double share = estimate.raw_bytes == 0 ? 1 : static_cast<double>(estimate.coded_bytes) / static_cast<double>(estimate.raw_bytes);
+      const double share = estimate.raw_bytes == 0 ? 1
+                                                   : static_cast<double>(estimate.coded_bytes) /
+                                                         static_cast<double>(estimate.raw_bytes);
       const double coded = share * static_cast<double>(raw);
-      text += fmt::format("step {:<5} {:<16} {} of {}, about {} stored\n", step, input.field, FormatBytes(raw), Name(input.type),
-                          FormatBytes(static_cast<std::uint64_t>(coded)));
+      text += fmt::format("step {:<5} {:<16} {} of {}, about {} stored\n", step, input.field,
+                          FormatBytes(raw), Name(input.type), FormatBytes(static_cast<std::uint64_t>(coded)));
       total_raw += raw;
       total_coded += coded;
     }
   }
-  text += fmt::format("estimate   {} -> about {} ({:.1f}x), from up to {} patches per field\n", FormatBytes(total_raw),
-                      FormatBytes(static_cast<std::uint64_t>(total_coded)), static_cast<double>(total_raw) / std::max(1.0, total_coded),
-                      kSampledPatches);
+  text += fmt::format("estimate   {} -> about {} ({:.1f}x), from up to {} patches per field\n",
+                      FormatBytes(total_raw), FormatBytes(static_cast<std::uint64_t>(total_coded)),
+                      static_cast<double>(total_raw) / std::max(1.0, total_coded), kSampledPatches);
   return text;
 }
 

@@ -33,13 +33,15 @@ SampleScan ScanTyped(std::span<const T> samples, const Box& box, const Index3& d
 
 SampleScan ScanSamples(DataType type, ByteSpan samples, const Box& box, const Index3& dims) {
   const auto typed = [&]<typename T>(T) {
-    return ScanTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), box, dims);
+    return ScanTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), box,
+                     dims);
   };
   return type == DataType::kFloat32 ? typed(float{}) : typed(double{});
 }
 
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder, DataType type, int levels,
-                                                      double tolerance, std::vector<PatchSamples> patches, int threads,
+Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder,
+                                                      DataType type, int levels, double tolerance,
+                                                      std::vector<PatchSamples> patches, int threads,
                                                       const std::function<void(std::size_t)>& progress) {
   std::vector<EncodedPatchOfGrid> encoded(patches.size());
   std::mutex mutex;
@@ -57,7 +59,8 @@ Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, con
       }
       patches[i].samples = Bytes();
     } catch (const std::bad_alloc&) {
-      status = InternalError("out of memory while encoding patch {}; use more ranks or smaller patches", patches[i].patch_index);
+      status = InternalError("out of memory while encoding patch {}; use more ranks or smaller patches",
+                             patches[i].patch_index);
     }
     const std::lock_guard lock(mutex);
     if (!status.ok() && first_error.ok()) first_error = status;

@@ -27,10 +27,12 @@ struct EncodedPatchOfGrid {
   EncodedPatch encoded;
 };
 
-/// Encodes patches on `threads` threads; the samples are freed as they are done. The bytes depend on the samples alone.
+/// Encodes patches on `threads` threads; the samples are freed as they are done. The bytes depend on the
+/// samples alone.
 /// @param progress  called with the number of patches done, from one thread at a time
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder, DataType type, int levels,
-                                                      double tolerance, std::vector<PatchSamples> patches, int threads,
+Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder,
+                                                      DataType type, int levels, double tolerance,
+                                                      std::vector<PatchSamples> patches, int threads,
                                                       const std::function<void(std::size_t)>& progress);
 
 }  // namespace quarry::writer

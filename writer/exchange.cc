@@ -27,10 +27,12 @@ Datatype PartOf(const Box& whole, const Box& part, MPI_Datatype element) {
 }
 
 /// Copies `part` from one dense box to another.
-void CopyPart(const Box& part, const Box& from_box, ByteSpan from, const Box& to_box, std::span<std::byte> to, std::size_t size) {
+void CopyPart(const Box& part, const Box& from_box, ByteSpan from, const Box& to_box, std::span<std::byte> to,
+              std::size_t size) {
   const auto offset = [&](const Box& box, std::int64_t y, std::int64_t z) {
     const Index3 shape = box.shape();
-    const std::int64_t sample = part.begin[0] - box.begin[0] + shape[0] * (y - box.begin[1] + shape[1] * (z - box.begin[2]));
+    const std::int64_t sample =
+        part.begin[0] - box.begin[0] + shape[0] * (y - box.begin[1] + shape[1] * (z - box.begin[2]));
     return static_cast<std::size_t>(sample) * size;
   };
   const auto row_bytes = static_cast<std::size_t>(part.shape()[0]) * size;
@@ -43,7 +45,8 @@ void CopyPart(const Box& part, const Box& from_box, ByteSpan from, const Box& to
 
 }  // namespace
 
-std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type, const std::vector<Box>& owned,
+std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
+                                          const std::vector<Box>& owned,
                                           const distribution::Placement& placement, ByteSpan samples) {
   const int rank = Rank(comm);
   const Box& mine = owned[static_cast<std::size_t>(rank)];
@@ -53,7 +56,8 @@ std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, 
   std::vector<MPI_Request> requests;
   std::vector<Datatype> types;  // kept until the messages are complete
 
-  // Both sides walk the patches in index order, so that messages between two ranks match in the order of posting.
+  // Both sides walk the patches in index order, so that messages between two ranks match in the order of
+  // posting.
   constexpr int kTag = 0;
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
     if (placement[static_cast<std::size_t>(p)] != rank) continue;

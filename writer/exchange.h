@@ -17,15 +17,17 @@ struct PatchSamples {
   Bytes samples;  ///< dense, x fastest, shape of the (cut) patch
 };
 
-/// Moves samples from the ranks that read them to the ranks that encode them, patch by patch: a subarray type describes
-/// each part in place on both sides, non-blocking point-to-point messages carry it. Parts that stay are copied.
+/// Moves samples from the ranks that read them to the ranks that encode them, patch by patch: a subarray type
+/// describes each part in place on both sides, non-blocking point-to-point messages carry it. Parts that stay
+/// are copied.
 ///
 /// @param owned     box of every rank, see distribution::PlacePatches
 /// @param samples   this rank's box, dense, x fastest
 /// @returns         this rank's patches, by ascending patch index
 /// @collective over `comm`
 /// @source Fan et al., section IV.A
-std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type, const std::vector<Box>& owned,
+std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
+                                          const std::vector<Box>& owned,
                                           const distribution::Placement& placement, ByteSpan samples);
 
 }  // namespace quarry::writer

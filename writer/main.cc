@@ -1,4 +1,5 @@
-// quarry-write: from a simulation's dump to a dataset. Parses the command line, runs the pipeline, prints the table.
+// quarry-write: from a simulation's dump to a dataset. Parses the command line, runs the pipeline, prints the
+// table.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <fstream>
@@ -43,25 +44,41 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
   app->add_option("--type", line->type, "float32, float64 (raw)")->group(input);
   app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
-  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")->check(CLI::NonNegativeNumber)->group(input);
+  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(input);
   app->add_option("--fill", line->fill, "value that means missing (not in this version)")->group(input);
   const char* meaning = "What it is";
-  app->add_option("--field", o->input.field, "name of the field; default: from the file name")->group(meaning);
-  app->add_option("--step", o->first_step, "number of the first step; default: 0")->check(CLI::NonNegativeNumber)->group(meaning);
+  app->add_option("--field", o->input.field, "name of the field; default: from the file name")
+      ->group(meaning);
+  app->add_option("--step", o->first_step, "number of the first step; default: 0")
+      ->check(CLI::NonNegativeNumber)
+      ->group(meaning);
   app->add_option("--time", o->time, "physical time of the step")->group(meaning);
-  app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")->delimiter(',')->expected(3)->group(meaning);
-  app->add_option("--origin", line->origin, "position of the first sample, x,y,z")->delimiter(',')->expected(3)->group(meaning);
+  app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")
+      ->delimiter(',')
+      ->expected(3)
+      ->group(meaning);
+  app->add_option("--origin", line->origin, "position of the first sample, x,y,z")
+      ->delimiter(',')
+      ->expected(3)
+      ->group(meaning);
   app->add_option("--units", o->units, "unit of the field")->group(meaning);
   const char* quality = "Quality (one of the first two is required for a new field)";
   app->add_option("--tolerance", o->tolerance, "largest absolute error of any sample")->group(quality);
-  app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")->group(quality);
+  app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")
+      ->group(quality);
   app->add_flag("--lossless", o->lossless, "bit-identical (not in this version)")->group(quality);
   app->add_option("--codec", o->codec, "wavelet-zfp")->group(quality);
   const char* layout = "Layout";
-  app->add_option("--patch", line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")->group(layout);
-  app->add_option("--levels", o->levels, "resolution levels; default: as many as the patch allows")->group(layout);
-  app->add_option("--files", o->files, "subfiles per field and step; default: one for every 8 ranks")->group(layout);
-  app->add_option("--order", line->order, "payload order: patch (random access, default) or level (previews)")->group(layout);
+  app->add_option("--patch", line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
+      ->group(layout);
+  app->add_option("--levels", o->levels, "resolution levels; default: as many as the patch allows")
+      ->group(layout);
+  app->add_option("--files", o->files, "subfiles per field and step; default: one for every 8 ranks")
+      ->group(layout);
+  app->add_option("--order", line->order, "payload order: patch (random access, default) or level (previews)")
+      ->group(layout);
   const char* strategy = "Strategy";
   app->add_option("--placement", line->placement, "balanced or greedy")->group(strategy);
   app->add_option("--exchange", line->exchange, "patch")->group(strategy);
@@ -72,14 +89,17 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", std::string("quarry-write ") + quarry::kVersion);
   app->footer(
       "Example:\n"
-      "  mpirun -n 4 quarry-write pressure.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output run42.quarry\n"
+      "  mpirun -n 4 quarry-write pressure.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output "
+      "run42.quarry\n"
       "Without mpirun it runs as one rank on all processors.\n"
-      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 damaged data, 5 refused, 6 out of space or other I/O error.");
+      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 damaged data, 5 refused, 6 out of space or other I/O "
+      "error.");
 }
 
 /// One of some words. @errors names the option and the words
 template <typename T>
-Status Choose(const std::string& text, const char* option, std::initializer_list<std::pair<const char*, T>> choices, T* value) {
+Status Choose(const std::string& text, const char* option,
+              std::initializer_list<std::pair<const char*, T>> choices, T* value) {
   std::string known;
   for (const auto& [word, choice] : choices) {
     if (text == word) {
@@ -109,17 +129,27 @@ Status Interpret(CommandLine* line) {
   if (!line->patch.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->patch, ParsePatch(line->patch));
   }
-  if (!line->fill.empty()) return InvalidArgument("--fill {} needs validity masks, which this version does not have; replace missing samples first", line->fill);
-  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->byte_order, "--byte-order", {{"little", false}, {"big", true}}, &o->input.big_endian));
+  if (!line->fill.empty())
+    return InvalidArgument(
+        "--fill {} needs validity masks, which this version does not have; replace missing samples first",
+        line->fill);
+  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->byte_order, "--byte-order", {{"little", false}, {"big", true}},
+                                      &o->input.big_endian));
   if (!line->order.empty()) {
     using quarry::format::PayloadOrder;
     PayloadOrder order{};
-    QUARRY_RETURN_IF_ERROR(Choose<PayloadOrder>(line->order, "--order", {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}}, &order));
+    QUARRY_RETURN_IF_ERROR(Choose<PayloadOrder>(
+        line->order, "--order", {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}}, &order));
     o->order = order;
   }
   using namespace quarry::distribution;
-  QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(line->placement, "--placement", {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->placement));
-  QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(line->aggregation, "--aggregation", {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}}, &o->aggregation));
+  QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(
+      line->placement, "--placement",
+      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->placement));
+  QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(
+      line->aggregation, "--aggregation",
+      {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}},
+      &o->aggregation));
   bool per_patch = true;
   QUARRY_RETURN_IF_ERROR(Choose<bool>(line->exchange, "--exchange", {{"patch", true}}, &per_patch));
   const auto triple = [](const std::vector<double>& v) { return std::array<double, 3>{v[0], v[1], v[2]}; };
@@ -144,7 +174,8 @@ int Fail(const Status& status, bool speaks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks waiting.
+  // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks
+  // waiting.
   std::signal(SIGXFSZ, SIG_IGN);
   const quarry::writer::MpiSession mpi(&argc, &argv);
   const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
@@ -167,7 +198,8 @@ int main(int argc, char** argv) {
     status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
   } catch (const std::bad_alloc&) {
     // Between two agreements the other ranks cannot be told: end them all rather than let them wait.
-    const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes", quarry::writer::Rank(MPI_COMM_WORLD));
+    const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes",
+                                        quarry::writer::Rank(MPI_COMM_WORLD));
     MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
   }
   if (!status.ok()) return Fail(status, root);

@@ -10,38 +10,46 @@ namespace quarry::writer {
 namespace {
 
 Status CheckBound(const WriteOptions& options) {
-  if (options.tolerance && options.relative_tolerance) return InvalidArgument("--tolerance and --relative exclude each other; give one of them");
+  if (options.tolerance && options.relative_tolerance)
+    return InvalidArgument("--tolerance and --relative exclude each other; give one of them");
   const auto check = [](const std::optional<double>& bound, const char* name) {
     if (!bound || (*bound > 0 && std::isfinite(*bound))) return Status::Ok();
-    return InvalidArgument("{} {} is not a positive number; give the largest error that you accept", name, *bound);
+    return InvalidArgument("{} {} is not a positive number; give the largest error that you accept", name,
+                           *bound);
   };
   QUARRY_RETURN_IF_ERROR(check(options.tolerance, "--tolerance"));
   return check(options.relative_tolerance, "--relative");
 }
 
 /// A field that this run adds, or the existing one that it continues.
-Result<FieldDescription> DescribeField(const WriteOptions& options, const Input& input, const FieldDescription* existing) {
+Result<FieldDescription> DescribeField(const WriteOptions& options, const Input& input,
+                                       const FieldDescription* existing) {
   QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(options.codec));
   if (!FindCoder(coder)->Supports(input.type)) {
-    return InvalidArgument("\"{}\" holds {}, which coder {} does not code; convert it to float32 or float64 first", input.path,
-                           Name(input.type), options.codec);
+    return InvalidArgument(
+        "\"{}\" holds {}, which coder {} does not code; convert it to float32 or float64 first", input.path,
+        Name(input.type), options.codec);
   }
   if (existing != nullptr) {
     if (existing->type != input.type || existing->coder != coder) {
-      return InvalidArgument("field \"{}\" is {} by {} in the dataset, but {} by {} here; choose another --field", existing->name,
-                             Name(existing->type), Name(existing->coder), Name(input.type), options.codec);
+      return InvalidArgument(
+          "field \"{}\" is {} by {} in the dataset, but {} by {} here; choose another --field",
+          existing->name, Name(existing->type), Name(existing->coder), Name(input.type), options.codec);
     }
     if ((options.tolerance && options.tolerance != existing->tolerance) ||
         (options.relative_tolerance && options.relative_tolerance != existing->relative_tolerance)) {
-      return InvalidArgument("field \"{}\" was declared with {} {}; leave the tolerance out to use it again", existing->name,
-                             existing->tolerance ? "--tolerance" : "--relative", existing->tolerance.value_or(existing->relative_tolerance.value_or(0)));
+      return InvalidArgument("field \"{}\" was declared with {} {}; leave the tolerance out to use it again",
+                             existing->name, existing->tolerance ? "--tolerance" : "--relative",
+                             existing->tolerance.value_or(existing->relative_tolerance.value_or(0)));
     }
     return *existing;
   }
   if (!options.tolerance && !options.relative_tolerance) {
-    return InvalidArgument("no error bound given; add --tolerance E (absolute) or --relative R (of the value range)");
+    return InvalidArgument(
+        "no error bound given; add --tolerance E (absolute) or --relative R (of the value range)");
   }
-  return FieldDescription{input.field, input.type, options.units, coder, options.tolerance, options.relative_tolerance};
+  return FieldDescription{input.field, input.type,        options.units,
+                          coder,       options.tolerance, options.relative_tolerance};
 }
 
 /// An axis of one sample has patches of one, whatever a cube like `--patch 64` says.
@@ -64,7 +72,8 @@ Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const
   const int max_levels = MaxLevels(input.dims, dataset.patch);
   dataset.levels = options.levels.value_or(max_levels);
   if (dataset.levels < 1 || dataset.levels > max_levels) {
-    return InvalidArgument("--levels {} does not fit patches of {}; give 1 to {}", dataset.levels, ToString(dataset.patch), max_levels);
+    return InvalidArgument("--levels {} does not fit patches of {}; give 1 to {}", dataset.levels,
+                           ToString(dataset.patch), max_levels);
   }
   dataset.order = options.order.value_or(format::PayloadOrder::kPatch);
   return dataset;
@@ -72,15 +81,18 @@ Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const
 
 Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& existing) {
   if (options.patch && WantedPatch(options, existing.grid.dims) != existing.patch) {
-    return InvalidArgument("--patch {} differs from the dataset's {}; leave it out when appending", ToString(*options.patch), ToString(existing.patch));
+    return InvalidArgument("--patch {} differs from the dataset's {}; leave it out when appending",
+                           ToString(*options.patch), ToString(existing.patch));
   }
   if (options.levels && *options.levels != existing.levels) {
-    return InvalidArgument("--levels {} differs from the dataset's {}; leave it out when appending", *options.levels, existing.levels);
+    return InvalidArgument("--levels {} differs from the dataset's {}; leave it out when appending",
+                           *options.levels, existing.levels);
   }
   if (options.order && *options.order != existing.order) {
     return InvalidArgument("--order differs from the dataset's; leave it out when appending");
   }
-  if ((options.spacing && *options.spacing != existing.grid.spacing) || (options.origin && *options.origin != existing.grid.origin)) {
+  if ((options.spacing && *options.spacing != existing.grid.spacing) ||
+      (options.origin && *options.origin != existing.grid.origin)) {
     return InvalidArgument("--spacing or --origin differ from the dataset's; leave them out when appending");
   }
   return Status::Ok();
@@ -90,9 +102,13 @@ Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& ex
 
 Result<Jobs> PlanJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckBound(options));
-  if (options.lossless) return InvalidArgument("--lossless needs the lossless coder, which this version does not have; give --tolerance or --relative");
+  if (options.lossless)
+    return InvalidArgument(
+        "--lossless needs the lossless coder, which this version does not have; give --tolerance or "
+        "--relative");
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
-  if (options.files && *options.files < 1) return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
+  if (options.files && *options.files < 1)
+    return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;
   for (const std::string& path : options.inputs) {
@@ -101,21 +117,26 @@ Result<Jobs> PlanJobs(const WriteOptions& options) {
     std::vector<Input>& step = jobs[it->second++];
     step.push_back(std::move(input));
     if (step.back().dims != jobs.begin()->second.front().dims) {
-      return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path, ToString(step.back().dims),
-                             options.inputs.front(), ToString(jobs.begin()->second.front().dims));
+      return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
+                             ToString(step.back().dims), options.inputs.front(),
+                             ToString(jobs.begin()->second.front().dims));
     }
   }
-  if (options.time && jobs.size() > 1) return InvalidArgument("--time names one moment, but there are {} steps; convert them one by one with --append", jobs.size());
+  if (options.time && jobs.size() > 1)
+    return InvalidArgument(
+        "--time names one moment, but there are {} steps; convert them one by one with --append",
+        jobs.size());
   return jobs;
 }
 
-Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs, const std::optional<DatasetDescription>& existing) {
+Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
+                                           const std::optional<DatasetDescription>& existing) {
   const Input& first = jobs.begin()->second.front();
   DatasetDescription dataset;
   if (existing) {
     if (existing->grid.dims != first.dims) {
-      return InvalidArgument("\"{}\" is {}, but the dataset \"{}\" is {}; one dataset has one grid", first.path, ToString(first.dims),
-                             options.output, ToString(existing->grid.dims));
+      return InvalidArgument("\"{}\" is {}, but the dataset \"{}\" is {}; one dataset has one grid",
+                             first.path, ToString(first.dims), options.output, ToString(existing->grid.dims));
     }
     QUARRY_RETURN_IF_ERROR(CheckSameLayout(options, *existing));
     dataset = *existing;
@@ -125,7 +146,8 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
   for (const auto& [step, inputs] : jobs) {
     for (const Input& input : inputs) {
       const std::optional<std::size_t> known = dataset.FindField(input.field);
-      QUARRY_ASSIGN_OR_RETURN(FieldDescription field, DescribeField(options, input, known ? &dataset.fields[*known] : nullptr));
+      QUARRY_ASSIGN_OR_RETURN(FieldDescription field,
+                              DescribeField(options, input, known ? &dataset.fields[*known] : nullptr));
       if (!known) dataset.fields.push_back(std::move(field));
     }
   }
@@ -134,7 +156,8 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
 
 std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks) {
   const int wanted = options.files.value_or(std::max(1, ranks / 8));
-  return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()), static_cast<std::size_t>(wanted));
+  return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()),
+                                   static_cast<std::size_t>(wanted));
 }
 
 double AbsoluteTolerance(const FieldDescription& field, double min, double max) {

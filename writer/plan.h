@@ -12,7 +12,8 @@ namespace quarry::writer {
 /// The inputs of each step, by step number.
 using Jobs = std::map<std::uint64_t, std::vector<Input>>;
 
-/// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields share them.
+/// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
+/// share them.
 /// @errors those of OpenInput; kInvalidArgument when grids differ or options contradict
 Result<Jobs> PlanJobs(const WriteOptions& options);
 

@@ -12,7 +12,9 @@ constexpr int kLockTimeoutSeconds = 20;
 constexpr std::string_view kStagingPrefix = ".partial-";
 
 /// A dataset that does not exist yet grows beside its final name.
-fs::path DatasetStaging(const fs::path& dataset) { return dataset.parent_path() / fmt::format(".{}.partial", dataset.filename().string()); }
+fs::path DatasetStaging(const fs::path& dataset) {
+  return dataset.parent_path() / fmt::format(".{}.partial", dataset.filename().string());
+}
 
 Result<std::string> ReadText(const fs::path& path) {
   QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, std::uint64_t{256} << 20));
@@ -24,7 +26,8 @@ ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)
 Status RemoveAll(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) return InternalError("cannot remove \"{}\": {}; remove it by hand", path.string(), error.message());
+  if (error)
+    return InternalError("cannot remove \"{}\": {}; remove it by hand", path.string(), error.message());
   return Status::Ok();
 }
 
@@ -39,7 +42,9 @@ Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
   return Status::Ok();
 }
 
-Status RemoveStagedSteps(const fs::path& dataset) { return RemoveStartingWith(dataset / "steps", kStagingPrefix); }
+Status RemoveStagedSteps(const fs::path& dataset) {
+  return RemoveStartingWith(dataset / "steps", kStagingPrefix);
+}
 
 }  // namespace
 
@@ -49,24 +54,29 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
   std::error_code ignored;
   if (!append) {
     if (fs::exists(dataset, ignored)) {
-      return Status(StatusCode::kAlreadyExists,
-                    fmt::format("\"{}\" exists already; give --append to add to it, or choose another --output", path.string()));
+      return Status(
+          StatusCode::kAlreadyExists,
+          fmt::format("\"{}\" exists already; give --append to add to it, or choose another --output",
+                      path.string()));
     }
     if (!fs::is_directory(dataset.parent_path(), ignored)) {
-      return NotFound("there is no directory \"{}\" for the dataset; create it first", dataset.parent_path().string());
+      return NotFound("there is no directory \"{}\" for the dataset; create it first",
+                      dataset.parent_path().string());
     }
     const fs::path staging = DatasetStaging(dataset);
     QUARRY_RETURN_IF_ERROR(CreateDirectories(staging));
     QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(staging, kLockTimeoutSeconds));
     // Whoever held the lock may just have published under the same name.
     if (fs::exists(dataset, ignored)) {
-      return Status(StatusCode::kAlreadyExists, fmt::format("\"{}\" was created by another process just now", path.string()));
+      return Status(StatusCode::kAlreadyExists,
+                    fmt::format("\"{}\" was created by another process just now", path.string()));
     }
     QUARRY_RETURN_IF_ERROR(RemoveStartingWith(staging, ""));
     return Publisher(std::move(dataset), std::move(lock));
   }
   if (!fs::is_directory(dataset, ignored)) {
-    return NotFound("there is no dataset \"{}\" to append to; leave out --append to create it", path.string());
+    return NotFound("there is no dataset \"{}\" to append to; leave out --append to create it",
+                    path.string());
   }
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, kLockTimeoutSeconds));
   Publisher publisher(std::move(dataset), std::move(lock));
@@ -86,7 +96,8 @@ Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) con
   const fs::path manifest = dataset_ / format::StepFolder(step) / "step.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(manifest));
   Result<StepDescription> description = format::DecodeStepManifest(text);
-  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  if (!description.ok())
+    return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
   for (const FieldStepDescription& field : description->fields) fields.insert(field.name);
   return fields;
 }
@@ -102,7 +113,8 @@ Result<fs::path> Publisher::StageField(std::uint64_t step, const std::string& fi
   return folder;
 }
 
-Status Publisher::WriteManifest(const fs::path& directory, const std::string& name, const std::string& text) const {
+Status Publisher::WriteManifest(const fs::path& directory, const std::string& name,
+                                const std::string& text) const {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(directory / name));
   QUARRY_RETURN_IF_ERROR(file.Append(AsBytes(text)));
   QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
@@ -111,14 +123,16 @@ Status Publisher::WriteManifest(const fs::path& directory, const std::string& na
 
 Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescription& step) {
   const fs::path staged = StepStaging(step.step);
-  for (const FieldStepDescription& field : step.fields) QUARRY_RETURN_IF_ERROR(SyncDirectory(staged / field.name));
+  for (const FieldStepDescription& field : step.fields)
+    QUARRY_RETURN_IF_ERROR(SyncDirectory(staged / field.name));
   if (!existing_) return PublishNewDataset(dataset, step);
 
-  // New fields are declared before the step that has them: a declared field without data is harmless, data of an unknown
-  // field is not.
+  // New fields are declared before the step that has them: a declared field without data is harmless, data of
+  // an unknown field is not.
   if (dataset.fields.size() != existing_->fields.size()) {
     const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
-    QUARRY_RETURN_IF_ERROR(ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));
+    QUARRY_RETURN_IF_ERROR(
+        ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));
     existing_ = dataset;
   }
   std::error_code ignored;
@@ -150,7 +164,8 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   }
   if (step.time) whole.time = step.time;
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole)), StepStaging(step.step) / "step.json"));
+  QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole)),
+                                     StepStaging(step.step) / "step.json"));
   return RemoveAll(StepStaging(step.step));
 }
 

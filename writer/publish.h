@@ -9,14 +9,16 @@
 
 namespace quarry::writer {
 
-/// The side of the writer that decides what readers see. Used by one rank alone. Everything is written into a staging
-/// folder and becomes visible by one rename; a crash at any moment leaves the dataset with all its published steps and at
-/// most a staging folder, which the next run removes. docs/format.md, "Publishing", is the protocol.
+/// The side of the writer that decides what readers see. Used by one rank alone. Everything is written into a
+/// staging folder and becomes visible by one rename; a crash at any moment leaves the dataset with all its
+/// published steps and at most a staging folder, which the next run removes. docs/format.md, "Publishing", is
+/// the protocol.
 class Publisher {
  public:
   /// Takes the writing lock and removes what an interrupted run has left.
   /// @param append  true: the dataset must exist; false: it must not
-  /// @errors kAlreadyExists, kNotFound, kDataLoss (existing dataset is damaged), kUnavailable (somebody else is writing)
+  /// @errors kAlreadyExists, kNotFound, kDataLoss (existing dataset is damaged), kUnavailable (somebody else
+  /// is writing)
   static Result<Publisher> Open(const std::filesystem::path& dataset, bool append);
 
   /// The existing dataset.json, when appending or after the first step was published.
@@ -27,17 +29,20 @@ class Publisher {
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
 
-  /// Makes the staged fields visible as `step`, or as more fields of it, and `dataset` as dataset.json where it has changed.
+  /// Makes the staged fields visible as `step`, or as more fields of it, and `dataset` as dataset.json where
+  /// it has changed.
   Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);
 
   /// Removes what is staged: after a failure nothing of it stays.
   void Abandon();
 
  private:
-  Publisher(std::filesystem::path dataset, DirectoryLock lock) : dataset_(std::move(dataset)), lock_(std::move(lock)) {}
+  Publisher(std::filesystem::path dataset, DirectoryLock lock)
+      : dataset_(std::move(dataset)), lock_(std::move(lock)) {}
 
   std::filesystem::path StepStaging(std::uint64_t step) const;
-  Status WriteManifest(const std::filesystem::path& directory, const std::string& name, const std::string& text) const;
+  Status WriteManifest(const std::filesystem::path& directory, const std::string& name,
+                       const std::string& text) const;
   Status PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step);
   Status AddFieldsToStep(const StepDescription& step);
 

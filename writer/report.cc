@@ -12,7 +12,9 @@ namespace quarry::writer {
 namespace {
 
 nlohmann::ordered_json ToJsonObject(const Balance& balance) {
-  return {{"min", static_cast<std::uint64_t>(balance.min)}, {"max", static_cast<std::uint64_t>(balance.max)}, {"mean", balance.mean}};
+  return {{"min", static_cast<std::uint64_t>(balance.min)},
+          {"max", static_cast<std::uint64_t>(balance.max)},
+          {"mean", balance.mean}};
 }
 
 }  // namespace
@@ -25,14 +27,18 @@ Balance Balance::Of(const std::vector<std::uint64_t>& loads) {
 }
 
 std::uint64_t WriteReport::bytes_in() const {
-  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0}, [](auto sum, const auto& f) { return sum + f.bytes_in; });
+  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0},
+                         [](auto sum, const auto& f) { return sum + f.bytes_in; });
 }
 
 std::uint64_t WriteReport::bytes_out() const {
-  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0}, [](auto sum, const auto& f) { return sum + f.bytes_out; });
+  return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0},
+                         [](auto sum, const auto& f) { return sum + f.bytes_out; });
 }
 
-double WriteReport::ratio() const { return bytes_out() == 0 ? 0 : static_cast<double>(bytes_in()) / static_cast<double>(bytes_out()); }
+double WriteReport::ratio() const {
+  return bytes_out() == 0 ? 0 : static_cast<double>(bytes_in()) / static_cast<double>(bytes_out());
+}
 
 double WriteReport::max_error() const {
   double largest = 0;
@@ -56,11 +62,12 @@ Balance WriteReport::bytes_per_file() const {
 }
 
 std::string WriteReport::ToTable() const {
-  std::string table = fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9}\n", "step", "field", "in", "out", "ratio",
-                                  "tolerance", "max error", "PSNR dB");
+  std::string table = fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9}\n", "step", "field",
+                                  "in", "out", "ratio", "tolerance", "max error", "PSNR dB");
   for (const FieldReport& f : fields) {
-    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12.5g} {:>12.5g} {:>9.2f}\n", f.step, f.field, FormatBytes(f.bytes_in),
-                         FormatBytes(f.bytes_out), static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), f.tolerance,
+    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12.5g} {:>12.5g} {:>9.2f}\n", f.step,
+                         f.field, FormatBytes(f.bytes_in), FormatBytes(f.bytes_out),
+                         static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), f.tolerance,
                          f.max_error, f.psnr);
   }
   table += fmt::format("\n{:<10} {:>9} {:>10}\n", "phase", "seconds", "MB/s");
@@ -72,9 +79,11 @@ std::string WriteReport::ToTable() const {
   row("total", total_seconds);
   const Balance patches = Balance::Of(patches_per_rank);
   const Balance bytes = bytes_per_file();
-  table += fmt::format("\nbalance    patches per rank {:.0f} to {:.0f} (max/mean {:.2f}), bytes per file {} to {} (max/mean {:.2f}), {} ranks\n",
-                       patches.min, patches.max, patches.max_over_mean(), FormatBytes(static_cast<std::uint64_t>(bytes.min)),
-                       FormatBytes(static_cast<std::uint64_t>(bytes.max)), bytes.max_over_mean(), ranks);
+  table += fmt::format(
+      "\nbalance    patches per rank {:.0f} to {:.0f} (max/mean {:.2f}), bytes per file {} to {} (max/mean "
+      "{:.2f}), {} ranks\n",
+      patches.min, patches.max, patches.max_over_mean(), FormatBytes(static_cast<std::uint64_t>(bytes.min)),
+      FormatBytes(static_cast<std::uint64_t>(bytes.max)), bytes.max_over_mean(), ranks);
   return table;
 }
 
@@ -91,8 +100,13 @@ std::string WriteReport::ToJson() const {
   json["patches_per_rank"] = ToJsonObject(Balance::Of(patches_per_rank));
   json["bytes_per_file"] = ToJsonObject(bytes_per_file());
   for (const FieldReport& f : fields) {
-    json["fields"].push_back({{"step", f.step}, {"field", f.field}, {"bytes_in", f.bytes_in}, {"bytes_out", f.bytes_out},
-                              {"tolerance", f.tolerance}, {"max_error", f.max_error}, {"psnr", f.psnr}});
+    json["fields"].push_back({{"step", f.step},
+                              {"field", f.field},
+                              {"bytes_in", f.bytes_in},
+                              {"bytes_out", f.bytes_out},
+                              {"tolerance", f.tolerance},
+                              {"max_error", f.max_error},
+                              {"psnr", f.psnr}});
   }
   return json.dump(2) + "\n";
 }

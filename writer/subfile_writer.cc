@@ -38,8 +38,9 @@ PackedPatch PackedPatch::Pack(const EncodedPatchOfGrid& patch) {
   entry.min = encoded.min;
   entry.max = encoded.max;
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
-    entry.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()), static_cast<float>(encoded.errors[l].rmse),
-                            Checksum(encoded.levels[l]), encoded.errors[l].max_error});
+    entry.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
+                            static_cast<float>(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
+                            encoded.errors[l].max_error});
   }
   PackedPatch packed;
   packed.bytes.reserve(PackedSize(encoded));
@@ -81,8 +82,8 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int levels
   return summary;
 }
 
-Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header, const PatchGrid& grid,
-                                    const std::vector<PackedPatch>& patches) {
+Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
+                                    const PatchGrid& grid, const std::vector<PackedPatch>& patches) {
   const std::size_t entry_size = format::PatchEntry::EncodedSize(header.levels);
   std::vector<format::PatchEntry> rows;
   std::vector<std::vector<ByteSpan>> payloads;  // [row][level]
@@ -104,7 +105,8 @@ Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const for
       const format::LevelEntry& entry = rows.back().levels[l];
       SubfileSummary::Level& level = summary.levels[l];
       level.max_error = std::max(level.max_error, entry.max_error);
-      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * static_cast<double>(box.volume());
+      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) *
+                              static_cast<double>(box.volume());
       level.bytes += entry.size;
     }
   }

@@ -9,8 +9,8 @@
 
 namespace quarry::writer {
 
-/// An encoded patch as it travels to its aggregator and lies in memory there: the row of the patch table, offsets still
-/// zero, then the payload of all levels, coarsest first.
+/// An encoded patch as it travels to its aggregator and lies in memory there: the row of the patch table,
+/// offsets still zero, then the payload of all levels, coarsest first.
 struct PackedPatch {
   static PackedPatch Pack(const EncodedPatchOfGrid& patch);
   /// Bytes that Pack makes of a patch.
@@ -41,7 +41,7 @@ struct SubfileSummary {
 
 /// Writes one subfile: header, payload, sync, patch table, footer, sync (docs/format.md, publishing).
 /// @param patches  in Morton order
-Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header, const PatchGrid& grid,
-                                    const std::vector<PackedPatch>& patches);
+Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
+                                    const PatchGrid& grid, const std::vector<PackedPatch>& patches);
 
 }  // namespace quarry::writer

@@ -43,8 +43,8 @@ struct WriteOptions {
   bool dry_run = false;
 };
 
-/// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step after the other.
-/// Rank 0 talks to the user. The bytes do not depend on the number of ranks.
+/// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step
+/// after the other. Rank 0 talks to the user. The bytes do not depend on the number of ranks.
 ///
 /// @param[out] report  complete on rank 0
 /// @errors the same on every rank; published steps stay, nothing of the failed one does

@@ -9,7 +9,8 @@ Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Option
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path);
 
 /// @param address  HOST:PORT
-Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name, const Options& options);
+Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name,
+                                            const Options& options);
 Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options);
 
 }  // namespace quarry::client::internal

@@ -35,7 +35,10 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const 
   if (!IsRemote(target)) return internal::OpenLocal(target, options);
   const RemoteTarget remote = SplitTarget(target);
   QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
-  if (remote.name.empty()) return InvalidArgument("\"{}\" names no dataset; write grpc://{}/NAME, or list the names with \"quarry ls\"", target, remote.address);
+  if (remote.name.empty())
+    return InvalidArgument(
+        "\"{}\" names no dataset; write grpc://{}/NAME, or list the names with \"quarry ls\"", target,
+        remote.address);
   return internal::OpenRemote(remote.address, remote.name, options);
 }
 
@@ -45,8 +48,12 @@ Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, cons
   QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
   QUARRY_ASSIGN_OR_RETURN(std::vector<DatasetSummary> all, internal::ListRemote(remote.address, options));
   if (remote.name.empty()) return all;
-  std::erase_if(all, [&](const DatasetSummary& summary) { return summary.name != remote.name && summary.name + ".quarry" != remote.name; });
-  if (all.empty()) return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls grpc://{}\"", remote.address, remote.name, remote.address);
+  std::erase_if(all, [&](const DatasetSummary& summary) {
+    return summary.name != remote.name && summary.name + ".quarry" != remote.name;
+  });
+  if (all.empty())
+    return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls grpc://{}\"",
+                    remote.address, remote.name, remote.address);
   return all;
 }
 

@@ -11,10 +11,10 @@
 
 /// Any box of a simulation, at any resolution, from C++:
 ///
-///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");   // or a NAME.quarry directory
-///   if (!dataset.ok()) return Complain(dataset.status().message());
-///   auto answer = (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1});
-///   if (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
+///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");   // or a NAME.quarry
+///   directory if (!dataset.ok()) return Complain(dataset.status().message()); auto answer =
+///   (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1}); if
+///   (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
 ///
 /// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.
@@ -41,14 +41,15 @@ struct ReadCost {
   std::uint64_t bytes_received = 0;  ///< from the network, or from disk where there is no server
 };
 
-/// Called when a level is complete, with the cost so far; an error ends the read. The samples may be moved out.
+/// Called when a level is complete, with the cost so far; an error ends the read. The samples may be moved
+/// out.
 using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
 
 /// How to reach and read datasets.
 struct Options {
-  int threads = 0;                 ///< for decoding where there is no server; 0: one per processor
-  std::int64_t timeout_ms = 0;     ///< deadline of each call to a server; 0: none
-  std::function<bool()> cancelled; ///< asked now and then; true ends the call with kCancelled
+  int threads = 0;                  ///< for decoding where there is no server; 0: one per processor
+  std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
+  std::function<bool()> cancelled;  ///< asked now and then; true ends the call with kCancelled
 };
 
 /// One line of a listing.
@@ -77,14 +78,16 @@ class Dataset {
   virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
-  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step; kDataLoss: a payload is damaged
+  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step; kDataLoss: a payload is
+  /// damaged
   virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
 
   /// Reads `request.level` alone.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;
 };
 
-/// The datasets of a server (grpc://HOST:PORT), of a directory that holds some, or the one dataset that `target` is.
+/// The datasets of a server (grpc://HOST:PORT), of a directory that holds some, or the one dataset that
+/// `target` is.
 Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {});
 
 }  // namespace quarry::client

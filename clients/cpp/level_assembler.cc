@@ -21,8 +21,10 @@ Status LevelAssembler::AddBlock(int level, const Box& extent, ByteSpan samples) 
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   const Box& whole = current_.extent;
   const std::size_t size = SizeOf(header_.type);
-  if (!whole.Contains(extent) || samples.size() != static_cast<std::size_t>(extent.volume()) * size || extent.volume() > missing_) {
-    return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level, ToString(whole));
+  if (!whole.Contains(extent) || samples.size() != static_cast<std::size_t>(extent.volume()) * size ||
+      extent.volume() > missing_) {
+    return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level,
+                         ToString(whole));
   }
   missing_ -= extent.volume();
   const Index3 shape = extent.shape();
@@ -30,7 +32,8 @@ Status LevelAssembler::AddBlock(int level, const Box& extent, ByteSpan samples) 
   const std::size_t row_bytes = static_cast<std::size_t>(shape[0]) * size;
   for (std::int64_t z = 0; z < shape[2]; ++z) {
     for (std::int64_t y = 0; y < shape[1]; ++y) {
-      const std::int64_t row = (extent.begin[1] - whole.begin[1] + y) + stride[1] * (extent.begin[2] - whole.begin[2] + z);
+      const std::int64_t row =
+          (extent.begin[1] - whole.begin[1] + y) + stride[1] * (extent.begin[2] - whole.begin[2] + z);
       const std::int64_t first = row * stride[0] + extent.begin[0] - whole.begin[0];
       std::memcpy(current_.data.data() + static_cast<std::size_t>(first) * size, samples.data(), row_bytes);
       samples = samples.subspan(row_bytes);

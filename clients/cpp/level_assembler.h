@@ -7,13 +7,15 @@ namespace quarry::client {
 /// Puts the blocks of an answer together, level by level, whoever delivers them.
 class LevelAssembler {
  public:
-  LevelAssembler(query::AnswerHeader header, const LevelCallback& on_level) : header_(std::move(header)), on_level_(on_level) {}
+  LevelAssembler(query::AnswerHeader header, const LevelCallback& on_level)
+      : header_(std::move(header)), on_level_(on_level) {}
 
   /// @param samples  dense samples of `extent`
   /// @errors kInternal: not the level that is due, outside its extent, or of the wrong size
   Status AddBlock(int level, const Box& extent, ByteSpan samples);
 
-  /// The level is complete: hands it on. @errors kInternal when samples are missing; what the callback returned
+  /// The level is complete: hands it on. @errors kInternal when samples are missing; what the callback
+  /// returned
   Status EndLevel(int level, const ReadCost& cost);
 
   /// @errors kInternal when levels are missing
@@ -26,7 +28,7 @@ class LevelAssembler {
   const LevelCallback& on_level_;
   std::size_t next_level_ = 0;  ///< position in header_.levels of the level that is due
   bool started_ = false;
-  std::int64_t missing_ = 0;    ///< samples of it that have not come yet
+  std::int64_t missing_ = 0;  ///< samples of it that have not come yet
   LevelSamples current_;
 };
 

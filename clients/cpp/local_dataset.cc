@@ -10,14 +10,20 @@
 namespace quarry::client::internal {
 namespace {
 
-query::AnswerHeader HeaderOf(const query::ReadPlan& plan) { return {plan.type, plan.query.step, plan.levels, plan.price}; }
+query::AnswerHeader HeaderOf(const query::ReadPlan& plan) {
+  return {plan.type, plan.query.step, plan.levels, plan.price};
+}
 
 /// Counts what has been read as levels come in, and hands blocks to the assembler.
 class AssemblingSink final : public BlockSink {
  public:
-  AssemblingSink(LevelAssembler* assembler, const query::Price& price) : assembler_(assembler) { cost_.price = price; }
+  AssemblingSink(LevelAssembler* assembler, const query::Price& price) : assembler_(assembler) {
+    cost_.price = price;
+  }
 
-  Status Block(int level, const Box& extent, ByteSpan samples) override { return assembler_->AddBlock(level, extent, samples); }
+  Status Block(int level, const Box& extent, ByteSpan samples) override {
+    return assembler_->AddBlock(level, extent, samples);
+  }
   Status LevelEnd(const query::LevelExtent& level) override {
     cost_.bytes_received += level.bytes;
     return assembler_->EndLevel(level.level, cost_);
@@ -76,7 +82,8 @@ Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
   std::vector<DatasetSummary> summaries;
   for (const FoundDataset& entry : found) {
     QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(entry.path));
-    summaries.push_back({entry.name, dataset->description().grid, dataset->steps().size(), dataset->description().fields.size()});
+    summaries.push_back({entry.name, dataset->description().grid, dataset->steps().size(),
+                         dataset->description().fields.size()});
   }
   return summaries;
 }

@@ -16,10 +16,13 @@ namespace pb = ::quarry::v1;
 Status FromGrpc(const grpc::Status& status, const std::string& address) {
   if (status.ok()) return Status::Ok();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return {StatusCode::kUnavailable, fmt::format("cannot reach the server {}: {}; check the address and that quarry-server runs", address, status.error_message())};
+    return {StatusCode::kUnavailable,
+            fmt::format("cannot reach the server {}: {}; check the address and that quarry-server runs",
+                        address, status.error_message())};
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return {StatusCode::kDeadlineExceeded, fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
+    return {StatusCode::kDeadlineExceeded,
+            fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
   }
   return {static_cast<StatusCode>(status.error_code()), status.error_message()};
 }
@@ -42,12 +45,16 @@ class Connection {
 
   std::unique_ptr<grpc::ClientContext> NewContext() const {
     auto context = std::make_unique<grpc::ClientContext>();
-    if (options_.timeout_ms > 0) context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options_.timeout_ms));
+    if (options_.timeout_ms > 0)
+      context->set_deadline(std::chrono::system_clock::now() +
+                            std::chrono::milliseconds(options_.timeout_ms));
     return context;
   }
 
   template <typename Request, typename Response>
-  Result<Response> Call(grpc::Status (pb::QuarryService::Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) const {
+  Result<Response> Call(grpc::Status (pb::QuarryService::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                        Response*),
+                        const Request& request) const {
     Response response;
     const auto context = NewContext();
     QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), address_));
@@ -66,7 +73,8 @@ class Connection {
 
 class RemoteDataset final : public Dataset {
  public:
-  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name, DatasetDescription description)
+  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name,
+                DatasetDescription description)
       : connection_(std::move(connection)), name_(std::move(name)), description_(std::move(description)) {}
 
   const DatasetDescription& description() const override { return description_; }
@@ -76,7 +84,8 @@ class RemoteDataset final : public Dataset {
     pb::GetDatasetRequest request;
     request.set_dataset(name_);
     do {
-      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, connection_->Call(&pb::QuarryService::Stub::GetDataset, request));
+      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                              connection_->Call(&pb::QuarryService::Stub::GetDataset, request));
       for (const pb::StepManifest& manifest : response.steps()) {
         QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest));
         steps.push_back(std::move(step));
@@ -90,7 +99,8 @@ class RemoteDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
     pb::PlanReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
-    QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response, connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
+    QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
+                            connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
     return wire::FromProto(response.header());
   }
 
@@ -110,7 +120,8 @@ class RemoteDataset final : public Dataset {
 
  private:
   /// @param[out] stream_ended  true when there is nothing more to receive
-  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level, bool* stream_ended) const {
+  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level,
+                 bool* stream_ended) const {
     std::optional<LevelAssembler> assembler;
     ReadCost cost;
     pb::ReadResponse message;
@@ -136,7 +147,9 @@ class RemoteDataset final : public Dataset {
       }
     }
     *stream_ended = true;
-    if (!ended) return {StatusCode::kUnavailable, fmt::format("the answer of {} ended early; ask again", connection_->address())};
+    if (!ended)
+      return {StatusCode::kUnavailable,
+              fmt::format("the answer of {} ended early; ask again", connection_->address())};
     return assembler->CheckComplete();
   }
 
@@ -145,13 +158,15 @@ class RemoteDataset final : public Dataset {
     for (const query::LevelExtent& level : header.levels) {
       const bool known = level.level >= 0 && level.level < description_.levels;
       if (!known || !Box{{0, 0, 0}, LevelShape(description_.grid.dims, level.level)}.Contains(level.extent)) {
-        return InternalError("the server announces {} of level {}, which is not in this dataset", ToString(level.extent), level.level);
+        return InternalError("the server announces {} of level {}, which is not in this dataset",
+                             ToString(level.extent), level.level);
       }
     }
     return Status::Ok();
   }
 
-  static Status AddBlocks(const pb::SampleBlocks& message, std::size_t sample_size, LevelAssembler* assembler) {
+  static Status AddBlocks(const pb::SampleBlocks& message, std::size_t sample_size,
+                          LevelAssembler* assembler) {
     const auto* data = reinterpret_cast<const std::byte*>(message.data().data());
     ByteSpan rest(data, message.data().size());
     for (const pb::BlockExtent& block : message.blocks()) {
@@ -159,8 +174,10 @@ class RemoteDataset final : public Dataset {
       std::int64_t bytes = static_cast<std::int64_t>(sample_size);
       bool fits = true;
       for (const std::int64_t n : extent.shape()) fits = fits && CheckedMultiply(bytes, n, &bytes);
-      if (!fits || static_cast<std::size_t>(bytes) > rest.size()) return InternalError("a message of the server is too short for its block {}", ToString(extent));
-      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent, rest.first(static_cast<std::size_t>(bytes))));
+      if (!fits || static_cast<std::size_t>(bytes) > rest.size())
+        return InternalError("a message of the server is too short for its block {}", ToString(extent));
+      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent,
+                                                 rest.first(static_cast<std::size_t>(bytes))));
       rest = rest.subspan(static_cast<std::size_t>(bytes));
     }
     return Status::Ok();
@@ -173,14 +190,17 @@ class RemoteDataset final : public Dataset {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name, const Options& options) {
+Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name,
+                                            const Options& options) {
   auto connection = std::make_shared<const Connection>(address, options);
   pb::GetDatasetRequest request;
   request.set_dataset(name);
   request.set_page_size(1);
-  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, connection->Call(&pb::QuarryService::Stub::GetDataset, request));
+  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                          connection->Call(&pb::QuarryService::Stub::GetDataset, request));
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(response.manifest()));
-  return std::unique_ptr<Dataset>(std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
+  return std::unique_ptr<Dataset>(
+      std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
 }
 
 Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options) {
@@ -188,7 +208,8 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const
   std::vector<DatasetSummary> summaries;
   pb::ListDatasetsRequest request;
   do {
-    QUARRY_ASSIGN_OR_RETURN(const pb::ListDatasetsResponse response, connection.Call(&pb::QuarryService::Stub::ListDatasets, request));
+    QUARRY_ASSIGN_OR_RETURN(const pb::ListDatasetsResponse response,
+                            connection.Call(&pb::QuarryService::Stub::ListDatasets, request));
     for (const pb::DatasetSummary& summary : response.datasets()) {
       QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
       summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});

@@ -67,13 +67,9 @@ Domain::~Domain() {
   if (active()) MPI_Comm_free(&comm_);
 }
 
-std::size_t Domain::padded_size() const {
-  return static_cast<std::size_t>(stride_z()) * (cells_[2] + 2);
-}
+std::size_t Domain::padded_size() const { return static_cast<std::size_t>(stride_z()) * (cells_[2] + 2); }
 
-std::size_t Domain::size() const {
-  return static_cast<std::size_t>(cells_[0]) * cells_[1] * cells_[2];
-}
+std::size_t Domain::size() const { return static_cast<std::size_t>(cells_[0]) * cells_[1] * cells_[2]; }
 
 Domain::Box Domain::Layer(int axis, int position) const {
   Box box;

@@ -5,7 +5,8 @@
 
 namespace quarry {
 
-/// a + b into `*sum`; false when it does not fit. Every offset and size that comes from a file or a request is added this way.
+/// a + b into `*sum`; false when it does not fit. Every offset and size that comes from a file or a request
+/// is added this way.
 template <std::integral T>
 [[nodiscard]] constexpr bool CheckedAdd(T a, T b, T* sum) {
   return !__builtin_add_overflow(a, b, sum);

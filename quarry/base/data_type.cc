@@ -38,7 +38,8 @@ Result<DataType> ParseDataType(std::string_view name) {
   for (const TypeRow& row : kTypes) {
     if (row.name == name) return row.type;
   }
-  return InvalidArgument("unknown type \"{}\"; known are float32, float64, int8, uint8, int16, uint16, int32, uint32", name);
+  return InvalidArgument(
+      "unknown type \"{}\"; known are float32, float64, int8, uint8, int16, uint16, int32, uint32", name);
 }
 
 }  // namespace quarry

@@ -21,8 +21,7 @@ using ByteSpan = std::span<const std::byte>;
 
 /// `value` with its bytes in reverse order.
 template <typename T>
-  requires std::is_arithmetic_v<T>
-T ByteSwapped(T value) {
+requires std::is_arithmetic_v<T> T ByteSwapped(T value) {
   std::byte bytes[sizeof(T)];
   std::memcpy(bytes, &value, sizeof(T));
   for (std::size_t i = 0; i < sizeof(T) / 2; ++i) std::swap(bytes[i], bytes[sizeof(T) - 1 - i]);
@@ -32,7 +31,7 @@ T ByteSwapped(T value) {
 
 /// Appends `value` in little-endian order: every number in a Quarry file is stored so.
 template <typename T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 void PutLittleEndian(Bytes* out, T value) {
   if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
   // resize and copy: an insert of a range makes GCC 12 see writes out of bounds that are not there
@@ -43,15 +42,15 @@ void PutLittleEndian(Bytes* out, T value) {
 
 /// Reads a little-endian number; the caller has checked that sizeof(T) bytes are there.
 template <typename T>
-  requires std::is_arithmetic_v<T>
-T GetLittleEndian(const std::byte* bytes) {
+requires std::is_arithmetic_v<T> T GetLittleEndian(const std::byte* bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof(T));
   if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
   return value;
 }
 
-/// Walks over a byte string whose length was checked beforehand, reading one little-endian number after another.
+/// Walks over a byte string whose length was checked beforehand, reading one little-endian number after
+/// another.
 class LittleEndianReader {
  public:
   explicit LittleEndianReader(const std::byte* bytes) : next_(bytes) {}

@@ -31,7 +31,8 @@ Result<RandomAccessFile> RandomAccessFile::Open(const fs::path& path) {
   if (fd.get() < 0) return ErrnoStatus(errno, "open", path.string());
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat", path.string());
-  if (!S_ISREG(info.st_mode)) return InvalidArgument("\"{}\" is not a regular file; give the path of a file", path.string());
+  if (!S_ISREG(info.st_mode))
+    return InvalidArgument("\"{}\" is not a regular file; give the path of a file", path.string());
   return RandomAccessFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), path.string());
 }
 
@@ -43,8 +44,9 @@ Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) 
       return ErrnoStatus(errno, "read", path_);
     }
     if (got == 0) {
-      return DataLoss("\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated",
-                      path_, offset, out.size());
+      return DataLoss(
+          "\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated",
+          path_, offset, out.size());
     }
     offset += static_cast<std::uint64_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
@@ -58,7 +60,8 @@ Result<WritableFile> WritableFile::Create(const fs::path& path) {
     const Status status = ErrnoStatus(errno, "create", path.string());
     std::error_code ignored;
     // Not a missing path, but a directory in which nothing can be made.
-    if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored)) return Status(StatusCode::kInternal, status.message());
+    if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored))
+      return Status(StatusCode::kInternal, status.message());
     return status;
   }
   return WritableFile(std::move(fd), path.string());
@@ -91,8 +94,8 @@ Status WritableFile::SyncAndClose() {
 Result<Bytes> ReadWholeFile(const fs::path& path, std::uint64_t limit) {
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   if (file.size() > limit) {
-    return DataLoss("\"{}\" has {} bytes, more than the {} that such a file can have; it is damaged", path.string(),
-                    file.size(), limit);
+    return DataLoss("\"{}\" has {} bytes, more than the {} that such a file can have; it is damaged",
+                    path.string(), file.size(), limit);
   }
   Bytes bytes(file.size());
   QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
@@ -122,7 +125,8 @@ Status SyncDirectory(const fs::path& path) {
   FileDescriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, "open directory", directory.string());
   // Some file systems cannot sync a directory and say EINVAL: there is nothing more that could be done.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, "sync directory", directory.string());
+  if (::fsync(fd.get()) != 0 && errno != EINVAL)
+    return ErrnoStatus(errno, "sync directory", directory.string());
   return Status::Ok();
 }
 
@@ -152,9 +156,11 @@ Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, int timeout_s
     if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) break;
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path.string());
     if (std::chrono::steady_clock::now() >= deadline) {
-      return Status(StatusCode::kUnavailable,
-                    fmt::format("another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
-                                path.string(), timeout_seconds));
+      return Status(
+          StatusCode::kUnavailable,
+          fmt::format(
+              "another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
+              path.string(), timeout_seconds));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -34,7 +34,8 @@ class RandomAccessFile {
  public:
   static Result<RandomAccessFile> Open(const std::filesystem::path& path);
 
-  /// Fills `out` from `offset`. @errors kDataLoss when the file ends before: the caller knows where data should be.
+  /// Fills `out` from `offset`. @errors kDataLoss when the file ends before: the caller knows where data
+  /// should be.
   Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const;
 
   std::uint64_t size() const { return size_; }
@@ -49,8 +50,9 @@ class RandomAccessFile {
   std::string path_;
 };
 
-/// A new file, written front to back. Nothing is durable before Sync() returned success, nor visible as complete before
-/// whoever owns the protocol (see docs/format.md, publishing) has renamed it. One caller at a time.
+/// A new file, written front to back. Nothing is durable before Sync() returned success, nor visible as
+/// complete before whoever owns the protocol (see docs/format.md, publishing) has renamed it. One caller at a
+/// time.
 class WritableFile {
  public:
   /// @errors an existing file is an error: published data is never written over
@@ -75,7 +77,8 @@ class WritableFile {
 /// The whole file, refused above `limit` bytes so that a damaged size cannot exhaust memory.
 Result<Bytes> ReadWholeFile(const std::filesystem::path& path, std::uint64_t limit);
 
-/// Writes `bytes` to `temporary`, syncs, renames over `path`, syncs the directory: readers see the old file or the new one.
+/// Writes `bytes` to `temporary`, syncs, renames over `path`, syncs the directory: readers see the old file
+/// or the new one.
 /// @param temporary  on the same file system; whoever may be killed chooses a place that the next run cleans
 Status ReplaceFile(const std::filesystem::path& path, ByteSpan bytes, const std::filesystem::path& temporary);
 

@@ -7,18 +7,19 @@
 
 namespace quarry {
 
-/// Tells the C library to reuse freed buffers instead of giving them back to the system after each use. A read takes and
-/// frees megabyte buffers all the time. For main() of programs that read; no effect where there is no such setting.
+/// Tells the C library to reuse freed buffers instead of giving them back to the system after each use. A
+/// read takes and frees megabyte buffers all the time. For main() of programs that read; no effect where
+/// there is no such setting.
 void KeepFreedMemory();
 
-/// Memory for large buffers comes in huge pages where the system has them: touching fresh memory page by page was a
-/// fifth of the time of a large read.
+/// Memory for large buffers comes in huge pages where the system has them: touching fresh memory page by page
+/// was a fifth of the time of a large read.
 /// @errors throws std::bad_alloc
 void* AllocateBuffer(std::size_t bytes);
 void FreeBuffer(void* buffer);
 
-/// Allocator of byte strings and sample arrays. Leaves new elements as they are instead of writing zeros: nearly every
-/// buffer is filled by a read or a decoder at once.
+/// Allocator of byte strings and sample arrays. Leaves new elements as they are instead of writing zeros:
+/// nearly every buffer is filled by a read or a decoder at once.
 template <typename T>
 struct BufferAllocator {
   using value_type = T;

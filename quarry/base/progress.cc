@@ -15,7 +15,11 @@ constexpr int kBarWidth = 30;
 }  // namespace
 
 Progress::Progress(std::string label, std::uint64_t total, bool enabled)
-    : label_(std::move(label)), total_(std::max<std::uint64_t>(total, 1)), enabled_(enabled), terminal_(::isatty(STDERR_FILENO) == 1), last_(Clock::now()) {}
+    : label_(std::move(label)),
+      total_(std::max<std::uint64_t>(total, 1)),
+      enabled_(enabled),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      last_(Clock::now()) {}
 
 Progress::~Progress() {
   if (drawn_) fmt::print(stderr, "\r\033[K");

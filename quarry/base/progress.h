@@ -6,8 +6,8 @@
 
 namespace quarry {
 
-/// Progress of long work on stderr: a bar on a terminal, otherwise a plain line every few seconds, so that logs stay short.
-/// One caller at a time.
+/// Progress of long work on stderr: a bar on a terminal, otherwise a plain line every few seconds, so that
+/// logs stay short. One caller at a time.
 class Progress {
  public:
   /// @param enabled false: says nothing (ranks other than 0, --json)

@@ -20,7 +20,8 @@ Status ErrnoStatus(int error_number, std::string_view action, std::string_view p
     case EACCES:
     case EPERM:
     case EROFS:
-      return {StatusCode::kInternal, message + "; choose a place that you may write to, or change its permissions"};
+      return {StatusCode::kInternal,
+              message + "; choose a place that you may write to, or change its permissions"};
     default:
       return {StatusCode::kInternal, message};
   }

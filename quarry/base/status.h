@@ -10,24 +10,25 @@
 
 namespace quarry {
 
-/// What went wrong, with the numeric values of gRPC's status codes, so that a code crosses the network unchanged.
+/// What went wrong, with the numeric values of gRPC's status codes, so that a code crosses the network
+/// unchanged.
 enum class StatusCode : std::uint8_t {
   kOk = 0,
   kCancelled = 1,
   kUnknown = 2,
-  kInvalidArgument = 3,   ///< the caller asked for something impossible
+  kInvalidArgument = 3,  ///< the caller asked for something impossible
   kDeadlineExceeded = 4,
-  kNotFound = 5,          ///< dataset, field, step or file does not exist
-  kAlreadyExists = 6,     ///< output is there already
+  kNotFound = 5,       ///< dataset, field, step or file does not exist
+  kAlreadyExists = 6,  ///< output is there already
   kPermissionDenied = 7,
-  kResourceExhausted = 8, ///< a limit of the server, with its number in the message
+  kResourceExhausted = 8,  ///< a limit of the server, with its number in the message
   kFailedPrecondition = 9,
   kAborted = 10,
   kOutOfRange = 11,
   kUnimplemented = 12,
-  kInternal = 13,         ///< the operating system failed us: disk full, read error, out of memory
-  kUnavailable = 14,      ///< server cannot be reached
-  kDataLoss = 15,         ///< bytes on disk are not what was written
+  kInternal = 13,     ///< the operating system failed us: disk full, read error, out of memory
+  kUnavailable = 14,  ///< server cannot be reached
+  kDataLoss = 15,     ///< bytes on disk are not what was written
   kUnauthenticated = 16,
 };
 
@@ -86,8 +87,8 @@ int ExitCode(const Status& status);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                // NOLINT: implicit, so that `return value;` reads well
-  Result(Status status) : status_(std::move(status)) {}        // NOLINT: implicit, so that errors pass through
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, so that `return value;` reads well
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit, so that errors pass through
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
@@ -118,10 +119,10 @@ Status ToStatus(Result<T>&& result) {
 #define QUARRY_CONCAT(a, b) QUARRY_CONCAT_INNER(a, b)
 
 /// Leaves the function with the error, if `expression` is one.
-#define QUARRY_RETURN_IF_ERROR(expression)                                         \
-  do {                                                                             \
-    if (auto quarry_status_ = (expression); !quarry_status_.ok())                  \
-      return ::quarry::internal::ToStatus(std::move(quarry_status_));              \
+#define QUARRY_RETURN_IF_ERROR(expression)                            \
+  do {                                                                \
+    if (auto quarry_status_ = (expression); !quarry_status_.ok())     \
+      return ::quarry::internal::ToStatus(std::move(quarry_status_)); \
   } while (false)
 
 /// `QUARRY_ASSIGN_OR_RETURN(auto x, F());` leaves the function with the error, or assigns the value.

@@ -25,7 +25,8 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit;
   for (const char c : std::string_view(end, text.data() + text.size() - end)) {
-    if (!std::isspace(static_cast<unsigned char>(c))) unit += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      unit += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   constexpr std::string_view kPrefixes = "KMGTPE";
   int power = 0;

@@ -17,13 +17,15 @@ enum class CoderId : std::uint8_t {
   kWaveletZfp = 1,
 };
 
-/// What was lost at a level: its samples, interpolated multilinearly to full resolution, against the original.
+/// What was lost at a level: its samples, interpolated multilinearly to full resolution, against the
+/// original.
 struct LevelError {
   double max_error = 0;  ///< [unit of the field] largest absolute difference over the samples of the patch
   double rmse = 0;       ///< [unit of the field] root of the mean squared difference
 };
 
-/// One patch as bytes: a byte string per level, 0 the finest. A level is decoded from its bytes and the coarser ones.
+/// One patch as bytes: a byte string per level, 0 the finest. A level is decoded from its bytes and the
+/// coarser ones.
 struct EncodedPatch {
   std::vector<Bytes> levels;
   std::vector<LevelError> errors;  ///< one per level; errors[0].max_error <= tolerance
@@ -44,13 +46,14 @@ struct PatchLayout {
   int levels = 1;
 };
 
-/// Decodes one patch from its coarsest level to its finest, each level refined from the last. One caller at a time.
+/// Decodes one patch from its coarsest level to its finest, each level refined from the last. One caller at a
+/// time.
 class PatchDecoder {
  public:
   virtual ~PatchDecoder() = default;
 
-  /// Decodes the next finer level (the coarsest at first). `payload` may be any bytes: hostile ones are an error or
-  /// meaningless numbers, never a read out of bounds; callers check the checksum before.
+  /// Decodes the next finer level (the coarsest at first). `payload` may be any bytes: hostile ones are an
+  /// error or meaningless numbers, never a read out of bounds; callers check the checksum before.
   /// @errors kDataLoss; the decoder is then unusable
   virtual Status Advance(ByteSpan payload) = 0;
 
@@ -60,7 +63,8 @@ class PatchDecoder {
   virtual ByteSpan samples() const = 0;
 };
 
-/// One way of coding. Stateless and thread-safe; the bytes depend on the arguments alone, never on who encodes.
+/// One way of coding. Stateless and thread-safe; the bytes depend on the arguments alone, never on who
+/// encodes.
 class PatchCoder {
  public:
   virtual ~PatchCoder() = default;
@@ -69,9 +73,11 @@ class PatchCoder {
   virtual bool Supports(DataType type) const = 0;
 
   /// @param samples    dense, x fastest, shape layout.shape; finite values only
-  /// @param tolerance  [unit of the field] absolute, >= 0; every sample decoded at level 0 is at most this far from its
+  /// @param tolerance  [unit of the field] absolute, >= 0; every sample decoded at level 0 is at most this
+  /// far from its
   ///                   original: the result was decoded and compared before it is returned
-  virtual Result<EncodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, double tolerance) const = 0;
+  virtual Result<EncodedPatch> Encode(const PatchLayout& layout, ByteSpan samples,
+                                      double tolerance) const = 0;
 
   virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;
 };

@@ -12,7 +12,8 @@ namespace quarry {
 
 template <typename T>
 LevelError CompareSamples(std::span<const T> original, std::span<const T> decoded) {
-  // Eight independent lanes: the compiler can use vector registers without being allowed to reorder one lane's sum.
+  // Eight independent lanes: the compiler can use vector registers without being allowed to reorder one
+  // lane's sum.
   constexpr std::size_t kLanes = 8;
   std::array<double, kLanes> largest{};
   std::array<double, kLanes> squares{};
@@ -39,7 +40,8 @@ LevelError CompareSamples(std::span<const T> original, std::span<const T> decode
 }
 
 template <typename T>
-LevelError CompareUpsampled(std::span<const T> original, const Index3& shape, std::span<const T> coarse, int level) {
+LevelError CompareUpsampled(std::span<const T> original, const Index3& shape, std::span<const T> coarse,
+                            int level) {
   std::vector<T> current(coarse.begin(), coarse.end());
   std::vector<T> finer;
   for (int l = level - 1; l >= 0; --l) {
@@ -53,7 +55,9 @@ LevelError CompareUpsampled(std::span<const T> original, const Index3& shape, st
 
 template LevelError CompareSamples<float>(std::span<const float>, std::span<const float>);
 template LevelError CompareSamples<double>(std::span<const double>, std::span<const double>);
-template LevelError CompareUpsampled<float>(std::span<const float>, const Index3&, std::span<const float>, int);
-template LevelError CompareUpsampled<double>(std::span<const double>, const Index3&, std::span<const double>, int);
+template LevelError CompareUpsampled<float>(std::span<const float>, const Index3&, std::span<const float>,
+                                            int);
+template LevelError CompareUpsampled<double>(std::span<const double>, const Index3&, std::span<const double>,
+                                             int);
 
 }  // namespace quarry

@@ -26,8 +26,9 @@ enum class ArrayKind : std::uint8_t {
   kVerbatim = 2,  // as they are: for small arrays on which zfp spends more
 };
 
-// Accuracy unit of a new patch in tolerances. zfp stays well inside its accuracy, so that a unit above 1 still holds the
-// tolerance on nearly every patch of turbulent data; every patch starts here, so bytes do not depend on its neighbours.
+// Accuracy unit of a new patch in tolerances. zfp stays well inside its accuracy, so that a unit above 1
+// still holds the tolerance on nearly every patch of turbulent data; every patch starts here, so bytes do not
+// depend on its neighbours.
 constexpr double kFirstFactor = 2.8;
 // Each coarser level is coded this much more accurately.
 constexpr double kLevelFactor = 0.25;
@@ -107,10 +108,13 @@ class Decoder final : public PatchDecoder {
         QUARRY_RETURN_IF_ERROR(ReadSamples<T>(payload, std::span<T>(samples_.get(), size_)));
         break;
       case PatchMode::kWavelet: {
-        if (payload.size() < sizeof(double)) return DataLoss("the coarsest level of a patch has no accuracy unit");
+        if (payload.size() < sizeof(double))
+          return DataLoss("the coarsest level of a patch has no accuracy unit");
         unit_ = GetLittleEndian<double>(payload.data());
-        if (!(unit_ > 0) || !std::isfinite(unit_)) return DataLoss("the accuracy unit {} of a patch is not positive", unit_);
-        QUARRY_RETURN_IF_ERROR(ReadArrays(payload.subspan(sizeof(double)), layout_.levels - 1, samples_.get()));
+        if (!(unit_ > 0) || !std::isfinite(unit_))
+          return DataLoss("the accuracy unit {} of a patch is not positive", unit_);
+        QUARRY_RETURN_IF_ERROR(
+            ReadArrays(payload.subspan(sizeof(double)), layout_.levels - 1, samples_.get()));
         break;
       }
       default:
@@ -126,7 +130,8 @@ class Decoder final : public PatchDecoder {
     const Index3 shape = LevelShape(layout_.shape, level);
     Allocate(level);
     if (mode_ == PatchMode::kConstant) {
-      if (!payload.empty()) return DataLoss("level {} of a constant patch has {} bytes", level, payload.size());
+      if (!payload.empty())
+        return DataLoss("level {} of a constant patch has {} bytes", level, payload.size());
       std::fill_n(samples_.get(), size_, constant_);
     } else if (mode_ == PatchMode::kWavelet && payload.empty()) {
       wavelet::Inverse<T>(coarse.get(), nullptr, shape, samples_.get());
@@ -157,7 +162,8 @@ class Decoder final : public PatchDecoder {
     const auto kind = static_cast<ArrayKind>(payload[0]);
     payload = payload.subspan(1);
     if (kind == ArrayKind::kVerbatim) return ReadSamples<T>(payload, std::span<T>(data, count));
-    if (kind != ArrayKind::kZfp) return DataLoss("unknown array kind {} in level {}", static_cast<int>(kind), level);
+    if (kind != ArrayKind::kZfp)
+      return DataLoss("unknown array kind {} in level {}", static_cast<int>(kind), level);
     QUARRY_RETURN_IF_ERROR(ZfpDecompress<T>(payload, shapes, data));
     const T unit = static_cast<T>(LevelUnit(unit_, level, layout_.levels));
     for (std::size_t i = 0; i < count; ++i) data[i] *= unit;
@@ -198,9 +204,11 @@ Coefficients<T> Decompose(const PatchLayout& layout, std::span<const T> samples,
   return levels;
 }
 
-/// Appends one level's coefficients in the cheapest of the three ways. False when they cannot be expressed in this unit.
+/// Appends one level's coefficients in the cheapest of the three ways. False when they cannot be expressed in
+/// this unit.
 template <typename T>
-Result<bool> AppendArrays(std::span<const T> coefficients, std::span<const Index3> shapes, double unit, Bytes* out) {
+Result<bool> AppendArrays(std::span<const T> coefficients, std::span<const Index3> shapes, double unit,
+                          Bytes* out) {
   const T inverse = static_cast<T>(1 / unit);
   if (!std::isfinite(inverse) || !(inverse > 0) || !(static_cast<T>(unit) > 0)) return false;
   thread_local std::vector<T> scaled;
@@ -212,7 +220,8 @@ Result<bool> AppendArrays(std::span<const T> coefficients, std::span<const Index
     largest = magnitude <= largest ? largest : magnitude;
   }
   if (!std::isfinite(largest)) return false;
-  if (largest < T(0.5)) return true;  // nothing here is worth a byte: zero is nearer than the accuracy asks for
+  if (largest < T(0.5))
+    return true;  // nothing here is worth a byte: zero is nearer than the accuracy asks for
   Bytes compressed;
   QUARRY_RETURN_IF_ERROR(ZfpCompress<T>(scaled.data(), shapes, &compressed));
   if (compressed.size() < coefficients.size_bytes()) {
@@ -227,25 +236,28 @@ Result<bool> AppendArrays(std::span<const T> coefficients, std::span<const Index
 
 /// Payloads of all levels with this accuracy unit; empty when it cannot be expressed.
 template <typename T>
-Result<std::vector<Bytes>> CodeCoefficients(const PatchLayout& layout, const Coefficients<T>& coefficients, double unit) {
+Result<std::vector<Bytes>> CodeCoefficients(const PatchLayout& layout, const Coefficients<T>& coefficients,
+                                            double unit) {
   std::vector<Bytes> payloads(coefficients.size());
   payloads.back().push_back(static_cast<std::byte>(PatchMode::kWavelet));
   PutLittleEndian(&payloads.back(), unit);
   for (int l = 0; l < layout.levels; ++l) {
     const auto i = static_cast<std::size_t>(l);
     QUARRY_ASSIGN_OR_RETURN(const bool expressed,
-                            AppendArrays<T>(coefficients[i], LevelArrays(layout, l), LevelUnit(unit, l, layout.levels),
-                                            &payloads[i]));
+                            AppendArrays<T>(coefficients[i], LevelArrays(layout, l),
+                                            LevelUnit(unit, l, layout.levels), &payloads[i]));
     if (!expressed) return std::vector<Bytes>();
   }
   return payloads;
 }
 
-/// Decodes `payloads` as a reader will. Sets errors[0] only, and keeps the coarser levels for the full record.
+/// Decodes `payloads` as a reader will. Sets errors[0] only, and keeps the coarser levels for the full
+/// record.
 template <typename T>
 class Verification {
  public:
-  static Result<Verification> Run(const PatchLayout& layout, std::span<const T> original, const std::vector<Bytes>& payloads) {
+  static Result<Verification> Run(const PatchLayout& layout, std::span<const T> original,
+                                  const std::vector<Bytes>& payloads) {
     Verification result;
     Decoder<T> decoder(layout);
     result.levels_.resize(payloads.size());
@@ -307,18 +319,21 @@ std::vector<Bytes> CodeConstant(const PatchLayout& layout, T value) {
 }
 
 template <typename T>
-Result<Attempt<T>> Verified(const PatchLayout& layout, std::span<const T> samples, std::vector<Bytes> payloads) {
+Result<Attempt<T>> Verified(const PatchLayout& layout, std::span<const T> samples,
+                            std::vector<Bytes> payloads) {
   QUARRY_ASSIGN_OR_RETURN(Verification<T> verification, Verification<T>::Run(layout, samples, payloads));
   return Attempt<T>{std::move(payloads), std::move(verification)};
 }
 
 /// The search for the loosest accuracy unit that holds the tolerance; verbatim samples when there is none.
 template <typename T>
-Result<Attempt<T>> CodeWithinTolerance(const PatchLayout& layout, std::span<const T> samples, double tolerance) {
+Result<Attempt<T>> CodeWithinTolerance(const PatchLayout& layout, std::span<const T> samples,
+                                       double tolerance) {
   const Coefficients<T> coefficients = Decompose<T>(layout, samples, wavelet::Forward<T>);
   double factor = kFirstFactor;
   for (int attempt = 0; attempt < kMaxAttempts && tolerance > 0; ++attempt) {
-    QUARRY_ASSIGN_OR_RETURN(std::vector<Bytes> payloads, CodeCoefficients<T>(layout, coefficients, factor * tolerance));
+    QUARRY_ASSIGN_OR_RETURN(std::vector<Bytes> payloads,
+                            CodeCoefficients<T>(layout, coefficients, factor * tolerance));
     if (payloads.empty()) break;
     QUARRY_ASSIGN_OR_RETURN(Attempt<T> coded, Verified<T>(layout, samples, std::move(payloads)));
     const double error = coded.verification.max_error() / tolerance;
@@ -352,18 +367,23 @@ Result<EncodedPatch> EncodeTyped(const PatchLayout& layout, ByteSpan bytes, doub
   encoded.errors = coded.verification.Errors(layout, samples);
   encoded.levels = std::move(coded.payloads);
   if (!(encoded.errors[0].max_error <= tolerance)) {
-    return InternalError("a verbatim patch decodes with an error of {}: this is a bug in Quarry, please report it",
-                         encoded.errors[0].max_error);
+    return InternalError(
+        "a verbatim patch decodes with an error of {}: this is a bug in Quarry, please report it",
+        encoded.errors[0].max_error);
   }
   return encoded;
 }
 
 }  // namespace
 
-Result<EncodedPatch> WaveletZfpCoder::Encode(const PatchLayout& layout, ByteSpan samples, double tolerance) const {
-  if (!Supports(layout.type)) return InvalidArgument("coder wavelet-zfp does not code {}; give float32 or float64", Name(layout.type));
-  if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type) || samples.empty()) {
-    return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape), samples.size());
+Result<EncodedPatch> WaveletZfpCoder::Encode(const PatchLayout& layout, ByteSpan samples,
+                                             double tolerance) const {
+  if (!Supports(layout.type))
+    return InvalidArgument("coder wavelet-zfp does not code {}; give float32 or float64", Name(layout.type));
+  if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type) ||
+      samples.empty()) {
+    return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
+                           samples.size());
   }
   if (!(tolerance >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerance);
   return layout.type == DataType::kFloat32 ? EncodeTyped<float>(layout, samples, tolerance)

@@ -4,13 +4,14 @@
 
 namespace quarry {
 
-/// The coder of Fan et al. (section IV.B): multilinear B-spline wavelet, each level compressed by zfp at fixed accuracy.
-/// Coarse levels are low-pass filtered: smooth to look at, but not samples of the original.
+/// The coder of Fan et al. (section IV.B): multilinear B-spline wavelet, each level compressed by zfp at
+/// fixed accuracy. Coarse levels are low-pass filtered: smooth to look at, but not samples of the original.
 ///
-/// One accuracy for all levels would break the promise, because the inverse transform amplifies the errors of coarse
-/// levels. So each coarser level is coded four times more accurately (it has an eighth of the samples: nearly free), and
-/// the whole patch is decoded and compared; its unit of accuracy then shrinks until every sample holds the tolerance.
-/// A patch that cannot hold it (tolerance near the precision of the type) is stored verbatim, in the same levels.
+/// One accuracy for all levels would break the promise, because the inverse transform amplifies the errors of
+/// coarse levels. So each coarser level is coded four times more accurately (it has an eighth of the samples:
+/// nearly free), and the whole patch is decoded and compared; its unit of accuracy then shrinks until every
+/// sample holds the tolerance. A patch that cannot hold it (tolerance near the precision of the type) is
+/// stored verbatim, in the same levels.
 ///
 /// Payload layout: docs/format.md, "Payload of wavelet-zfp". Types: float32 and float64.
 class WaveletZfpCoder final : public PatchCoder {

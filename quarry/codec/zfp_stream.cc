@@ -55,7 +55,9 @@ std::span<std::uint64_t> Scratch(std::size_t bytes) {
   return std::span(buffer).first(words);
 }
 
-Status OutOfMemory() { return InternalError("out of memory while coding a patch; use smaller patches or fewer threads"); }
+Status OutOfMemory() {
+  return InternalError("out of memory while coding a patch; use smaller patches or fewer threads");
+}
 
 /// One array as a stream, without the zero bytes at its end.
 Result<ByteSpan> CompressArray(zfp_stream* stream, zfp_field* field, const Index3& shape) {
@@ -73,7 +75,9 @@ Result<ByteSpan> CompressArray(zfp_stream* stream, zfp_field* field, const Index
 
 Status DecompressArray(zfp_stream* stream, zfp_field* field, const Index3& shape, ByteSpan payload) {
   const std::size_t capacity = zfp_stream_maximum_size(stream, field);
-  if (payload.size() > capacity) return DataLoss("an array of shape {} has {} bytes, more than the {} it can need", ToString(shape), payload.size(), capacity);
+  if (payload.size() > capacity)
+    return DataLoss("an array of shape {} has {} bytes, more than the {} it can need", ToString(shape),
+                    payload.size(), capacity);
   const std::span<std::uint64_t> scratch = Scratch(capacity);
   auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
   std::memcpy(bytes, payload.data(), payload.size());
@@ -82,7 +86,8 @@ Status DecompressArray(zfp_stream* stream, zfp_field* field, const Index3& shape
   if (!bits) return OutOfMemory();
   zfp_stream_set_bit_stream(stream, bits.get());
   zfp_stream_rewind(stream);
-  if (zfp_decompress(stream, field) == 0) return DataLoss("zfp cannot decode an array of shape {}", ToString(shape));
+  if (zfp_decompress(stream, field) == 0)
+    return DataLoss("zfp cannot decode an array of shape {}", ToString(shape));
   return Status::Ok();
 }
 
@@ -105,7 +110,8 @@ Result<std::size_t> TakeVarint(ByteSpan* payload) {
 
 std::vector<Index3> WithoutEmpty(std::span<const Index3> shapes) {
   std::vector<Index3> kept;
-  std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(kept), [](const Index3& shape) { return Volume(shape) > 0; });
+  std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(kept),
+               [](const Index3& shape) { return Volume(shape) > 0; });
   return kept;
 }
 
@@ -135,7 +141,8 @@ Status ZfpDecompress(ByteSpan payload, std::span<const Index3> shapes, T* data) 
     std::size_t size = payload.size();
     if (i + 1 < arrays.size()) {
       QUARRY_ASSIGN_OR_RETURN(size, TakeVarint(&payload));
-      if (size > payload.size()) return DataLoss("a zfp stream of {} bytes has only {}", size, payload.size());
+      if (size > payload.size())
+        return DataLoss("a zfp stream of {} bytes has only {}", size, payload.size());
     }
     const Field field = MakeField<T>(data, arrays[i]);
     QUARRY_RETURN_IF_ERROR(DecompressArray(stream.get(), field.get(), arrays[i], payload.first(size)));

@@ -56,38 +56,45 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const fs::path& root) {
   const fs::path path = root / "dataset.json";
   if (!IsDataset(root)) {
     // Steps without their dataset.json are a damaged dataset; any other directory is simply none.
-    if (fs::is_directory(root / "steps", ignored)) return DataLoss("\"{}\" is missing; the dataset is damaged", path.string());
+    if (fs::is_directory(root / "steps", ignored))
+      return DataLoss("\"{}\" is missing; the dataset is damaged", path.string());
     return NotFound("\"{}\" is not a dataset: it has no dataset.json", root.string());
   }
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
-  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  if (!description.ok())
+    return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
   QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
   return std::shared_ptr<const Dataset>(new Dataset(root, *std::move(description), std::move(steps)));
 }
 
 Dataset::Dataset(fs::path root, DatasetDescription description, std::vector<std::uint64_t> steps)
     : root_(std::move(root)), description_(std::move(description)), steps_(std::move(steps)) {
-  tables_ = std::make_unique<TableCatalog>(root_, description_, [this](std::uint64_t step) { return Step(step); });
+  tables_ =
+      std::make_unique<TableCatalog>(root_, description_, [this](std::uint64_t step) { return Step(step); });
 }
 
 Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
   if (const auto hit = loaded_steps_.find(step); hit != loaded_steps_.end()) return hit->second;
   if (!std::binary_search(steps_.begin(), steps_.end(), step)) {
-    return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step, root_.string(), steps_.size());
+    return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step,
+                    root_.string(), steps_.size());
   }
   const fs::path path = root_ / format::StepFolder(step) / "step.json";
   Result<std::string> text = ReadText(path);
-  if (!text.ok() && text.status().code() == StatusCode::kNotFound) return DataLoss("\"{}\" is missing; the step is damaged", path.string());
+  if (!text.ok() && text.status().code() == StatusCode::kNotFound)
+    return DataLoss("\"{}\" is missing; the step is damaged", path.string());
   if (!text.ok()) return std::move(text).status();
   Result<StepDescription> description = format::DecodeStepManifest(*text);
-  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
-  if (description->step != step) return DataLoss("\"{}\" describes step {}; it was moved here", path.string(), description->step);
+  if (!description.ok())
+    return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  if (description->step != step)
+    return DataLoss("\"{}\" describes step {}; it was moved here", path.string(), description->step);
   for (const FieldStepDescription& field : description->fields) {
     if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
-      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path.string(), field.levels.size(), field.name,
-                      description_.levels);
+      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path.string(),
+                      field.levels.size(), field.name, description_.levels);
     }
   }
   return loaded_steps_[step] = std::make_shared<const StepDescription>(*std::move(description));
@@ -97,7 +104,8 @@ Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) co
   if (request.step) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
     if (step->FindField(request.field) != nullptr) return *request.step;
-    return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field, *request.step, root_.string());
+    return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field,
+                    *request.step, root_.string());
   }
   for (const std::uint64_t candidate : steps_) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));
@@ -109,7 +117,8 @@ Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) co
 Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const std::optional<std::size_t> field = description_.FindField(request.field);
   if (!field) {
-    return NotFound("field \"{}\" is not in \"{}\"; it has: {}", request.field, root_.string(), FieldNames(description_.fields));
+    return NotFound("field \"{}\" is not in \"{}\"; it has: {}", request.field, root_.string(),
+                    FieldNames(description_.fields));
   }
   query::Query query;
   query.field_number = *field;
@@ -123,7 +132,8 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   return query;
 }
 
-Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request, const query::PatchCatalog* catalog) const {
+Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,
+                                      const query::PatchCatalog* catalog) const {
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
   return query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query);
 }

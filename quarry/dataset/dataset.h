@@ -15,11 +15,12 @@
 
 namespace quarry {
 
-/// A dataset directory, open for reading. Published steps never change, so that everything read once may be kept.
-/// Thread-safe.
+/// A dataset directory, open for reading. Published steps never change, so that everything read once may be
+/// kept. Thread-safe.
 class Dataset : public std::enable_shared_from_this<Dataset> {
  public:
-  /// Reads dataset.json and lists the steps. @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
+  /// Reads dataset.json and lists the steps. @errors kNotFound: no such dataset; kDataLoss: dataset.json is
+  /// damaged
   static Result<std::shared_ptr<const Dataset>> Open(const std::filesystem::path& root);
 
   const std::filesystem::path& root() const { return root_; }
@@ -36,7 +37,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// Checks a question against the dataset and plans it.
   /// @param catalog  where to find patches; null: the subfiles' own tables
   /// @errors kNotFound: no such field or step; kInvalidArgument: box or level out of range; those of MakePlan
-  Result<query::ReadPlan> Plan(const query::ReadRequest& request, const query::PatchCatalog* catalog = nullptr) const;
+  Result<query::ReadPlan> Plan(const query::ReadRequest& request,
+                               const query::PatchCatalog* catalog = nullptr) const;
 
  private:
   Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);
@@ -52,7 +54,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   mutable std::map<std::uint64_t, std::shared_ptr<const StepDescription>> loaded_steps_;
 };
 
-/// Numbers of the published steps below `root`/steps, ascending. Anything that is not a plain number is no step.
+/// Numbers of the published steps below `root`/steps, ascending. Anything that is not a plain number is no
+/// step.
 Result<std::vector<std::uint64_t>> ListSteps(const std::filesystem::path& root);
 
 /// True for a directory that holds a dataset.json.

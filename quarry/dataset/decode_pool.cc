@@ -23,7 +23,8 @@ struct DecodePool::Impl {
 };
 
 DecodePool::DecodePool(int threads)
-    : impl_(std::make_unique<Impl>(threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
+    : impl_(std::make_unique<Impl>(
+          threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
 
 DecodePool::~DecodePool() {
   std::unique_lock lock(impl_->mutex);

@@ -20,14 +20,19 @@ std::string WithoutSuffix(std::string name) {
 
 Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
   std::error_code error;
-  if (!fs::is_directory(root, error)) return NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", root.string());
+  if (!fs::is_directory(root, error))
+    return NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", root.string());
   if (IsDataset(root)) {
     const fs::path absolute = fs::absolute(root).lexically_normal();
-    return std::vector<FoundDataset>{{WithoutSuffix((absolute.has_filename() ? absolute : absolute.parent_path()).filename().string()), root}};
+    return std::vector<FoundDataset>{
+        {WithoutSuffix((absolute.has_filename() ? absolute : absolute.parent_path()).filename().string()),
+         root}};
   }
   std::vector<FoundDataset> found;
-  const auto options = fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end; it.increment(error)) {
+  const auto options =
+      fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
+       it.increment(error)) {
     std::error_code ignored;
     if (!it->is_directory(ignored)) continue;
     // A depth limit ends loops of symbolic links.
@@ -40,7 +45,8 @@ Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
     }
   }
   if (error) return InternalError("cannot list \"{}\": {}", root.string(), error.message());
-  std::sort(found.begin(), found.end(), [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
+  std::sort(found.begin(), found.end(),
+            [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
   return found;
 }
 

@@ -13,8 +13,8 @@ struct FoundDataset {
   std::filesystem::path path;
 };
 
-/// All datasets in the directory tree below `root`, by name; `root` itself when it is one. Hidden directories (staging
-/// of writers among them) and the insides of datasets are not entered.
+/// All datasets in the directory tree below `root`, by name; `root` itself when it is one. Hidden directories
+/// (staging of writers among them) and the insides of datasets are not entered.
 /// @errors kNotFound: there is no such directory
 Result<std::vector<FoundDataset>> FindDatasets(const std::filesystem::path& root);
 

@@ -25,8 +25,8 @@ struct DecodedPatch {
 
 /// The payload of one batch and the decoding tasks that share it.
 struct BatchInFlight {
-  /// A read that ends early waits for its tasks, which then end at their next patch: memory that was reserved for a read
-  /// is free when the read is over.
+  /// A read that ends early waits for its tasks, which then end at their next patch: memory that was reserved
+  /// for a read is free when the read is over.
   void Abandon() {
     abandoned = true;
     for (std::future<DecodedPatch>& task : decoded) {
@@ -59,7 +59,8 @@ class OpenSubfiles {
   }
 
   std::filesystem::path Path(std::uint32_t subfile) const {
-    return SubfilePath(dataset_.root(), query_.step, dataset_.description().fields[query_.field_number].name, subfile);
+    return SubfilePath(dataset_.root(), query_.step, dataset_.description().fields[query_.field_number].name,
+                       subfile);
   }
 
  private:
@@ -72,10 +73,11 @@ Status CheckPayload(ByteSpan payload, const PlannedPatch& patch, int level, cons
   const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
   const std::uint64_t computed = Checksum(payload);
   if (computed == entry.checksum) return Status::Ok();
-  return DataLoss("cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
-                  "run \"quarry verify\" to list all damage",
-                  level, patch.entry.patch.patch_index, path, entry.offset, entry.offset + entry.size,
-                  ChecksumText(entry.checksum), ChecksumText(computed));
+  return DataLoss(
+      "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
+      "run \"quarry verify\" to list all damage",
+      level, patch.entry.patch.patch_index, path, entry.offset, entry.offset + entry.size,
+      ChecksumText(entry.checksum), ChecksumText(computed));
 }
 
 /// The samples of `extent` out of a dense box of samples `from`, both in level samples.
@@ -87,7 +89,8 @@ Bytes CutOut(ByteSpan samples, const Box& from, const Box& extent, std::size_t s
   std::byte* to = out.data();
   for (std::int64_t z = 0; z < shape[2]; ++z) {
     for (std::int64_t y = 0; y < shape[1]; ++y) {
-      const std::int64_t row = (extent.begin[1] - from.begin[1] + y) + source[1] * (extent.begin[2] - from.begin[2] + z);
+      const std::int64_t row =
+          (extent.begin[1] - from.begin[1] + y) + source[1] * (extent.begin[2] - from.begin[2] + z);
       const std::int64_t first = row * source[0] + extent.begin[0] - from.begin[0];
       std::memcpy(to, samples.data() + static_cast<std::size_t>(first) * sample_size, row_bytes);
       to += row_bytes;
@@ -98,12 +101,19 @@ Bytes CutOut(ByteSpan samples, const Box& from, const Box& extent, std::size_t s
 
 class Execution {
  public:
-  Execution(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool, const std::function<bool()>& cancelled, BlockSink* sink)
-      : plan_(plan), pool_(pool), cancelled_(cancelled), sink_(sink), files_(dataset, plan.query), kept_(plan.patches.size()) {}
+  Execution(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
+            const std::function<bool()>& cancelled, BlockSink* sink)
+      : plan_(plan),
+        pool_(pool),
+        cancelled_(cancelled),
+        sink_(sink),
+        files_(dataset, plan.query),
+        kept_(plan.patches.size()) {}
 
   Status Run() {
     const PatchCoder* coder = FindCoder(plan_.coder);
-    if (coder == nullptr) return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
+    if (coder == nullptr)
+      return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
     coder_ = coder;
     std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = 0; p < passes.size(); ++p) {
@@ -142,8 +152,8 @@ class Execution {
       QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.subfile));
       // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
       if (range.offset > file->size() || range.size > file->size() - range.offset) {
-        return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(), file->size(),
-                        range.offset, range.offset + range.size);
+        return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
+                        file->size(), range.offset, range.offset + range.size);
       }
       in_flight->payload.emplace_back(range.size);
       QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, in_flight->payload.back()));
@@ -171,7 +181,8 @@ class Execution {
             result.status = Advance(*in_flight, i, patch, coarsest, finest, path, decoder->get());
           }
         } catch (const std::bad_alloc&) {
-          result.status = InternalError("out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path);
+          result.status = InternalError(
+              "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path);
         }
         result.decoder = std::move(*decoder);
         promise->set_value(std::move(result));
@@ -180,8 +191,8 @@ class Execution {
     }
   }
 
-  static Status Advance(const BatchInFlight& in_flight, std::size_t i, const PlannedPatch& patch, int coarsest, int finest,
-                        const std::string& path, PatchDecoder* decoder) {
+  static Status Advance(const BatchInFlight& in_flight, std::size_t i, const PlannedPatch& patch,
+                        int coarsest, int finest, const std::string& path, PatchDecoder* decoder) {
     for (int level = coarsest; level >= finest; --level) {
       const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
       ByteSpan payload;
@@ -241,8 +252,8 @@ class Execution {
 
 }  // namespace
 
-Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool, const std::function<bool()>& cancelled,
-                   BlockSink* sink) {
+Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
+                   const std::function<bool()>& cancelled, BlockSink* sink) {
   return Execution(dataset, plan, pool, cancelled, sink).Run();
 }
 

@@ -7,14 +7,17 @@ namespace quarry {
 
 namespace fs = std::filesystem;
 
-fs::path SubfilePath(const fs::path& root, std::uint64_t step, const std::string& field, std::size_t subfile) {
+fs::path SubfilePath(const fs::path& root, std::uint64_t step, const std::string& field,
+                     std::size_t subfile) {
   return root / format::StepFolder(step) / field / format::SubfileName(subfile);
 }
 
 Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file) {
   const std::string where = fmt::format("\"{}\"", file.path());
-  constexpr std::uint64_t kSmallest = format::SubfileHeader::kEncodedSize + format::SubfileFooter::kEncodedSize;
-  if (file.size() < kSmallest) return DataLoss("{} has {} bytes, too few for a subfile; it is truncated", where, file.size());
+  constexpr std::uint64_t kSmallest =
+      format::SubfileHeader::kEncodedSize + format::SubfileFooter::kEncodedSize;
+  if (file.size() < kSmallest)
+    return DataLoss("{} has {} bytes, too few for a subfile; it is truncated", where, file.size());
   Bytes bytes(format::SubfileHeader::kEncodedSize);
   QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
   SubfileTable table;
@@ -44,7 +47,8 @@ Result<std::vector<query::CatalogEntry>> TableCatalog::Find(std::uint64_t step, 
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset_.grid.dims, dataset_.patch));
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StepDescription> description, steps_(step));
   const FieldStepDescription* field = description->FindField(dataset_.fields[field_number].name);
-  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", dataset_.fields[field_number].name, step);
+  if (field == nullptr)
+    return NotFound("field \"{}\" is not in step {}", dataset_.fields[field_number].name, step);
 
   std::vector<query::CatalogEntry> found;
   std::uint64_t last_code = 0;
@@ -57,15 +61,17 @@ Result<std::vector<query::CatalogEntry>> TableCatalog::Find(std::uint64_t step, 
       // Each table is in Morton order and so are the subfiles: a patch that is in two of them shows here.
       const std::uint64_t code = MortonEncode(p);
       if (!found.empty() && code <= last_code) {
-        return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"", SubfilePath(root_, step, field->name, s).string(), row.patch_index);
+        return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"",
+                        SubfilePath(root_, step, field->name, s).string(), row.patch_index);
       }
       last_code = code;
       found.push_back({static_cast<std::uint32_t>(s), row});
     }
   }
   if (found.size() != static_cast<std::size_t>(positions.volume())) {
-    return DataLoss("\"{}\" lists {} of the {} patches at positions {} of field \"{}\", step {}; run \"quarry verify\"",
-                    root_.string(), found.size(), positions.volume(), ToString(positions), field->name, step);
+    return DataLoss(
+        "\"{}\" lists {} of the {} patches at positions {} of field \"{}\", step {}; run \"quarry verify\"",
+        root_.string(), found.size(), positions.volume(), ToString(positions), field->name, step);
   }
   return found;
 }
@@ -78,7 +84,8 @@ Result<std::shared_ptr<const SubfileTable>> TableCatalog::Table(std::uint64_t st
     if (const auto hit = cache_.find(key); hit != cache_.end()) return hit->second;
   }
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StepDescription> description, steps_(step));
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const SubfileTable> table, LoadTable(*description, field_number, subfile));
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const SubfileTable> table,
+                          LoadTable(*description, field_number, subfile));
   const std::uint64_t bytes = table->footer.table_size;
   const std::lock_guard lock(mutex_);
   if (cached_bytes_ + bytes > kCacheBytes) {
@@ -89,7 +96,8 @@ Result<std::shared_ptr<const SubfileTable>> TableCatalog::Table(std::uint64_t st
   return table;
 }
 
-Result<std::shared_ptr<const SubfileTable>> TableCatalog::LoadTable(const StepDescription& step, std::size_t field_number,
+Result<std::shared_ptr<const SubfileTable>> TableCatalog::LoadTable(const StepDescription& step,
+                                                                    std::size_t field_number,
                                                                     std::size_t subfile) const {
   const FieldDescription& field = dataset_.fields[field_number];
   const FieldStepDescription* described = step.FindField(field.name);
@@ -106,12 +114,12 @@ Result<std::shared_ptr<const SubfileTable>> TableCatalog::LoadTable(const StepDe
   const SubfileDescription& expected = described->subfiles[subfile];
   const format::SubfileHeader& header = table.header;
   if (header.step != step.step || header.field_name != field.name || header.field_number != field_number ||
-      header.subfile_number != subfile || header.dims != dataset_.grid.dims || header.patch != dataset_.patch ||
-      header.levels != dataset_.levels || header.type != field.type || header.coder != field.coder ||
-      table.footer.table_checksum != expected.table_checksum || table.footer.file_size != expected.bytes ||
-      header.patch_count != expected.patches) {
-    return DataLoss("\"{}\" is not the subfile that step.json describes (field \"{}\", step {}, number {})", path.string(),
-                    header.field_name, header.step, header.subfile_number);
+      header.subfile_number != subfile || header.dims != dataset_.grid.dims ||
+      header.patch != dataset_.patch || header.levels != dataset_.levels || header.type != field.type ||
+      header.coder != field.coder || table.footer.table_checksum != expected.table_checksum ||
+      table.footer.file_size != expected.bytes || header.patch_count != expected.patches) {
+    return DataLoss("\"{}\" is not the subfile that step.json describes (field \"{}\", step {}, number {})",
+                    path.string(), header.field_name, header.step, header.subfile_number);
   }
   return std::make_shared<const SubfileTable>(std::move(table));
 }

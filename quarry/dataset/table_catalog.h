@@ -26,8 +26,8 @@ Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file);
 /// Gives the description of a step, from whoever has read its step.json.
 using StepLookup = std::function<Result<std::shared_ptr<const StepDescription>>(std::uint64_t)>;
 
-/// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes; their tables
-/// are kept in memory while they fit.
+/// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes;
+/// their tables are kept in memory while they fit.
 class TableCatalog final : public query::PatchCatalog {
  public:
   TableCatalog(std::filesystem::path root, DatasetDescription dataset, StepLookup steps)
@@ -37,7 +37,8 @@ class TableCatalog final : public query::PatchCatalog {
                                                 const Box& positions) const override;
 
   /// One subfile's table, checked against its own checksums and against step.json.
-  Result<std::shared_ptr<const SubfileTable>> Table(std::uint64_t step, std::size_t field_number, std::size_t subfile) const;
+  Result<std::shared_ptr<const SubfileTable>> Table(std::uint64_t step, std::size_t field_number,
+                                                    std::size_t subfile) const;
 
  private:
   static constexpr std::uint64_t kCacheBytes = 64 << 20;
@@ -49,12 +50,13 @@ class TableCatalog final : public query::PatchCatalog {
   const DatasetDescription dataset_;
   const StepLookup steps_;
   mutable std::mutex mutex_;
-  mutable std::map<std::tuple<std::uint64_t, std::size_t, std::size_t>, std::shared_ptr<const SubfileTable>> cache_;
+  mutable std::map<std::tuple<std::uint64_t, std::size_t, std::size_t>, std::shared_ptr<const SubfileTable>>
+      cache_;
   mutable std::uint64_t cached_bytes_ = 0;
 };
 
 /// Path of a subfile in the dataset directory `root`.
-std::filesystem::path SubfilePath(const std::filesystem::path& root, std::uint64_t step, const std::string& field,
-                                  std::size_t subfile);
+std::filesystem::path SubfilePath(const std::filesystem::path& root, std::uint64_t step,
+                                  const std::string& field, std::size_t subfile);
 
 }  // namespace quarry

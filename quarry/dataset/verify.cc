@@ -34,7 +34,8 @@ class Verifier {
   void VerifyField(const StepDescription& step, const FieldStepDescription& field) {
     const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
     if (!number) {
-      AddDamage(DataLoss("step {} has a field \"{}\" that dataset.json does not know", step.step, field.name));
+      AddDamage(
+          DataLoss("step {} has a field \"{}\" that dataset.json does not know", step.step, field.name));
       return;
     }
     for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
@@ -55,29 +56,32 @@ class Verifier {
     std::uint64_t position = format::SubfileHeader::kEncodedSize;
     Status first_error;
     Bytes payload;
-    format::ForEachPayload(table.header.order, table.rows.size(), table.header.levels, [&](std::size_t row, int level) {
-      const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(level)];
-      if (!first_error.ok()) return;
-      if (entry.offset != position) {
-        first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path.string(), level,
-                               table.rows[row].patch_index, entry.offset, position);
-        return;
-      }
-      position += entry.size;
-      payload.resize(entry.size);
-      first_error = file.ReadAt(entry.offset, payload);
-      if (!first_error.ok()) return;
-      if (Checksum(payload) != entry.checksum) {
-        AddDamage(DataLoss("\"{}\": level {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path.string(), level,
-                           table.rows[row].patch_index, entry.offset, entry.offset + entry.size,
-                           ChecksumText(entry.checksum), ChecksumText(Checksum(payload))));
-      }
-      report_.bytes += entry.size;
-      progress_(report_.bytes, total_);
-    });
+    format::ForEachPayload(
+        table.header.order, table.rows.size(), table.header.levels, [&](std::size_t row, int level) {
+          const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(level)];
+          if (!first_error.ok()) return;
+          if (entry.offset != position) {
+            first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path.string(),
+                                   level, table.rows[row].patch_index, entry.offset, position);
+            return;
+          }
+          position += entry.size;
+          payload.resize(entry.size);
+          first_error = file.ReadAt(entry.offset, payload);
+          if (!first_error.ok()) return;
+          if (Checksum(payload) != entry.checksum) {
+            AddDamage(DataLoss("\"{}\": level {} of patch {} (bytes {}..{}): checksum {} stored, {} computed",
+                               path.string(), level, table.rows[row].patch_index, entry.offset,
+                               entry.offset + entry.size, ChecksumText(entry.checksum),
+                               ChecksumText(Checksum(payload))));
+          }
+          report_.bytes += entry.size;
+          progress_(report_.bytes, total_);
+        });
     report_.patches += table.rows.size();
     if (first_error.ok() && position != table.footer.table_offset) {
-      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path.string(), position, table.footer.table_offset);
+      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path.string(), position,
+                      table.footer.table_offset);
     }
     return first_error;
   }
@@ -94,7 +98,8 @@ class Verifier {
 
 }  // namespace
 
-Result<VerifyReport> VerifyDataset(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+Result<VerifyReport> VerifyDataset(const Dataset& dataset,
+                                   const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   return Verifier(dataset, progress).Run();
 }
 

@@ -20,6 +20,7 @@ struct VerifyReport {
 /// Reads every byte of every published step and compares it with the stored checksums; goes on after damage.
 /// @param progress  called with bytes checked and bytes in all
 /// @errors only when the dataset itself cannot be opened or read; damage is in the report
-Result<VerifyReport> VerifyDataset(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+Result<VerifyReport> VerifyDataset(const Dataset& dataset,
+                                   const std::function<void(std::uint64_t, std::uint64_t)>& progress);
 
 }  // namespace quarry

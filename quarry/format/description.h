@@ -10,14 +10,14 @@
 #include "quarry/format/subfile.h"
 #include "quarry/geometry/patch_grid.h"
 
-/// What a dataset says about itself, as plain structs: the same for files, service and clients. The meaning of each value
-/// is written once, in proto/quarry/v1/dataset.proto.
+/// What a dataset says about itself, as plain structs: the same for files, service and clients. The meaning
+/// of each value is written once, in proto/quarry/v1/dataset.proto.
 namespace quarry {
 
 struct GridDescription {
-  Index3 dims = {1, 1, 1};                                 ///< samples, x, y, z
-  std::array<double, 3> origin = {0, 0, 0};                ///< of sample (0,0,0), in axis units
-  std::array<double, 3> spacing = {1, 1, 1};               ///< in axis units
+  Index3 dims = {1, 1, 1};                    ///< samples, x, y, z
+  std::array<double, 3> origin = {0, 0, 0};   ///< of sample (0,0,0), in axis units
+  std::array<double, 3> spacing = {1, 1, 1};  ///< in axis units
   std::array<std::string, 3> axis_names = {"x", "y", "z"};
   std::array<std::string, 3> axis_units = {"", "", ""};
 };

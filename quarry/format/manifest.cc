@@ -31,7 +31,8 @@ std::string ToText(Message message) {
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string text;
-  // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or comes from one.
+  // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or comes from
+  // one.
   if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return {};
   text.replace(ChecksumPosition(text), kChecksumDigits, ChecksumText(TextChecksum(text)));
   return text;
@@ -40,11 +41,13 @@ std::string ToText(Message message) {
 template <typename Message>
 Result<Message> FromText(std::string text) {
   const std::size_t position = ChecksumPosition(text);
-  if (position == std::string::npos) return DataLoss("the checksum at its end is missing; the file is damaged");
+  if (position == std::string::npos)
+    return DataLoss("the checksum at its end is missing; the file is damaged");
   const std::string stored = text.substr(position, kChecksumDigits);
   text.replace(position, kChecksumDigits, kChecksumDigits, '0');
   const std::string computed = ChecksumText(TextChecksum(text));
-  if (stored != computed) return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
+  if (stored != computed)
+    return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
   Message message;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // a newer minor writer may say more than we understand
@@ -71,10 +74,13 @@ Result<StepDescription> DecodeStepManifest(const std::string& text) {
 Status CheckFieldName(const std::string& name) {
   // A field's folder stands beside step.json.
   bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.' && !name.ends_with(".json");
-  for (const char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-');
+  for (const char c : name)
+    good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-');
   if (good) return Status::Ok();
-  return InvalidArgument("\"{}\" cannot be a field name; use 1 to {} letters, digits, \"_\", \".\" or \"-\", not starting with a dot or ending in .json",
-                         name, kMaxFieldName);
+  return InvalidArgument(
+      "\"{}\" cannot be a field name; use 1 to {} letters, digits, \"_\", \".\" or \"-\", not starting with "
+      "a dot or ending in .json",
+      name, kMaxFieldName);
 }
 
 std::string StepFolder(std::uint64_t step) { return fmt::format("steps/{:06}", step); }

@@ -9,7 +9,8 @@ namespace quarry::format {
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
 inline constexpr std::uint32_t kManifestVersion = 1;
 
-/// The text of dataset.json or step.json: JSON form of the protobuf message, closed by the file's own checksum.
+/// The text of dataset.json or step.json: JSON form of the protobuf message, closed by the file's own
+/// checksum.
 std::string EncodeManifest(const DatasetDescription& dataset);
 std::string EncodeManifest(const StepDescription& step);
 
@@ -17,7 +18,8 @@ std::string EncodeManifest(const StepDescription& step);
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
 Result<StepDescription> DecodeStepManifest(const std::string& text);
 
-/// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot or ending in .json, at most 63.
+/// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot or ending
+/// in .json, at most 63.
 /// @errors kInvalidArgument
 Status CheckFieldName(const std::string& name);
 

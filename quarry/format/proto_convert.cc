@@ -42,13 +42,16 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   out.name = field.name();
   if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
   out.type = static_cast<DataType>(field.dtype());
-  if (SizeOf(out.type) == 0) return DataLoss("field \"{}\" has the unknown type {}", out.name, static_cast<int>(field.dtype()));
+  if (SizeOf(out.type) == 0)
+    return DataLoss("field \"{}\" has the unknown type {}", out.name, static_cast<int>(field.dtype()));
   out.units = field.units();
   const Result<CoderId> coder = ParseCoder(field.codec());
-  if (!coder.ok()) return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
+  if (!coder.ok())
+    return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
   out.coder = *coder;
   if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
-  if (field.bound_case() == pb::FieldDescription::kRelativeTolerance) out.relative_tolerance = field.relative_tolerance();
+  if (field.bound_case() == pb::FieldDescription::kRelativeTolerance)
+    out.relative_tolerance = field.relative_tolerance();
   return out;
 }
 
@@ -97,12 +100,14 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field) {
   out.raw_bytes = field.raw_bytes();
   out.stored_bytes = field.stored_bytes();
   out.patches = field.patches();
-  for (const pb::LevelRecord& record : field.levels()) out.levels.push_back({record.max_error(), record.rmse(), record.bytes()});
+  for (const pb::LevelRecord& record : field.levels())
+    out.levels.push_back({record.max_error(), record.rmse(), record.bytes()});
   for (const pb::Subfile& file : field.subfiles()) {
     SubfileDescription subfile;
     subfile.name = file.name();
     if (subfile.name != SubfileName(out.subfiles.size())) {
-      return DataLoss("subfile {} of field \"{}\" is called \"{}\"", out.subfiles.size(), out.name, subfile.name);
+      return DataLoss("subfile {} of field \"{}\" is called \"{}\"", out.subfiles.size(), out.name,
+                      subfile.name);
     }
     subfile.bytes = file.bytes();
     subfile.patches = file.patches();
@@ -188,7 +193,8 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   const Result<PatchGrid> patches = PatchGrid::Create(out.grid.dims, out.patch);
   if (!patches.ok()) return DataLoss("{}", patches.status().message());
   out.levels = static_cast<int>(manifest.levels());
-  if (manifest.levels() < 1 || manifest.levels() > static_cast<std::uint32_t>(MaxLevels(out.grid.dims, out.patch))) {
+  if (manifest.levels() < 1 ||
+      manifest.levels() > static_cast<std::uint32_t>(MaxLevels(out.grid.dims, out.patch))) {
     return DataLoss("{} levels with patches of {}", manifest.levels(), ToString(out.patch));
   }
   out.order = static_cast<PayloadOrder>(manifest.order());

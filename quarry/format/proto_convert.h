@@ -1,10 +1,10 @@
 #pragma once
 
-#include "quarry/v1/dataset.pb.h"
 #include "quarry/format/description.h"
+#include "quarry/v1/dataset.pb.h"
 
-/// Descriptions to protobuf messages and back. FromProto checks everything: its argument may come from a damaged file or
-/// from the network.
+/// Descriptions to protobuf messages and back. FromProto checks everything: its argument may come from a
+/// damaged file or from the network.
 namespace quarry::format {
 
 namespace pb = ::quarry::v1;

@@ -48,17 +48,22 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
 }
 
 Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
-  if (bytes.size() < kEncodedSize) return DataLoss("a subfile header has {} bytes, this one {}", kEncodedSize, bytes.size());
+  if (bytes.size() < kEncodedSize)
+    return DataLoss("a subfile header has {} bytes, this one {}", kEncodedSize, bytes.size());
   bytes = bytes.first(kEncodedSize);
-  if (std::memcmp(bytes.data(), kHeaderMagic.data(), kHeaderMagic.size()) != 0) return DataLoss("this is not a Quarry subfile (magic at byte 0)");
+  if (std::memcmp(bytes.data(), kHeaderMagic.data(), kHeaderMagic.size()) != 0)
+    return DataLoss("this is not a Quarry subfile (magic at byte 0)");
   const std::uint64_t stored = GetLittleEndian<std::uint64_t>(bytes.data() + kEncodedSize - 8);
   const std::uint64_t computed = Checksum(bytes.first(kEncodedSize - 8));
   const std::uint16_t major = GetLittleEndian<std::uint16_t>(bytes.data() + 8);
   if (major != kMajorVersion && stored == computed) {
-    return DataLoss("subfile format version {} is not known, this program reads version {}; use a newer Quarry", major, kMajorVersion);
+    return DataLoss(
+        "subfile format version {} is not known, this program reads version {}; use a newer Quarry", major,
+        kMajorVersion);
   }
   if (stored != computed) {
-    return DataLoss("header (bytes 0..{}): checksum {} stored, {} computed", kEncodedSize, ChecksumText(stored), ChecksumText(computed));
+    return DataLoss("header (bytes 0..{}): checksum {} stored, {} computed", kEncodedSize,
+                    ChecksumText(stored), ChecksumText(computed));
   }
   LittleEndianReader reader(bytes.data() + 16);
   SubfileHeader header;
@@ -81,7 +86,8 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
   if (header.levels < 1 || header.levels > kMaxLevels || SizeOf(header.type) == 0 ||
       (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
-    return DataLoss("header: {} levels, type {}, payload order {}", header.levels, static_cast<int>(header.type), static_cast<int>(header.order));
+    return DataLoss("header: {} levels, type {}, payload order {}", header.levels,
+                    static_cast<int>(header.type), static_cast<int>(header.order));
   }
   return header;
 }
@@ -133,7 +139,8 @@ void SubfileFooter::EncodeTo(Bytes* out) const {
 }
 
 Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
-  if (bytes.size() != kEncodedSize) return DataLoss("a subfile footer has {} bytes, this one {}", kEncodedSize, bytes.size());
+  if (bytes.size() != kEncodedSize)
+    return DataLoss("a subfile footer has {} bytes, this one {}", kEncodedSize, bytes.size());
   if (std::memcmp(bytes.data() + 40, kFooterMagic.data(), kFooterMagic.size()) != 0) {
     return DataLoss("the footer's magic is missing: the file is truncated or no Quarry subfile");
   }
@@ -145,24 +152,31 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
   footer.file_size = reader.Get<std::uint64_t>();
   const auto stored = reader.Get<std::uint64_t>();
   const std::uint64_t computed = Checksum(bytes.first(32));
-  if (stored != computed) return DataLoss("footer: checksum {} stored, {} computed", ChecksumText(stored), ChecksumText(computed));
+  if (stored != computed)
+    return DataLoss("footer: checksum {} stored, {} computed", ChecksumText(stored), ChecksumText(computed));
   std::uint64_t end = 0;
-  if (!CheckedAdd(footer.table_offset, footer.table_size, &end) || !CheckedAdd(end, std::uint64_t{kEncodedSize}, &end) ||
-      end != footer.file_size || footer.table_offset < SubfileHeader::kEncodedSize) {
-    return DataLoss("footer: table of {} bytes at {} in a file of {} bytes", footer.table_size, footer.table_offset, footer.file_size);
+  if (!CheckedAdd(footer.table_offset, footer.table_size, &end) ||
+      !CheckedAdd(end, std::uint64_t{kEncodedSize}, &end) || end != footer.file_size ||
+      footer.table_offset < SubfileHeader::kEncodedSize) {
+    return DataLoss("footer: table of {} bytes at {} in a file of {} bytes", footer.table_size,
+                    footer.table_offset, footer.file_size);
   }
   return footer;
 }
 
-Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter& footer) {
+Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
+                                                 const SubfileFooter& footer) {
   const std::size_t row_size = PatchEntry::EncodedSize(header.levels);
-  if (table.size() != footer.table_size || table.size() % row_size != 0 || table.size() / row_size != header.patch_count) {
-    return DataLoss("patch table: {} bytes for {} patches of {} levels", table.size(), header.patch_count, header.levels);
+  if (table.size() != footer.table_size || table.size() % row_size != 0 ||
+      table.size() / row_size != header.patch_count) {
+    return DataLoss("patch table: {} bytes for {} patches of {} levels", table.size(), header.patch_count,
+                    header.levels);
   }
   const std::uint64_t computed = Checksum(table);
   if (computed != footer.table_checksum) {
     return DataLoss("patch table (bytes {}..{}): checksum {} stored, {} computed", footer.table_offset,
-                    footer.table_offset + footer.table_size, ChecksumText(footer.table_checksum), ChecksumText(computed));
+                    footer.table_offset + footer.table_size, ChecksumText(footer.table_checksum),
+                    ChecksumText(computed));
   }
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
   std::vector<PatchEntry> rows;
@@ -175,14 +189,15 @@ Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHe
       return DataLoss("patch table row {}: patch {} of {}", i, row.patch_index, grid.patch_count());
     }
     const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-    if (i > 0 && code <= previous_code) return DataLoss("patch table row {}: patch {} is out of Morton order", i, row.patch_index);
+    if (i > 0 && code <= previous_code)
+      return DataLoss("patch table row {}: patch {} is out of Morton order", i, row.patch_index);
     previous_code = code;
     for (const LevelEntry& level : row.levels) {
       std::uint64_t end = 0;
-      if (level.offset < SubfileHeader::kEncodedSize || !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) ||
-          end > footer.table_offset) {
-        return DataLoss("patch table row {}: payload of {} bytes at {}, outside {}..{}", i, level.size, level.offset,
-                        SubfileHeader::kEncodedSize, footer.table_offset);
+      if (level.offset < SubfileHeader::kEncodedSize ||
+          !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) || end > footer.table_offset) {
+        return DataLoss("patch table row {}: payload of {} bytes at {}, outside {}..{}", i, level.size,
+                        level.offset, SubfileHeader::kEncodedSize, footer.table_offset);
       }
     }
   }

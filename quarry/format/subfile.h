@@ -11,7 +11,8 @@
 #include "quarry/codec/coder.h"
 #include "quarry/geometry/patch_grid.h"
 
-/// Bytes and structs of a subfile, and nothing else: no file is opened here. docs/format.md is the specification.
+/// Bytes and structs of a subfile, and nothing else: no file is opened here. docs/format.md is the
+/// specification.
 namespace quarry::format {
 
 inline constexpr std::uint16_t kMajorVersion = 1;
@@ -96,10 +97,12 @@ struct SubfileFooter {
   static Result<SubfileFooter> DecodeFrom(ByteSpan bytes);
 };
 
-/// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload ranges inside
-/// [header end, table begin). After this every offset and size can be used without further checks.
+/// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
+/// ranges inside [header end, table begin). After this every offset and size can be used without further
+/// checks.
 /// @errors kDataLoss
-Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter& footer);
+Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
+                                                 const SubfileFooter& footer);
 
 /// The ranges of one level payload after another in the order of the file: visits (row, level) pairs.
 template <typename Visit>

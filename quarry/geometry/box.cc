@@ -54,14 +54,16 @@ Box BoundingBox(const Box& a, const Box& b) {
 }
 
 std::string ToString(const Box& box) {
-  return fmt::format("[{}:{},{}:{},{}:{})", box.begin[0], box.end[0], box.begin[1], box.end[1], box.begin[2], box.end[2]);
+  return fmt::format("[{}:{},{}:{},{}:{})", box.begin[0], box.end[0], box.begin[1], box.end[1], box.begin[2],
+                     box.end[2]);
 }
 
 std::string ToString(const Index3& shape) { return fmt::format("{}x{}x{}", shape[0], shape[1], shape[2]); }
 
 Result<Box> ParseBox(const std::string& text, const Index3& dims) {
   const auto malformed = [&] {
-    return InvalidArgument("\"{}\" is not a box; write x0:x1,y0:y1,z0:z1 (half-open, in level-0 samples)", text);
+    return InvalidArgument("\"{}\" is not a box; write x0:x1,y0:y1,z0:z1 (half-open, in level-0 samples)",
+                           text);
   };
   Box box{{0, 0, 0}, dims};
   const std::vector<std::string> axes = Split(text, ',');
@@ -80,16 +82,19 @@ Result<Index3> ParseShape(const std::string& text, const std::string& what) {
   Index3 shape = {1, 1, 1};
   const std::vector<std::string> parts = Split(text, 'x');
   bool good = parts.size() <= 3;
-  for (std::size_t a = 0; good && a < parts.size(); ++a) good = ParseInteger(parts[a], &shape[a]) && shape[a] >= 1;
-  if (!good) return InvalidArgument("{} \"{}\" is not a shape; write for example 128x64x64 (x fastest, each at least 1)", what, text);
+  for (std::size_t a = 0; good && a < parts.size(); ++a)
+    good = ParseInteger(parts[a], &shape[a]) && shape[a] >= 1;
+  if (!good)
+    return InvalidArgument(
+        "{} \"{}\" is not a shape; write for example 128x64x64 (x fastest, each at least 1)", what, text);
   return shape;
 }
 
 Status CheckBox(const Box& box, const Index3& dims) {
   for (int a = 0; a < 3; ++a) {
     if (box.begin[a] < 0 || box.end[a] > dims[a] || box.begin[a] >= box.end[a]) {
-      return InvalidArgument("box {} is empty or outside the grid {} along {}; give a part of {}", ToString(box),
-                             ToString(dims), kAxisNames[a], ToString(Box{{0, 0, 0}, dims}));
+      return InvalidArgument("box {} is empty or outside the grid {} along {}; give a part of {}",
+                             ToString(box), ToString(dims), kAxisNames[a], ToString(Box{{0, 0, 0}, dims}));
     }
   }
   return Status::Ok();

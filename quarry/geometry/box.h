@@ -27,7 +27,8 @@ struct Box {
   bool empty() const { return end[0] <= begin[0] || end[1] <= begin[1] || end[2] <= begin[2]; }
   /// Samples along each axis, 0 where there is none: an empty box may be so along one axis only.
   Index3 shape() const {
-    return {std::max<std::int64_t>(0, end[0] - begin[0]), std::max<std::int64_t>(0, end[1] - begin[1]), std::max<std::int64_t>(0, end[2] - begin[2])};
+    return {std::max<std::int64_t>(0, end[0] - begin[0]), std::max<std::int64_t>(0, end[1] - begin[1]),
+            std::max<std::int64_t>(0, end[2] - begin[2])};
   }
   std::int64_t volume() const { return Volume(shape()); }
   bool Contains(const Box& other) const;
@@ -45,7 +46,8 @@ std::string ToString(const Box& box);
 /// "2025x1600x400".
 std::string ToString(const Index3& shape);
 
-/// "x0:x1,y0:y1,z0:z1", half-open; parts left out at the end, or empty sides of a colon, mean the whole axis of `dims`.
+/// "x0:x1,y0:y1,z0:z1", half-open; parts left out at the end, or empty sides of a colon, mean the whole axis
+/// of `dims`.
 /// @errors kInvalidArgument: not of this form, empty, or outside [0, dims)
 Result<Box> ParseBox(const std::string& text, const Index3& dims);
 

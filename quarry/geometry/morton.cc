@@ -3,7 +3,8 @@
 namespace quarry {
 namespace {
 
-// Spreads the low 21 bits so that two zero bits follow each of them; the masks double the gap from step to step.
+// Spreads the low 21 bits so that two zero bits follow each of them; the masks double the gap from step to
+// step.
 std::uint64_t SpreadBits(std::uint64_t v) {
   v &= 0x1fffff;
   v = (v | v << 32) & 0x1f00000000ffff;
@@ -27,7 +28,8 @@ std::uint64_t GatherBits(std::uint64_t v) {
 }  // namespace
 
 std::uint64_t MortonEncode(const Index3& position) {
-  return SpreadBits(static_cast<std::uint64_t>(position[0])) | SpreadBits(static_cast<std::uint64_t>(position[1])) << 1 |
+  return SpreadBits(static_cast<std::uint64_t>(position[0])) |
+         SpreadBits(static_cast<std::uint64_t>(position[1])) << 1 |
          SpreadBits(static_cast<std::uint64_t>(position[2])) << 2;
 }
 

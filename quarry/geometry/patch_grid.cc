@@ -14,9 +14,7 @@ constexpr std::int64_t kMaxSamples = std::int64_t{1} << 58;  // byte counts of f
 constexpr std::int64_t kMaxPatchCount = std::int64_t{1} << 40;
 }  // namespace
 
-Box LevelBox(const Box& box, int level) {
-  return {LevelShape(box.begin, level), LevelShape(box.end, level)};
-}
+Box LevelBox(const Box& box, int level) { return {LevelShape(box.begin, level), LevelShape(box.end, level)}; }
 
 Result<PatchGrid> PatchGrid::Create(const Index3& dims, const Index3& patch) {
   Index3 patches{};
@@ -26,14 +24,16 @@ Result<PatchGrid> PatchGrid::Create(const Index3& dims, const Index3& patch) {
                              kAxisNames[a], kMaxExtent);
     }
     if (patch[a] < 1 || !std::has_single_bit(static_cast<std::uint64_t>(patch[a]))) {
-      return InvalidArgument("patch {} has {} samples along {}; every patch extent must be a power of two", ToString(patch),
-                             patch[a], kAxisNames[a]);
+      return InvalidArgument("patch {} has {} samples along {}; every patch extent must be a power of two",
+                             ToString(patch), patch[a], kAxisNames[a]);
     }
     patches[a] = CeilDivide(dims[a], patch[a]);
   }
   std::int64_t samples = 0;
-  if (!CheckedMultiply(dims[0], dims[1], &samples) || !CheckedMultiply(samples, dims[2], &samples) || samples > kMaxSamples) {
-    return InvalidArgument("grid {} has more than {} samples; split it into several datasets", ToString(dims), kMaxSamples);
+  if (!CheckedMultiply(dims[0], dims[1], &samples) || !CheckedMultiply(samples, dims[2], &samples) ||
+      samples > kMaxSamples) {
+    return InvalidArgument("grid {} has more than {} samples; split it into several datasets", ToString(dims),
+                           kMaxSamples);
   }
   std::int64_t volume = 0;
   if (!CheckedMultiply(patch[0], patch[1], &volume) || !CheckedMultiply(volume, patch[2], &volume) ||
@@ -43,13 +43,15 @@ Result<PatchGrid> PatchGrid::Create(const Index3& dims, const Index3& patch) {
   }
   for (int a = 0; a < 3; ++a) {
     if (patches[a] > kMaxPatchesPerAxis) {
-      return InvalidArgument("grid {} in patches of {} makes {} patches along {}; at most {} are allowed: use larger patches",
-                             ToString(dims), ToString(patch), patches[a], kAxisNames[a], kMaxPatchesPerAxis);
+      return InvalidArgument(
+          "grid {} in patches of {} makes {} patches along {}; at most {} are allowed: use larger patches",
+          ToString(dims), ToString(patch), patches[a], kAxisNames[a], kMaxPatchesPerAxis);
     }
   }
   if (Volume(patches) > kMaxPatchCount) {
-    return InvalidArgument("grid {} in patches of {} makes {} patches; at most {} are allowed: use larger patches",
-                           ToString(dims), ToString(patch), Volume(patches), kMaxPatchCount);
+    return InvalidArgument(
+        "grid {} in patches of {} makes {} patches; at most {} are allowed: use larger patches",
+        ToString(dims), ToString(patch), Volume(patches), kMaxPatchCount);
   }
   return PatchGrid(dims, patch, patches);
 }

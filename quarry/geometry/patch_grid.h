@@ -15,8 +15,8 @@ constexpr Index3 LevelShape(const Index3& shape, int level) {
   return {LevelExtent(shape[0], level), LevelExtent(shape[1], level), LevelExtent(shape[2], level)};
 }
 
-/// Level samples whose fine position lies in `box`: [ceil(begin / 2^l), ceil(end / 2^l)). May be empty for a thin box.
-/// Example: box [3, 9) at level 1 -> [2, 5), the fine samples 4, 6 and 8.
+/// Level samples whose fine position lies in `box`: [ceil(begin / 2^l), ceil(end / 2^l)). May be empty for a
+/// thin box. Example: box [3, 9) at level 1 -> [2, 5), the fine samples 4, 6 and 8.
 Box LevelBox(const Box& box, int level);
 
 /// A grid cut into power-of-two patches from its origin; patches at the far ends are cut short, not padded.
@@ -27,7 +27,8 @@ class PatchGrid {
   /// Largest number of samples in a patch: keeps one encoded patch below 2 GiB, the largest MPI message.
   static constexpr std::int64_t kMaxPatchVolume = std::int64_t{1} << 26;
 
-  /// @errors kInvalidArgument: a dimension below 1 or above 2^31, patch not a power of two or too large, too many patches
+  /// @errors kInvalidArgument: a dimension below 1 or above 2^31, patch not a power of two or too large, too
+  /// many patches
   static Result<PatchGrid> Create(const Index3& dims, const Index3& patch);
 
   const Index3& dims() const { return dims_; }
@@ -63,8 +64,10 @@ class PatchGrid {
   Index3 patches_;
 };
 
-/// Largest allowed number of levels: log2(p) + 1 for the smallest patch extent p among axes with more than one sample.
-/// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section III.A, L = log2(min(px, py, pz)) + 1
+/// Largest allowed number of levels: log2(p) + 1 for the smallest patch extent p among axes with more than
+/// one sample.
+/// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section III.A, L =
+/// log2(min(px, py, pz)) + 1
 int MaxLevels(const Index3& dims, const Index3& patch);
 
 /// 64 on every axis that has more than one sample, 1 elsewhere.

@@ -12,18 +12,21 @@ namespace quarry::index {
 /// Checksum of the bytes of a step's step.json: what tells whether a step is still the one that was indexed.
 Result<std::uint64_t> StepManifestChecksum(const std::filesystem::path& dataset, std::uint64_t step);
 
-/// Finds patches in the index, by range reads along the Morton curve. The index is never trusted: its file was compared
-/// with its seal before it was mapped, a step counts only while its step.json is the one that was indexed, and every other
-/// step is looked up in the subfiles' own tables. Thread-safe.
+/// Finds patches in the index, by range reads along the Morton curve. The index is never trusted: its file
+/// was compared with its seal before it was mapped, a step counts only while its step.json is the one that
+/// was indexed, and every other step is looked up in the subfiles' own tables. Thread-safe.
 class IndexCatalog final : public query::PatchCatalog {
  public:
-  /// @param scratch  local directory for the private copy that gets mapped; the copy is gone when the process ends
+  /// @param scratch  local directory for the private copy that gets mapped; the copy is gone when the process
+  /// ends
   /// @errors kNotFound: no index; kDataLoss: the index is damaged
-  static Result<std::shared_ptr<const IndexCatalog>> Open(std::shared_ptr<const Dataset> dataset, const std::filesystem::path& folder,
+  static Result<std::shared_ptr<const IndexCatalog>> Open(std::shared_ptr<const Dataset> dataset,
+                                                          const std::filesystem::path& folder,
                                                           const std::filesystem::path& scratch);
   ~IndexCatalog() override;
 
-  Result<std::vector<query::CatalogEntry>> Find(std::uint64_t step, std::size_t field_number, const Box& positions) const override;
+  Result<std::vector<query::CatalogEntry>> Find(std::uint64_t step, std::size_t field_number,
+                                                const Box& positions) const override;
 
   /// The subfiles of a field and step with their bounding boxes, as indexed.
   Result<std::vector<SubfileDescription>> Subfiles(std::uint64_t step, std::size_t field_number) const;
@@ -34,9 +37,11 @@ class IndexCatalog final : public query::PatchCatalog {
  private:
   struct Lmdb;
 
-  IndexCatalog(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb, std::filesystem::path folder);
+  IndexCatalog(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb,
+               std::filesystem::path folder);
 
-  Result<std::vector<query::CatalogEntry>> FindInIndex(std::uint64_t step, std::size_t field_number, const Box& positions) const;
+  Result<std::vector<query::CatalogEntry>> FindInIndex(std::uint64_t step, std::size_t field_number,
+                                                       const Box& positions) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::unique_ptr<Lmdb> lmdb_;

@@ -22,7 +22,9 @@ namespace {
 /// The working copy of the data file; removed unless it was published.
 class WorkingFile {
  public:
-  explicit WorkingFile(const fs::path& folder) : path_(folder / fmt::format("working-{}.mdb", ::getpid())) { Remove(); }
+  explicit WorkingFile(const fs::path& folder) : path_(folder / fmt::format("working-{}.mdb", ::getpid())) {
+    Remove();
+  }
   ~WorkingFile() { Remove(); }
   const fs::path& path() const { return path_; }
 
@@ -49,12 +51,14 @@ Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool creat
 }
 
 /// Step numbers in the index, with the checksum of the step.json that each was made from.
-Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transaction& transaction, MDB_dbi steps) {
+Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transaction& transaction,
+                                                            MDB_dbi steps) {
   std::map<std::uint64_t, std::uint64_t> indexed;
   QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, steps));
   QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(0)));
   while (record) {
-    if (record->key.size() != 8 || record->value.size() != 8) return DataLoss("a step record of the index has the wrong size");
+    if (record->key.size() != 8 || record->value.size() != 8)
+      return DataLoss("a step record of the index has the wrong size");
     indexed[StepOfKey(record->key)] = GetLittleEndian<std::uint64_t>(record->value.data());
     QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
   }
@@ -75,7 +79,8 @@ Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, st
 
 class Updater {
  public:
-  Updater(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress) : dataset_(dataset), progress_(progress) {}
+  Updater(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress)
+      : dataset_(dataset), progress_(progress) {}
 
   Status Update(const lmdb::Environment& environment, IndexReport* report) {
     std::map<std::uint64_t, std::uint64_t> indexed;
@@ -106,16 +111,19 @@ class Updater {
 
  private:
   /// One transaction: a step is in the index as a whole or not at all.
-  Status LoadStep(const lmdb::Environment& environment, std::uint64_t step, std::uint64_t checksum, IndexReport* report) {
+  Status LoadStep(const lmdb::Environment& environment, std::uint64_t step, std::uint64_t checksum,
+                  IndexReport* report) {
     QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, false));
     QUARRY_RETURN_IF_ERROR(DeleteStep(&transaction, databases_, step));
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_.Step(step));
     for (const FieldStepDescription& field : description->fields) {
       const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
-      if (!number) return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
+      if (!number)
+        return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
       for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
         QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
-        QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s), SubfileValue(field.subfiles[s])));
+        QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s),
+                                               SubfileValue(field.subfiles[s])));
         QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, step, *number, s, *table));
         report->patches_added += table->rows.size();
       }
@@ -128,11 +136,13 @@ class Updater {
     return transaction.Commit();
   }
 
-  Status LoadTable(lmdb::Transaction* transaction, std::uint64_t step, std::size_t field, std::size_t subfile, const SubfileTable& table) {
+  Status LoadTable(lmdb::Transaction* transaction, std::uint64_t step, std::size_t field, std::size_t subfile,
+                   const SubfileTable& table) {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table.header.dims, table.header.patch));
     for (const format::PatchEntry& row : table.rows) {
       const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.patches, PatchKey(step, field, code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
+      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.patches, PatchKey(step, field, code),
+                                              PatchValue({static_cast<std::uint32_t>(subfile), row})));
     }
     return Status::Ok();
   }
@@ -157,7 +167,8 @@ void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with("patches-") || name.starts_with("working-") || name.starts_with("seal.json.partial-");
+    const bool ours = name.starts_with("patches-") || name.starts_with("working-") ||
+                      name.starts_with("seal.json.partial-");
     if (ours && name != data_file) fs::remove(entry.path(), ignored);
   }
 }
@@ -166,7 +177,8 @@ void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
 
 fs::path DefaultIndexFolder(const fs::path& dataset) { return dataset / "index"; }
 
-Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild,
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
   QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, 20));
   const WorkingFile working(folder);
@@ -183,12 +195,14 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
     }
   }
   {
-    QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment, lmdb::Environment::Open(working.path(), false));
+    QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment,
+                            lmdb::Environment::Open(working.path(), false));
     QUARRY_RETURN_IF_ERROR(Updater(dataset, progress).Update(environment, &report));
     QUARRY_RETURN_IF_ERROR(lmdb::Check(mdb_env_sync(environment.get(), 1), "sync the index", working.path()));
   }
   const Result<Seal> current = ReadSeal(folder);
-  const bool unchanged = current.ok() && report.rebuilt_because.empty() && report.steps_added + report.steps_removed == 0;
+  const bool unchanged =
+      current.ok() && report.rebuilt_because.empty() && report.steps_added + report.steps_removed == 0;
   if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));
   QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
   RemoveLeftovers(folder, seal.data_file);
@@ -198,33 +212,45 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
 namespace {
 
 bool SameSubfile(const SubfileDescription& a, const SubfileDescription& b) {
-  return a.name == b.name && a.bytes == b.bytes && a.patches == b.patches && a.bounds == b.bounds && a.table_checksum == b.table_checksum;
+  return a.name == b.name && a.bytes == b.bytes && a.patches == b.patches && a.bounds == b.bounds &&
+         a.table_checksum == b.table_checksum;
 }
 
 }  // namespace
 
 Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
-  QUARRY_ASSIGN_OR_RETURN(const auto catalog, IndexCatalog::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
+  QUARRY_ASSIGN_OR_RETURN(const auto catalog,
+                          IndexCatalog::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
+                          PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
   const Box everywhere{{0, 0, 0}, grid.patches()};
   for (const std::uint64_t step : dataset.steps()) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, catalog->IsCurrent(step));
-    if (!current) return {StatusCode::kFailedPrecondition, fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index", folder.string(), step)};
+    if (!current)
+      return {StatusCode::kFailedPrecondition,
+              fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index",
+                          folder.string(), step)};
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
       const std::optional<std::size_t> number = dataset.description().FindField(field.name);
-      if (!number) return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
+      if (!number)
+        return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
       QUARRY_ASSIGN_OR_RETURN(const auto indexed, catalog->Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto subfiles, catalog->Subfiles(step, *number));
-      if (!std::equal(subfiles.begin(), subfiles.end(), field.subfiles.begin(), field.subfiles.end(), SameSubfile)) {
-        return DataLoss("the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index with --rebuild",
-                        folder.string(), field.name, step);
+      if (!std::equal(subfiles.begin(), subfiles.end(), field.subfiles.begin(), field.subfiles.end(),
+                      SameSubfile)) {
+        return DataLoss(
+            "the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index "
+            "with --rebuild",
+            folder.string(), field.name, step);
       }
       for (std::size_t i = 0; i < expected.size(); ++i) {
         if (indexed[i].subfile == expected[i].subfile && indexed[i].patch == expected[i].patch) continue;
-        return DataLoss("the index \"{}\" has another record of patch {} of field \"{}\", step {}, than its subfile; run quarry-index with --rebuild",
-                        folder.string(), expected[i].patch.patch_index, field.name, step);
+        return DataLoss(
+            "the index \"{}\" has another record of patch {} of field \"{}\", step {}, than its subfile; run "
+            "quarry-index with --rebuild",
+            folder.string(), expected[i].patch.patch_index, field.name, step);
       }
     }
   }

@@ -12,7 +12,8 @@ constexpr std::size_t kMapBytes = std::size_t{256} << 30;
 Status Check(int code, const char* action, const std::filesystem::path& path) {
   if (code == MDB_SUCCESS) return Status::Ok();
   if (code > 0) return ErrnoStatus(code, action, path.string());
-  return DataLoss("cannot {} \"{}\": {}; run quarry-index with --rebuild", action, path.string(), mdb_strerror(code));
+  return DataLoss("cannot {} \"{}\": {}; run quarry-index with --rebuild", action, path.string(),
+                  mdb_strerror(code));
 }
 
 Result<Environment> Environment::Open(const std::filesystem::path& path, bool read_only) {
@@ -22,7 +23,8 @@ Result<Environment> Environment::Open(const std::filesystem::path& path, bool re
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_set_maxdbs(env, 8), "set up the index", path));
   std::error_code error;
   const std::size_t map_bytes = read_only ? std::filesystem::file_size(path, error) : kMapBytes;
-  QUARRY_RETURN_IF_ERROR(Check(error ? error.value() : mdb_env_set_mapsize(env, map_bytes), "set up the index", path));
+  QUARRY_RETURN_IF_ERROR(
+      Check(error ? error.value() : mdb_env_set_mapsize(env, map_bytes), "set up the index", path));
   const unsigned flags = MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS | (read_only ? MDB_RDONLY : 0u);
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_open(env, path.c_str(), flags, 0644), "open the index", path));
   return environment;
@@ -34,7 +36,8 @@ Environment::~Environment() {
 
 Result<Transaction> Transaction::Begin(const Environment& environment, bool read_only) {
   MDB_txn* txn = nullptr;
-  QUARRY_RETURN_IF_ERROR(Check(mdb_txn_begin(environment.get(), nullptr, read_only ? MDB_RDONLY : 0, &txn), "read the index", environment.path()));
+  QUARRY_RETURN_IF_ERROR(Check(mdb_txn_begin(environment.get(), nullptr, read_only ? MDB_RDONLY : 0, &txn),
+                               "read the index", environment.path()));
   return Transaction(txn, &environment.path());
 }
 
@@ -50,7 +53,8 @@ Status Transaction::Commit() {
 
 Result<MDB_dbi> Transaction::OpenDatabase(const char* name, bool create) const {
   MDB_dbi database = 0;
-  QUARRY_RETURN_IF_ERROR(Check(mdb_dbi_open(txn_, name, create ? MDB_CREATE : 0, &database), "open a database of the index", *path_));
+  QUARRY_RETURN_IF_ERROR(Check(mdb_dbi_open(txn_, name, create ? MDB_CREATE : 0, &database),
+                               "open a database of the index", *path_));
   return database;
 }
 
@@ -71,7 +75,8 @@ Status Transaction::Put(MDB_dbi database, ByteSpan key, ByteSpan value) {
 
 Result<Cursor> Cursor::Open(const Transaction& transaction, MDB_dbi database) {
   MDB_cursor* cursor = nullptr;
-  QUARRY_RETURN_IF_ERROR(Check(mdb_cursor_open(transaction.get(), database, &cursor), "read the index", transaction.path()));
+  QUARRY_RETURN_IF_ERROR(
+      Check(mdb_cursor_open(transaction.get(), database, &cursor), "read the index", transaction.path()));
   return Cursor(cursor, &transaction.path());
 }
 

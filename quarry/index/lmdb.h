@@ -15,15 +15,19 @@ namespace quarry::index::lmdb {
 Status Check(int code, const char* action, const std::filesystem::path& path);
 
 inline MDB_val ToVal(ByteSpan bytes) { return {bytes.size(), const_cast<std::byte*>(bytes.data())}; }
-inline ByteSpan ToSpan(const MDB_val& value) { return {static_cast<const std::byte*>(value.mv_data), value.mv_size}; }
+inline ByteSpan ToSpan(const MDB_val& value) {
+  return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
+}
 
-/// An environment in one file, opened without LMDB's lock file: writers work on a copy of their own, and what readers have
-/// mapped is never written to.
+/// An environment in one file, opened without LMDB's lock file: writers work on a copy of their own, and what
+/// readers have mapped is never written to.
 class Environment {
  public:
   static Result<Environment> Open(const std::filesystem::path& path, bool read_only);
   ~Environment();
-  Environment(Environment&& other) noexcept : env_(other.env_), path_(std::move(other.path_)) { other.env_ = nullptr; }
+  Environment(Environment&& other) noexcept : env_(other.env_), path_(std::move(other.path_)) {
+    other.env_ = nullptr;
+  }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 

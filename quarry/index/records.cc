@@ -40,9 +40,11 @@ Bytes PatchValue(const query::CatalogEntry& entry) {
 Result<query::CatalogEntry> DecodePatchValue(ByteSpan value, int levels) {
   constexpr std::size_t kPrefix = sizeof(std::uint32_t);
   if (value.size() != kPrefix + format::PatchEntry::EncodedSize(levels)) {
-    return DataLoss("an index record has {} bytes instead of {}", value.size(), kPrefix + format::PatchEntry::EncodedSize(levels));
+    return DataLoss("an index record has {} bytes instead of {}", value.size(),
+                    kPrefix + format::PatchEntry::EncodedSize(levels));
   }
-  query::CatalogEntry entry{GetLittleEndian<std::uint32_t>(value.data()), format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
+  query::CatalogEntry entry{GetLittleEndian<std::uint32_t>(value.data()),
+                            format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
   for (const format::LevelEntry& level : entry.patch.levels) {
     constexpr std::uint64_t kLargestOffset = std::uint64_t{1} << 62;
     if (level.offset > kLargestOffset) return DataLoss("an index record points at byte {}", level.offset);
@@ -63,7 +65,8 @@ Bytes SubfileValue(const SubfileDescription& subfile) {
 
 Result<SubfileDescription> DecodeSubfileValue(ByteSpan value) {
   constexpr std::size_t kSize = 9 * sizeof(std::uint64_t);
-  if (value.size() != kSize) return DataLoss("a subfile record of the index has {} bytes instead of {}", value.size(), kSize);
+  if (value.size() != kSize)
+    return DataLoss("a subfile record of the index has {} bytes instead of {}", value.size(), kSize);
   LittleEndianReader reader(value.data());
   SubfileDescription subfile;
   subfile.bytes = reader.Get<std::uint64_t>();

@@ -5,8 +5,9 @@
 #include "quarry/format/description.h"
 #include "quarry/query/catalog.h"
 
-/// Keys and values of the index. Keys are big-endian, so that LMDB's byte order is numeric order: patches of a field lie
-/// along the Morton curve, and those of a box in few runs. docs/format.md, "Index", has the tables.
+/// Keys and values of the index. Keys are big-endian, so that LMDB's byte order is numeric order: patches of
+/// a field lie along the Morton curve, and those of a box in few runs. docs/format.md, "Index", has the
+/// tables.
 namespace quarry::index {
 
 inline constexpr std::uint32_t kIndexVersion = 1;

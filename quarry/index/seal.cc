@@ -27,9 +27,11 @@ Status ForEachChunk(const RandomAccessFile& file, const std::function<Status(Byt
   return Status::Ok();
 }
 
-/// What the seal says about its own text, so that a flipped bit in a name or number is not mistaken for another index.
+/// What the seal says about its own text, so that a flipped bit in a name or number is not mistaken for
+/// another index.
 std::string SelfChecksum(const Seal& seal) {
-  const std::string text = fmt::format("{} {} {} {}", kIndexVersion, seal.data_file, seal.bytes, ChecksumText(seal.checksum));
+  const std::string text =
+      fmt::format("{} {} {} {}", kIndexVersion, seal.data_file, seal.bytes, ChecksumText(seal.checksum));
   return ChecksumText(Checksum(std::as_bytes(std::span(text))));
 }
 
@@ -38,14 +40,16 @@ std::string SelfChecksum(const Seal& seal) {
 Result<Seal> ReadSeal(const fs::path& folder) {
   const fs::path path = folder / kSealFile;
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return NotFound("there is no index in \"{}\"; run quarry-index", folder.string());
+  if (!fs::exists(path, ignored))
+    return NotFound("there is no index in \"{}\"; run quarry-index", folder.string());
   QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, 1 << 20));
   const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path.string());
   const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const nlohmann::json json = nlohmann::json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("data_file") || !json["data_file"].is_string() || !json.contains("bytes") ||
-      !json["bytes"].is_number_unsigned() || !json.contains("checksum") || !json["checksum"].is_string() ||
-      !json.contains("seal") || !json["seal"].is_string()) {
+  const nlohmann::json json =
+      nlohmann::json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("data_file") || !json["data_file"].is_string() ||
+      !json.contains("bytes") || !json["bytes"].is_number_unsigned() || !json.contains("checksum") ||
+      !json["checksum"].is_string() || !json.contains("seal") || !json["seal"].is_string()) {
     return damaged;
   }
   Seal seal;
@@ -53,7 +57,8 @@ Result<Seal> ReadSeal(const fs::path& folder) {
   seal.bytes = json["bytes"].get<std::uint64_t>();
   seal.checksum = std::strtoull(json["checksum"].get<std::string>().c_str(), nullptr, 16);
   if (json["seal"].get<std::string>() != SelfChecksum(seal)) return damaged;
-  if (!seal.data_file.starts_with("patches-") || seal.data_file.find('/') != std::string::npos) return damaged;
+  if (!seal.data_file.starts_with("patches-") || seal.data_file.find('/') != std::string::npos)
+    return damaged;
   return seal;
 }
 
@@ -81,9 +86,13 @@ Result<Seal> SealFile(const fs::path& path) {
 Status CopySealedFile(const fs::path& folder, const Seal& seal, const fs::path& copy) {
   const fs::path path = folder / seal.data_file;
   Result<RandomAccessFile> file = RandomAccessFile::Open(path);
-  if (!file.ok()) return DataLoss("index \"{}\" cannot be opened, though seal.json names it; run quarry-index with --rebuild", path.string());
+  if (!file.ok())
+    return DataLoss(
+        "index \"{}\" cannot be opened, though seal.json names it; run quarry-index with --rebuild",
+        path.string());
   if (file->size() != seal.bytes) {
-    return DataLoss("index \"{}\" has {} bytes, sealed were {}; run quarry-index with --rebuild", path.string(), file->size(), seal.bytes);
+    return DataLoss("index \"{}\" has {} bytes, sealed were {}; run quarry-index with --rebuild",
+                    path.string(), file->size(), seal.bytes);
   }
   QUARRY_ASSIGN_OR_RETURN(WritableFile out, WritableFile::Create(copy));
   StreamingChecksum checksum;
@@ -92,8 +101,8 @@ Status CopySealedFile(const fs::path& folder, const Seal& seal, const fs::path& 
     return out.Append(chunk);
   }));
   if (checksum.Finish() != seal.checksum) {
-    return DataLoss("index \"{}\": checksum {} sealed, {} computed; run quarry-index with --rebuild", path.string(), ChecksumText(seal.checksum),
-                    ChecksumText(checksum.Finish()));
+    return DataLoss("index \"{}\": checksum {} sealed, {} computed; run quarry-index with --rebuild",
+                    path.string(), ChecksumText(seal.checksum), ChecksumText(checksum.Finish()));
   }
   return Status::Ok();
 }

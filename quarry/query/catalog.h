@@ -20,8 +20,10 @@ class PatchCatalog {
   virtual ~PatchCatalog() = default;
 
   /// All patches of a field and step whose position lies in `positions`, in Morton order, none missing.
-  /// @errors kNotFound: step or field not there; kDataLoss: a table or record is damaged, or a patch is in none of them
-  virtual Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field_number, const Box& positions) const = 0;
+  /// @errors kNotFound: step or field not there; kDataLoss: a table or record is damaged, or a patch is in
+  /// none of them
+  virtual Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field_number,
+                                                 const Box& positions) const = 0;
 };
 
 }  // namespace quarry::query

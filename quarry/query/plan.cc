@@ -50,7 +50,8 @@ Batch MakeBatch(const ReadPlan& plan, const Pass& pass, std::size_t first, std::
     for (int level = pass.finest; level <= pass.coarsest; ++level) {
       const format::LevelEntry& entry = LevelOf(patch, level);
       if (entry.size == 0) continue;
-      wanted.push_back({patch.entry.subfile, entry.offset, entry.size, &batch.slices[i][static_cast<std::size_t>(level - pass.finest)]});
+      wanted.push_back({patch.entry.subfile, entry.offset, entry.size,
+                        &batch.slices[i][static_cast<std::size_t>(level - pass.finest)]});
     }
   }
   batch.ranges = JoinNeighbours(std::move(wanted));
@@ -62,7 +63,8 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::uint64_t payload = 0;
   std::uint64_t samples = 0;
   for (std::size_t i = 0; i < plan.patches.size(); ++i) {
-    for (int level = pass->finest; level <= pass->coarsest; ++level) payload += LevelOf(plan.patches[i], level).size;
+    for (int level = pass->finest; level <= pass->coarsest; ++level)
+      payload += LevelOf(plan.patches[i], level).size;
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
       pass->batches.push_back(MakeBatch(plan, *pass, first, i + 1 - first));
@@ -85,7 +87,8 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
 
 }  // namespace
 
-Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query) {
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog,
+                          const Query& query) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   const FieldDescription& field = dataset.fields[query.field_number];
   ReadPlan plan;
@@ -149,7 +152,8 @@ std::uint64_t PeakMemory(const ReadPlan& plan) {
   }
   std::uint64_t kept = 0;
   if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches) kept += LevelSampleBytes(plan, patch, plan.query.level + 1);
+    for (const PlannedPatch& patch : plan.patches)
+      kept += LevelSampleBytes(plan, patch, plan.query.level + 1);
   }
   return 2 * largest_batch + kept;
 }

@@ -31,7 +31,8 @@ struct ReadPlan {
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
   std::vector<LevelExtent> levels;  ///< to deliver, coarsest first
-  std::vector<PlannedPatch> patches; ///< in Morton order; only those that hold a sample of the answer at the finest level
+  std::vector<PlannedPatch>
+      patches;  ///< in Morton order; only those that hold a sample of the answer at the finest level
   Price price;
 };
 
@@ -52,11 +53,12 @@ struct Slice {
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
-  std::vector<ByteRange> ranges;   ///< by subfile and offset; no two overlap
+  std::vector<ByteRange> ranges;           ///< by subfile and offset; no two overlap
   std::vector<std::vector<Slice>> slices;  ///< [patch in batch][level - finest level of the pass]
 };
 
-/// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in batches.
+/// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in
+/// batches.
 struct Pass {
   int coarsest = 0;  ///< payload levels coarsest .. finest, inclusive, coarse to fine
   int finest = 0;    ///< the level delivered
@@ -65,8 +67,8 @@ struct Pass {
 
 /// Gaps up to this are read rather than skipped: a separate read costs more than these bytes.
 inline constexpr std::uint64_t kMaxGap = 8 << 10;
-/// A batch is closed when its payload or its decoded samples reach these sizes: bounds the memory of a read, and still
-/// makes whole-domain previews one read per subfile.
+/// A batch is closed when its payload or its decoded samples reach these sizes: bounds the memory of a read,
+/// and still makes whole-domain previews one read per subfile.
 inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 
@@ -77,8 +79,8 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
 /// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
 
-/// Upper bound of the memory that executing the plan holds at any time: two batches, and the decoded patches that are kept
-/// from one level to the next.
+/// Upper bound of the memory that executing the plan holds at any time: two batches, and the decoded patches
+/// that are kept from one level to the next.
 std::uint64_t PeakMemory(const ReadPlan& plan);
 
 }  // namespace quarry::query

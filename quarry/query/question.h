@@ -8,7 +8,8 @@
 #include "quarry/base/data_type.h"
 #include "quarry/geometry/box.h"
 
-/// What can be asked of a dataset and what an answer consists of: the same words for disk, network and clients.
+/// What can be asked of a dataset and what an answer consists of: the same words for disk, network and
+/// clients.
 namespace quarry::query {
 
 /// A question in the words of its asker.
@@ -17,7 +18,8 @@ struct ReadRequest {
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
   int level = 0;                      ///< 0 is full resolution
-  std::optional<int> first_level;     ///< >= level: coarser levels from here on come first; left out: `level` alone
+  std::optional<int>
+      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone
 };
 
 /// @param levels  of the dataset
@@ -27,16 +29,17 @@ Status CheckLevels(const ReadRequest& request, int levels);
 /// A level of the answer.
 struct LevelExtent {
   int level = 0;
-  Box extent;               ///< level samples whose level-0 position lies in the box; may be empty
-  double max_error = 0;     ///< [unit of the field] largest recorded error of the touched patches, see LevelError
+  Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
+  double max_error =
+      0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
   std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it
 };
 
 /// What an answer costs.
 struct Price {
   std::uint64_t patches = 0;
-  std::uint64_t bytes = 0;        ///< payload needed
-  std::uint64_t bytes_read = 0;   ///< payload read: neighbouring ranges together, with the gaps between them
+  std::uint64_t bytes = 0;       ///< payload needed
+  std::uint64_t bytes_read = 0;  ///< payload read: neighbouring ranges together, with the gaps between them
   std::uint64_t reads = 0;
   std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
 };

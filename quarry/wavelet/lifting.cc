@@ -52,8 +52,9 @@ class RowMap {
   Index3 shape_;
 };
 
-/// Lifting along y or z works on whole rows: `line` rows of `width` samples, `stride` samples apart. Signs: forward
-/// subtracts the prediction and adds the update, inverse adds the prediction and subtracts the update.
+/// Lifting along y or z works on whole rows: `line` rows of `width` samples, `stride` samples apart. Signs:
+/// forward subtracts the prediction and adds the update, inverse adds the prediction and subtracts the
+/// update.
 template <typename T>
 void PredictRows(T* data, std::int64_t line, std::int64_t stride, std::int64_t width, T sign) {
   for (std::int64_t i = 1; i < line; i += 2) {
@@ -155,10 +156,13 @@ void InterpolateEvenRows(const T* coarse, const Index3& shape, T* fine) {
 }  // namespace
 
 DetailShapes DetailSlabs(const Index3& n) {
-  return {Index3{n[0], n[1], Odds(n[2])}, Index3{n[0], Odds(n[1]), Evens(n[2])}, Index3{Odds(n[0]), Evens(n[1]), Evens(n[2])}};
+  return {Index3{n[0], n[1], Odds(n[2])}, Index3{n[0], Odds(n[1]), Evens(n[2])},
+          Index3{Odds(n[0]), Evens(n[1]), Evens(n[2])}};
 }
 
-std::int64_t DetailVolume(const Index3& fine_shape) { return Volume(fine_shape) - Volume(LevelShape(fine_shape, 1)); }
+std::int64_t DetailVolume(const Index3& fine_shape) {
+  return Volume(fine_shape) - Volume(LevelShape(fine_shape, 1));
+}
 
 template <typename T>
 void Forward(T* fine, const Index3& n, T* coarse, T* details) {
@@ -171,7 +175,8 @@ void Forward(T* fine, const Index3& n, T* coarse, T* details) {
   }
   const RowMap<T> rows(coarse, details, n);
   for (std::int64_t z = 0; z < n[2]; ++z) {
-    for (std::int64_t y = 0; y < n[1]; ++y) ForwardRow<T>(fine + z * plane + y * n[0], n[0], rows.Halves(y, z));
+    for (std::int64_t y = 0; y < n[1]; ++y)
+      ForwardRow<T>(fine + z * plane + y * n[0], n[0], rows.Halves(y, z));
   }
 }
 

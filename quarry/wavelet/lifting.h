@@ -11,8 +11,9 @@ namespace quarry::wavelet {
 ///   [0] odd z                    shape (nx, ny, nz/2), along x and y evens before odds
 ///   [1] even z, odd y            shape (nx, ny/2, ceil(nz/2)), along x evens before odds
 ///   [2] even z, even y, odd x    shape (nx/2, ceil(ny/2), ceil(nz/2))
-/// Each slab is a dense array, x fastest. Together they hold the seven detail subbands of one level in as few arrays as
-/// possible, which costs a block coder less at odd sizes than seven small arrays do. A slab may be empty.
+/// Each slab is a dense array, x fastest. Together they hold the seven detail subbands of one level in as few
+/// arrays as possible, which costs a block coder less at odd sizes than seven small arrays do. A slab may be
+/// empty.
 using DetailShapes = std::array<Index3, 3>;
 DetailShapes DetailSlabs(const Index3& fine_shape);
 
@@ -20,10 +21,12 @@ DetailShapes DetailSlabs(const Index3& fine_shape);
 std::int64_t DetailVolume(const Index3& fine_shape);
 
 /// One level of the multilinear B-spline wavelet (CDF 5/3 by lifting), along z, then y, then x:
-///   predict  d[i] = odd[i]  - (even[i] + even[i+1]) / 2     beyond the end: linear extrapolation of the last two evens
-///   update   s[i] = even[i] + (d[i-1] + d[i]) / 4           beyond an end: the detail that exists, twice
+///   predict  d[i] = odd[i]  - (even[i] + even[i+1]) / 2     beyond the end: linear extrapolation of the last
+///   two evens update   s[i] = even[i] + (d[i-1] + d[i]) / 4           beyond an end: the detail that exists,
+///   twice
 /// Linear extrapolation keeps smooth fields cheap at patch faces (symmetric extension doubled their bytes).
-/// Any shape, 1 included; an axis of one sample is left alone. Low-pass samples keep the unit and mean of the field.
+/// Any shape, 1 included; an axis of one sample is left alone. Low-pass samples keep the unit and mean of the
+/// field.
 ///
 /// @param[in,out] fine     shape `fine_shape`, x fastest; used as scratch
 /// @param[out]    coarse   shape ceil(fine_shape / 2)
@@ -33,12 +36,13 @@ std::int64_t DetailVolume(const Index3& fine_shape);
 template <typename T>
 void Forward(T* fine, const Index3& fine_shape, T* coarse, T* details);
 
-/// Inverse of Forward up to rounding. With `details` null it is the multilinear interpolation of the coarse samples:
-/// what a viewer of the coarser level sees between them.
+/// Inverse of Forward up to rounding. With `details` null it is the multilinear interpolation of the coarse
+/// samples: what a viewer of the coarser level sees between them.
 template <typename T>
 void Inverse(const T* coarse, const T* details, const Index3& fine_shape, T* fine);
 
-/// The same arrangement of samples without arithmetic: coarse = every second sample, details = the others verbatim.
+/// The same arrangement of samples without arithmetic: coarse = every second sample, details = the others
+/// verbatim.
 template <typename T>
 void Split(const T* fine, const Index3& fine_shape, T* coarse, T* details);
 

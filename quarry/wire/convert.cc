@@ -21,11 +21,15 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
   if (query.has_step()) request.step = query.step();
   if (query.has_box()) {
     const Result<Box> box = format::FromProto(query.box());
-    if (!box.ok()) return InvalidArgument("{}; give begin and end with three values each", box.status().message());
+    if (!box.ok())
+      return InvalidArgument("{}; give begin and end with three values each", box.status().message());
     request.box = *box;
   }
-  // Larger numbers than any level are all the same to the planner, which refuses them with the levels that there are.
-  const auto level = [](std::uint32_t value) { return static_cast<int>(std::min<std::uint32_t>(value, 1000)); };
+  // Larger numbers than any level are all the same to the planner, which refuses them with the levels that
+  // there are.
+  const auto level = [](std::uint32_t value) {
+    return static_cast<int>(std::min<std::uint32_t>(value, 1000));
+  };
   request.level = level(query.level());
   if (query.has_first_level()) request.first_level = level(query.first_level());
   return request;
@@ -63,7 +67,8 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
 Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   query::AnswerHeader out;
   out.type = static_cast<DataType>(header.dtype());
-  if (SizeOf(out.type) == 0) return InternalError("the server sends samples of the unknown type {}", static_cast<int>(header.dtype()));
+  if (SizeOf(out.type) == 0)
+    return InternalError("the server sends samples of the unknown type {}", static_cast<int>(header.dtype()));
   out.step = header.step();
   for (const pb::LevelExtent& extent : header.levels()) {
     query::LevelExtent level;

@@ -3,8 +3,8 @@
 #include "quarry/query/question.h"
 #include "quarry/v1/service.pb.h"
 
-/// Questions and answers as messages of the service. FromProto checks shapes; whether a box or level exists is for the
-/// planner to say.
+/// Questions and answers as messages of the service. FromProto checks shapes; whether a box or level exists
+/// is for the planner to say.
 namespace quarry::wire {
 
 namespace pb = ::quarry::v1;
@@ -30,7 +30,8 @@ void SetExtent(const Box& extent, Message* message) {
 }
 template <typename Message>
 Result<Box> GetExtent(const Message& message) {
-  if (message.begin_size() != 3 || message.shape_size() != 3) return InternalError("a message of the server has a box without three axes");
+  if (message.begin_size() != 3 || message.shape_size() != 3)
+    return InternalError("a message of the server has a box without three axes");
   Box box;
   for (int a = 0; a < 3; ++a) {
     box.begin[static_cast<std::size_t>(a)] = message.begin(a);

@@ -1,16 +1,20 @@
-// Exchange and agreement over real ranks: every rank checks its own patches against the samples that belong there.
+// Exchange and agreement over real ranks: every rank checks its own patches against the samples that belong
+// there.
+#include "writer/exchange.h"
+
 #include <cstdio>
 #include <cstring>
 
 #include "writer/comm.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/exchange.h"
 
 namespace quarry::writer {
 namespace {
 
 /// Every sample is its own position, so that one in the wrong place shows.
-float SampleAt(const Index3& dims, std::int64_t x, std::int64_t y, std::int64_t z) { return static_cast<float>(x + dims[0] * (y + dims[1] * z)); }
+float SampleAt(const Index3& dims, std::int64_t x, std::int64_t y, std::int64_t z) {
+  return static_cast<float>(x + dims[0] * (y + dims[1] * z));
+}
 
 Bytes SamplesOf(const Box& box, const Index3& dims) {
   Bytes bytes;
@@ -22,12 +26,14 @@ Bytes SamplesOf(const Box& box, const Index3& dims) {
   return bytes;
 }
 
-Status CheckExchange(const Index3& dims, const Index3& patch, const std::vector<Box>& owned, distribution::PlacementStrategy strategy) {
+Status CheckExchange(const Index3& dims, const Index3& patch, const std::vector<Box>& owned,
+                     distribution::PlacementStrategy strategy) {
   const int rank = Rank(MPI_COMM_WORLD);
   const PatchGrid grid = *PatchGrid::Create(dims, patch);
   const distribution::Placement placement = distribution::PlacePatches(grid, owned, strategy);
   const Bytes mine = SamplesOf(owned[static_cast<std::size_t>(rank)], dims);
-  const std::vector<PatchSamples> patches = ExchangePatches(MPI_COMM_WORLD, grid, DataType::kFloat32, owned, placement, mine);
+  const std::vector<PatchSamples> patches =
+      ExchangePatches(MPI_COMM_WORLD, grid, DataType::kFloat32, owned, placement, mine);
   std::size_t expected = 0;
   for (const int owner : placement) expected += owner == rank ? 1 : 0;
   if (patches.size() != expected) return InternalError("{} patches instead of {}", patches.size(), expected);
@@ -41,21 +47,26 @@ Status CheckExchange(const Index3& dims, const Index3& patch, const std::vector<
 
 Status CheckAgreement() {
   const int last = Size(MPI_COMM_WORLD) - 1;
-  if (!AgreeOnStatus(MPI_COMM_WORLD, Status::Ok()).ok()) return InternalError("agreement on success is an error");
+  if (!AgreeOnStatus(MPI_COMM_WORLD, Status::Ok()).ok())
+    return InternalError("agreement on success is an error");
   const Status local = Rank(MPI_COMM_WORLD) == last ? DataLoss("only here") : Status::Ok();
   const Status agreed = AgreeOnStatus(MPI_COMM_WORLD, local);
   const std::string expected = last == 0 ? "only here" : fmt::format("rank {}: only here", last);
-  if (agreed.code() != StatusCode::kDataLoss || agreed.message() != expected) return InternalError("agreed on \"{}\"", agreed.message());
+  if (agreed.code() != StatusCode::kDataLoss || agreed.message() != expected)
+    return InternalError("agreed on \"{}\"", agreed.message());
   return Status::Ok();
 }
 
 Status RunAll() {
   const int ranks = Size(MPI_COMM_WORLD);
   for (const Index3& dims : {Index3{37, 22, 13}, Index3{5, 1, 1}, Index3{64, 64, 1}, Index3{9, 9, 9}}) {
-    for (const auto strategy : {distribution::PlacementStrategy::kBalanced, distribution::PlacementStrategy::kGreedy}) {
+    for (const auto strategy :
+         {distribution::PlacementStrategy::kBalanced, distribution::PlacementStrategy::kGreedy}) {
       // Slabs as files are read, and blocks as simulations have them; both leave some ranks without data.
-      QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {8, 8, 8}, distribution::ReadingBoxes(dims, ranks), strategy));
-      QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {4, 16, 2}, distribution::ProcessGridBoxes(dims, {ranks, 1, 1}), strategy));
+      QUARRY_RETURN_IF_ERROR(
+          CheckExchange(dims, {8, 8, 8}, distribution::ReadingBoxes(dims, ranks), strategy));
+      QUARRY_RETURN_IF_ERROR(
+          CheckExchange(dims, {4, 16, 2}, distribution::ProcessGridBoxes(dims, {ranks, 1, 1}), strategy));
     }
   }
   return CheckAgreement();
@@ -67,6 +78,7 @@ Status RunAll() {
 int main(int argc, char** argv) {
   const quarry::writer::MpiSession mpi(&argc, &argv);
   const quarry::Status status = quarry::writer::AgreeOnStatus(MPI_COMM_WORLD, quarry::writer::RunAll());
-  if (!status.ok() && quarry::writer::Rank(MPI_COMM_WORLD) == 0) std::fprintf(stderr, "%s\n", status.message().c_str());
+  if (!status.ok() && quarry::writer::Rank(MPI_COMM_WORLD) == 0)
+    std::fprintf(stderr, "%s\n", status.message().c_str());
   return status.ok() ? 0 : 1;
 }

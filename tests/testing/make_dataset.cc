@@ -37,18 +37,22 @@ Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box&
   Bytes bytes;
   for (auto z = box.begin[2]; z < box.end[2]; ++z) {
     for (auto y = box.begin[1]; y < box.end[1]; ++y) {
-      for (auto x = box.begin[0]; x < box.end[0]; ++x) PutLittleEndian(&bytes, samples[static_cast<std::size_t>(x + dims[0] * (y + dims[1] * z))]);
+      for (auto x = box.begin[0]; x < box.end[0]; ++x)
+        PutLittleEndian(&bytes, samples[static_cast<std::size_t>(x + dims[0] * (y + dims[1] * z))]);
     }
   }
   return bytes;
 }
 
-FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& grid, std::uint64_t step, std::size_t number, const fs::path& folder) {
+FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& grid, std::uint64_t step,
+                                std::size_t number, const fs::path& folder) {
   const std::vector<float> samples = MakeSamples(recipe.dims, step);
   std::vector<writer::PatchSamples> patches;
-  for (const std::int64_t p : grid.MortonOrder()) patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
-  const auto encoded = Require(writer::EncodePatches(grid, *FindCoder(CoderId::kWaveletZfp), DataType::kFloat32, recipe.levels, recipe.tolerance,
-                                                     std::move(patches), 1, [](std::size_t) {}));
+  for (const std::int64_t p : grid.MortonOrder())
+    patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
+  const auto encoded =
+      Require(writer::EncodePatches(grid, *FindCoder(CoderId::kWaveletZfp), DataType::kFloat32, recipe.levels,
+                                    recipe.tolerance, std::move(patches), 1, [](std::size_t) {}));
   std::vector<std::uint64_t> sizes;
   for (const auto& patch : encoded) sizes.push_back(patch.encoded.size() + 1);
   const std::size_t files = distribution::UsableFiles(encoded.size(), recipe.files);
@@ -62,7 +66,8 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   field.levels.resize(static_cast<std::size_t>(recipe.levels));
   for (std::size_t f = 0; f < files; ++f) {
     std::vector<writer::PackedPatch> packed;
-    for (std::size_t i = begin[f]; i < begin[f + 1]; ++i) packed.push_back(writer::PackedPatch::Pack(encoded[i]));
+    for (std::size_t i = begin[f]; i < begin[f + 1]; ++i)
+      packed.push_back(writer::PackedPatch::Pack(encoded[i]));
     format::SubfileHeader header;
     header.step = step;
     header.field_number = static_cast<std::uint32_t>(number);
@@ -74,7 +79,8 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
     header.patch_count = packed.size();
     header.field_name = recipe.field;
     const auto summary = Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, packed));
-    field.subfiles.push_back({format::SubfileName(f), summary.bytes, summary.patches, summary.bounds, summary.table_checksum});
+    field.subfiles.push_back(
+        {format::SubfileName(f), summary.bytes, summary.patches, summary.bounds, summary.table_checksum});
     field.stored_bytes += summary.bytes;
     field.max_error = std::max(field.max_error, summary.levels[0].max_error);
   }
@@ -83,14 +89,16 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
 
 class CollectingSink final : public BlockSink {
  public:
-  explicit CollectingSink(const Box& extent) : extent_(extent), samples_(static_cast<std::size_t>(extent.volume()), NAN) {}
+  explicit CollectingSink(const Box& extent)
+      : extent_(extent), samples_(static_cast<std::size_t>(extent.volume()), NAN) {}
 
   Status Block(int, const Box& extent, ByteSpan bytes) override {
     const Index3 shape = extent_.shape();
     for (auto z = extent.begin[2]; z < extent.end[2]; ++z) {
       for (auto y = extent.begin[1]; y < extent.end[1]; ++y) {
         for (auto x = extent.begin[0]; x < extent.end[0]; ++x) {
-          const auto to = x - extent_.begin[0] + shape[0] * (y - extent_.begin[1] + shape[1] * (z - extent_.begin[2]));
+          const auto to =
+              x - extent_.begin[0] + shape[0] * (y - extent_.begin[1] + shape[1] * (z - extent_.begin[2]));
           std::memcpy(&samples_[static_cast<std::size_t>(to)], bytes.data(), sizeof(float));
           bytes = bytes.subspan(sizeof(float));
         }
@@ -126,7 +134,8 @@ std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step) {
   for (std::int64_t z = 0; z < dims[2]; ++z) {
     for (std::int64_t y = 0; y < dims[1]; ++y) {
       for (std::int64_t x = 0; x < dims[0]; ++x) {
-        samples.push_back(std::sin(0.3f * static_cast<float>(x)) + 0.05f * static_cast<float>(y * z) + static_cast<float>(step) + noise(random));
+        samples.push_back(std::sin(0.3f * static_cast<float>(x)) + 0.05f * static_cast<float>(y * z) +
+                          static_cast<float>(step) + noise(random));
       }
     }
   }
@@ -141,7 +150,9 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   dataset.patch = recipe.patch;
   dataset.levels = recipe.levels;
   dataset.order = recipe.order;
-  if (!dataset.FindField(recipe.field)) dataset.fields.push_back({recipe.field, DataType::kFloat32, "Pa", CoderId::kWaveletZfp, recipe.tolerance, {}});
+  if (!dataset.FindField(recipe.field))
+    dataset.fields.push_back(
+        {recipe.field, DataType::kFloat32, "Pa", CoderId::kWaveletZfp, recipe.tolerance, {}});
   for (const std::uint64_t number : recipe.steps) {
     StepDescription step;
     step.step = number;
@@ -151,11 +162,13 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   }
 }
 
-std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request, const query::PatchCatalog* catalog) {
+std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
+                           const query::PatchCatalog* catalog) {
   const query::ReadPlan plan = Require(dataset.Plan(request, catalog));
   DecodePool pool(2);
   CollectingSink sink(plan.levels.back().extent);
-  Require(ExecuteRead(dataset, plan, &pool, [] { return false; }, &sink));
+  Require(ExecuteRead(
+      dataset, plan, &pool, [] { return false; }, &sink));
   return std::move(sink.samples());
 }
 

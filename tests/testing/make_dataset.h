@@ -35,11 +35,12 @@ struct DatasetRecipe {
 /// Samples of a step: smooth with some noise; the same for the same arguments.
 std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step);
 
-/// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile writer.
-/// Failures end the test program: the tests are about reading.
+/// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile
+/// writer. Failures end the test program: the tests are about reading.
 void MakeDataset(const std::filesystem::path& path, const DatasetRecipe& recipe);
 
 /// All samples of a level through Dataset and ExecuteRead.
-std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request, const query::PatchCatalog* catalog = nullptr);
+std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
+                           const query::PatchCatalog* catalog = nullptr);
 
 }  // namespace quarry::testing

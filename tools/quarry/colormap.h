@@ -16,7 +16,8 @@ class Colormap {
   static constexpr std::size_t kStops = 33;
   using Table = std::array<Rgb, kStops>;
 
-  /// viridis, magma and cividis (perceptually uniform; cividis also for colour-blind eyes), coolwarm (diverging), gray.
+  /// viridis, magma and cividis (perceptually uniform; cividis also for colour-blind eyes), coolwarm
+  /// (diverging), gray.
   /// @errors kInvalidArgument that lists the names
   static Result<Colormap> Find(const std::string& name);
 

@@ -5,7 +5,8 @@ namespace quarry::tools {
 void QuestionOptions::DeclareOn(CLI::App* app) {
   app->add_option("TARGET", target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
   app->add_option("--field", field, "name of the field; may be left out when there is one");
-  app->add_option("--step", step, "number of the step; default: the first that has the field")->check(CLI::NonNegativeNumber);
+  app->add_option("--step", step, "number of the step; default: the first that has the field")
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--box", box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
   app->add_option("--level", level, "0 is full resolution, l every 2^l-th sample; default: 0");
   app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit");
@@ -24,7 +25,8 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
     if (dataset.fields.size() != 1) {
       std::string names;
       for (const FieldDescription& known : dataset.fields) names += (names.empty() ? "" : ", ") + known.name;
-      return InvalidArgument("\"{}\" has {} fields; choose one with --field: {}", target, dataset.fields.size(), names);
+      return InvalidArgument("\"{}\" has {} fields; choose one with --field: {}", target,
+                             dataset.fields.size(), names);
     }
     request.field = dataset.fields[0].name;
   }

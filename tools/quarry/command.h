@@ -7,7 +7,8 @@
 
 #include "clients/cpp/client.h"
 
-/// The subcommands of `quarry`. Each declares its options on an app and returns what to run when it was chosen.
+/// The subcommands of `quarry`. Each declares its options on an app and returns what to run when it was
+/// chosen.
 namespace quarry::tools {
 
 /// Exit code of a check that did not hold: the one outcome that is not a Status.

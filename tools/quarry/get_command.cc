@@ -49,32 +49,41 @@ Result<int> Get(GetOptions options) {
     double low = 0;
     double high = 0;
     char rest = 0;
-    if (std::sscanf(options.range.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2) return InvalidArgument("--range \"{}\" is not LOW:HIGH, for example 0:1.5", options.range);
+    if (std::sscanf(options.range.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2)
+      return InvalidArgument("--range \"{}\" is not LOW:HIGH, for example 0:1.5", options.range);
     options.image.range = {low, high};
   }
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, options.question.Resolve(dataset->description()));
-  if (options.progressive && request.level < dataset->description().levels) request.first_level = dataset->description().levels - 1;
+  if (options.progressive && request.level < dataset->description().levels)
+    request.first_level = dataset->description().levels - 1;
   const std::string units = UnitsOf(dataset->description(), request.field);
 
-  QUARRY_RETURN_IF_ERROR(dataset->ReadLevels(request, [&](client::LevelSamples* samples, const client::ReadCost& cost) -> Status {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next level may have one.
-    const bool last = samples->level == request.level;
-    if (last || !samples->extent.empty()) QUARRY_RETURN_IF_ERROR(WriteSamples(options.output, *samples, ImageForLevel(options, samples->level)));
-    if (options.progressive && !options.json) {
-      fmt::print("level {}  {:.3f} s  {} received  max error {}\n", samples->level, seconds, FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units));
-    }
-    if (!last) return Status::Ok();
-    if (options.json) {
-      fmt::print("{}\n", ToJson(*samples, cost, seconds));
-    } else {
-      fmt::print("{}: level {}, {} samples of {} from {}, max error {}, {} patches, {:.3f} s\n", options.output, samples->level,
-                 ToString(samples->extent.shape()), Name(samples->type), ToString(samples->extent.begin), WithUnits(samples->max_error, units),
-                 cost.price.patches, seconds);
-    }
-    return Status::Ok();
-  }));
+  QUARRY_RETURN_IF_ERROR(dataset->ReadLevels(
+      request, [&](client::LevelSamples* samples, const client::ReadCost& cost) -> Status {
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next
+        // level may have one.
+        const bool last = samples->level == request.level;
+        if (last || !samples->extent.empty())
+          QUARRY_RETURN_IF_ERROR(
+              WriteSamples(options.output, *samples, ImageForLevel(options, samples->level)));
+        if (options.progressive && !options.json) {
+          fmt::print("level {}  {:.3f} s  {} received  max error {}\n", samples->level, seconds,
+                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units));
+        }
+        if (!last) return Status::Ok();
+        if (options.json) {
+          fmt::print("{}\n", ToJson(*samples, cost, seconds));
+        } else {
+          fmt::print("{}: level {}, {} samples of {} from {}, max error {}, {} patches, {:.3f} s\n",
+                     options.output, samples->level, ToString(samples->extent.shape()), Name(samples->type),
+                     ToString(samples->extent.begin), WithUnits(samples->max_error, units),
+                     cost.price.patches, seconds);
+        }
+        return Status::Ok();
+      }));
   return 0;
 }
 
@@ -83,13 +92,17 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  app->add_option("-o,--output", options->output, "file to write; .raw, .npy or (one sample thick) .png")->required();
-  app->add_flag("--progressive", options->progressive, "write the coarsest level first and again at each finer one");
+  app->add_option("-o,--output", options->output, "file to write; .raw, .npy or (one sample thick) .png")
+      ->required();
+  app->add_flag("--progressive", options->progressive,
+                "write the coarsest level first and again at each finer one");
   app->add_flag("--json", options->json, "print one JSON object when done");
   app->add_option("--colormap", options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
   app->add_option("--range", options->range, "LOW:HIGH, values of the first and last colour (.png)");
   app->add_option("--zoom", options->image.zoom, "pixels along each side of a sample (.png)");
-  app->footer("Example:\n  quarry get grpc://127.0.0.1:50051/run42 --field speed --box :,:,32:33 --level 1 --output plane.png");
+  app->footer(
+      "Example:\n  quarry get grpc://127.0.0.1:50051/run42 --field speed --box :,:,32:33 --level 1 --output "
+      "plane.png");
   return [options] { return Get(*options); };
 }
 

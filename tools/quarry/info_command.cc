@@ -24,7 +24,9 @@ struct FieldSummary {
   double psnr = 0;  ///< the lowest of any step
   std::vector<LevelRecord> levels;
 
-  double ratio() const { return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes); }
+  double ratio() const {
+    return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes);
+  }
 };
 
 FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps) {
@@ -68,12 +70,16 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["bytes"] = s.bytes;
   json["ratio"] = s.ratio();
   for (std::size_t l = 0; l < s.levels.size(); ++l) {
-    json["levels"].push_back({{"level", l}, {"max_error", s.levels[l].max_error}, {"rmse", s.levels[l].rmse}, {"bytes", s.levels[l].bytes}});
+    json["levels"].push_back({{"level", l},
+                              {"max_error", s.levels[l].max_error},
+                              {"rmse", s.levels[l].rmse},
+                              {"bytes", s.levels[l].bytes}});
   }
   return json;
 }
 
-std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
+std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps,
+                   const std::vector<FieldSummary>& fields) {
   nlohmann::ordered_json json;
   json["dims"] = dataset.grid.dims;
   json["patch"] = dataset.patch;
@@ -84,39 +90,52 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepDescription& step : steps) json["steps"].push_back(step.step);
   json["times"] = nlohmann::ordered_json::array();
-  for (const StepDescription& step : steps) json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
+  for (const StepDescription& step : steps)
+    json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
   json["fields"] = nlohmann::ordered_json::array();
   for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
   return json.dump(2);
 }
 
-void PrintText(const std::string& target, const DatasetDescription& dataset, const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
-  const auto triple = [](const std::array<double, 3>& v) { return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]); };
+void PrintText(const std::string& target, const DatasetDescription& dataset,
+               const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
+  const auto triple = [](const std::array<double, 3>& v) {
+    return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]);
+  };
   fmt::print("{}\n", target);
-  fmt::print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims), triple(dataset.grid.spacing), triple(dataset.grid.origin));
-  fmt::print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels, dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
+  fmt::print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims),
+             triple(dataset.grid.spacing), triple(dataset.grid.origin));
+  fmt::print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels,
+             dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
   if (steps.empty()) {
     fmt::print("  steps    none yet\n");
   } else {
     fmt::print("  steps    {} ({} to {})\n", steps.size(), steps.front().step, steps.back().step);
   }
   for (const FieldSummary& s : fields) {
-    fmt::print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder), s.field->units.empty() ? "" : " in " + s.field->units);
-    fmt::print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes), FormatBytes(s.bytes), s.ratio());
-    fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance, s.psnr);
-    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>12}\n", "level", "samples", "max error", "rmse", "bytes");
+    fmt::print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
+               s.field->units.empty() ? "" : " in " + s.field->units);
+    fmt::print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max,
+               FormatBytes(s.raw_bytes), FormatBytes(s.bytes), s.ratio());
+    fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
+               s.psnr);
+    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>12}\n", "level", "samples", "max error", "rmse",
+               "bytes");
     for (std::size_t l = 0; l < s.levels.size(); ++l) {
-      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>12}\n", l, ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
+      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>12}\n", l,
+                 ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
                  s.levels[l].rmse, FormatBytes(s.levels[l].bytes));
     }
   }
 }
 
 Result<int> Info(const InfoOptions& options) {
-  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, client::Dataset::Open(options.target));
+  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset,
+                          client::Dataset::Open(options.target));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   std::vector<FieldSummary> fields;
-  for (const FieldDescription& field : dataset->description().fields) fields.push_back(Summarise(field, steps));
+  for (const FieldDescription& field : dataset->description().fields)
+    fields.push_back(Summarise(field, steps));
   if (options.json) {
     fmt::print("{}\n", ToJson(dataset->description(), steps, fields));
   } else {

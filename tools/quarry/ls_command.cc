@@ -11,14 +11,20 @@ struct LsOptions {
 };
 
 Result<int> Ls(const LsOptions& options) {
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<client::DatasetSummary> datasets, client::ListDatasets(options.target));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<client::DatasetSummary> datasets,
+                          client::ListDatasets(options.target));
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  if (!options.json && !datasets.empty()) fmt::print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
+  if (!options.json && !datasets.empty())
+    fmt::print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
   for (const client::DatasetSummary& dataset : datasets) {
     if (options.json) {
-      list.push_back({{"name", dataset.name}, {"dims", dataset.grid.dims}, {"steps", dataset.steps}, {"fields", dataset.fields}});
+      list.push_back({{"name", dataset.name},
+                      {"dims", dataset.grid.dims},
+                      {"steps", dataset.steps},
+                      {"fields", dataset.fields}});
     } else {
-      fmt::print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps, dataset.fields);
+      fmt::print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps,
+                 dataset.fields);
     }
   }
   if (options.json) fmt::print("{}\n", list.dump());
@@ -30,7 +36,8 @@ Result<int> Ls(const LsOptions& options) {
 
 Command DeclareLs(CLI::App* app) {
   auto options = std::make_shared<LsOptions>();
-  app->add_option("TARGET", options->target, "directory that holds datasets, or grpc://HOST:PORT")->required();
+  app->add_option("TARGET", options->target, "directory that holds datasets, or grpc://HOST:PORT")
+      ->required();
   app->add_flag("--json", options->json, "print one JSON array");
   app->footer("Example:\n  quarry ls grpc://127.0.0.1:50051");
   return [options] { return Ls(*options); };

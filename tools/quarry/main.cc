@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("quarry ") + quarry::kVersion);
   app.footer(
       "Example:\n  quarry get run42.quarry --field speed --box 0:64,0:64,0:64 --output box.npy\n"
-      "Exit codes: 0 done, 1 a check failed, 2 bad usage, 3 not found, 4 damaged data, 5 cannot reach or refused, 6 I/O error.");
+      "Exit codes: 0 done, 1 a check failed, 2 bad usage, 3 not found, 4 damaged data, 5 cannot reach or "
+      "refused, 6 I/O error.");
 
   std::map<CLI::App*, Command> commands;
   const auto add = [&](const char* name, const char* description, Command (*declare)(CLI::App*)) {

@@ -13,10 +13,12 @@ std::string NumpyType(DataType type) {
   return fmt::format("{}{}{}", order, kind, SizeOf(type));
 }
 
-/// @source NumPy format description, version 1.0: magic, length, Python dictionary, padded to a multiple of 64 bytes
+/// @source NumPy format description, version 1.0: magic, length, Python dictionary, padded to a multiple of
+/// 64 bytes
 Bytes NpyHeader(const client::LevelSamples& samples) {
   const Index3 shape = samples.extent.shape();
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}, {}, {}), }}", NumpyType(samples.type), shape[2], shape[1], shape[0]);
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}, {}, {}), }}",
+                                   NumpyType(samples.type), shape[2], shape[1], shape[0]);
   constexpr std::size_t kPrefix = 10;
   while ((kPrefix + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
@@ -33,7 +35,8 @@ void AppendSamples(const client::LevelSamples& samples, Bytes* out) {
   out->insert(out->end(), samples.data.begin(), samples.data.end());
   if constexpr (std::endian::native == std::endian::big) {
     const std::size_t size = SizeOf(samples.type);
-    for (std::size_t i = begin; i < out->size(); i += size) std::reverse(out->begin() + i, out->begin() + i + size);
+    for (std::size_t i = begin; i < out->size(); i += size)
+      std::reverse(out->begin() + i, out->begin() + i + size);
   } else {
     (void)begin;
   }

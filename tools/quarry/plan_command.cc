@@ -39,8 +39,9 @@ Result<int> Plan(const PlanOptions& options) {
       "  bytes      {} of payload, {} read in {} read{}\n"
       "  reply      {}\n"
       "  max error  {:.5g}\n",
-      level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step, price.patches,
-      FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads, price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error);
+      level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
+      price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
+      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error);
   return 0;
 }
 

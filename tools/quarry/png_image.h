@@ -10,11 +10,13 @@ namespace quarry::tools {
 
 struct ImageOptions {
   std::string colormap = "viridis";
-  std::optional<std::pair<double, double>> range;  ///< values of the first and last colour; left out: of the samples
-  int zoom = 1;                                    ///< pixels along each side of a sample
+  std::optional<std::pair<double, double>>
+      range;     ///< values of the first and last colour; left out: of the samples
+  int zoom = 1;  ///< pixels along each side of a sample
 };
 
-/// A plane of samples as a PNG: the lower of its two axes to the right, the other one up, one square of pixels a sample.
+/// A plane of samples as a PNG: the lower of its two axes to the right, the other one up, one square of
+/// pixels a sample.
 /// @param samples  one sample thick along at least one axis; otherwise, or when empty, kInvalidArgument
 Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions& options);
 

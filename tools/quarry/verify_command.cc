@@ -23,20 +23,30 @@ struct VerifyOptions {
 /// Checks every checksum of a dataset directory.
 Result<int> VerifyChecksums(const VerifyOptions& options) {
   if (options.question.target.starts_with("grpc://")) {
-    return InvalidArgument("checksums are checked where the files are; give the dataset directory, or --against SOURCE to compare samples through the server");
+    return InvalidArgument(
+        "checksums are checked where the files are; give the dataset directory, or --against SOURCE to "
+        "compare samples through the server");
   }
-  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset, quarry::Dataset::Open(options.question.target));
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset,
+                          quarry::Dataset::Open(options.question.target));
   Progress progress("verify", 1000, !options.json);
-  QUARRY_ASSIGN_OR_RETURN(const VerifyReport report, VerifyDataset(*dataset, [&](std::uint64_t done, std::uint64_t total) {
-    progress.Update(total == 0 ? 1000 : 1000 * done / total);
-  }));
+  QUARRY_ASSIGN_OR_RETURN(const VerifyReport report,
+                          VerifyDataset(*dataset, [&](std::uint64_t done, std::uint64_t total) {
+                            progress.Update(total == 0 ? 1000 : 1000 * done / total);
+                          }));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps}, {"subfiles", report.subfiles}, {"patches", report.patches}, {"bytes", report.bytes}, {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps},
+                                   {"subfiles", report.subfiles},
+                                   {"patches", report.patches},
+                                   {"bytes", report.bytes},
+                                   {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     fmt::print("{}\n", json.dump(2));
   } else {
-    fmt::print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles, report.patches, FormatBytes(report.bytes));
-    for (std::size_t i = 1; i < report.damage.size(); ++i) fmt::print("damaged: {}\n", report.damage[i].message());
+    fmt::print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
+               report.patches, FormatBytes(report.bytes));
+    for (std::size_t i = 1; i < report.damage.size(); ++i)
+      fmt::print("damaged: {}\n", report.damage[i].message());
   }
   if (!report.damage.empty()) return report.damage.front();
   return 0;
@@ -55,11 +65,15 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
   if (source.dims != dataset->description().grid.dims) {
-    return InvalidArgument("\"{}\" is {}, the dataset {}; give the source of this dataset", options.against, ToString(source.dims), ToString(dataset->description().grid.dims));
+    return InvalidArgument("\"{}\" is {}, the dataset {}; give the source of this dataset", options.against,
+                           ToString(source.dims), ToString(dataset->description().grid.dims));
   }
-  if (request.level != 0) return InvalidArgument("only level 0 can be compared with the source; leave --level out");
+  if (request.level != 0)
+    return InvalidArgument("only level 0 can be compared with the source; leave --level out");
   QUARRY_ASSIGN_OR_RETURN(const client::LevelSamples decoded, dataset->Read(request));
-  if (source.type != decoded.type) return InvalidArgument("\"{}\" holds {}, the field {}; give the source of this field", options.against, Name(source.type), Name(decoded.type));
+  if (source.type != decoded.type)
+    return InvalidArgument("\"{}\" holds {}, the field {}; give the source of this field", options.against,
+                           Name(source.type), Name(decoded.type));
   QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(source, decoded.extent));
 
   double max_error = 0;
@@ -94,9 +108,13 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   }
   const bool holds = max_error <= tolerance;
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"max_error", max_error}, {"tolerance", tolerance}, {"psnr", psnr}, {"holds", holds}}.dump());
+    fmt::print("{}\n",
+               nlohmann::ordered_json{
+                   {"max_error", max_error}, {"tolerance", tolerance}, {"psnr", psnr}, {"holds", holds}}
+                   .dump());
   } else {
-    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", max_error, tolerance, holds ? "holds" : "DOES NOT HOLD", psnr);
+    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", max_error, tolerance,
+               holds ? "holds" : "DOES NOT HOLD", psnr);
   }
   return holds ? 0 : kCheckFailed;
 }
@@ -106,14 +124,17 @@ Result<int> VerifyAgainst(VerifyOptions options) {
 Command DeclareVerify(CLI::App* app) {
   auto options = std::make_shared<VerifyOptions>();
   options->question.DeclareOn(app);
-  app->add_option("--against", options->against, "the file that the field was made from: compares samples instead of checksums");
+  app->add_option("--against", options->against,
+                  "the file that the field was made from: compares samples instead of checksums");
   app->add_option("--format", options->source.format, "raw or npy (of the source)");
   app->add_option("--dims", options->dims, "XxYxZ (of a raw source)");
   app->add_option("--type", options->type, "float32 or float64 (of a raw source)");
-  app->add_option("--byte-order", options->byte_order, "little or big (of a raw source)")->check(CLI::IsMember({"little", "big"}));
+  app->add_option("--byte-order", options->byte_order, "little or big (of a raw source)")
+      ->check(CLI::IsMember({"little", "big"}));
   app->add_option("--offset", options->source.offset, "bytes before the first sample (of a raw source)");
   app->add_flag("--json", options->json, "print one JSON object");
-  app->footer("Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
+  app->footer(
+      "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
   return [options] { return options->against.empty() ? VerifyChecksums(*options) : VerifyAgainst(*options); };
 }
 

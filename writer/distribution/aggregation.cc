@@ -6,8 +6,8 @@
 namespace quarry::distribution {
 namespace {
 
-/// Fewest runs of at most `limit` bytes that the patches from each position on need; every size is at most `limit`.
-/// Taking as much as fits is optimal, and where a run from `i` ends only moves forward with `i`.
+/// Fewest runs of at most `limit` bytes that the patches from each position on need; every size is at most
+/// `limit`. Taking as much as fits is optimal, and where a run from `i` ends only moves forward with `i`.
 std::vector<std::size_t> RunsNeeded(std::span<const std::uint64_t> sizes, std::uint64_t limit) {
   const std::size_t n = sizes.size();
   std::vector<std::size_t> needed(n + 1, 0);
@@ -51,8 +51,8 @@ Assignment AssignBalanced(std::span<const std::uint64_t> sizes, std::size_t file
   for (std::size_t left = files; left > 1; --left) {
     const double average = static_cast<double>(remaining) / static_cast<double>(left);
     std::uint64_t sum = sizes[next++];
-    // One patch is left for every later run; within that, the run goes on while the rest does not fit without it, or while
-    // one more patch brings it nearer to the average.
+    // One patch is left for every later run; within that, the run goes on while the rest does not fit without
+    // it, or while one more patch brings it nearer to the average.
     while (sizes.size() - next > left - 1) {
       const std::uint64_t longer = sum + sizes[next];
       const bool must = needed[next] > left - 1;
@@ -70,9 +70,12 @@ Assignment AssignBalanced(std::span<const std::uint64_t> sizes, std::size_t file
 
 }  // namespace
 
-std::size_t UsableFiles(std::size_t patches, std::size_t files) { return std::max<std::size_t>(1, std::min(patches, files)); }
+std::size_t UsableFiles(std::size_t patches, std::size_t files) {
+  return std::max<std::size_t>(1, std::min(patches, files));
+}
 
-Assignment AssignPatches(std::span<const std::uint64_t> sizes, std::size_t files, AggregationStrategy strategy) {
+Assignment AssignPatches(std::span<const std::uint64_t> sizes, std::size_t files,
+                         AggregationStrategy strategy) {
   if (strategy == AggregationStrategy::kEqual) return AssignEqual(sizes.size(), files);
   return AssignBalanced(sizes, files);
 }

@@ -13,21 +13,25 @@ enum class AggregationStrategy {
   kEqual,     ///< subfiles of equally many patches
 };
 
-/// Cuts patches, in Morton order, into `files` runs: run f is [begin[f], begin[f + 1]). begin has files + 1 entries.
+/// Cuts patches, in Morton order, into `files` runs: run f is [begin[f], begin[f + 1]). begin has files + 1
+/// entries.
 using Assignment = std::vector<std::size_t>;
 
 /// No more files than patches: every subfile holds at least one.
 std::size_t UsableFiles(std::size_t patches, std::size_t files);
 
-/// Balanced: the scan of the paper, against the running average of the remaining bytes, with two changes. A run ends on
-/// the side of the average that is nearer, instead of always beyond it. And no run exceeds the smallest largest file that
-/// any cut in this order can have, so that no better balance exists; docs/decisions/0003-aggregation.md has the reason.
+/// Balanced: the scan of the paper, against the running average of the remaining bytes, with two changes. A
+/// run ends on the side of the average that is nearer, instead of always beyond it. And no run exceeds the
+/// smallest largest file that any cut in this order can have, so that no better balance exists;
+/// docs/decisions/0003-aggregation.md has the reason.
 /// @param sizes  encoded bytes of each patch, in Morton order
 /// @param files  1 to sizes.size()
 /// @complexity O(patches log(bytes))
-Assignment AssignPatches(std::span<const std::uint64_t> sizes, std::size_t files, AggregationStrategy strategy);
+Assignment AssignPatches(std::span<const std::uint64_t> sizes, std::size_t files,
+                         AggregationStrategy strategy);
 
-/// Rank that writes a subfile: aggregators are spread evenly over the ranks; with more files than ranks a rank has several.
+/// Rank that writes a subfile: aggregators are spread evenly over the ranks; with more files than ranks a
+/// rank has several.
 inline int AggregatorRank(std::size_t file, std::size_t files, int ranks) {
   return static_cast<int>(file * static_cast<std::size_t>(ranks) / files);
 }

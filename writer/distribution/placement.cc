@@ -31,7 +31,8 @@ Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, int ranks
 
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
     const std::span<const int> ranks_of_patch = sharers.Of(p);
-    if (ranks_of_patch.size() == 1 && below_target(ranks_of_patch[0])) assign(static_cast<std::size_t>(p), ranks_of_patch[0]);
+    if (ranks_of_patch.size() == 1 && below_target(ranks_of_patch[0]))
+      assign(static_cast<std::size_t>(p), ranks_of_patch[0]);
   }
   // Ranks only fill up, so the lowest one with room never moves back.
   int lowest_with_room = 0;
@@ -78,8 +79,9 @@ Sharers FindSharers(const PatchGrid& grid, std::span<const Box> owned) {
   sharers.ranks.resize(sharers.first.back());
   std::vector<std::size_t> next(sharers.first.begin(), sharers.first.end() - 1);
   for (std::size_t rank = 0; rank < owned.size(); ++rank) {
-    ForEachPatch(grid, owned[rank],
-                 [&](std::int64_t p) { sharers.ranks[next[static_cast<std::size_t>(p)]++] = static_cast<int>(rank); });
+    ForEachPatch(grid, owned[rank], [&](std::int64_t p) {
+      sharers.ranks[next[static_cast<std::size_t>(p)]++] = static_cast<int>(rank);
+    });
   }
   return sharers;
 }

@@ -5,8 +5,8 @@
 
 #include "quarry/geometry/patch_grid.h"
 
-/// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer from the
-/// boxes alone, and so can a program without MPI for any number of ranks.
+/// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer
+/// from the boxes alone, and so can a program without MPI for any number of ranks.
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV.A
 namespace quarry::distribution {
 
@@ -18,8 +18,8 @@ enum class PlacementStrategy {
 /// The rank of every patch, by patch index.
 using Placement = std::vector<int>;
 
-/// The ranks that own a part of each patch, ascending, in one array: those of patch p are ranks[first[p]] up to
-/// ranks[first[p + 1]].
+/// The ranks that own a part of each patch, ascending, in one array: those of patch p are ranks[first[p]] up
+/// to ranks[first[p + 1]].
 struct Sharers {
   std::vector<std::size_t> first;
   std::vector<int> ranks;
@@ -38,10 +38,11 @@ Sharers FindSharers(const PatchGrid& grid, std::span<const Box> owned);
 /// Example: 9 patches on 4 ranks -> 3, 2, 2, 2.
 std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks);
 
-/// Balanced: patches inside one rank's box stay there, up to its target. Each other patch goes, in index order, to the
-/// lowest rank that owns a part of it and is below its target, else to the lowest rank of all below its target.
-/// Where boxes are so uneven that a rank holds more whole patches than its target, the paper's rule would leave the
-/// imbalance; here the surplus moves like shared patches, so that the counts are the targets always.
+/// Balanced: patches inside one rank's box stay there, up to its target. Each other patch goes, in index
+/// order, to the lowest rank that owns a part of it and is below its target, else to the lowest rank of all
+/// below its target. Where boxes are so uneven that a rank holds more whole patches than its target, the
+/// paper's rule would leave the imbalance; here the surplus moves like shared patches, so that the counts are
+/// the targets always.
 ///
 /// Greedy: the rank with the largest part of the patch; the lowest of equals.
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy);

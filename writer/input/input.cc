@@ -21,11 +21,13 @@ struct NameParts {
 };
 
 std::optional<NameParts> ParseName(const std::string& filename) {
-  static const std::regex pattern(R"((?:.*-)?([A-Za-z0-9_.]+)-\[(\d{1,10})-(\d{1,10})-(\d{1,10})\]-([A-Za-z]+\d+)\.raw)");
+  static const std::regex pattern(
+      R"((?:.*-)?([A-Za-z0-9_.]+)-\[(\d{1,10})-(\d{1,10})-(\d{1,10})\]-([A-Za-z]+\d+)\.raw)");
   std::smatch match;
   if (!std::regex_match(filename, match, pattern)) return std::nullopt;
   std::string type_name = match[5];
-  std::transform(type_name.begin(), type_name.end(), type_name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(type_name.begin(), type_name.end(), type_name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   const Result<DataType> type = ParseDataType(type_name);
   if (!type.ok()) return std::nullopt;
   return NameParts{match[1], {std::stoll(match[2]), std::stoll(match[3]), std::stoll(match[4])}, *type};
@@ -46,7 +48,8 @@ Result<std::uint64_t> ExpectedSize(const Input& input) {
   std::uint64_t bytes = SizeOf(input.type);
   for (const std::int64_t n : input.dims) {
     if (n < 1 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(n), &bytes)) {
-      return InvalidArgument("dims {} of \"{}\" are not possible; give three numbers of at least 1", ToString(input.dims), input.path);
+      return InvalidArgument("dims {} of \"{}\" are not possible; give three numbers of at least 1",
+                             ToString(input.dims), input.path);
     }
   }
   return bytes;
@@ -55,9 +58,10 @@ Result<std::uint64_t> ExpectedSize(const Input& input) {
 Status CheckSize(const Input& input, std::uint64_t file_size) {
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t expected, ExpectedSize(input));
   if (input.offset <= file_size && file_size - input.offset == expected) return Status::Ok();
-  return InvalidArgument("\"{}\" has {} bytes after offset {}, but {} samples of {} need {}; check --dims, --type and --offset",
-                         input.path, file_size < input.offset ? 0 : file_size - input.offset, input.offset,
-                         ToString(input.dims), Name(input.type), expected);
+  return InvalidArgument(
+      "\"{}\" has {} bytes after offset {}, but {} samples of {} need {}; check --dims, --type and --offset",
+      input.path, file_size < input.offset ? 0 : file_size - input.offset, input.offset, ToString(input.dims),
+      Name(input.type), expected);
 }
 
 Result<Input> OpenRaw(const std::string& path, const InputOptions& options, std::uint64_t file_size) {
@@ -67,10 +71,13 @@ Result<Input> OpenRaw(const std::string& path, const InputOptions& options, std:
   input.offset = options.offset;
   input.big_endian = options.big_endian;
   if (!options.dims && !name) {
-    return InvalidArgument("the dims of \"{}\" are unknown; give --dims XxYxZ, or a name like NAME-Field-[X-Y-Z]-Float32.raw", path);
+    return InvalidArgument(
+        "the dims of \"{}\" are unknown; give --dims XxYxZ, or a name like NAME-Field-[X-Y-Z]-Float32.raw",
+        path);
   }
   if (!options.type && !name) {
-    return InvalidArgument("the type of \"{}\" is unknown; give --type, or a name like NAME-Field-[X-Y-Z]-Float32.raw", path);
+    return InvalidArgument(
+        "the type of \"{}\" is unknown; give --type, or a name like NAME-Field-[X-Y-Z]-Float32.raw", path);
   }
   input.dims = options.dims ? *options.dims : name->dims;
   input.type = options.type ? *options.type : name->type;
@@ -80,7 +87,8 @@ Result<Input> OpenRaw(const std::string& path, const InputOptions& options, std:
 }
 
 /// The value of a key in the Python dictionary that is an .npy header.
-std::optional<std::string> HeaderValue(const std::string& header, const std::string& key, const std::string& value_pattern) {
+std::optional<std::string> HeaderValue(const std::string& header, const std::string& key,
+                                       const std::string& value_pattern) {
   std::smatch match;
   const std::regex pattern("['\"]" + key + "['\"]\\s*:\\s*" + value_pattern);
   if (!std::regex_search(header, match, pattern)) return std::nullopt;
@@ -90,13 +98,13 @@ std::optional<std::string> HeaderValue(const std::string& header, const std::str
 /// NumPy's type letters: byte order, kind, bytes.
 Status ParseNpyType(const std::string& descr, const std::string& path, Input* input) {
   static const std::array<std::pair<const char*, DataType>, 8> kTypes = {{{"f4", DataType::kFloat32},
-                                                                         {"f8", DataType::kFloat64},
-                                                                         {"i1", DataType::kInt8},
-                                                                         {"u1", DataType::kUint8},
-                                                                         {"i2", DataType::kInt16},
-                                                                         {"u2", DataType::kUint16},
-                                                                         {"i4", DataType::kInt32},
-                                                                         {"u4", DataType::kUint32}}};
+                                                                          {"f8", DataType::kFloat64},
+                                                                          {"i1", DataType::kInt8},
+                                                                          {"u1", DataType::kUint8},
+                                                                          {"i2", DataType::kInt16},
+                                                                          {"u2", DataType::kUint16},
+                                                                          {"i4", DataType::kInt32},
+                                                                          {"u4", DataType::kUint32}}};
   for (const auto& [letters, type] : kTypes) {
     if (descr.size() == 3 && descr.substr(1) == letters) {
       input->type = type;
@@ -110,8 +118,10 @@ Status ParseNpyType(const std::string& descr, const std::string& path, Input* in
 Status ParseNpyShape(const std::string& text, const std::string& path, Input* input) {
   std::vector<std::int64_t> shape;
   static const std::regex number(R"(\d{1,12})");
-  for (std::sregex_iterator it(text.begin(), text.end(), number), end; it != end; ++it) shape.push_back(std::stoll(it->str()));
-  if (shape.size() > 3) return InvalidArgument("\"{}\" has {} axes; at most 3 (z, y, x) are understood", path, shape.size());
+  for (std::sregex_iterator it(text.begin(), text.end(), number), end; it != end; ++it)
+    shape.push_back(std::stoll(it->str()));
+  if (shape.size() > 3)
+    return InvalidArgument("\"{}\" has {} axes; at most 3 (z, y, x) are understood", path, shape.size());
   input->dims = {1, 1, 1};
   std::copy(shape.rbegin(), shape.rend(), input->dims.begin());
   return Status::Ok();
@@ -119,14 +129,16 @@ Status ParseNpyShape(const std::string& text, const std::string& path, Input* in
 
 Result<Input> OpenNpy(const std::string& path, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
-  const Status not_npy = InvalidArgument("\"{}\" is not a NumPy .npy file; give --format raw with --dims and --type", path);
+  const Status not_npy =
+      InvalidArgument("\"{}\" is not a NumPy .npy file; give --format raw with --dims and --type", path);
   Bytes start(12);
   if (file.size() < start.size()) return not_npy;
   QUARRY_RETURN_IF_ERROR(file.ReadAt(0, start));
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (!std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const char*>(start.data()))) return not_npy;
   const bool long_length = std::to_integer<int>(start[6]) >= 2;
-  const std::uint64_t length = long_length ? GetLittleEndian<std::uint32_t>(start.data() + 8) : GetLittleEndian<std::uint16_t>(start.data() + 8);
+  const std::uint64_t length = long_length ? GetLittleEndian<std::uint32_t>(start.data() + 8)
+                                           : GetLittleEndian<std::uint16_t>(start.data() + 8);
   const std::uint64_t header_begin = long_length ? 12 : 10;
   if (length > (1 << 20) || header_begin + length > file.size()) return not_npy;
   Bytes bytes(length);
@@ -138,7 +150,8 @@ Result<Input> OpenNpy(const std::string& path, const InputOptions& options) {
   const auto shape = HeaderValue(header, "shape", "\\(([^)]*)\\)");
   if (!descr || !fortran || !shape) return not_npy;
   if (*fortran == "True") {
-    return InvalidArgument("\"{}\" is in Fortran order; save numpy.ascontiguousarray(a), shape [z, y, x], instead", path);
+    return InvalidArgument(
+        "\"{}\" is in Fortran order; save numpy.ascontiguousarray(a), shape [z, y, x], instead", path);
   }
   Input input;
   input.path = path;
@@ -147,8 +160,8 @@ Result<Input> OpenNpy(const std::string& path, const InputOptions& options) {
   QUARRY_RETURN_IF_ERROR(ParseNpyType(*descr, path, &input));
   QUARRY_RETURN_IF_ERROR(ParseNpyShape(*shape, path, &input));
   if (options.dims && *options.dims != input.dims) {
-    return InvalidArgument("--dims {} contradict \"{}\", which holds {} (x,y,z); leave the option out", ToString(*options.dims),
-                           path, ToString(input.dims));
+    return InvalidArgument("--dims {} contradict \"{}\", which holds {} (x,y,z); leave the option out",
+                           ToString(*options.dims), path, ToString(input.dims));
   }
   QUARRY_RETURN_IF_ERROR(CheckSize(input, file.size()));
   return input;
@@ -160,8 +173,10 @@ Result<Input> OpenInput(const std::string& path, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
   std::string format = options.format;
   if (format.empty()) format = fs::path(path).extension() == ".npy" ? "npy" : "raw";
-  if (format != "raw" && format != "npy") return InvalidArgument("unknown format \"{}\"; this version reads raw and npy", format);
-  QUARRY_ASSIGN_OR_RETURN(Input input, format == "npy" ? OpenNpy(path, options) : OpenRaw(path, options, file.size()));
+  if (format != "raw" && format != "npy")
+    return InvalidArgument("unknown format \"{}\"; this version reads raw and npy", format);
+  QUARRY_ASSIGN_OR_RETURN(Input input,
+                          format == "npy" ? OpenNpy(path, options) : OpenRaw(path, options, file.size()));
   QUARRY_RETURN_IF_ERROR(format::CheckFieldName(input.field));
   return input;
 }
@@ -187,7 +202,9 @@ Result<Bytes> ReadBox(const Input& input, const Box& box) {
     }
   }
   if (input.big_endian != (std::endian::native == std::endian::big) && size > 1) {
-    for (std::size_t i = 0; i < samples.size(); i += size) std::reverse(samples.begin() + static_cast<std::ptrdiff_t>(i), samples.begin() + static_cast<std::ptrdiff_t>(i + size));
+    for (std::size_t i = 0; i < samples.size(); i += size)
+      std::reverse(samples.begin() + static_cast<std::ptrdiff_t>(i),
+                   samples.begin() + static_cast<std::ptrdiff_t>(i + size));
   }
   return samples;
 }

@@ -31,8 +31,8 @@ struct Input {
   std::uint64_t offset = 0;
 };
 
-/// Finds out what `path` holds and checks that its size fits. Understands names like `run-pressure-[128-64-64]-Float32.raw`
-/// and NumPy's .npy (C order, shape [z, y, x]).
+/// Finds out what `path` holds and checks that its size fits. Understands names like
+/// `run-pressure-[128-64-64]-Float32.raw` and NumPy's .npy (C order, shape [z, y, x]).
 /// @errors kNotFound: no such file; kInvalidArgument: dims, type or size do not fit, with both numbers
 Result<Input> OpenInput(const std::string& path, const InputOptions& options);
 

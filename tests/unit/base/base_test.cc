@@ -71,9 +71,11 @@ TEST(ParseBytes, UnderstandsUnitsAndRefusesTheRest) {
 }
 
 TEST(IsUtf8, FollowsTheStandard) {
-  for (const char* good : {"", "m/s", "\xc2\xb5m", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a"}) EXPECT_TRUE(IsUtf8(good)) << good;
+  for (const char* good : {"", "m/s", "\xc2\xb5m", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a"})
+    EXPECT_TRUE(IsUtf8(good)) << good;
   // A lone continuation, an overlong slash, a surrogate, beyond the last code point, a cut sequence.
-  for (const char* bad : {"\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) EXPECT_FALSE(IsUtf8(bad));
+  for (const char* bad : {"\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    EXPECT_FALSE(IsUtf8(bad));
   EXPECT_EQ(ToUtf8("dump\xff.raw"), "dump?.raw");
 }
 

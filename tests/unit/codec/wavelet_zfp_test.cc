@@ -49,13 +49,27 @@ std::vector<T> MakeField(const Index3& shape, int kind, std::mt19937* random) {
         const double zd = static_cast<double>(z);
         double value = 0;
         switch (kind) {
-          case 0: value = std::sin(xd * 0.2) * std::cos(yd * 0.15) + 0.1 * zd; break;   // smooth
-          case 1: value = normal(*random); break;                                     // noise
-          case 2: value = xd + yd > 9 ? 1e6 : -3; break;                                // a front
-          case 3: value = 1e-30 * normal(*random); break;                             // tiny unit
-          case 4: value = 1e30 * normal(*random); break;                              // huge unit
-          case 5: value = (*random)() % 97 == 0 ? 1e9 : normal(*random); break;          // spikes
-          default: value = 1e8 + 1e-1 * normal(*random); break;                       // small variation on a large base
+          case 0:
+            value = std::sin(xd * 0.2) * std::cos(yd * 0.15) + 0.1 * zd;
+            break;  // smooth
+          case 1:
+            value = normal(*random);
+            break;  // noise
+          case 2:
+            value = xd + yd > 9 ? 1e6 : -3;
+            break;  // a front
+          case 3:
+            value = 1e-30 * normal(*random);
+            break;  // tiny unit
+          case 4:
+            value = 1e30 * normal(*random);
+            break;  // huge unit
+          case 5:
+            value = (*random)() % 97 == 0 ? 1e9 : normal(*random);
+            break;  // spikes
+          default:
+            value = 1e8 + 1e-1 * normal(*random);
+            break;  // small variation on a large base
         }
         samples.push_back(static_cast<T>(value));
       }
@@ -83,7 +97,8 @@ void CheckPromise(unsigned seed, int patches) {
     double largest = 0;
     for (std::size_t s = 0; s < samples.size(); ++s) {
       const double difference = std::abs(static_cast<double>(samples[s]) - static_cast<double>(decoded[s]));
-      ASSERT_TRUE(difference <= tolerance) << "shape " << ToString(shape) << " kind " << kind << " tolerance " << tolerance;
+      ASSERT_TRUE(difference <= tolerance)
+          << "shape " << ToString(shape) << " kind " << kind << " tolerance " << tolerance;
       largest = std::max(largest, difference);
     }
     EXPECT_EQ(encoded->errors[0].max_error, largest);
@@ -139,9 +154,11 @@ TEST(WaveletZfp, BytesDependOnTheSamplesAlone) {
 TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
   std::mt19937 random(6);
   for (int i = 0; i < 3000; ++i) {
-    const PatchLayout layout{random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64,
-                             {1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9)},
-                             1 + static_cast<int>(random() % 4)};
+    const PatchLayout layout{
+        random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64,
+        {1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9),
+         1 + static_cast<std::int64_t>(random() % 9)},
+        1 + static_cast<int>(random() % 4)};
     const auto decoder = kCoder.NewDecoder(layout);
     for (int level = layout.levels - 1; level >= 0; --level) {
       Bytes payload(random() % 200);
@@ -162,7 +179,8 @@ TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
 TEST(WaveletZfp, EveryTruncationOfAPayloadIsHandled) {
   std::mt19937 random(7);
   const PatchLayout layout{DataType::kFloat32, {11, 9, 5}, 3};
-  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 1, &random)), 1e-3);
+  const EncodedPatch encoded =
+      *kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 1, &random)), 1e-3);
   for (int cut = 0; cut < layout.levels; ++cut) {
     for (std::size_t length = 0; length < encoded.levels[static_cast<std::size_t>(cut)].size(); ++length) {
       const auto decoder = kCoder.NewDecoder(layout);

@@ -60,14 +60,16 @@ TEST_F(DatasetTest, ReadsBackWithinTheTolerance) {
 TEST_F(DatasetTest, CoarseToFineEndsWithTheSameSamples) {
   MakeDataset(path(), {});
   const auto dataset = Open();
-  EXPECT_EQ(ReadAll(*dataset, {.field = "pressure", .first_level = 3}), ReadAll(*dataset, {.field = "pressure"}));
+  EXPECT_EQ(ReadAll(*dataset, {.field = "pressure", .first_level = 3}),
+            ReadAll(*dataset, {.field = "pressure"}));
 }
 
 TEST_F(DatasetTest, BothPayloadOrdersAndAnyNumberOfFilesGiveTheSameSamples) {
   MakeDataset(path(), {});
   const std::vector<float> expected = ReadAll(*Open(), {.field = "pressure", .level = 1});
   MakeDataset(folder_.path() / "b.quarry", {.order = format::PayloadOrder::kLevel, .files = 1});
-  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"), {.field = "pressure", .level = 1}), expected);
+  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"), {.field = "pressure", .level = 1}),
+            expected);
 }
 
 TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {
@@ -76,12 +78,14 @@ TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {
   const auto status = [&](query::ReadRequest request) { return dataset->Plan(request).status(); };
   EXPECT_EQ(dataset->Plan({.field = "pressure"})->query.step, 3u) << "the first step that has the field";
   EXPECT_EQ(status({.field = "speed"}).code(), StatusCode::kNotFound);
-  EXPECT_NE(status({.field = "speed"}).message().find("pressure"), std::string::npos) << "names the fields that there are";
+  EXPECT_NE(status({.field = "speed"}).message().find("pressure"), std::string::npos)
+      << "names the fields that there are";
   EXPECT_EQ(status({.field = "pressure", .step = 4}).code(), StatusCode::kNotFound);
   EXPECT_EQ(status({.field = "pressure", .level = 4}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status({.field = "pressure", .level = -1}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status({.field = "pressure", .level = 2, .first_level = 1}).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(status({.field = "pressure", .box = Box{{0, 0, 0}, {38, 1, 1}}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .box = Box{{0, 0, 0}, {38, 1, 1}}}).code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
@@ -92,7 +96,8 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
   DecodePool pool(2);
   IgnoringSink sink;
-  const Status status = ExecuteRead(*dataset, plan, &pool, [] { return false; }, &sink);
+  const Status status = ExecuteRead(
+      *dataset, plan, &pool, [] { return false; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("0000.qsf"), std::string::npos) << status.message();
@@ -101,7 +106,8 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
 
 TEST_F(DatasetTest, ASubfileOfAnotherStepIsNoticed) {
   MakeDataset(path(), {.files = 1, .steps = {0, 1}});
-  fs::copy_file(path() / "steps/000000/pressure/0000.qsf", path() / "steps/000001/pressure/0000.qsf", fs::copy_options::overwrite_existing);
+  fs::copy_file(path() / "steps/000000/pressure/0000.qsf", path() / "steps/000001/pressure/0000.qsf",
+                fs::copy_options::overwrite_existing);
   EXPECT_EQ(Open()->Plan({.field = "pressure", .step = 1}).status().code(), StatusCode::kDataLoss);
 }
 
@@ -111,7 +117,8 @@ TEST_F(DatasetTest, CancellationStopsTheRead) {
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
   DecodePool pool(1);
   IgnoringSink sink;
-  const Status status = ExecuteRead(*dataset, plan, &pool, [&] { return sink.blocks >= 2; }, &sink);
+  const Status status = ExecuteRead(
+      *dataset, plan, &pool, [&] { return sink.blocks >= 2; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
   EXPECT_EQ(sink.blocks, 2);

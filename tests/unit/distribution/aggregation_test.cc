@@ -12,19 +12,23 @@ namespace {
 std::vector<std::uint64_t> RunBytes(const std::vector<std::uint64_t>& sizes, const Assignment& begin) {
   std::vector<std::uint64_t> bytes;
   for (std::size_t f = 0; f + 1 < begin.size(); ++f) {
-    bytes.push_back(std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(begin[f]), sizes.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]), std::uint64_t{0}));
+    bytes.push_back(std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(begin[f]),
+                                    sizes.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]),
+                                    std::uint64_t{0}));
   }
   return bytes;
 }
 
 double MaxOverMean(const std::vector<std::uint64_t>& bytes) {
   const double sum = static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
-  return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) * static_cast<double>(bytes.size()) / sum;
+  return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) *
+         static_cast<double>(bytes.size()) / sum;
 }
 
 /// Smallest largest run by trying every cut.
 std::uint64_t BruteForce(const std::vector<std::uint64_t>& sizes, std::size_t from, std::size_t files) {
-  if (files == 1) return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(from), sizes.end(), std::uint64_t{0});
+  if (files == 1)
+    return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(from), sizes.end(), std::uint64_t{0});
   std::uint64_t best = ~std::uint64_t{0};
   std::uint64_t sum = 0;
   for (std::size_t end = from + 1; end + files - 1 <= sizes.size(); ++end) {
@@ -35,7 +39,8 @@ std::uint64_t BruteForce(const std::vector<std::uint64_t>& sizes, std::size_t fr
 }
 
 TEST(AssignPatches, EqualsTheHandComputation) {
-  // 30 bytes in 3 files: 10 each. 6 + 5 is nearer to 10 than 6; then 19 remain for 2 files: 7 + 3 is nearer to 9.5 than 7.
+  // 30 bytes in 3 files: 10 each. 6 + 5 is nearer to 10 than 6; then 19 remain for 2 files: 7 + 3 is nearer
+  // to 9.5 than 7.
   const std::vector<std::uint64_t> sizes = {6, 5, 7, 3, 2, 7};
   EXPECT_EQ(AssignPatches(sizes, 3, AggregationStrategy::kBalanced), (Assignment{0, 2, 4, 6}));
   EXPECT_EQ(AssignPatches(sizes, 3, AggregationStrategy::kEqual), (Assignment{0, 2, 4, 6}));
@@ -63,7 +68,8 @@ TEST(AssignPatches, BalancesVeryUnevenPatchesWhereEqualDoesNot) {
   std::mt19937 random(2);
   std::vector<std::uint64_t> sizes;
   for (int i = 0; i < 400; ++i) sizes.push_back(i < 200 ? 20 + random() % 20 : 20000 + random() % 80000);
-  const double balanced = MaxOverMean(RunBytes(sizes, AssignPatches(sizes, 10, AggregationStrategy::kBalanced)));
+  const double balanced =
+      MaxOverMean(RunBytes(sizes, AssignPatches(sizes, 10, AggregationStrategy::kBalanced)));
   const double equal = MaxOverMean(RunBytes(sizes, AssignPatches(sizes, 10, AggregationStrategy::kEqual)));
 
   EXPECT_LE(balanced, 1.1);

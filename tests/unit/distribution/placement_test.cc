@@ -17,8 +17,9 @@ std::map<std::int64_t, int> RanksByPatchCount(const std::vector<std::int64_t>& c
   return ranks;
 }
 
-// Fan et al., figure 4: 3 x 3 patches on 2 x 2 ranks, boundary patches smaller. With 10 x 10 samples, patches of 4 and
-// ranks meeting at 5, the rank of the upper right corner owns the largest part of patches 4, 5, 7 and 8.
+// Fan et al., figure 4: 3 x 3 patches on 2 x 2 ranks, boundary patches smaller. With 10 x 10 samples, patches
+// of 4 and ranks meeting at 5, the rank of the upper right corner owns the largest part of patches 4, 5, 7
+// and 8.
 TEST(PlacePatches, EqualsTheFigureOfThePaper) {
   const PatchGrid grid = *PatchGrid::Create({10, 10, 1}, {4, 4, 1});
   const std::vector<Box> owned = ProcessGridBoxes({10, 10, 1}, {2, 2, 1});
@@ -35,8 +36,8 @@ TEST(PlacePatches, EqualsTheFigureOfThePaper) {
   EXPECT_EQ(CountPerRank(greedy, 4), (std::vector<std::int64_t>{1, 2, 2, 4}));
 }
 
-// Section V.A: 1600^3 in 64^3 patches on 4,096 ranks of 100^3. Per axis 7 ranks get one patch and 9 get two by greed, so
-// 7^3, 3 * 7^2 * 9, 3 * 7 * 9^2 and 9^3 ranks have 1, 2, 4 and 8.
+// Section V.A: 1600^3 in 64^3 patches on 4,096 ranks of 100^3. Per axis 7 ranks get one patch and 9 get two
+// by greed, so 7^3, 3 * 7^2 * 9, 3 * 7 * 9^2 and 9^3 ranks have 1, 2, 4 and 8.
 TEST(PlacePatches, EqualsTheExperimentOfThePaper) {
   const PatchGrid grid = *PatchGrid::Create({1600, 1600, 1600}, {64, 64, 64});
   const std::vector<Box> owned = ProcessGridBoxes({1600, 1600, 1600}, {16, 16, 16});
@@ -46,20 +47,24 @@ TEST(PlacePatches, EqualsTheExperimentOfThePaper) {
   EXPECT_EQ(RanksByPatchCount(balanced), (std::map<std::int64_t, int>{{3, 759}, {4, 3337}}));
 
   const auto greedy = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kGreedy), 4096);
-  EXPECT_EQ(RanksByPatchCount(greedy), (std::map<std::int64_t, int>{{1, 343}, {2, 1323}, {4, 1701}, {8, 729}}));
+  EXPECT_EQ(RanksByPatchCount(greedy),
+            (std::map<std::int64_t, int>{{1, 343}, {2, 1323}, {4, 1701}, {8, 729}}));
 }
 
 TEST(PlacePatches, HandlesTensOfThousandsOfRanks) {
   const Index3 dims = {4096, 4096, 4096};
   const PatchGrid grid = *PatchGrid::Create(dims, {64, 64, 64});
-  const auto counts = CountPerRank(PlacePatches(grid, ProcessGridBoxes(dims, {32, 32, 32}), PlacementStrategy::kBalanced), 32768);
+  const auto counts = CountPerRank(
+      PlacePatches(grid, ProcessGridBoxes(dims, {32, 32, 32}), PlacementStrategy::kBalanced), 32768);
   EXPECT_EQ(RanksByPatchCount(counts), (std::map<std::int64_t, int>{{8, 32768}}));
 }
 
 TEST(PlacePatches, BalancedIsBalancedForAnyBoxesAndEmptyRanks) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
-    const Index3 dims = {1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40)};
+    const Index3 dims = {1 + static_cast<std::int64_t>(random() % 40),
+                         1 + static_cast<std::int64_t>(random() % 40),
+                         1 + static_cast<std::int64_t>(random() % 40)};
     const PatchGrid grid = *PatchGrid::Create(dims, {8, 4, 8});
     const int ranks = 1 + static_cast<int>(random() % 60);
     const std::vector<Box> owned = ReadingBoxes(dims, ranks);
@@ -76,7 +81,9 @@ TEST(PlacePatches, GreedyGoesToAnOwnerOfTheLargestPart) {
   const std::vector<Box> owned = ProcessGridBoxes(dims, {3, 2, 2});
   const Placement placement = PlacePatches(grid, owned, PlacementStrategy::kGreedy);
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    const auto part = [&](int rank) { return Intersect(grid.PatchBox(p), owned[static_cast<std::size_t>(rank)]).volume(); };
+    const auto part = [&](int rank) {
+      return Intersect(grid.PatchBox(p), owned[static_cast<std::size_t>(rank)]).volume();
+    };
     for (int rank = 0; rank < 12; ++rank) EXPECT_LE(part(rank), part(placement[static_cast<std::size_t>(p)]));
   }
 }

@@ -73,7 +73,8 @@ TEST(Manifest, EveryFlippedBitIsFound) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = text;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-      EXPECT_EQ(DecodeDatasetManifest(damaged).status().code(), StatusCode::kDataLoss) << "byte " << i << " bit " << bit;
+      EXPECT_EQ(DecodeDatasetManifest(damaged).status().code(), StatusCode::kDataLoss)
+          << "byte " << i << " bit " << bit;
     }
   }
 }
@@ -101,8 +102,10 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
 }
 
 TEST(CheckFieldName, AcceptsFolderNamesOnly) {
-  for (const char* good : {"pressure", "velocity_x", "T2m", "a-b.c"}) EXPECT_TRUE(CheckFieldName(good).ok()) << good;
-  for (const char* bad : {"", ".", "..", ".hidden", "a/b", "a b", "a\n", "step.json"}) EXPECT_FALSE(CheckFieldName(bad).ok()) << bad;
+  for (const char* good : {"pressure", "velocity_x", "T2m", "a-b.c"})
+    EXPECT_TRUE(CheckFieldName(good).ok()) << good;
+  for (const char* bad : {"", ".", "..", ".hidden", "a/b", "a b", "a\n", "step.json"})
+    EXPECT_FALSE(CheckFieldName(bad).ok()) << bad;
   EXPECT_FALSE(CheckFieldName(std::string(64, 'a')).ok());
 }
 

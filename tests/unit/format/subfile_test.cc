@@ -65,7 +65,8 @@ TEST(SubfileHeader, RoundTripAndEveryFlippedBitIsFound) {
     for (int bit = 0; bit < 8; ++bit) {
       Bytes damaged = bytes;
       damaged[i] ^= static_cast<std::byte>(1 << bit);
-      EXPECT_EQ(SubfileHeader::DecodeFrom(damaged).status().code(), StatusCode::kDataLoss) << "byte " << i << " bit " << bit;
+      EXPECT_EQ(SubfileHeader::DecodeFrom(damaged).status().code(), StatusCode::kDataLoss)
+          << "byte " << i << " bit " << bit;
     }
   }
 }
@@ -91,7 +92,8 @@ TEST(SubfileFooter, RoundTripAndEveryFlippedBitIsFound) {
     for (int bit = 0; bit < 8; ++bit) {
       Bytes damaged = bytes;
       damaged[i] ^= static_cast<std::byte>(1 << bit);
-      EXPECT_EQ(SubfileFooter::DecodeFrom(damaged).status().code(), StatusCode::kDataLoss) << "byte " << i << " bit " << bit;
+      EXPECT_EQ(SubfileFooter::DecodeFrom(damaged).status().code(), StatusCode::kDataLoss)
+          << "byte " << i << " bit " << bit;
     }
   }
 }
@@ -103,22 +105,25 @@ TEST(DecodePatchTable, RoundTripAndEveryFlippedBitIsFound) {
   for (std::size_t i = 0; i < table.bytes.size(); ++i) {
     Bytes damaged = table.bytes;
     damaged[i] ^= std::byte{0x10};
-    EXPECT_EQ(DecodePatchTable(damaged, ExampleHeader(), table.footer).status().code(), StatusCode::kDataLoss) << "byte " << i;
+    EXPECT_EQ(DecodePatchTable(damaged, ExampleHeader(), table.footer).status().code(), StatusCode::kDataLoss)
+        << "byte " << i;
   }
 }
 
 // A table whose checksum is right may still lie: a writer with a bug, or somebody hostile.
 TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
   std::vector<std::vector<PatchEntry>> bad(5, ExampleRows());
-  bad[0][0].levels[2].offset = 3;                     // inside the header
-  bad[1][0].levels[2].size = 0xffffffff;              // beyond the payload
-  bad[2][1].levels[0].offset = ~std::uint64_t{0} - 2; // overflows
+  bad[0][0].levels[2].offset = 3;                      // inside the header
+  bad[1][0].levels[2].size = 0xffffffff;               // beyond the payload
+  bad[2][1].levels[0].offset = ~std::uint64_t{0} - 2;  // overflows
   bad[2][1].levels[0].size = 10;
-  bad[3][1].patch_index = 1000000;                    // not in the grid
+  bad[3][1].patch_index = 1000000;                          // not in the grid
   std::swap(bad[4][0].patch_index, bad[4][1].patch_index);  // out of order
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const Table table = EncodeTable(bad[i]);
-    EXPECT_EQ(DecodePatchTable(table.bytes, ExampleHeader(), table.footer).status().code(), StatusCode::kDataLoss) << "case " << i;
+    EXPECT_EQ(DecodePatchTable(table.bytes, ExampleHeader(), table.footer).status().code(),
+              StatusCode::kDataLoss)
+        << "case " << i;
   }
 }
 

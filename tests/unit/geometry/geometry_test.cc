@@ -53,7 +53,8 @@ TEST(PatchGrid, PatchesCoverTheGridOnce) {
     const Box box = grid.PatchBox(p);
     for (auto z = box.begin[2]; z < box.end[2]; ++z) {
       for (auto y = box.begin[1]; y < box.end[1]; ++y) {
-        for (auto x = box.begin[0]; x < box.end[0]; ++x) ++covered[static_cast<std::size_t>(x + 13 * (y + 7 * z))];
+        for (auto x = box.begin[0]; x < box.end[0]; ++x)
+          ++covered[static_cast<std::size_t>(x + 13 * (y + 7 * z))];
       }
     }
   }
@@ -71,13 +72,15 @@ TEST(MortonOrder, VisitsQuadrantsOneAfterAnother) {
   // 4 x 4 patches: the Z of the lower left 2 x 2 first.
   const PatchGrid grid = *PatchGrid::Create({4, 4, 1}, {1, 1, 1});
   const std::vector<std::int64_t> order = grid.MortonOrder();
-  EXPECT_EQ(std::vector<std::int64_t>(order.begin(), order.begin() + 8), (std::vector<std::int64_t>{0, 1, 4, 5, 2, 3, 6, 7}));
+  EXPECT_EQ(std::vector<std::int64_t>(order.begin(), order.begin() + 8),
+            (std::vector<std::int64_t>{0, 1, 4, 5, 2, 3, 6, 7}));
 }
 
 TEST(Morton, DecodeInvertsEncode) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 10000; ++i) {
-    const Index3 position = {static_cast<std::int64_t>(random() % kMaxPatchesPerAxis), static_cast<std::int64_t>(random() % kMaxPatchesPerAxis),
+    const Index3 position = {static_cast<std::int64_t>(random() % kMaxPatchesPerAxis),
+                             static_cast<std::int64_t>(random() % kMaxPatchesPerAxis),
                              static_cast<std::int64_t>(random() % kMaxPatchesPerAxis)};
     EXPECT_EQ(MortonDecode(MortonEncode(position)), position);
   }

@@ -24,7 +24,9 @@ class IndexTest : public ::testing::Test {
   Result<IndexReport> Update(bool rebuild = false) const {
     return UpdateIndex(*Open(), index(), rebuild, [](std::uint64_t, std::uint64_t) {});
   }
-  Result<std::shared_ptr<const IndexCatalog>> OpenIndex() const { return IndexCatalog::Open(Open(), index(), folder_.path()); }
+  Result<std::shared_ptr<const IndexCatalog>> OpenIndex() const {
+    return IndexCatalog::Open(Open(), index(), folder_.path());
+  }
 
   /// Same records from index and tables, for every step and some boxes.
   void ExpectSameAsTables() const {
@@ -32,7 +34,8 @@ class IndexTest : public ::testing::Test {
     const auto catalog = *OpenIndex();
     const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
     for (const std::uint64_t step : dataset->steps()) {
-      for (const Box& positions : {Box{{0, 0, 0}, grid.patches()}, Box{{1, 1, 0}, {3, 2, 2}}, Box{{4, 2, 1}, {5, 3, 2}}}) {
+      for (const Box& positions :
+           {Box{{0, 0, 0}, grid.patches()}, Box{{1, 1, 0}, {3, 2, 2}}, Box{{4, 2, 1}, {5, 3, 2}}}) {
         const auto indexed = catalog->Find(step, 0, positions);
         const auto expected = dataset->tables().Find(step, 0, positions);
         ASSERT_TRUE(indexed.ok()) << indexed.status().message();
@@ -130,7 +133,8 @@ TEST_F(IndexTest, TheIndexOfAnotherDatasetIsNotBelieved) {
   const auto dataset = *Dataset::Open(other.path() / "b.quarry");
   const auto catalog = *IndexCatalog::Open(dataset, other.path() / "b.quarry/index", other.path());
   EXPECT_FALSE(*catalog->IsCurrent(0));
-  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, catalog.get()), testing::ReadAll(*dataset, {.field = "pressure"}));
+  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, catalog.get()),
+            testing::ReadAll(*dataset, {.field = "pressure"}));
 }
 
 TEST_F(IndexTest, PrivateCopiesLeaveNothingBehind) {

@@ -21,7 +21,8 @@ class InputTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   std::string Save(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(folder_ / name, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(folder_ / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return (folder_ / name).string();
   }
 
@@ -31,7 +32,8 @@ class InputTest : public testing::Test {
 /// 0, 1, 2, ... as float32.
 Bytes Counting(std::size_t count, bool big_endian = false) {
   Bytes bytes;
-  for (std::size_t i = 0; i < count; ++i) PutLittleEndian(&bytes, big_endian ? ByteSwapped(static_cast<float>(i)) : static_cast<float>(i));
+  for (std::size_t i = 0; i < count; ++i)
+    PutLittleEndian(&bytes, big_endian ? ByteSwapped(static_cast<float>(i)) : static_cast<float>(i));
   return bytes;
 }
 
@@ -48,22 +50,28 @@ TEST_F(InputTest, ReadsDimsTypeAndFieldFromTheName) {
 }
 
 TEST_F(InputTest, ReadsAnyBoxInXFastestOrder) {
-  const Input input = *OpenInput(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
+  const Input input =
+      *OpenInput(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
   // Sample (x, y, z) is x + 4 (y + 3 z).
-  EXPECT_EQ(Floats(*ReadBox(input, {{1, 1, 0}, {3, 3, 2}})), (std::vector<float>{5, 6, 9, 10, 17, 18, 21, 22}));
-  EXPECT_EQ(Floats(*ReadBox(input, {{0, 1, 1}, {4, 3, 2}})), (std::vector<float>{16, 17, 18, 19, 20, 21, 22, 23}));
+  EXPECT_EQ(Floats(*ReadBox(input, {{1, 1, 0}, {3, 3, 2}})),
+            (std::vector<float>{5, 6, 9, 10, 17, 18, 21, 22}));
+  EXPECT_EQ(Floats(*ReadBox(input, {{0, 1, 1}, {4, 3, 2}})),
+            (std::vector<float>{16, 17, 18, 19, 20, 21, 22, 23}));
   EXPECT_TRUE(ReadBox(input, {})->empty());
 }
 
 TEST_F(InputTest, SwapsBigEndianSamplesAndSkipsTheOffset) {
   Bytes bytes(5, std::byte{0xee});
   for (const std::byte byte : Counting(6, true)) bytes.push_back(byte);
-  const Input input = *OpenInput(Save("a.raw", bytes), {.dims = Index3{6, 1, 1}, .type = DataType::kFloat32, .big_endian = true, .offset = 5});
+  const Input input =
+      *OpenInput(Save("a.raw", bytes),
+                 {.dims = Index3{6, 1, 1}, .type = DataType::kFloat32, .big_endian = true, .offset = 5});
   EXPECT_EQ(Floats(*ReadBox(input, {{0, 0, 0}, {6, 1, 1}})), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST_F(InputTest, RefusesASizeThatDoesNotFitWithBothNumbers) {
-  const Status status = OpenInput(Save("a.raw", Counting(24)), {.dims = Index3{4, 3, 3}, .type = DataType::kFloat32}).status();
+  const Status status =
+      OpenInput(Save("a.raw", Counting(24)), {.dims = Index3{4, 3, 3}, .type = DataType::kFloat32}).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("96"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("144"), std::string::npos) << status.message();
@@ -83,22 +91,33 @@ Bytes Npy(const std::string& dictionary, const Bytes& samples) {
 }
 
 TEST_F(InputTest, ReadsNpyWithZyxShape) {
-  const Input input = *OpenInput(Save("density.npy", Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }", Counting(24))), {});
+  const Input input =
+      *OpenInput(Save("density.npy",
+                      Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }", Counting(24))),
+                 {});
   EXPECT_EQ(input.field, "density");
   EXPECT_EQ(input.dims, (Index3{4, 3, 2}));
   EXPECT_EQ(Floats(*ReadBox(input, {{1, 0, 1}, {2, 1, 2}})), (std::vector<float>{13}));
 }
 
 TEST_F(InputTest, RefusesNpyThatItWouldReadWrongly) {
-  const auto code = [&](const char* dictionary) { return OpenInput(Save("a.npy", Npy(dictionary, Counting(24))), {}).status().code(); };
-  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 4), }"), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3, 2), }"), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 2, 2), }"), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5), }"), StatusCode::kInvalidArgument);
+  const auto code = [&](const char* dictionary) {
+    return OpenInput(Save("a.npy", Npy(dictionary, Counting(24))), {}).status().code();
+  };
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 4), }"),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3, 2), }"),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 2, 2), }"),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5), }"),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(code("nonsense"), StatusCode::kInvalidArgument);
 }
 
-TEST_F(InputTest, MissingFilesAreNotFound) { EXPECT_EQ(OpenInput((folder_ / "none.raw").string(), {}).status().code(), StatusCode::kNotFound); }
+TEST_F(InputTest, MissingFilesAreNotFound) {
+  EXPECT_EQ(OpenInput((folder_ / "none.raw").string(), {}).status().code(), StatusCode::kNotFound);
+}
 
 }  // namespace
 }  // namespace quarry::writer

@@ -38,7 +38,8 @@ TEST_P(PlanTest, TouchesExactlyThePatchesThatHoldSamplesOfTheAnswer) {
 
     std::set<std::uint64_t> expected;
     for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-      if (!LevelBox(Intersect(grid.PatchBox(p), box), request.level).empty()) expected.insert(static_cast<std::uint64_t>(p));
+      if (!LevelBox(Intersect(grid.PatchBox(p), box), request.level).empty())
+        expected.insert(static_cast<std::uint64_t>(p));
     }
     std::set<std::uint64_t> planned;
     std::int64_t samples = 0;
@@ -60,7 +61,8 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
     for (const Batch& batch : pass.batches) {
       for (std::size_t r = 1; r < batch.ranges.size(); ++r) {
         const ByteRange& before = batch.ranges[r - 1];
-        EXPECT_TRUE(before.subfile < batch.ranges[r].subfile || before.offset + before.size + kMaxGap < batch.ranges[r].offset);
+        EXPECT_TRUE(before.subfile < batch.ranges[r].subfile ||
+                    before.offset + before.size + kMaxGap < batch.ranges[r].offset);
       }
       for (std::size_t i = 0; i < batch.patch_count; ++i) {
         const auto& levels = plan.patches[batch.first_patch + i].entry.patch.levels;
@@ -89,12 +91,16 @@ TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
   EXPECT_EQ(sum, at_once);
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, PlanTest, ::testing::Values(format::PayloadOrder::kPatch, format::PayloadOrder::kLevel),
-                         [](const auto& order) { return order.param == format::PayloadOrder::kPatch ? "patch" : "level"; });
+INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
+                         ::testing::Values(format::PayloadOrder::kPatch, format::PayloadOrder::kLevel),
+                         [](const auto& order) {
+                           return order.param == format::PayloadOrder::kPatch ? "patch" : "level";
+                         });
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   testing::TemporaryFolder folder;
-  testing::MakeDataset(folder.path() / "a.quarry", {.dims = {64, 64, 64}, .order = format::PayloadOrder::kLevel});
+  testing::MakeDataset(folder.path() / "a.quarry",
+                       {.dims = {64, 64, 64}, .order = format::PayloadOrder::kLevel});
   const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
   const ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
 

@@ -21,25 +21,35 @@ class ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::MakeDataset(Path("a"), {.steps = {0, 2}});
-    testing::MakeDataset(Path("b"), {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
+    testing::MakeDataset(
+        Path("b"),
+        {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
     Start(std::uint64_t{1} << 30);
   }
   void TearDown() override { server_->Shutdown(); }
 
   void Start(std::uint64_t memory) {
-    service_ = std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
+    service_ =
+        std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
     grpc_service_ = std::make_unique<GrpcService>(service_.get());
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(grpc_service_.get());
     server_ = builder.BuildAndStart();
-    stub_ = pb::QuarryService::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials()));
+    stub_ = pb::QuarryService::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials()));
   }
 
   std::filesystem::path Path(const std::string& name) const { return folder_.path() / (name + ".quarry"); }
-  std::string Target(const std::string& name) const { return "grpc://127.0.0.1:" + std::to_string(port_) + "/" + name; }
-  std::unique_ptr<client::Dataset> Remote(const std::string& name) const { return *client::Dataset::Open(Target(name)); }
-  std::unique_ptr<client::Dataset> Local(const std::string& name) const { return *client::Dataset::Open(Path(name).string()); }
+  std::string Target(const std::string& name) const {
+    return "grpc://127.0.0.1:" + std::to_string(port_) + "/" + name;
+  }
+  std::unique_ptr<client::Dataset> Remote(const std::string& name) const {
+    return *client::Dataset::Open(Target(name));
+  }
+  std::unique_ptr<client::Dataset> Local(const std::string& name) const {
+    return *client::Dataset::Open(Path(name).string());
+  }
 
   testing::TemporaryFolder folder_;
   int port_ = 0;
@@ -59,9 +69,11 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
       Box box;
       for (std::size_t a = 0; a < 3; ++a) {
         box.begin[a] = static_cast<std::int64_t>(random()) % dataset.grid.dims[a];
-        box.end[a] = box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (dataset.grid.dims[a] - box.begin[a]);
+        box.end[a] =
+            box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (dataset.grid.dims[a] - box.begin[a]);
       }
-      query::ReadRequest request{.field = "pressure", .box = box, .level = static_cast<int>(random()) % dataset.levels};
+      query::ReadRequest request{
+          .field = "pressure", .box = box, .level = static_cast<int>(random()) % dataset.levels};
       request.level = std::abs(request.level);
       if (random() % 2 == 0) request.first_level = dataset.levels - 1;
       const auto expected = local->Read(request);
@@ -81,12 +93,15 @@ TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
   const query::AnswerHeader plan = *remote->PlanRead(request);
   std::vector<int> levels;
   std::uint64_t received = 0;
-  ASSERT_TRUE(remote->ReadLevels(request, [&](LevelSamples* samples, const client::ReadCost& cost) {
-    levels.push_back(samples->level);
-    received = cost.bytes_received;
-    EXPECT_EQ(cost.price.patches, plan.price.patches);
-    return Status::Ok();
-  }).ok());
+  ASSERT_TRUE(remote
+                  ->ReadLevels(request,
+                               [&](LevelSamples* samples, const client::ReadCost& cost) {
+                                 levels.push_back(samples->level);
+                                 received = cost.bytes_received;
+                                 EXPECT_EQ(cost.price.patches, plan.price.patches);
+                                 return Status::Ok();
+                               })
+                  .ok());
   EXPECT_EQ(levels, (std::vector<int>{3, 2, 1, 0}));
   EXPECT_EQ(received, plan.price.reply_bytes);
 }
@@ -112,15 +127,17 @@ TEST_F(ServiceTest, ErrorsKeepTheirCodeAndCarryOneErrorInfo) {
 TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
   const auto remote = Remote("a");
   const auto local = Local("a");
-  for (const query::ReadRequest& request : {query::ReadRequest{.field = "speed"}, query::ReadRequest{.field = "pressure", .step = 9},
-                                            query::ReadRequest{.field = "pressure", .level = 9},
-                                            query::ReadRequest{.field = "pressure", .box = Box{{0, 0, 0}, {1000, 1, 1}}},
-                                            query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0}}) {
+  for (const query::ReadRequest& request :
+       {query::ReadRequest{.field = "speed"}, query::ReadRequest{.field = "pressure", .step = 9},
+        query::ReadRequest{.field = "pressure", .level = 9},
+        query::ReadRequest{.field = "pressure", .box = Box{{0, 0, 0}, {1000, 1, 1}}},
+        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());
   }
   EXPECT_EQ(client::Dataset::Open(Target("none")).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(client::Dataset::Open(Target("../a")).status().code(), StatusCode::kNotFound) << "names are looked up, never paths";
+  EXPECT_EQ(client::Dataset::Open(Target("../a")).status().code(), StatusCode::kNotFound)
+      << "names are looked up, never paths";
 }
 
 TEST_F(ServiceTest, ListsArePaginated) {

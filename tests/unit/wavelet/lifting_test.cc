@@ -27,7 +27,8 @@ struct Level {
 
 template <typename T>
 Level<T> Transform(std::vector<T> fine, const Index3& shape) {
-  Level<T> level{std::vector<T>(static_cast<std::size_t>(Volume(LevelShape(shape, 1)))), std::vector<T>(static_cast<std::size_t>(DetailVolume(shape)))};
+  Level<T> level{std::vector<T>(static_cast<std::size_t>(Volume(LevelShape(shape, 1)))),
+                 std::vector<T>(static_cast<std::size_t>(DetailVolume(shape)))};
   Forward<T>(fine.data(), shape, level.coarse.data(), level.details.data());
   return level;
 }
@@ -62,20 +63,25 @@ TEST(Forward, LinearFieldsHaveNoDetails) {
 TEST(Inverse, RestoresEveryShape) {
   std::mt19937 random(3);
   for (int i = 0; i < 300; ++i) {
-    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 20), 1 + static_cast<std::int64_t>(random() % 20), 1 + static_cast<std::int64_t>(random() % 20)};
+    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 20),
+                          1 + static_cast<std::int64_t>(random() % 20),
+                          1 + static_cast<std::int64_t>(random() % 20)};
     const std::vector<double> original = RandomSamples<double>(shape, random());
     const Level<double> level = Transform(original, shape);
     std::vector<double> restored(original.size(), NAN);
     Inverse<double>(level.coarse.data(), level.details.data(), shape, restored.data());
 
-    for (std::size_t s = 0; s < original.size(); ++s) ASSERT_NEAR(restored[s], original[s], 1e-13) << ToString(shape);
+    for (std::size_t s = 0; s < original.size(); ++s)
+      ASSERT_NEAR(restored[s], original[s], 1e-13) << ToString(shape);
   }
 }
 
 TEST(Inverse, WithoutDetailsEqualsZeroDetails) {
   std::mt19937 random(4);
   for (int i = 0; i < 100; ++i) {
-    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9)};
+    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 9),
+                          1 + static_cast<std::int64_t>(random() % 9),
+                          1 + static_cast<std::int64_t>(random() % 9)};
     const std::vector<float> coarse = RandomSamples<float>(LevelShape(shape, 1), random());
     const std::vector<float> zeros(static_cast<std::size_t>(DetailVolume(shape)), 0);
     std::vector<float> with(static_cast<std::size_t>(Volume(shape)));
@@ -90,7 +96,9 @@ TEST(Inverse, WithoutDetailsEqualsZeroDetails) {
 TEST(Split, IsBitExactAndCoarseSamplesAreStrided) {
   std::mt19937 random(5);
   for (int i = 0; i < 100; ++i) {
-    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9), 1 + static_cast<std::int64_t>(random() % 9)};
+    const Index3 shape = {1 + static_cast<std::int64_t>(random() % 9),
+                          1 + static_cast<std::int64_t>(random() % 9),
+                          1 + static_cast<std::int64_t>(random() % 9)};
     const std::vector<float> fine = RandomSamples<float>(shape, random());
     std::vector<float> coarse(static_cast<std::size_t>(Volume(LevelShape(shape, 1))));
     std::vector<float> details(static_cast<std::size_t>(DetailVolume(shape)));
