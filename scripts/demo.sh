@@ -3,9 +3,10 @@
 # network, compare it with the dump, and leave pictures of the wake at three levels. Installs and builds what is missing.
 # Usage: scripts/demo.sh [OUTPUT_DIRECTORY]     default: demo-output
 set -euo pipefail
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$0")/.." && pwd)
+output=$(realpath -m "${1:-$root/demo-output}")
+cd "$root"
 source scripts/environment.sh
-output=${1:-demo-output}
 dims=128x64x64
 step=1800
 dump="$output/dump/step00$step"
@@ -16,8 +17,9 @@ say() { printf '\n== %s\n' "$*"; }
 say "build"
 scripts/build.sh release
 bin=$PWD/build/release/bin
-rm -rf "$output"
 mkdir -p "$output"
+# Only what an earlier demo has left: the directory may hold other things.
+rm -rf "$output"/dump "$output"/wake.quarry "$output"/wake-level?.png "$output"/vorticity.raw "$output"/report.json "$output"/server.log
 
 say "simulate: flow past a cylinder, $dims cells, 4 ranks"
 mpirun -n 4 "$bin/lbm" --dims "$dims" --steps "$step" --dump-every "$step" --output "$output/dump"

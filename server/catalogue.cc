@@ -12,6 +12,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::string_view kSuffix = ".quarry";
+
 /// Changes whenever a file is replaced, or something is added to a directory.
 std::string Stamp(const fs::path& path) {
   struct stat info;
@@ -39,28 +41,30 @@ Result<std::vector<FoundDataset>> Catalogue::List() {
 }
 
 Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
-  std::string name = asked;
-  if (name.ends_with(".quarry")) name.resize(name.size() - std::string_view(".quarry").size());
-  const auto lookup = [&]() -> std::optional<Entry> {
+  // The exact name first: a dataset may really be called NAME.quarry.
+  const auto lookup = [&]() -> std::optional<std::pair<std::string, Entry>> {
     const std::lock_guard lock(mutex_);
-    const auto it = entries_.find(name);
-    return it == entries_.end() ? std::nullopt : std::optional(it->second);
+    auto it = entries_.find(asked);
+    if (it == entries_.end() && asked.ends_with(kSuffix))
+      it = entries_.find(asked.substr(0, asked.size() - kSuffix.size()));
+    return it == entries_.end() ? std::nullopt : std::optional(*it);
   };
-  std::optional<Entry> entry = lookup();
-  if (!entry) {
+  auto found = lookup();
+  if (!found) {
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
-    entry = lookup();
+    found = lookup();
   }
-  if (!entry)
+  if (!found)
     return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
                     asked.substr(0, 100));
-  const std::string version = Version(entry->path, IndexFolder(name, entry->path));
-  if (entry->served && entry->version == version) return entry->served;
+  const auto& [name, entry] = *found;
+  const std::string version = Version(entry.path, IndexFolder(name, entry.path));
+  if (entry.served && entry.version == version) return entry.served;
 
   // Two requests may open the same dataset at once: both get a good one, the later stays.
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, Open(name, entry->path));
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, Open(name, entry.path));
   const std::lock_guard lock(mutex_);
-  entries_[name] = {entry->path, version, served};
+  entries_[name] = {entry.path, version, served};
   return served;
 }
 

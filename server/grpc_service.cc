@@ -136,6 +136,7 @@ grpc::Status GrpcService::GetDataset(grpc::ServerContext*, const pb::GetDatasetR
     QUARRY_ASSIGN_OR_RETURN(const auto served, service_->catalogue().Find(request->dataset()));
     const Dataset& dataset = *served->dataset;
     *response->mutable_manifest() = format::ToProto(dataset.description());
+    if (request->manifest_only()) return Status::Ok();
     // The token is the last step of the page before.
     auto it = dataset.steps().begin();
     if (const std::string& token = request->page_token(); !token.empty()) {

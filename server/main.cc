@@ -86,6 +86,11 @@ Status Serve(const Options& options) {
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   // Two servers on one port would take turns with the clients of one another.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client that has vanished is noticed, and what its reads hold is freed.
+  constexpr int kPingEveryMs = 60'000;
+  constexpr int kPingTimeoutMs = 20'000;
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
   builder.RegisterService(&grpc_service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server || port == 0) {
@@ -129,5 +134,7 @@ int main(int argc, char** argv) {
     return Fail(InvalidArgument("{}; run quarry-server --help", error.what()));
   } catch (const std::bad_alloc&) {
     return Fail(quarry::InternalError("out of memory"));
+  } catch (const std::exception& error) {
+    return Fail(quarry::InternalError("unexpected: {}", error.what()));
   }
 }

@@ -58,10 +58,12 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")
       ->delimiter(',')
       ->expected(3)
+      ->allow_extra_args(false)
       ->group(meaning);
   app->add_option("--origin", line->origin, "position of the first sample, x,y,z")
       ->delimiter(',')
       ->expected(3)
+      ->allow_extra_args(false)
       ->group(meaning);
   app->add_option("--units", o->units, "unit of the field")->group(meaning);
   const char* quality = "Quality (one of the first two is required for a new field)";

@@ -80,13 +80,19 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
   }
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, kLockTimeoutSeconds));
   Publisher publisher(std::move(dataset), std::move(lock));
-  const fs::path manifest = publisher.dataset_ / "dataset.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(manifest));
-  Result<DatasetDescription> existing = format::DecodeDatasetManifest(text);
-  if (!existing.ok()) return std::move(existing).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  publisher.existing_ = *std::move(existing);
+  QUARRY_ASSIGN_OR_RETURN(publisher.existing_, ReadDescription(publisher.dataset_));
   QUARRY_RETURN_IF_ERROR(RemoveStagedSteps(publisher.dataset_));
   return publisher;
+}
+
+Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
+  const fs::path manifest = dataset / "dataset.json";
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(manifest));
+  Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
+  if (!description.ok()) {
+    return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  }
+  return description;
 }
 
 Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) const {

@@ -21,6 +21,9 @@ class Publisher {
   /// is writing)
   static Result<Publisher> Open(const std::filesystem::path& dataset, bool append);
 
+  /// The description of an existing dataset, without lock or change. @errors kNotFound, kDataLoss
+  static Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
+
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
   /// Names of the fields that a published step has; empty for a step that is not there.

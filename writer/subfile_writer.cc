@@ -1,12 +1,21 @@
 #include "writer/subfile_writer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 
 namespace quarry::writer {
 namespace {
+
+/// As float32, kept away from 0 and infinity: an error that was measured must not look like none.
+float StoredRmse(double rmse) {
+  using Limits = std::numeric_limits<float>;
+  if (rmse > static_cast<double>(Limits::max())) return Limits::max();
+  const auto stored = static_cast<float>(rmse);
+  return stored == 0 && rmse > 0 ? Limits::denorm_min() : stored;
+}
 
 /// Collects small payloads into large writes.
 class BufferedAppender {
@@ -39,7 +48,7 @@ PackedPatch PackedPatch::Pack(const EncodedPatchOfGrid& patch) {
   entry.max = encoded.max;
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
     entry.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
-                            static_cast<float>(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
+                            StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
                             encoded.errors[l].max_error});
   }
   PackedPatch packed;

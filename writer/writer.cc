@@ -102,8 +102,7 @@ class Run {
     std::string existing;
     if (root()) {
       status = Guarded([&]() -> Status {
-        // A dry run looks at an existing dataset but takes no lock and makes no folder.
-        if (options_.dry_run && !options_.append) return Status::Ok();
+        if (options_.dry_run) return LookAtOutput(&existing);
         QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(options_.output, options_.append));
         publisher_.emplace(std::move(publisher));
         if (publisher_->existing()) existing = format::EncodeManifest(*publisher_->existing());
@@ -114,6 +113,20 @@ class Run {
     existing = BroadcastText(comm_, existing);
     if (existing.empty()) return Status::Ok();
     QUARRY_ASSIGN_OR_RETURN(existing_, format::DecodeDatasetManifest(existing));
+    return Status::Ok();
+  }
+
+  /// What a dry run needs to know of the output; it takes no lock and changes nothing.
+  Status LookAtOutput(std::string* existing) const {
+    std::error_code ignored;
+    if (options_.append) {
+      QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, Publisher::ReadDescription(options_.output));
+      *existing = format::EncodeManifest(dataset);
+    } else if (fs::exists(options_.output, ignored)) {
+      return {StatusCode::kAlreadyExists,
+              fmt::format("\"{}\" exists already; give --append to add to it, or choose another --output",
+                          options_.output)};
+    }
     return Status::Ok();
   }
 

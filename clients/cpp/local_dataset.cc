@@ -81,9 +81,14 @@ Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(path));
   std::vector<DatasetSummary> summaries;
   for (const FoundDataset& entry : found) {
-    QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(entry.path));
-    summaries.push_back({entry.name, dataset->description().grid, dataset->steps().size(),
-                         dataset->description().fields.size()});
+    const auto dataset = quarry::Dataset::Open(entry.path);
+    if (!dataset.ok()) {  // listed by name: asking for it says what is wrong
+      summaries.push_back({entry.name, {}, 0, 0});
+      continue;
+    }
+    const DatasetDescription& description = (*dataset)->description();
+    summaries.push_back(
+        {entry.name, description.grid, (*dataset)->steps().size(), description.fields.size()});
   }
   return summaries;
 }

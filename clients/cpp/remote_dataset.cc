@@ -195,7 +195,7 @@ Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const st
   auto connection = std::make_shared<const Connection>(address, options);
   pb::GetDatasetRequest request;
   request.set_dataset(name);
-  request.set_page_size(1);
+  request.set_manifest_only(true);
   QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
                           connection->Call(&pb::QuarryService::Stub::GetDataset, request));
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(response.manifest()));

@@ -147,14 +147,35 @@ Status CreateDirectories(const fs::path& path) {
   return Status::Ok();
 }
 
+namespace {
+
+/// Whether the open directory is still the one that has this path.
+bool IsStillAt(int fd, const fs::path& path) {
+  struct stat open_one;
+  struct stat named_one;
+  return ::fstat(fd, &open_one) == 0 && ::stat(path.c_str(), &named_one) == 0 &&
+         open_one.st_dev == named_one.st_dev && open_one.st_ino == named_one.st_ino;
+}
+
+/// True with the lock, false while another holds it.
+Result<bool> TryLock(int fd, const fs::path& path) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  // File systems without locks (some parallel ones are mounted so) must not keep anybody from writing.
+  if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  return ErrnoStatus(errno, "lock", path.string());
+}
+
+}  // namespace
+
 Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, int timeout_seconds) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, "open directory", path.string());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    // File systems without locks (some parallel ones are mounted so) must not keep anybody from writing.
-    if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) break;
-    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path.string());
+  while (true) {
+    FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd.get() < 0) return ErrnoStatus(errno, "open directory", path.string());
+    QUARRY_ASSIGN_OR_RETURN(const bool locked, TryLock(fd.get(), path));
+    // Whoever held the lock may have removed or renamed the directory: a lock on that one protects nothing.
+    if (locked && IsStillAt(fd.get(), path)) return DirectoryLock(std::move(fd));
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(
           StatusCode::kUnavailable,
@@ -164,7 +185,6 @@ Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, int timeout_s
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  return DirectoryLock(std::move(fd));
 }
 
 }  // namespace quarry

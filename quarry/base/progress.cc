@@ -22,7 +22,7 @@ Progress::Progress(std::string label, std::uint64_t total, bool enabled)
       last_(Clock::now()) {}
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\r\033[K");
+  if (drawn_) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::Update(std::uint64_t done) {
@@ -34,14 +34,16 @@ void Progress::Update(std::uint64_t done) {
   if (terminal_) {
     DrawBar(fraction);
   } else {
-    fmt::print(stderr, "{}: {:.0f} %\n", label_, 100 * fraction);
+    std::fputs(fmt::format("{}: {:.0f} %\n", label_, 100 * fraction).c_str(), stderr);
   }
 }
 
 void Progress::DrawBar(double fraction) {
   const int filled = static_cast<int>(fraction * kBarWidth);
-  fmt::print(stderr, "\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
-             std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), 100 * fraction);
+  std::fputs(fmt::format("\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
+                         std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), 100 * fraction)
+                 .c_str(),
+             stderr);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -38,11 +38,19 @@ void DecodePool::Submit(std::function<void()> task) {
     const std::lock_guard lock(impl_->mutex);
     ++impl_->running;
   }
-  impl_->arena.enqueue([impl = impl_.get(), task = std::move(task)] {
-    task();
+  const auto finish = [](Impl* impl) {
     const std::lock_guard lock(impl->mutex);
     if (--impl->running == 0) impl->idle.notify_all();
-  });
+  };
+  try {
+    impl_->arena.enqueue([impl = impl_.get(), task = std::move(task), finish] {
+      task();
+      finish(impl);
+    });
+  } catch (...) {  // out of memory: the task will never run, and nobody may wait for it
+    finish(impl_.get());
+    throw;
+  }
 }
 
 }  // namespace quarry

@@ -1,7 +1,9 @@
 #include "quarry/dataset/discovery.h"
 
 #include <algorithm>
+#include <map>
 
+#include "quarry/base/utf8.h"
 #include "quarry/dataset/dataset.h"
 
 namespace quarry {
@@ -34,7 +36,7 @@ Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
   for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code ignored;
-    if (!it->is_directory(ignored)) continue;
+    if (!it->is_directory(ignored) || !IsUtf8(it->path().filename().string())) continue;
     // A depth limit ends loops of symbolic links.
     constexpr int kMaxDepth = 16;
     if (it->path().filename().string().starts_with('.') || it.depth() >= kMaxDepth) {
@@ -47,6 +49,12 @@ Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
   if (error) return InternalError("cannot list \"{}\": {}", root.string(), error.message());
   std::sort(found.begin(), found.end(),
             [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
+  // Where run42 and run42.quarry stand side by side, both keep their whole name.
+  std::map<std::string, int> uses;
+  for (const FoundDataset& dataset : found) ++uses[dataset.name];
+  for (FoundDataset& dataset : found) {
+    if (uses[dataset.name] > 1) dataset.name = dataset.path.lexically_relative(root).generic_string();
+  }
   return found;
 }
 

@@ -14,7 +14,8 @@ struct FoundDataset {
 };
 
 /// All datasets in the directory tree below `root`, by name; `root` itself when it is one. Hidden directories
-/// (staging of writers among them) and the insides of datasets are not entered.
+/// (staging of writers among them), those whose names are not UTF-8, and the insides of datasets are not
+/// entered.
 /// @errors kNotFound: there is no such directory
 Result<std::vector<FoundDataset>> FindDatasets(const std::filesystem::path& root);
 

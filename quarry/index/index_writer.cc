@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
@@ -167,9 +168,9 @@ void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with("patches-") || name.starts_with("working-") ||
-                      name.starts_with("seal.json.partial-");
-    if (ours && name != data_file) fs::remove(entry.path(), ignored);
+    // The whole name must be one of ours: the folder is the user's choice and may hold other files.
+    static const std::regex ours(R"(patches-[0-9a-f]{16}\.mdb|working-\d+\.mdb|seal\.json\.partial-\d+)");
+    if (std::regex_match(name, ours) && name != data_file) fs::remove(entry.path(), ignored);
   }
 }
 

@@ -86,5 +86,7 @@ int main(int argc, char** argv) {
     return Fail(quarry::InvalidArgument("{}; run quarry-index --help", error.what()));
   } catch (const std::bad_alloc&) {
     return Fail(quarry::InternalError("out of memory"));
+  } catch (const std::exception& error) {
+    return Fail(quarry::InternalError("unexpected: {}", error.what()));
   }
 }

@@ -27,7 +27,8 @@ Result<int> Ls(const LsOptions& options) {
                  dataset.fields);
     }
   }
-  if (options.json) fmt::print("{}\n", list.dump());
+  if (options.json)
+    fmt::print("{}\n", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   if (!options.json && datasets.empty()) fmt::print("no datasets in {}\n", options.target);
   return 0;
 }

@@ -39,6 +39,8 @@ int main(int argc, char** argv) {
     status = quarry::InvalidArgument("{}; run quarry --help", error.what());
   } catch (const std::bad_alloc&) {
     status = quarry::InternalError("out of memory; ask for a smaller box or a coarser level");
+  } catch (const std::exception& error) {
+    status = quarry::InternalError("unexpected: {}", error.what());
   }
   fmt::print(stderr, "quarry: {}\n", status.message());
   return quarry::ExitCode(status);

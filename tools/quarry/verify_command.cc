@@ -27,6 +27,11 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
         "checksums are checked where the files are; give the dataset directory, or --against SOURCE to "
         "compare samples through the server");
   }
+  const QuestionOptions& question = options.question;
+  if (!question.field.empty() || question.step || !question.box.empty() || question.level != 0) {
+    return InvalidArgument(
+        "checksums are checked over the whole dataset; --field, --step, --box and --level go with --against");
+  }
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset,
                           quarry::Dataset::Open(options.question.target));
   Progress progress("verify", 1000, !options.json);
@@ -41,7 +46,7 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                                    {"bytes", report.bytes},
                                    {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     fmt::print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
                report.patches, FormatBytes(report.bytes));
