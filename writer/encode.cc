@@ -51,7 +51,7 @@ Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, con
     Status status;
     try {
       const PatchLayout layout{type, grid.PatchBox(patches[i].patch_index).shape(), levels};
-      Result<EncodedPatch> result = coder.Encode(layout, patches[i].samples, tolerance);
+      Result<EncodedPatch> result = EncodePatch(coder, layout, patches[i].samples, {}, tolerance);
       if (result.ok()) {
         encoded[i] = {patches[i].patch_index, *std::move(result)};
       } else {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "quarry/codec/coder.h"
+#include "quarry/codec/patch_codec.h"
 #include "writer/exchange.h"
 
 namespace quarry::writer {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,28 +16,19 @@ namespace quarry {
 /// How the samples of a patch become bytes. The numbers are stored in subfiles and never change.
 enum class CoderId : std::uint8_t {
   kWaveletZfp = 1,
+  kInterpolate = 2,
+  kLossless = 3,
+  kValidity = 4,  ///< of masks: uint8 samples that are 0 or 1; no field has it
 };
 
-/// What was lost at a level: its samples, interpolated multilinearly to full resolution, against the
-/// original.
-struct LevelError {
-  double max_error = 0;  ///< [unit of the field] largest absolute difference over the samples of the patch
-  double rmse = 0;       ///< [unit of the field] root of the mean squared difference
-};
+/// Which samples of an array are there: 1 for a valid one, 0 for a missing one, in the order of the samples.
+/// Empty: all are valid.
+using Validity = std::span<const std::uint8_t>;
 
-/// One patch as bytes: a byte string per level, 0 the finest. A level is decoded from its bytes and the
-/// coarser ones.
-struct EncodedPatch {
-  std::vector<Bytes> levels;
-  std::vector<LevelError> errors;  ///< one per level; errors[0].max_error <= tolerance
-  double min = 0;                  ///< of the original samples
-  double max = 0;
-
-  std::uint64_t size() const {
-    std::uint64_t bytes = 0;
-    for (const Bytes& level : levels) bytes += level.size();
-    return bytes;
-  }
+/// What a coder made of one patch.
+struct CodedPatch {
+  std::vector<Bytes> levels;   ///< payload per level, 0 the finest; decoded from it and the coarser ones
+  std::vector<Bytes> decoded;  ///< per level the samples that a decoder will get, missing ones unspecified
 };
 
 /// Shape and type of a patch: what both sides of a coder know without looking at the payload.
@@ -54,12 +46,14 @@ class PatchDecoder {
 
   /// Decodes the next finer level (the coarsest at first). `payload` may be any bytes: hostile ones are an
   /// error or meaningless numbers, never a read out of bounds; callers check the checksum before.
+  /// @param validity  of the samples at the next level, as it was when they were encoded
   /// @errors kDataLoss; the decoder is then unusable
-  virtual Status Advance(ByteSpan payload) = 0;
+  virtual Status Advance(ByteSpan payload, Validity validity) = 0;
 
   /// The level decoded last; `levels` of the layout before the first Advance.
   virtual int level() const = 0;
   /// Samples at level(): dense, x fastest, shape LevelShape(layout.shape, level()), in native byte order.
+  /// Missing ones are unspecified.
   virtual ByteSpan samples() const = 0;
 };
 
@@ -72,12 +66,13 @@ class PatchCoder {
   virtual CoderId id() const = 0;
   virtual bool Supports(DataType type) const = 0;
 
-  /// @param samples    dense, x fastest, shape layout.shape; finite values only
-  /// @param tolerance  [unit of the field] absolute, >= 0; every sample decoded at level 0 is at most this
-  /// far from its
-  ///                   original: the result was decoded and compared before it is returned
-  virtual Result<EncodedPatch> Encode(const PatchLayout& layout, ByteSpan samples,
-                                      double tolerance) const = 0;
+  /// @param samples    dense, x fastest, shape layout.shape; valid ones are finite, missing ones anything.
+  ///                   A lossless coder takes any bits
+  /// @param validity   of the samples; at least one is valid
+  /// @param tolerance  [unit of the field] absolute, >= 0: no valid sample decoded at level 0 is further from
+  ///                   its original. A lossless coder does not look at it
+  virtual Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                    double tolerance) const = 0;
 
   virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;
 };

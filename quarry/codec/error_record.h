@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "quarry/codec/coder.h"
+#include "quarry/codec/patch_codec.h"
 
 namespace quarry {
 

@@ -88,7 +88,7 @@ class Decoder final : public PatchDecoder {
   int level() const override { return level_; }
   ByteSpan samples() const override { return std::as_bytes(std::span<const T>(samples_.get(), size_)); }
 
-  Status Advance(ByteSpan payload) override {
+  Status Advance(ByteSpan payload, Validity /*validity*/) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     return level_ == layout_.levels ? Start(payload) : Refine(payload);
   }
@@ -251,8 +251,7 @@ Result<std::vector<Bytes>> CodeCoefficients(const PatchLayout& layout, const Coe
   return payloads;
 }
 
-/// Decodes `payloads` as a reader will. Sets errors[0] only, and keeps the coarser levels for the full
-/// record.
+/// Decodes `payloads` as a reader will.
 template <typename T>
 class Verification {
  public:
@@ -262,31 +261,21 @@ class Verification {
     Decoder<T> decoder(layout);
     result.levels_.resize(payloads.size());
     for (int l = layout.levels - 1; l >= 0; --l) {
-      QUARRY_RETURN_IF_ERROR(decoder.Advance(payloads[static_cast<std::size_t>(l)]));
-      const auto* begin = reinterpret_cast<const T*>(decoder.samples().data());
-      const std::span<const T> samples(begin, decoder.samples().size() / sizeof(T));
-      if (l == 0) {
-        result.finest_ = CompareSamples<T>(original, samples);
-      } else {
-        result.levels_[static_cast<std::size_t>(l)].assign(samples.begin(), samples.end());
-      }
+      QUARRY_RETURN_IF_ERROR(decoder.Advance(payloads[static_cast<std::size_t>(l)], {}));
+      const ByteSpan samples = decoder.samples();
+      result.levels_[static_cast<std::size_t>(l)].assign(samples.begin(), samples.end());
     }
+    const auto* finest = reinterpret_cast<const T*>(result.levels_[0].data());
+    result.max_error_ = CompareSamples<T>(original, {finest, original.size()}).max_error;
     return result;
   }
 
-  double max_error() const { return finest_.max_error; }
-
-  std::vector<LevelError> Errors(const PatchLayout& layout, std::span<const T> original) const {
-    std::vector<LevelError> errors = {finest_};
-    for (int l = 1; l < layout.levels; ++l) {
-      errors.push_back(CompareUpsampled<T>(original, layout.shape, levels_[static_cast<std::size_t>(l)], l));
-    }
-    return errors;
-  }
+  double max_error() const { return max_error_; }
+  std::vector<Bytes> TakeLevels() { return std::move(levels_); }
 
  private:
-  LevelError finest_;
-  std::vector<std::vector<T>> levels_;
+  double max_error_ = 0;
+  std::vector<Bytes> levels_;
 };
 
 template <typename T>
@@ -355,29 +344,19 @@ Result<Attempt<T>> CodeWithinTolerance(const PatchLayout& layout, std::span<cons
 }
 
 template <typename T>
-Result<EncodedPatch> EncodeTyped(const PatchLayout& layout, ByteSpan bytes, double tolerance) {
+Result<CodedPatch> EncodeTyped(const PatchLayout& layout, ByteSpan bytes, double tolerance) {
   const std::span<const T> samples(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
   const auto [min, max] = std::minmax_element(samples.begin(), samples.end());
-  EncodedPatch encoded;
-  encoded.min = static_cast<double>(*min);
-  encoded.max = static_cast<double>(*max);
   QUARRY_ASSIGN_OR_RETURN(Attempt<T> coded, *min == *max
                                                 ? Verified<T>(layout, samples, CodeConstant<T>(layout, *min))
                                                 : CodeWithinTolerance<T>(layout, samples, tolerance));
-  encoded.errors = coded.verification.Errors(layout, samples);
-  encoded.levels = std::move(coded.payloads);
-  if (!(encoded.errors[0].max_error <= tolerance)) {
-    return InternalError(
-        "a verbatim patch decodes with an error of {}: this is a bug in Quarry, please report it",
-        encoded.errors[0].max_error);
-  }
-  return encoded;
+  return CodedPatch{std::move(coded.payloads), coded.verification.TakeLevels()};
 }
 
 }  // namespace
 
-Result<EncodedPatch> WaveletZfpCoder::Encode(const PatchLayout& layout, ByteSpan samples,
-                                             double tolerance) const {
+Result<CodedPatch> WaveletZfpCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity /*validity*/,
+                                           double tolerance) const {
   if (!Supports(layout.type))
     return InvalidArgument("coder wavelet-zfp does not code {}; give float32 or float64", Name(layout.type));
   if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type) ||

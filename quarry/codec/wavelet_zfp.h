@@ -18,7 +18,8 @@ class WaveletZfpCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kWaveletZfp; }
   bool Supports(DataType type) const override { return IsFloat(type); }
-  Result<EncodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, double tolerance) const override;
+  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                            double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
 };
 

@@ -201,7 +201,7 @@ class Execution {
         payload = ByteSpan(in_flight.payload[slice.range]).subspan(slice.offset, entry.size);
       }
       QUARRY_RETURN_IF_ERROR(CheckPayload(payload, patch, level, path));
-      Status status = decoder->Advance(payload);
+      Status status = decoder->Advance(payload, {});
       if (!status.ok()) {
         return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
                                                       patch.entry.patch.patch_index, path));

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "quarry/codec/error_record.h"
+#include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -27,7 +28,7 @@ template <typename T>
 std::vector<T> Decode(const PatchLayout& layout, const EncodedPatch& encoded, int level) {
   const auto decoder = kCoder.NewDecoder(layout);
   for (int l = layout.levels - 1; l >= level; --l) {
-    const Status status = decoder->Advance(encoded.levels[static_cast<std::size_t>(l)]);
+    const Status status = decoder->Advance(encoded.levels[static_cast<std::size_t>(l)], {});
     EXPECT_TRUE(status.ok()) << status.message();
   }
   EXPECT_EQ(decoder->level(), level);
@@ -90,7 +91,7 @@ void CheckPromise(unsigned seed, int patches) {
     const double range = static_cast<double>(*max) - static_cast<double>(*min);
     const double tolerance = range * std::pow(10.0, -1.0 - static_cast<double>(random() % 12));
     const PatchLayout layout{kType<T>, shape, 1 + static_cast<int>(random() % 5)};
-    const Result<EncodedPatch> encoded = kCoder.Encode(layout, AsBytes(samples), tolerance);
+    const Result<EncodedPatch> encoded = EncodePatch(kCoder, layout, AsBytes(samples), {}, tolerance);
     ASSERT_TRUE(encoded.ok()) << encoded.status().message();
     const std::vector<T> decoded = Decode<T>(layout, *encoded, 0);
 
@@ -114,7 +115,7 @@ TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
   std::mt19937 random(3);
   const PatchLayout layout{DataType::kFloat32, {19, 12, 7}, 4};
   const std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
-  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(samples), 1e-3);
+  const EncodedPatch encoded = *EncodePatch(kCoder, layout, AsBytes(samples), {}, 1e-3);
 
   for (int level = 0; level < layout.levels; ++level) {
     const std::vector<float> decoded = Decode<float>(layout, encoded, level);
@@ -127,7 +128,8 @@ TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
 
 TEST(WaveletZfp, ConstantPatchesCostAFewBytes) {
   const std::vector<double> samples(64 * 64 * 64, 293.15);
-  const EncodedPatch encoded = *kCoder.Encode({DataType::kFloat64, {64, 64, 64}, 7}, AsBytes(samples), 1e-3);
+  const EncodedPatch encoded =
+      *EncodePatch(kCoder, {DataType::kFloat64, {64, 64, 64}, 7}, AsBytes(samples), {}, 1e-3);
 
   EXPECT_LE(encoded.size(), 9u);
   EXPECT_EQ(encoded.errors[0].max_error, 0);
@@ -137,7 +139,7 @@ TEST(WaveletZfp, SmoothPatchesCostMuchLessThanRaw) {
   std::mt19937 random(4);
   const PatchLayout layout{DataType::kFloat32, {64, 64, 64}, 7};
   const std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
-  const EncodedPatch encoded = *kCoder.Encode(layout, AsBytes(samples), 1e-3);
+  const EncodedPatch encoded = *EncodePatch(kCoder, layout, AsBytes(samples), {}, 1e-3);
   EXPECT_LT(encoded.size() * 20, samples.size() * sizeof(float));
 }
 
@@ -145,10 +147,10 @@ TEST(WaveletZfp, BytesDependOnTheSamplesAlone) {
   std::mt19937 random(5);
   const PatchLayout layout{DataType::kFloat32, {20, 20, 20}, 4};
   const std::vector<float> samples = MakeField<float>(layout.shape, 1, &random);
-  const EncodedPatch first = *kCoder.Encode(layout, AsBytes(samples), 1e-2);
-  (void)kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 5, &random)), 1e-7);
+  const EncodedPatch first = *EncodePatch(kCoder, layout, AsBytes(samples), {}, 1e-2);
+  (void)EncodePatch(kCoder, layout, AsBytes(MakeField<float>(layout.shape, 5, &random)), {}, 1e-7);
 
-  EXPECT_EQ(first.levels, kCoder.Encode(layout, AsBytes(samples), 1e-2)->levels);
+  EXPECT_EQ(first.levels, EncodePatch(kCoder, layout, AsBytes(samples), {}, 1e-2)->levels);
 }
 
 TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
@@ -171,7 +173,7 @@ TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
         std::memcpy(payload.data() + 1, &unit, sizeof(unit));
         payload[9] = std::byte{1};
       }
-      if (!decoder->Advance(payload).ok()) break;
+      if (!decoder->Advance(payload, {}).ok()) break;
     }
   }
 }
@@ -180,14 +182,14 @@ TEST(WaveletZfp, EveryTruncationOfAPayloadIsHandled) {
   std::mt19937 random(7);
   const PatchLayout layout{DataType::kFloat32, {11, 9, 5}, 3};
   const EncodedPatch encoded =
-      *kCoder.Encode(layout, AsBytes(MakeField<float>(layout.shape, 1, &random)), 1e-3);
+      *EncodePatch(kCoder, layout, AsBytes(MakeField<float>(layout.shape, 1, &random)), {}, 1e-3);
   for (int cut = 0; cut < layout.levels; ++cut) {
     for (std::size_t length = 0; length < encoded.levels[static_cast<std::size_t>(cut)].size(); ++length) {
       const auto decoder = kCoder.NewDecoder(layout);
       for (int level = layout.levels - 1; level >= 0; --level) {
         ByteSpan payload = encoded.levels[static_cast<std::size_t>(level)];
         if (level == cut) payload = payload.first(length);
-        if (!decoder->Advance(payload).ok()) break;
+        if (!decoder->Advance(payload, {}).ok()) break;
       }
     }
   }
