@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "quarry/codec/lossless_labels.h"
+#include "quarry/codec/lossless_ranks.h"
 #include "quarry/codec/planes.h"
 
 namespace quarry::lossless {
@@ -24,6 +25,8 @@ constexpr double kRepeatsHope = 1.1;
 // At least this part of the new samples has to be equal to a neighbour.
 constexpr double kShareOfLabels = 0.5;
 constexpr std::size_t kBytesPerDecision = 4;
+// What ranks may cost, in parts of what the samples themselves do.
+constexpr double kRanksWorthwhile = 0.97;
 
 std::uint16_t PackStepCode(const StepCode& code) {
   const auto order = static_cast<unsigned>(std::find(kAxisOrders.begin(), kAxisOrders.end(), code.axes) -
@@ -205,6 +208,64 @@ void TryLabels(const V* coarse, const GridView<V>& grid, const StepCode& code, s
   KeepSmaller(std::move(labels), best);
 }
 
+/// The smallest step without ranks.
+template <typename V>
+Candidate<V> EncodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_samples) {
+  const StepCode code = SearchStepCode<V>(grid, nullptr);
+  Candidate<V> best = Predicted<V>(coarse, grid, code);
+  TryLabels<V>(coarse, grid, code, new_samples, &best);
+  TryRepeats<V>(coarse, grid, code, &best);
+  return best;
+}
+
+template <typename V>
+void TryRanks(const V* coarse, const GridView<V>& grid, std::size_t new_samples, Candidate<V>* best) {
+  if (!RanksLookGood<V>(grid)) return;
+  Candidate<V> ranks{{static_cast<std::byte>(kRanksKind)}, Buffer<V>(Count(grid.shape))};
+  const RankedGrid<V> ranked = AppendRankTable<V>(coarse, grid, &ranks.bytes);
+  if (ranks.bytes.size() > best->bytes.size()) return;
+  const GridView<std::int32_t> rank_grid{ranked.samples.data(), grid.shape, grid.valid, 0};
+  const Candidate<std::int32_t> step =
+      EncodeDirectly<std::int32_t>(ranked.coarse.data(), rank_grid, new_samples);
+  ranks.bytes.insert(ranks.bytes.end(), step.bytes.begin(), step.bytes.end());
+  // Ranks cost time on the decoding side.
+  if (static_cast<double>(ranks.bytes.size()) > kRanksWorthwhile * static_cast<double>(best->bytes.size()))
+    return;
+  ranked.ToSamples(step.result, ranks.result.data());
+  std::swap(*best, ranks);
+}
+
+template <typename V>
+Status DecodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_samples, ByteSpan* payload,
+                      V* result) {
+  using Word = WordOf<V>;
+  if (payload->empty()) return DataLoss("a level with {} new samples has no bytes", new_samples);
+  const unsigned kind = std::to_integer<unsigned>((*payload)[0]) & 7u;
+  if (kind == kLabelsKind) return DecodeLabels<V>(coarse, grid, new_samples, payload, result);
+  if (kind >= kAxisOrders.size()) return DataLoss("unknown kind {} of a level", kind);
+  if (payload->size() < sizeof(std::uint16_t)) return DataLoss("a level ends in its first bytes");
+  const StepCode code = UnpackStepCode(GetLittleEndian<std::uint16_t>(payload->data()));
+  *payload = payload->subspan(sizeof(std::uint16_t));
+  Buffer<Word> words(new_samples);
+  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
+                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
+  *payload = payload->subspan(used);
+  ReconstructWords<V>(coarse, grid, code, words.data(), result);
+  return Status::Ok();
+}
+
+template <typename V>
+Status DecodeRanks(const V* coarse, const GridView<V>& grid, std::size_t new_samples, ByteSpan* payload,
+                   V* result) {
+  *payload = payload->subspan(1);
+  QUARRY_ASSIGN_OR_RETURN(const RankedGrid<V> ranked, ReadRankTable<V>(coarse, grid, new_samples, payload));
+  Buffer<std::int32_t> ranks(Count(grid.shape));
+  QUARRY_RETURN_IF_ERROR(DecodeDirectly<std::int32_t>(
+      ranked.coarse.data(), {nullptr, grid.shape, grid.valid, 0}, new_samples, payload, ranks.data()));
+  ranked.ToSamples(ranks, result);
+  return Status::Ok();
+}
+
 }  // namespace
 
 template <typename V>
@@ -251,36 +312,22 @@ void EncodeStep(const V* coarse, const GridView<V>& grid, Bytes* out, V* result)
     EncodeWords<V>(coarse, grid, StepCode{}, &none, result);
     return;
   }
-  const StepCode code = SearchStepCode<V>(grid, nullptr);
-  Candidate<V> best = Predicted<V>(coarse, grid, code);
-  TryLabels<V>(coarse, grid, code, new_samples, &best);
-  TryRepeats<V>(coarse, grid, code, &best);
+  Candidate<V> best = EncodeDirectly<V>(coarse, grid, new_samples);
+  TryRanks<V>(coarse, grid, new_samples, &best);
   out->insert(out->end(), best.bytes.begin(), best.bytes.end());
   std::copy(best.result.begin(), best.result.end(), result);
 }
 
 template <typename V>
 Status DecodeStep(const V* coarse, const GridView<V>& grid, ByteSpan* payload, V* result) {
-  using Word = WordOf<V>;
   const std::size_t new_samples = NewSamples(grid);
-  Buffer<Word> words;
   if (new_samples == 0) {
     ReconstructWords<V>(coarse, grid, StepCode{}, nullptr, result);
     return Status::Ok();
   }
-  if (payload->empty()) return DataLoss("a level with {} new samples has no bytes", new_samples);
-  const unsigned order = std::to_integer<unsigned>((*payload)[0]) & 7u;
-  if (order == kLabelsKind) return DecodeLabels<V>(coarse, grid, new_samples, payload, result);
-  if (order >= kAxisOrders.size()) return DataLoss("unknown kind {} of a level", order);
-  if (payload->size() < sizeof(std::uint16_t)) return DataLoss("a level ends in its first bytes");
-  const StepCode code = UnpackStepCode(GetLittleEndian<std::uint16_t>(payload->data()));
-  *payload = payload->subspan(sizeof(std::uint16_t));
-  words.resize(new_samples);
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
-  *payload = payload->subspan(used);
-  ReconstructWords<V>(coarse, grid, code, words.data(), result);
-  return Status::Ok();
+  const bool in_ranks = !payload->empty() && (std::to_integer<unsigned>((*payload)[0]) & 7u) == kRanksKind;
+  return in_ranks ? DecodeRanks<V>(coarse, grid, new_samples, payload, result)
+                  : DecodeDirectly<V>(coarse, grid, new_samples, payload, result);
 }
 
 template <typename V>
