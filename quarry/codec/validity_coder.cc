@@ -637,4 +637,8 @@ std::unique_ptr<PatchDecoder> ValidityCoder::NewDecoder(const PatchLayout& layou
   return std::make_unique<Decoder>(layout);
 }
 
+bool ValidityCoder::SaysAllMissing(ByteSpan coarsest_payload) {
+  return !coarsest_payload.empty() && coarsest_payload[0] == static_cast<std::byte>(PatchMode::kMissing);
+}
+
 }  // namespace quarry

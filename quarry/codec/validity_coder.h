@@ -19,6 +19,9 @@ class ValidityCoder final : public PatchCoder {
   Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                             double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+  /// Whether a coarsest payload says that no sample of the patch is valid, at any level.
+  static bool SaysAllMissing(ByteSpan coarsest_payload);
 };
 
 }  // namespace quarry
