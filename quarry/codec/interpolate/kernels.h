@@ -70,6 +70,9 @@ struct RansReader {
   std::size_t count = 0;
 };
 
+/// Eight widths of at most 22 bits, and a window of four bytes.
+inline constexpr std::size_t kLowBitsPadding = 32;
+
 struct Kernels {
   std::string_view name;
 
@@ -102,10 +105,12 @@ struct Kernels {
 
   /// Indices of symbols that have no bits beside them.
   void (*unfold)(const std::uint8_t* symbols, std::size_t count, std::int32_t* indices);
-  /// Indices of symbols with their low bits, which begin at bit `position` of `bits` and are readable four bytes
-  /// beyond the last. @param shifts  of each table, kMaxTables of them and zeros behind, 16 in all
-  void (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
-                     const std::byte* bits, std::size_t position, std::size_t count, std::int32_t* indices);
+  /// Indices of symbols with their low bits, which are bits `position` .. `limit` of `bits`; kLowBitsPadding
+  /// bytes are readable behind them. Returns the position of the next bit; above `limit` when there were too few.
+  /// @param shifts  of each table, 16 in all
+  std::size_t (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables,
+                            const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
+                            std::size_t limit, std::size_t count, std::int32_t* indices);
 
   /// out[2 i] = even[i], out[2 i + 1] = odd[i].
   void (*interleave_32)(const std::uint32_t* even, const std::uint32_t* odd, std::size_t count,

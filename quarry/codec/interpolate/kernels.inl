@@ -191,15 +191,16 @@ QUARRY_KERNEL bool QuantiseRun(const QuantiseArgs<T>& args, const T* __restrict 
     const T p = Sanitised<T, kIntegral>(predicted[i]);
     const T scaled = (samples[i] - p) * inverse;
     const T magnitude = scaled < 0 ? -scaled : scaled;
-    // False for a NaN too. The index is made harmless before it is converted.
-    const T index = magnitude <= max_index ? (scaled + Limits<T>::kRounder) - Limits<T>::kRounder : T(0);
+    const T rounded = (scaled + Limits<T>::kRounder) - Limits<T>::kRounder;
+    // The index is made harmless before it is converted. Comparisons are false for a NaN.
+    const T index = magnitude <= max_index ? rounded : T(0);
+    const T limit = magnitude <= max_index ? max_error : T(-1);
     const T value = p + index * step;
     const T difference = samples[i] - value;
     const T error = difference < 0 ? -difference : difference;
-    const bool good = (magnitude <= max_index) & (error <= max_error);
-    escapes |= good ? 0 : 1;
-    decoded[i] = good ? value : samples[i];
-    const std::int32_t q = static_cast<std::int32_t>(good ? index : T(0));
+    escapes |= error <= limit ? 0 : 1;
+    decoded[i] = error <= limit ? value : samples[i];
+    const std::int32_t q = static_cast<std::int32_t>(error <= limit ? index : T(0));
     indices[i] = q;
     const std::int32_t size = q < 0 ? -q : q;
     magnitudes[i] = static_cast<std::uint16_t>(size < kMaxMagnitude ? size : kMaxMagnitude);
@@ -321,10 +322,12 @@ QUARRY_KERNEL void Unfold(const std::uint8_t* __restrict symbols, std::size_t co
   }
 }
 
-QUARRY_KERNEL void UnfoldLowScalar(const std::uint8_t* __restrict symbols, const std::uint8_t* __restrict tables,
-                                   const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
-                                   std::size_t count, std::int32_t* __restrict indices) {
-  for (std::size_t i = 0; i < count; ++i) {
+/// Returns the position behind the last bit, or something above `limit` when the bits end before.
+QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols,
+                                          const std::uint8_t* __restrict tables, const std::uint8_t* shifts,
+                                          const std::byte* bits, std::size_t position, std::size_t limit,
+                                          std::size_t count, std::int32_t* __restrict indices) {
+  for (std::size_t i = 0; i < count && position <= limit; ++i) {
     const std::uint32_t shift = shifts[tables[i]];
     const std::uint32_t symbol = symbols[i];
     const std::uint32_t high = (symbol >> 1) ^ (0 - (symbol & 1));
@@ -336,6 +339,7 @@ QUARRY_KERNEL void UnfoldLowScalar(const std::uint8_t* __restrict symbols, const
     indices[i] = static_cast<std::int32_t>((high << shift) + low - half);
     position += shift;
   }
+  return position;
 }
 
 /// One symbol of one lane; the renormalisation of all lanes of a round comes after it, in lane order.

@@ -4,14 +4,15 @@ namespace {
 
 /// Eight indices at a time: the places of their low bits are running sums of at most 176, so that one
 /// multiplication makes all eight.
-QUARRY_KERNEL void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
-                             const std::byte* bits, std::size_t position, std::size_t count,
-                             std::int32_t* indices) {
+QUARRY_KERNEL std::size_t UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables,
+                                    const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
+                                    std::size_t limit, std::size_t count, std::int32_t* indices) {
   const __m128i shift_of = _mm_loadu_si128(reinterpret_cast<const __m128i*>(shifts));
   const __m256i one = _mm256_set1_epi32(1);
   const __m256i seven = _mm256_set1_epi32(7);
   const std::size_t whole = count / 8 * 8;
   for (std::size_t i = 0; i < whole; i += 8) {
+    if (position > limit) return position;
     const __m256i symbol =
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(symbols + i)));
     const __m256i sign = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_and_si256(symbol, one));
@@ -38,7 +39,8 @@ QUARRY_KERNEL void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* ta
                         _mm256_add_epi32(_mm256_sllv_epi32(high, shift), centred));
     position += sums >> 56;
   }
-  UnfoldLowScalar(symbols + whole, tables + whole, shifts, bits, position, count - whole, indices + whole);
+  return UnfoldLowScalar(symbols + whole, tables + whole, shifts, bits, position, limit, count - whole,
+                         indices + whole);
 }
 
 }  // namespace

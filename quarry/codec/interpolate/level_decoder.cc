@@ -26,7 +26,7 @@ struct Escape {
 class LowBitReader {
  public:
   void Start(ByteSpan bytes) {
-    storage_.assign(bytes.size() + 16, std::byte{0});
+    storage_.assign(bytes.size() + kLowBitsPadding, std::byte{0});
     if (!bytes.empty()) std::memcpy(storage_.data(), bytes.data(), bytes.size());
     limit_ = bytes.size() * 8;
     position_ = 0;
@@ -35,14 +35,10 @@ class LowBitReader {
   /// One index per symbol. False when the bits end before.
   bool Unfold(const Kernels& kernels, std::span<const SymbolTable> tables, const std::uint8_t* contexts, const std::uint8_t* symbols,
               std::size_t count, std::int32_t* indices) {
-    std::size_t needed = 0;
     std::array<std::uint8_t, 16> shifts{};
     for (std::size_t t = 0; t < tables.size(); ++t) shifts[t] = tables[t].shift;
-    for (std::size_t i = 0; i < count; ++i) needed += shifts[contexts[i]];
-    if (needed > limit_ - position_) return false;
-    kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, count, indices);
-    position_ += needed;
-    return true;
+    position_ = kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, limit_, count, indices);
+    return position_ <= limit_;
   }
 
  private:

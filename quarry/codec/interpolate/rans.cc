@@ -149,51 +149,82 @@ void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::u
   }
 }
 
+namespace {
+
+/// What coding a symbol does to a state: x -> (x / frequency) * 2^bits + x % frequency + begin, with the
+/// division as a multiplication that is exact for states below 2^31 (Giesen, "rANS with static probability
+/// distributions", 2014).
+struct SymbolCode {
+  std::uint64_t reciprocal = 0;
+  std::uint32_t largest = 0;  ///< states from here on give up a word first
+  std::uint32_t bias = 0;
+  std::uint32_t complement = 0;  ///< 2^bits - frequency
+  std::uint32_t shift = 0;
+
+  static SymbolCode Make(std::uint32_t frequency, std::uint32_t begin, int bits) {
+    SymbolCode code;
+    code.largest = frequency << (31 - bits);
+    code.complement = (1u << bits) - frequency;
+    if (frequency == 1) {
+      // Its reciprocal would not fit: x * (2^32 - 1) / 2^32 is x - 1, which the bias makes good.
+      code.reciprocal = 0xffffffffu;
+      code.bias = begin + (1u << bits) - 1;
+      return code;
+    }
+    const int length = std::bit_width(frequency - 1);
+    code.reciprocal = ((std::uint64_t{1} << (length + 31)) + frequency - 1) / frequency;
+    code.shift = static_cast<std::uint32_t>(length - 1);
+    code.bias = begin;
+    return code;
+  }
+};
+
+}  // namespace
+
 void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_t> run_ends,
                 std::span<const SymbolTable> tables, int bits, std::size_t lanes, Bytes* out) {
-  struct Interval {
-    std::uint32_t frequency;
-    std::uint32_t begin;
-  };
-  std::vector<std::array<Interval, kSymbols>> intervals(tables.size());
+  thread_local std::vector<std::array<SymbolCode, kSymbols>> codes;
+  if (codes.size() < tables.size()) codes.resize(tables.size());
   for (std::size_t t = 0; t < tables.size(); ++t) {
     std::uint32_t begin = 0;
     for (std::size_t s = 0; s < kSymbols; ++s) {
-      intervals[t][s] = {tables[t].frequencies[s], begin};
-      begin += tables[t].frequencies[s];
+      const std::uint32_t frequency = tables[t].frequencies[s];
+      if (frequency > 0) codes[t][s] = SymbolCode::Make(frequency, begin, bits);
+      begin += frequency;
     }
   }
+  // Decoding takes back the last symbol first: so words are made from the last to the first.
+  thread_local std::vector<std::uint16_t> words;
+  if (words.size() < symbols.size() + 1) words.resize(symbols.size() + 1);
+  std::uint16_t* const words_end = words.data() + words.size();
+  std::uint16_t* next = words_end;
   std::array<std::uint32_t, kManyLanes> states;
   states.fill(1u << 15);
-  // Decoding takes back the last symbol first: so the words come out in reverse too.
-  std::vector<std::uint16_t> words;
-  words.reserve(symbols.size() / 2 + 64);
-  const auto encode = [&](std::size_t i, std::size_t lane) {
-    const Interval interval = intervals[symbols[i].table][symbols[i].symbol];
-    std::uint32_t state = states[lane];
-    if (state >> (31 - bits) >= interval.frequency) {
-      words.push_back(static_cast<std::uint16_t>(state));
-      state >>= 16;
-    }
-    states[lane] = (state / interval.frequency << bits) + state % interval.frequency + interval.begin;
-  };
   std::size_t end = symbols.size();
   for (std::size_t run = run_ends.size(); run-- > 0;) {
     const std::size_t begin = run > 0 ? run_ends[run - 1] : 0;
     std::size_t lane = (end - begin) % lanes;
     for (std::size_t i = end; i-- > begin;) {
-      lane = lane == 0 ? lanes - 1 : lane - 1;
-      encode(i, lane);
+      lane = (lane - 1) & (lanes - 1);
+      const SymbolCode& code = codes[symbols[i].table][symbols[i].symbol];
+      std::uint32_t state = states[lane];
+      // Written always and kept when it is needed: whether it is cannot be foreseen.
+      const bool gives_up_word = state >= code.largest;
+      next[-1] = static_cast<std::uint16_t>(state);
+      next -= gives_up_word ? 1 : 0;
+      state = gives_up_word ? state >> 16 : state;
+      const auto quotient = static_cast<std::uint32_t>(state * code.reciprocal >> 32 >> code.shift);
+      states[lane] = state + code.bias + quotient * code.complement;
     }
     end = begin;
   }
   for (std::size_t lane = 0; lane < lanes; ++lane) PutLittleEndian(out, states[lane]);
   const std::size_t at = out->size();
-  out->resize(at + words.size() * sizeof(std::uint16_t));
-  std::byte* next = out->data() + at;
-  for (auto word = words.rbegin(); word != words.rend(); ++word) {
-    *next++ = static_cast<std::byte>(*word & 0xff);
-    *next++ = static_cast<std::byte>(*word >> 8);
+  const auto count = static_cast<std::size_t>(words_end - next);
+  out->resize(at + count * sizeof(std::uint16_t));
+  for (std::size_t i = 0; i < count; ++i) {
+    (*out)[at + 2 * i] = static_cast<std::byte>(next[i] & 0xff);
+    (*out)[at + 2 * i + 1] = static_cast<std::byte>(next[i] >> 8);
   }
 }
 
