@@ -26,13 +26,6 @@ inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
   return begin;
 }();
 
-/// Bin of an activity.
-inline std::uint8_t FineBin(std::uint16_t activity) {
-  if (activity < 2) return static_cast<std::uint8_t>(activity);
-  const int top = 31 - __builtin_clz(activity);
-  return static_cast<std::uint8_t>(2 * top + (activity >> (top - 1) & 1));
-}
-
 /// The tables of a level: consecutive bins share one.
 struct ContextMap {
   std::vector<std::uint8_t> first_bins;  ///< of every table, ascending, the first is 0

@@ -244,18 +244,33 @@ class Encoder {
   }
 
  private:
-  /// Range of the valid samples, and whether they are all the same.
+  /// Range of the valid samples, and whether they are all the same bits.
   void Examine() {
-    bool first = true;
-    for (std::size_t i = 0; i < samples_.size(); ++i) {
-      if (!IsValid(i)) continue;
-      const S sample = samples_[i];
-      if (first) least_ = most_ = sample_ = sample;
-      first = false;
-      least_ = std::min(least_, sample);
-      most_ = std::max(most_, sample);
-      constant_ &= std::memcmp(&sample, &sample_, sizeof(S)) == 0;
+    std::size_t first = 0;
+    while (!IsValid(first)) ++first;
+    sample_ = samples_[first];
+    // Several at a time, so that no comparison waits for the last one.
+    constexpr std::size_t kLanes = 16;
+    std::array<S, kLanes> least;
+    std::array<S, kLanes> most;
+    least.fill(sample_);
+    most.fill(sample_);
+    const S* samples = samples_.data();
+    for (std::size_t begin = 0; begin < samples_.size(); begin += kLanes) {
+      const std::size_t lanes = std::min(kLanes, samples_.size() - begin);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const S sample = validity_.empty() || validity_[begin + lane] != 0 ? samples[begin + lane] : sample_;
+        least[lane] = sample < least[lane] ? sample : least[lane];
+        most[lane] = sample > most[lane] ? sample : most[lane];
+      }
     }
+    least_ = *std::min_element(least.begin(), least.end());
+    most_ = *std::max_element(most.begin(), most.end());
+    if (least_ != most_) return;
+    constant_ = true;
+    // Zeros of both signs are equal but not the same.
+    for (std::size_t i = first; i < samples_.size(); ++i)
+      constant_ &= !IsValid(i) || std::memcmp(&samples_[i], &sample_, sizeof(S)) == 0;
   }
 
   bool IsValid(std::size_t i) const { return validity_.empty() || validity_[i] != 0; }
@@ -405,6 +420,10 @@ class Encoder {
   }
 
   void ToWorking(const PatchHead& head, T* out) const {
+    if (!head.lattice && validity_.empty()) {
+      std::copy(samples_.begin(), samples_.end(), out);
+      return;
+    }
     const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
     for (std::size_t i = 0; i < samples_.size(); ++i)
       out[i] = IsValid(i) ? static_cast<T>(samples_[i]) * scale : T(0);
@@ -428,7 +447,7 @@ class Encoder {
   S least_ = 0;
   S most_ = 0;
   S sample_ = 0;
-  bool constant_ = true;
+  bool constant_ = false;
 };
 
 /// Calls `use` with a value of the C++ type of the samples.

@@ -96,6 +96,8 @@ struct Kernels {
   /// Activity around each sample of plane z: a sum of neighbouring magnitudes, scaled to the same range for
   /// all bands.
   void (*activity)(const ContextArgs&, std::int64_t z, std::uint16_t* out);
+  /// out[i] = fine bin of activity[i] (contexts.h).
+  void (*fine_bins)(const std::uint16_t* activity, std::size_t count, std::uint8_t* out);
   /// out[i] = number of thresholds <= activity[i].
   void (*classify)(const std::uint16_t* activity, std::size_t count, const std::uint16_t* thresholds,
                    std::uint8_t* out);
@@ -106,7 +108,8 @@ struct Kernels {
   /// Indices of symbols that have no bits beside them.
   void (*unfold)(const std::uint8_t* symbols, std::size_t count, std::int32_t* indices);
   /// Indices of symbols with their low bits, which are bits `position` .. `limit` of `bits`; kLowBitsPadding
-  /// bytes are readable behind them. Returns the position of the next bit; above `limit` when there were too few.
+  /// bytes are readable behind them. Returns the position of the next bit; above `limit` when there were too
+  /// few.
   /// @param shifts  of each table, 16 in all
   std::size_t (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables,
                             const std::uint8_t* shifts, const std::byte* bits, std::size_t position,

@@ -293,6 +293,16 @@ QUARRY_KERNEL void ActivityPlane(const ContextArgs& args, std::int64_t z, std::u
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint16_t>(out[i] * scale);
 }
 
+/// The exponent of an activity and the highest bit of its mantissa, as a float32 has them next to each other.
+QUARRY_KERNEL void FineBins(const std::uint16_t* __restrict activity, std::size_t count,
+                            std::uint8_t* __restrict out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t a = activity[i];
+    const std::int32_t bin = (__builtin_bit_cast(std::int32_t, static_cast<float>(a)) >> 22) - 2 * 127;
+    out[i] = static_cast<std::uint8_t>(a < 2 ? a : bin);
+  }
+}
+
 QUARRY_KERNEL void Classify(const std::uint16_t* __restrict activity, std::size_t count,
                             const std::uint16_t* __restrict thresholds, std::uint8_t* __restrict out) {
   std::uint16_t t[kMaxTables - 1];
@@ -332,7 +342,8 @@ QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols
     const std::uint32_t symbol = symbols[i];
     const std::uint32_t high = (symbol >> 1) ^ (0 - (symbol & 1));
     std::uint32_t window = 0;
-    for (std::size_t b = 0; b < 4; ++b) window |= static_cast<std::uint32_t>(bits[position / 8 + b]) << (8 * b);
+    for (std::size_t b = 0; b < 4; ++b)
+      window |= static_cast<std::uint32_t>(bits[position / 8 + b]) << (8 * b);
     const std::uint32_t low = window >> (position % 8) & ((1u << shift) - 1);
     const std::uint32_t half = (1u << shift) >> 1;
     // Unsigned, as shifts of negative numbers go.

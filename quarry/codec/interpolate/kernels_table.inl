@@ -11,6 +11,7 @@ constexpr Kernels MakeKernels(std::string_view name) {
           Dequantise<float>,
           Dequantise<double>,
           ActivityPlane,
+          FineBins,
           Classify,
           DecodeRans,
           Unfold,

@@ -33,11 +33,12 @@ class LowBitReader {
   }
 
   /// One index per symbol. False when the bits end before.
-  bool Unfold(const Kernels& kernels, std::span<const SymbolTable> tables, const std::uint8_t* contexts, const std::uint8_t* symbols,
-              std::size_t count, std::int32_t* indices) {
+  bool Unfold(const Kernels& kernels, std::span<const SymbolTable> tables, const std::uint8_t* contexts,
+              const std::uint8_t* symbols, std::size_t count, std::int32_t* indices) {
     std::array<std::uint8_t, 16> shifts{};
     for (std::size_t t = 0; t < tables.size(); ++t) shifts[t] = tables[t].shift;
-    position_ = kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, limit_, count, indices);
+    position_ = kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, limit_,
+                                   count, indices);
     return position_ <= limit_;
   }
 
@@ -212,7 +213,7 @@ class LevelDecoder {
     if (mode_ == LevelMode::kRans) {
       bands_.kernels().classify(activity, size, thresholds_.data(), scratch_.tables.data());
     } else {
-      for (std::size_t i = 0; i < size; ++i) scratch_.tables[i] = FineBin(activity[i]);
+      bands_.kernels().fine_bins(activity, size, scratch_.tables.data());
     }
     if (validity_.empty()) return DecodeCoded(scratch_.tables.data(), size, scratch_.indices.data());
 
@@ -271,7 +272,8 @@ class LevelDecoder {
     if (!bands_.kernels().decode_rans(&rans_, tables, count, scratch_.symbols.data()))
       return DataLoss("the symbols of a level end too early");
     if (has_low_bits_) {
-      if (!scratch_.low_bits.Unfold(bands_.kernels(), tables_, tables, scratch_.symbols.data(), count, indices))
+      if (!scratch_.low_bits.Unfold(bands_.kernels(), tables_, tables, scratch_.symbols.data(), count,
+                                    indices))
         return DataLoss("the low bits of a level end too early");
       return Status::Ok();
     }
@@ -408,7 +410,9 @@ Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& s
   return LevelDecoder<T>(quantiser, shape, validity, need_magnitudes, grid).Run(payload);
 }
 
-template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, bool, LevelGrid<float>*);
-template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, bool, LevelGrid<double>*);
+template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
+                                   LevelGrid<float>*);
+template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
+                                    LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

@@ -38,18 +38,20 @@ class SymbolSink {
   void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
            std::size_t end) {
     CodedSymbol* out = out_->data() + size_;
+    std::array<std::uint32_t, kSymbols>* counts = counts_.data();
+    const std::uint8_t* shifts = shifts_.data();
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint8_t table = tables[i];
-      const int shift = shifts_[table];
+      const int shift = shifts[table];
       Folded folded = Fold(indices[i], shift);
       if (folded.symbol > kLargestSymbol) {
         too_large_.push_back(i);
         folded = Fold(0, shift);
       }
       if (shift > 0) PutLowBits(folded.low, shift);
-      *out++ = {table, static_cast<std::uint8_t>(folded.symbol)};
+      *out++ = static_cast<CodedSymbol>(table << 8 | folded.symbol);
       // Two counters in turns: the same one twice in a row would wait for itself.
-      ++counts_[2 * table + (i & 1)][folded.symbol];
+      ++counts[2 * table + (i & 1)][folded.symbol];
     }
     size_ += end - begin;
   }
@@ -92,11 +94,11 @@ class SymbolSink {
 /// Scratch of a thread: everything as large as a level.
 template <typename T>
 struct EncoderScratch {
-  PaddedArray<T> originals;             ///< of all bands, in coding order
-  std::vector<std::uint8_t> valid;      ///< of the same, or empty
-  std::vector<std::int32_t> indices;    ///< of the same
-  std::vector<std::uint8_t> bins;       ///< of the same
-  std::vector<std::size_t> raw_escapes; ///< positions, ascending
+  PaddedArray<T> originals;                 ///< of all bands, in coding order
+  std::vector<std::uint8_t> valid;          ///< of the same, or empty
+  std::vector<std::int32_t> indices;        ///< of the same
+  std::vector<std::uint8_t> bins;           ///< of the same
+  std::vector<std::size_t> raw_escapes;     ///< positions, ascending
   std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
   std::vector<std::uint8_t> coded_bins;
   std::vector<std::size_t> coded_ends;   ///< of the bands that are not empty
@@ -178,7 +180,8 @@ class LevelEncoder {
   double ExactScale() const {
     double largest = 0;
     for (std::size_t i = 0; i < scratch_.originals.size(); ++i) {
-      if (IsValid(i)) largest = std::max(largest, std::abs(static_cast<double>(scratch_.originals.data()[i])));
+      if (IsValid(i))
+        largest = std::max(largest, std::abs(static_cast<double>(scratch_.originals.data()[i])));
     }
     const double scale = largest * static_cast<double>(std::numeric_limits<T>::epsilon());
     return scale > static_cast<double>(std::numeric_limits<T>::min())
@@ -202,7 +205,7 @@ class LevelEncoder {
       if (size == 0) continue;
       const std::size_t begin = begin_[static_cast<std::size_t>(band)];
       const std::uint16_t* activity = bands_.Activity(band);
-      for (std::size_t i = 0; i < size; ++i) scratch_.bins[begin + i] = FineBin(activity[i]);
+      bands_.kernels().fine_bins(activity, size, scratch_.bins.data() + begin);
       const Index3 extent = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
       for (std::int64_t z = 0; z < extent[2]; ++z) {
@@ -210,8 +213,8 @@ class LevelEncoder {
         const T* predicted = bands_.Predict(band, z);
         T* decoded = bands_.Values(band) + at;
         const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
-            args, scratch_.originals.data() + begin + at, predicted, plane, scratch_.indices.data() + begin + at, decoded,
-            bands_.Magnitudes(band) + at);
+            args, scratch_.originals.data() + begin + at, predicted, plane,
+            scratch_.indices.data() + begin + at, decoded, bands_.Magnitudes(band) + at);
         if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
         if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
       }
@@ -275,7 +278,8 @@ class LevelEncoder {
         scratch_.coded_indices.push_back(scratch_.indices[i]);
         scratch_.coded_bins.push_back(scratch_.bins[i]);
       }
-      if (end > begin) scratch_.coded_ends.push_back(scratch_.valid.empty() ? end : scratch_.coded_indices.size());
+      if (end > begin)
+        scratch_.coded_ends.push_back(scratch_.valid.empty() ? end : scratch_.coded_indices.size());
     }
     const bool some_missing = !scratch_.valid.empty();
     coded_indices_ = some_missing ? scratch_.coded_indices : scratch_.indices;
@@ -501,12 +505,12 @@ class LevelEncoder {
   void KeepBands() {
     for (const int band : kBandOrder)
       scratch_.kept[static_cast<std::size_t>(band)].assign(bands_.Values(band),
-                                                   bands_.Values(band) + bands_.Size(band));
+                                                           bands_.Values(band) + bands_.Size(band));
   }
   void RestoreBands() {
     for (const int band : kBandOrder)
-      std::copy(scratch_.kept[static_cast<std::size_t>(band)].begin(), scratch_.kept[static_cast<std::size_t>(band)].end(),
-                bands_.Values(band));
+      std::copy(scratch_.kept[static_cast<std::size_t>(band)].begin(),
+                scratch_.kept[static_cast<std::size_t>(band)].end(), bands_.Values(band));
   }
 
   const Quantiser& quantiser_;
@@ -529,8 +533,9 @@ Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samp
   return LevelEncoder<T>(quantiser, shape, samples, validity, need_magnitudes, grid).Run();
 }
 
-template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, bool, LevelGrid<float>*);
-template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity,
-                                   bool, LevelGrid<double>*);
+template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, bool,
+                                  LevelGrid<float>*);
+template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity, bool,
+                                   LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

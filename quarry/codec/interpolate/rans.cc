@@ -155,26 +155,27 @@ namespace {
 /// division as a multiplication that is exact for states below 2^31 (Giesen, "rANS with static probability
 /// distributions", 2014).
 struct SymbolCode {
-  std::uint64_t reciprocal = 0;
+  std::uint32_t reciprocal = 0;
   std::uint32_t largest = 0;  ///< states from here on give up a word first
-  std::uint32_t bias = 0;
-  std::uint32_t complement = 0;  ///< 2^bits - frequency
-  std::uint32_t shift = 0;
+  std::uint16_t bias = 0;
+  std::uint16_t complement = 0;  ///< 2^bits - frequency
+  std::uint32_t shift = 32;
 
   static SymbolCode Make(std::uint32_t frequency, std::uint32_t begin, int bits) {
     SymbolCode code;
     code.largest = frequency << (31 - bits);
-    code.complement = (1u << bits) - frequency;
+    code.complement = static_cast<std::uint16_t>((1u << bits) - frequency);
     if (frequency == 1) {
       // Its reciprocal would not fit: x * (2^32 - 1) / 2^32 is x - 1, which the bias makes good.
       code.reciprocal = 0xffffffffu;
-      code.bias = begin + (1u << bits) - 1;
+      code.bias = static_cast<std::uint16_t>(begin + (1u << bits) - 1);
       return code;
     }
     const int length = std::bit_width(frequency - 1);
-    code.reciprocal = ((std::uint64_t{1} << (length + 31)) + frequency - 1) / frequency;
-    code.shift = static_cast<std::uint32_t>(length - 1);
-    code.bias = begin;
+    code.reciprocal =
+        static_cast<std::uint32_t>(((std::uint64_t{1} << (length + 31)) + frequency - 1) / frequency);
+    code.shift = static_cast<std::uint32_t>(32 + length - 1);
+    code.bias = static_cast<std::uint16_t>(begin);
     return code;
   }
 };
@@ -183,13 +184,14 @@ struct SymbolCode {
 
 void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_t> run_ends,
                 std::span<const SymbolTable> tables, int bits, std::size_t lanes, Bytes* out) {
-  thread_local std::vector<std::array<SymbolCode, kSymbols>> codes;
-  if (codes.size() < tables.size()) codes.resize(tables.size());
+  thread_local std::vector<SymbolCode> codes_of_thread;
+  if (codes_of_thread.size() < tables.size() * kSymbols) codes_of_thread.resize(tables.size() * kSymbols);
+  SymbolCode* const codes = codes_of_thread.data();
   for (std::size_t t = 0; t < tables.size(); ++t) {
     std::uint32_t begin = 0;
     for (std::size_t s = 0; s < kSymbols; ++s) {
       const std::uint32_t frequency = tables[t].frequencies[s];
-      if (frequency > 0) codes[t][s] = SymbolCode::Make(frequency, begin, bits);
+      if (frequency > 0) codes[t * kSymbols + s] = SymbolCode::Make(frequency, begin, bits);
       begin += frequency;
     }
   }
@@ -206,14 +208,15 @@ void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_
     std::size_t lane = (end - begin) % lanes;
     for (std::size_t i = end; i-- > begin;) {
       lane = (lane - 1) & (lanes - 1);
-      const SymbolCode& code = codes[symbols[i].table][symbols[i].symbol];
+      const SymbolCode& code = codes[symbols[i]];
       std::uint32_t state = states[lane];
-      // Written always and kept when it is needed: whether it is cannot be foreseen.
-      const bool gives_up_word = state >= code.largest;
+      // Written always and kept when it is needed: whether it is cannot be foreseen, so there is no branch.
+      const std::uint32_t gives_up_word = state >= code.largest ? 1 : 0;
       next[-1] = static_cast<std::uint16_t>(state);
-      next -= gives_up_word ? 1 : 0;
-      state = gives_up_word ? state >> 16 : state;
-      const auto quotient = static_cast<std::uint32_t>(state * code.reciprocal >> 32 >> code.shift);
+      next -= gives_up_word;
+      state >>= gives_up_word << 4;
+      const auto quotient =
+          static_cast<std::uint32_t>(static_cast<std::uint64_t>(state) * code.reciprocal >> code.shift);
       states[lane] = state + code.bias + quotient * code.complement;
     }
     end = begin;

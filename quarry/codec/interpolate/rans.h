@@ -42,11 +42,8 @@ Result<std::vector<SymbolTable>> DecodeTables(ByteSpan bytes, std::size_t count,
 /// Slots for RansReader: 2^bits for each table.
 void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::uint32_t>* slots);
 
-/// One coded symbol of the encoder.
-struct CodedSymbol {
-  std::uint8_t table;
-  std::uint8_t symbol;
-};
+/// One coded symbol of the encoder: its table in the upper byte, the symbol in the lower.
+using CodedSymbol = std::uint16_t;
 
 /// Codes runs of symbols, each of which starts again at lane 0: the states, then the words, in the order of
 /// decoding.
