@@ -72,8 +72,17 @@ void EnsureSize(V* vector, std::size_t size) {
   if (vector->size() < size) vector->resize(size);
 }
 
+/// Of a group, usually a whole one.
 bool AllZero(const std::uint8_t* values, std::size_t count) {
-  return std::all_of(values, values + count, [](std::uint8_t v) { return v == 0; });
+  if (count != GroupFlags::kGroup)
+    return std::all_of(values, values + count, [](std::uint8_t v) { return v == 0; });
+  std::uint64_t any = 0;
+  for (std::size_t i = 0; i < GroupFlags::kGroup; i += sizeof(any)) {
+    std::uint64_t eight;
+    std::memcpy(&eight, values + i, sizeof(eight));
+    any |= eight;
+  }
+  return any == 0;
 }
 
 template <typename T>
