@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 
 #include "benchmarks/codec/candidate.h"
 
@@ -248,7 +248,7 @@ class ReversibleZfpCandidate final : public ZfpCandidateBase {
       wide_.resize(count);
       done = zfp_.Decompress(stream(index), wide_.data(), kType, from.layout.shape, 0);
       T* samples = reinterpret_cast<T*>(decoded_.data());
-      for (std::size_t i = 0; i < count; ++i) samples[i] = static_cast<T>(wide_[i] >> kShift);
+      for (std::size_t i = 0; i < count; ++i) samples[i] = static_cast<T>((wide_[i] >> kShift) + kMiddle);
     }
     decode_times.Add(index, SecondsSince(begin));
     return done ? Status::Ok() : InternalError("zfp does not decode patch {}", index);
@@ -259,7 +259,11 @@ class ReversibleZfpCandidate final : public ZfpCandidateBase {
                                     : std::is_same_v<W, double>  ? zfp_type_double
                                     : std::is_same_v<W, int32_t> ? zfp_type_int32
                                                                  : zfp_type_int64;
-  static constexpr int kShift = 0;
+  // As zfp_promote_uint8_to_int32 does: around zero, and as large as it fits. zfp leaves out zeros at the low
+  // end of a block, not those at the high end.
+  static constexpr int kShift = sizeof(W) == 8 ? 31 : sizeof(T) == 1 ? 23 : sizeof(T) == 2 ? 15 : 0;
+  static constexpr W kMiddle =
+      std::is_unsigned_v<T> ? static_cast<W>(std::numeric_limits<T>::max() / 2 + 1) : 0;
 
   const void* Widened(ByteSpan bytes) {
     if constexpr (std::is_same_v<T, W>) {
@@ -267,7 +271,8 @@ class ReversibleZfpCandidate final : public ZfpCandidateBase {
     } else {
       const T* samples = reinterpret_cast<const T*>(bytes.data());
       wide_.resize(bytes.size() / sizeof(T));
-      for (std::size_t i = 0; i < wide_.size(); ++i) wide_[i] = static_cast<W>(samples[i]) << kShift;
+      for (std::size_t i = 0; i < wide_.size(); ++i)
+        wide_[i] = (static_cast<W>(samples[i]) - kMiddle) << kShift;
       return wide_.data();
     }
   }
