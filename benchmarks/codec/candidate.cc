@@ -73,6 +73,14 @@ class CoderCandidate final : public Candidate {
 
   ByteSpan decoded() const override { return reader_->samples(); }
 
+  std::optional<double> recorded_error() const override {
+    double largest = 0;
+    for (const EncodedPatch& encoded : encoded_) {
+      if (encoded.valid > 0) largest = std::max(largest, encoded.errors[0].max_error);
+    }
+    return largest;
+  }
+
   std::uint64_t bytes() const override { return PayloadBytes() + MaskBytes(); }
 
   void Describe(nlohmann::ordered_json* result) const override {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class Candidate {
   virtual Status Decode(std::size_t index) = 0;
   virtual ByteSpan decoded() const = 0;
 
+  /// Largest error that the candidate's own record admits; nothing where it keeps none.
+  virtual std::optional<double> recorded_error() const { return std::nullopt; }
   /// Payload of all patches, masks with it.
   virtual std::uint64_t bytes() const = 0;
   /// Adds what only this kind of candidate can tell.

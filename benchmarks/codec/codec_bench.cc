@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
+#include <set>
 
 #include "benchmarks/codec/candidate.h"
 #include "quarry/format/subfile.h"
@@ -42,8 +42,11 @@ bool Wanted(const Options& options, const std::string& name) {
          std::find(options.coders.begin(), options.coders.end(), name) != options.coders.end();
 }
 
+/// Says so once, however many tolerances there are.
 void Skip(const std::string& name, const std::string& why) {
-  std::fprintf(stderr, "codec_bench: %s is left out: %s\n", name.c_str(), why.c_str());
+  static std::set<std::string> said;
+  const std::string line = fmt::format("codec_bench: {} is left out: {}\n", name, why);
+  if (said.insert(line).second) std::fputs(line.c_str(), stderr);
 }
 
 /// Coders of the registry that take this type of samples.
@@ -140,20 +143,28 @@ bool IsPeer(const std::string& name) {
 
 /// Whether the samples are what was promised; says on stderr what is not.
 bool Check(const Volume& volume, const Measured& measured, double tolerance) {
+  const Candidate& candidate = *measured.candidate;
   const Deviation& deviation = measured.deviation;
-  const std::string& name = measured.candidate->name();
-  const auto complain = [&](std::uint64_t count, const char* what) {
-    if (count == 0) return true;
-    std::fprintf(stderr,
-                 "codec_bench: VIOLATION: %s, %s, tolerance %g: %llu samples %s, largest error %.9g\n",
-                 volume.options.name.c_str(), name.c_str(), tolerance, static_cast<unsigned long long>(count),
-                 what, deviation.max_error);
-    return false;
-  };
-  if (measured.candidate->lossless()) return complain(deviation.changed, "are not what they were");
-  const bool held = complain(deviation.beyond, "are beyond the tolerance");
-  // Coders without masks were given something else in their place.
-  return (IsPeer(name) || complain(deviation.missing_changed, "that are missing have changed")) && held;
+  std::vector<std::string> broken;
+  if (candidate.lossless() && deviation.changed > 0) {
+    broken.push_back(fmt::format("{} samples are not what they were", deviation.changed));
+  }
+  if (!candidate.lossless() && deviation.beyond > 0) {
+    broken.push_back(fmt::format("{} samples are beyond the tolerance", deviation.beyond));
+  }
+  // Coders without masks were given something else in place of missing samples.
+  if (!IsPeer(candidate.name()) && deviation.missing_changed > 0) {
+    broken.push_back(fmt::format("{} missing samples have changed", deviation.missing_changed));
+  }
+  const std::optional<double> recorded = candidate.recorded_error();
+  if (recorded && !(deviation.max_error <= *recorded)) {
+    broken.push_back(fmt::format("the error record says {}", *recorded));
+  }
+  for (const std::string& what : broken) {
+    fmt::print(stderr, "codec_bench: VIOLATION: {}, {}, tolerance {}: {}; the largest error is {}\n",
+               volume.options.name, candidate.name(), tolerance, what, deviation.max_error);
+  }
+  return broken.empty();
 }
 
 nlohmann::ordered_json Describe(const Options& options, const Volume& volume, const Measured& measured,
@@ -233,62 +244,66 @@ void Pin(int cpu) {
   if (sched_setaffinity(0, sizeof(set), &set) != 0) Skip("pinning", "the system refuses it");
 }
 
+/// Options as they are typed, before they are checked.
+struct Text {
+  std::string dims;
+  std::string type = "float32";
+};
+
+void Declare(CLI::App* app, Options* options, Text* text) {
+  std::vector<std::string> names = kKnownCoders;
+  names.insert(names.end(), kLossyPeers.begin(), kLossyPeers.end());
+  names.insert(names.end(), kLosslessPeers.begin(), kLosslessPeers.end());
+
+  app->option_defaults()->always_capture_default();
+  VolumeOptions& volume = options->volume;
+  app->add_option("input", volume.input, "raw samples, little-endian, x fastest")->required();
+  app->add_option("--dims", text->dims, "samples along x, y, z: XxYxZ")->required();
+  app->add_option("--type", text->type, "of a sample");
+  app->add_option("--name", volume.name, "of the volume in the output; default: the path");
+  app->add_option("--fill", volume.fill, "value of missing samples");
+  app->add_option("--filled", volume.filled,
+                  "the same volume with missing samples replaced, for zfp alone, which has no masks");
+  app->add_option("--tolerances", options->tolerances, "of the range of the valid samples")->delimiter(',');
+  app->add_option("--patches", options->patches, "samples along an edge of a patch")->delimiter(',');
+  app->add_option("--coders", options->coders, "these only; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app->add_option("--isa", options->isa, "instructions that coders may use; default: the best there are")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
+  app->add_option("--repeats", options->repeats,
+                  "passes over all patches; the best time of each patch counts")
+      ->check(CLI::Range(1, 1000));
+  app->add_option("--cpu", options->cpu, "pin the thread to this processor");
+}
+
+Result<bool> Start(Options options, const Text& text) {
+  // Coders look at it when they are first used.
+  if (!options.isa.empty()) setenv("QUARRY_ISA", options.isa.c_str(), 1);
+  if (options.cpu >= 0) Pin(options.cpu);
+  if (options.volume.name.empty()) options.volume.name = options.volume.input;
+  QUARRY_ASSIGN_OR_RETURN(options.volume.dims, ParseShape(text.dims, "--dims"));
+  QUARRY_ASSIGN_OR_RETURN(options.volume.type, ParseDataType(text.type));
+  return Run(options);
+}
+
 }  // namespace
 }  // namespace quarry::bench
 
 int main(int argc, char** argv) {
-  quarry::bench::Options options;
-  std::string dims;
-  std::string type = "float32";
   CLI::App app(
-      "Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints "
-      "JSON "
-      "lines.\nEnds with 1 when a decoded sample is not what was promised.\nExample: codec_bench "
-      "wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64");
-  app.add_option("input", options.volume.input, "raw samples, little-endian, x fastest")->required();
-  app.add_option("--dims", dims, "samples along x, y, z: XxYxZ")->required();
-  app.add_option("--type", type, "of a sample")->capture_default_str();
-  app.add_option("--name", options.volume.name, "of the volume in the output; default: the path");
-  app.add_option("--fill", options.volume.fill, "value of missing samples");
-  app.add_option("--filled", options.volume.filled,
-                 "the same volume with missing samples replaced, for zfp alone, which has no masks");
-  app.add_option("--tolerances", options.tolerances,
-                 "of the range of the valid samples; 'none' is not needed "
-                 "for lossless coders: they run once beside")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--patches", options.patches, "samples along an edge of a patch")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option(
-         "--coders", options.coders,
-         "these only, of: wavelet-zfp, interpolate, lossless, zfp, zfp-tuned, zfp-reversible, zstd-1, "
-         "zstd-3, shuffle-zstd-1, shuffle-zstd-3; default: all")
-      ->delimiter(',');
-  app.add_option("--isa", options.isa, "instructions that coders may use; default: the best there are")
-      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
-  app.add_option("--repeats", options.repeats, "passes over all patches; the best time of each patch counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--cpu", options.cpu, "pin the thread to this processor");
+      R"(Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints JSON lines.
+Ends with 1 when a decoded sample is not what was promised.
+Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64)");
+  quarry::bench::Options options;
+  quarry::bench::Text text;
+  quarry::bench::Declare(&app, &options, &text);
   CLI11_PARSE(app, argc, argv);
 
-  // Coders look at it when they are first used.
-  if (!options.isa.empty()) setenv("QUARRY_ISA", options.isa.c_str(), 1);
-  if (options.cpu >= 0) quarry::bench::Pin(options.cpu);
-  if (options.volume.name.empty()) options.volume.name = options.volume.input;
-
-  const auto fail = [](const quarry::Status& status) {
-    std::fprintf(stderr, "codec_bench: %s\n", status.message().c_str());
-    return quarry::ExitCode(status);
-  };
-  const auto shape = quarry::ParseShape(dims, "--dims");
-  if (!shape.ok()) return fail(shape.status());
-  const auto parsed_type = quarry::ParseDataType(type);
-  if (!parsed_type.ok()) return fail(parsed_type.status());
-  options.volume.dims = *shape;
-  options.volume.type = *parsed_type;
-  const quarry::Result<bool> held = quarry::bench::Run(options);
-  if (!held.ok()) return fail(held.status());
+  const quarry::Result<bool> held = quarry::bench::Start(options, text);
+  if (!held.ok()) {
+    std::fprintf(stderr, "codec_bench: %s\n", held.status().message().c_str());
+    return quarry::ExitCode(held.status());
+  }
   return *held ? 0 : quarry::bench::kExitViolation;
 }
