@@ -1,6 +1,7 @@
 #include <array>
 
 #include "quarry/codec/coder.h"
+#include "quarry/codec/interpolate/interpolate.h"
 #include "quarry/codec/wavelet_zfp.h"
 
 namespace quarry {
@@ -14,7 +15,9 @@ struct CoderRow {
 
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
-  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp}};
+  static const InterpolateCoder interpolate;
+  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
+                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate}};
   return rows;
 }
 

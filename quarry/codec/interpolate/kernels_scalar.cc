@@ -1,0 +1,24 @@
+#include "quarry/codec/interpolate/kernels_isa.h"
+
+#define QUARRY_KERNEL
+
+namespace quarry::interpolate::scalar {
+
+#include "quarry/codec/interpolate/kernels.inl"
+
+namespace {
+
+bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols) {
+  return DecodeRansScalar(reader, tables, 0, count, symbols);
+}
+
+}  // namespace
+
+#include "quarry/codec/interpolate/kernels_table.inl"
+
+const Kernels& Get() {
+  static constexpr Kernels kernels = MakeKernels("scalar");
+  return kernels;
+}
+
+}  // namespace quarry::interpolate::scalar
