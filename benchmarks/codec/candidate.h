@@ -29,6 +29,8 @@ class PassTimes {
   /// The shortest time of each patch, summed: on a busy machine no whole pass is undisturbed, most patches
   /// are in one of them.
   double Best() const;
+  /// Of one patch.
+  double Best(std::size_t patch) const { return best_[patch]; }
   /// Of the whole passes: far from Best where the machine was busy.
   double Median() const;
 

@@ -204,8 +204,10 @@ def lossless_rows(results):
 def record_rows(results):
     rows = []
     for coder in [c for c in OURS if c in results.coders(LOSSY + LOSSLESS)]:
-        shares = [r["record_share"] for (_, c, _), r in results._main.items() if c == coder]
-        rows.append([f"{coder}: share of masks and error record in the time of EncodePatch", f"median {statistics.median(shares):.1%}",
+        shares = [r["record_share"] for (_, c, _), r in results._main.items() if c == coder and "record_share" in r]
+        if not shares:
+            continue
+        rows.append([f"{coder}: share of the error record in the time of EncodePatch", f"median {statistics.median(shares):.1%}",
                      f"{min(shares):.1%} to {max(shares):.1%}", f"{len(shares)} runs"])
     return rows
 
