@@ -2,6 +2,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
 namespace quarry {
@@ -24,6 +25,9 @@ const auto& Coders() {
 }  // namespace
 
 const PatchCoder* FindCoder(CoderId id) {
+  // Codes masks, beside the coder of a field: it has no row, because no field may name it.
+  static const ValidityCoder validity;
+  if (id == CoderId::kValidity) return &validity;
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.coder;
   }
@@ -31,6 +35,7 @@ const PatchCoder* FindCoder(CoderId id) {
 }
 
 std::string_view Name(CoderId id) {
+  if (id == CoderId::kValidity) return "validity";
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.name;
   }
@@ -41,7 +46,9 @@ Result<CoderId> ParseCoder(std::string_view name) {
   for (const CoderRow& row : Coders()) {
     if (row.name == name) return row.id;
   }
-  return InvalidArgument("unknown coder \"{}\"; this version knows wavelet-zfp", name);
+  std::string known;
+  for (const CoderRow& row : Coders()) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  return InvalidArgument("unknown coder \"{}\"; this version knows {}", name, known);
 }
 
 }  // namespace quarry

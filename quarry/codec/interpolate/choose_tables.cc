@@ -66,13 +66,24 @@ Group Merged(const Group& a, const Group& b) {
   return merged;
 }
 
+/// Calls use(i) for all indices, or in large levels for an even selection of short runs.
+template <typename Use>
+void ForSampled(std::size_t count, Use use) {
+  constexpr std::size_t kRun = 64;
+  constexpr std::size_t kEnough = 16384;
+  const std::size_t stride = count > 2 * kEnough ? count / kEnough * kRun : kRun;
+  for (std::size_t begin = 0; begin < count; begin += stride) {
+    for (std::size_t i = begin; i < std::min(begin + kRun, count); ++i) use(i);
+  }
+}
+
 std::vector<Group> GroupPerBin(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins) {
   std::array<std::uint64_t, kFineBins> counts{};
   std::array<std::uint64_t, kFineBins> sums{};
-  for (std::size_t i = 0; i < indices.size(); ++i) {
+  ForSampled(indices.size(), [&](std::size_t i) {
     ++counts[bins[i]];
     sums[bins[i]] += static_cast<std::uint64_t>(indices[i] < 0 ? -indices[i] : indices[i]);
-  }
+  });
   std::vector<Group> groups;
   std::array<std::size_t, kFineBins> group_of_bin{};
   for (std::size_t bin = 0; bin < kFineBins; ++bin) {
@@ -80,13 +91,17 @@ std::vector<Group> GroupPerBin(std::span<const std::int32_t> indices, std::span<
     group_of_bin[bin] = groups.size();
     groups.emplace_back();
     groups.back().first_bin = static_cast<std::uint8_t>(bin);
-    groups.back().count = counts[bin];
     groups.back().shift = ShiftFor(sums[bin], counts[bin]);
   }
-  for (std::size_t i = 0; i < indices.size(); ++i) {
+  // What was seen of each group stands for all of it: what tables cost must be weighed against that.
+  std::size_t seen = 0;
+  for (const std::uint64_t count : counts) seen += count;
+  const auto weight = static_cast<std::uint32_t>((indices.size() + seen / 2) / seen);
+  ForSampled(indices.size(), [&](std::size_t i) {
     Group& group = groups[group_of_bin[bins[i]]];
-    ++group.histogram[std::min<std::uint32_t>(Fold(indices[i], group.shift).symbol, kLargestSymbol)];
-  }
+    group.count += weight;
+    group.histogram[std::min<std::uint32_t>(Fold(indices[i], group.shift).symbol, kLargestSymbol)] += weight;
+  });
   for (Group& group : groups) group.bits = Bits(group);
   groups.front().first_bin = 0;
   return groups;

@@ -97,7 +97,12 @@ class Decoder final : public PatchDecoder {
   explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
 
   int level() const override { return level_; }
-  ByteSpan samples() const override { return std::as_bytes(std::span(samples_.data(), samples_.size())); }
+  ByteSpan samples() const override {
+    if (SamplesAreWorkingValues()) {
+      return std::as_bytes(std::span(grid_.values.data(), grid_.values.size()));
+    }
+    return std::as_bytes(std::span(samples_.data(), samples_.size()));
+  }
 
   Status Advance(ByteSpan payload, Validity validity) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
@@ -112,6 +117,7 @@ class Decoder final : public PatchDecoder {
       QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity));
     }
     level_ = next;
+    if (SamplesAreWorkingValues()) return Status::Ok();
     samples_.resize(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))));
     if (head_.constant) {
       std::fill(samples_.begin(), samples_.end(), constant_);
@@ -122,6 +128,11 @@ class Decoder final : public PatchDecoder {
   }
 
  private:
+  /// True when the samples need no conversion: then there is no copy of them.
+  bool SamplesAreWorkingValues() const {
+    return std::is_same_v<S, T> && !head_.constant && (!head_.lattice || head_.exponent == 0);
+  }
+
   Status ReadHead(ByteSpan* payload) {
     if (payload->empty()) return DataLoss("the coarsest level of a patch is empty");
     const auto first = std::to_integer<std::uint8_t>((*payload)[0]);
@@ -182,7 +193,8 @@ class Decoder final : public PatchDecoder {
       return payload.empty() ? Status::Ok()
                              : DataLoss("level {} adds no sample, but has {} bytes", level, payload.size());
     }
-    return interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, &grid_);
+    return interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, level > 0,
+                                       &grid_);
   }
 
   /// @param validity  of level `from`
@@ -298,7 +310,7 @@ class Encoder {
       if (l < inner - 1) {
         const auto i = static_cast<std::size_t>(l);
         payload = interpolate::EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l),
-                                              grids[i].data(), valid[i], &grid);
+                                              grids[i].data(), valid[i], l > 0, &grid);
       }
       Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
       if (l > layout_.levels - 1 && l < inner - 1) PutVarint(payload.size(), &out);

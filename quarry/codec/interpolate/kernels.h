@@ -100,6 +100,13 @@ struct Kernels {
   /// Decodes `count` symbols of the given tables. False when the words end before.
   bool (*decode_rans)(RansReader*, const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols);
 
+  /// Indices of symbols that have no bits beside them.
+  void (*unfold)(const std::uint8_t* symbols, std::size_t count, std::int32_t* indices);
+  /// Indices of symbols with their low bits, which begin at bit `position` of `bits` and are readable four bytes
+  /// beyond the last. @param shifts  of each table, kMaxTables of them and zeros behind, 16 in all
+  void (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
+                     const std::byte* bits, std::size_t position, std::size_t count, std::int32_t* indices);
+
   /// out[2 i] = even[i], out[2 i + 1] = odd[i].
   void (*interleave_32)(const std::uint32_t* even, const std::uint32_t* odd, std::size_t count,
                         std::uint32_t* out);

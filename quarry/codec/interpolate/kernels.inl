@@ -313,6 +313,31 @@ QUARRY_KERNEL void Interleave(const T* __restrict even, const T* __restrict odd,
   }
 }
 
+QUARRY_KERNEL void Unfold(const std::uint8_t* __restrict symbols, std::size_t count,
+                          std::int32_t* __restrict indices) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t symbol = symbols[i];
+    indices[i] = (symbol >> 1) ^ -(symbol & 1);
+  }
+}
+
+QUARRY_KERNEL void UnfoldLowScalar(const std::uint8_t* __restrict symbols, const std::uint8_t* __restrict tables,
+                                   const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
+                                   std::size_t count, std::int32_t* __restrict indices) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t shift = shifts[tables[i]];
+    const std::uint32_t symbol = symbols[i];
+    const std::uint32_t high = (symbol >> 1) ^ (0 - (symbol & 1));
+    std::uint32_t window = 0;
+    for (std::size_t b = 0; b < 4; ++b) window |= static_cast<std::uint32_t>(bits[position / 8 + b]) << (8 * b);
+    const std::uint32_t low = window >> (position % 8) & ((1u << shift) - 1);
+    const std::uint32_t half = (1u << shift) >> 1;
+    // Unsigned, as shifts of negative numbers go.
+    indices[i] = static_cast<std::int32_t>((high << shift) + low - half);
+    position += shift;
+  }
+}
+
 /// One symbol of one lane; the renormalisation of all lanes of a round comes after it, in lane order.
 QUARRY_KERNEL inline std::uint8_t DecodeSymbol(RansReader* reader, std::size_t lane, std::uint8_t table) {
   const std::uint32_t state = reader->states[lane];

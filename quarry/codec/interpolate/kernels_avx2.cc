@@ -9,6 +9,7 @@
 namespace quarry::interpolate::avx2 {
 
 #include "quarry/codec/interpolate/kernels.inl"
+#include "quarry/codec/interpolate/kernels_x86.inl"
 
 namespace {
 

@@ -12,6 +12,11 @@ bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t coun
   return DecodeRansScalar(reader, tables, 0, count, symbols);
 }
 
+void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
+               const std::byte* bits, std::size_t position, std::size_t count, std::int32_t* indices) {
+  UnfoldLowScalar(symbols, tables, shifts, bits, position, count, indices);
+}
+
 }  // namespace
 
 #include "quarry/codec/interpolate/kernels_table.inl"

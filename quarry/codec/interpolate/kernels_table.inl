@@ -13,6 +13,8 @@ constexpr Kernels MakeKernels(std::string_view name) {
           ActivityPlane,
           Classify,
           DecodeRans,
+          Unfold,
+          UnfoldLow,
           Interleave<std::uint32_t>,
           Interleave<std::uint64_t>,
           Interleave<std::uint16_t>};

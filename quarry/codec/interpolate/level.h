@@ -49,14 +49,17 @@ struct Quantiser {
 /// Codes the samples of `shape` that `grid`, the next coarser level, does not have, and makes `grid` the
 /// level that a decoder will have.
 /// @param samples   dense, finite where valid
-/// @param validity  of `samples`, or empty
+/// @param validity         of `samples`, or empty
+/// @param need_magnitudes  a finer level will be coded from this one
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  LevelGrid<T>* grid);
+                  bool need_magnitudes, LevelGrid<T>* grid);
 
-/// Makes `grid` the level of `shape` that EncodeLevel had. @errors kDataLoss; the grid is then unusable
+/// Makes `grid` the level of `shape` that EncodeLevel had.
+/// @param need_magnitudes  a finer level will be decoded from this one
+/// @errors kDataLoss; the grid is then unusable
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   LevelGrid<T>* grid);
+                   bool need_magnitudes, LevelGrid<T>* grid);
 
 }  // namespace quarry::interpolate

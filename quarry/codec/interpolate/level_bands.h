@@ -114,16 +114,16 @@ class LevelBands {
   }
 
   /// Puts all bands together: the coarse grid becomes the level.
-  void Merge() {
+  void Merge(bool with_magnitudes) {
     PaddedArray<T> values;
     values.Resize(static_cast<std::size_t>(Volume(shape_)));
     PaddedArray<std::uint16_t> magnitudes;
-    magnitudes.Resize(values.size());
+    if (with_magnitudes) magnitudes.Resize(values.size());
     for (std::int64_t z = 0; z < shape_[2]; ++z) {
       for (std::int64_t y = 0; y < shape_[1]; ++y) {
         const std::int64_t to = (z * shape_[1] + y) * shape_[0];
         MergeRow(y, z, &LevelBands::Values, values.data() + to);
-        MergeRow(y, z, &LevelBands::Magnitudes, magnitudes.data() + to);
+        if (with_magnitudes) MergeRow(y, z, &LevelBands::Magnitudes, magnitudes.data() + to);
       }
     }
     coarse_->shape = shape_;

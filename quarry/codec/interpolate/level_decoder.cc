@@ -33,25 +33,15 @@ class LowBitReader {
   }
 
   /// One index per symbol. False when the bits end before.
-  bool Unfold(std::span<const SymbolTable> tables, const std::uint8_t* contexts, const std::uint8_t* symbols,
+  bool Unfold(const Kernels& kernels, std::span<const SymbolTable> tables, const std::uint8_t* contexts, const std::uint8_t* symbols,
               std::size_t count, std::int32_t* indices) {
     std::size_t needed = 0;
-    std::array<std::uint8_t, kMaxTables> shifts{};
+    std::array<std::uint8_t, 16> shifts{};
     for (std::size_t t = 0; t < tables.size(); ++t) shifts[t] = tables[t].shift;
     for (std::size_t i = 0; i < count; ++i) needed += shifts[contexts[i]];
     if (needed > limit_ - position_) return false;
-    for (std::size_t i = 0; i < count; ++i) {
-      const int shift = shifts[contexts[i]];
-      const std::uint32_t symbol = symbols[i];
-      const auto high = static_cast<std::int32_t>((symbol >> 1) ^ (~(symbol & 1) + 1));
-      const auto bits = GetLittleEndian<std::uint32_t>(storage_.data() + position_ / 8) >> (position_ % 8);
-      const auto low = static_cast<std::int32_t>(bits & ((1u << shift) - 1));
-      const std::int32_t half = (1 << shift) >> 1;
-      // Unsigned, as shifts of negative numbers go; 2^kMaxShift times 128 is far from overflowing.
-      indices[i] = static_cast<std::int32_t>((static_cast<std::uint32_t>(high) << shift) +
-                                             static_cast<std::uint32_t>(low - half));
-      position_ += static_cast<std::size_t>(shift);
-    }
+    kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, count, indices);
+    position_ += needed;
     return true;
   }
 
@@ -92,10 +82,12 @@ bool AllZero(const std::uint8_t* values, std::size_t count) {
 template <typename T>
 class LevelDecoder {
  public:
-  LevelDecoder(const Quantiser& quantiser, const Index3& shape, Validity validity, LevelGrid<T>* grid)
+  LevelDecoder(const Quantiser& quantiser, const Index3& shape, Validity validity, bool need_magnitudes,
+               LevelGrid<T>* grid)
       : quantiser_(quantiser),
         shape_(shape),
         validity_(validity),
+        need_magnitudes_(need_magnitudes),
         grid_(grid),
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
         scratch_(SymbolScratch::OfThread()) {}
@@ -117,7 +109,7 @@ class LevelDecoder {
     } else {
       QUARRY_RETURN_IF_ERROR(RunQuantised(head, payload));
     }
-    bands_.Merge();
+    bands_.Merge(need_magnitudes_);
     return Status::Ok();
   }
 
@@ -283,14 +275,11 @@ class LevelDecoder {
     if (!bands_.kernels().decode_rans(&rans_, tables, count, scratch_.symbols.data()))
       return DataLoss("the symbols of a level end too early");
     if (has_low_bits_) {
-      if (!scratch_.low_bits.Unfold(tables_, tables, scratch_.symbols.data(), count, indices))
+      if (!scratch_.low_bits.Unfold(bands_.kernels(), tables_, tables, scratch_.symbols.data(), count, indices))
         return DataLoss("the low bits of a level end too early");
       return Status::Ok();
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t symbol = scratch_.symbols[i];
-      indices[i] = static_cast<std::int32_t>((symbol >> 1) ^ (~(symbol & 1) + 1));
-    }
+    bands_.kernels().unfold(scratch_.symbols.data(), count, indices);
     return Status::Ok();
   }
 
@@ -396,6 +385,7 @@ class LevelDecoder {
   const Quantiser& quantiser_;
   const Index3 shape_;
   const Validity validity_;
+  const bool need_magnitudes_;
   LevelGrid<T>* grid_;
   LevelBands<T> bands_;
   SymbolScratch& scratch_;
@@ -418,11 +408,11 @@ class LevelDecoder {
 
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   LevelGrid<T>* grid) {
-  return LevelDecoder<T>(quantiser, shape, validity, grid).Run(payload);
+                   bool need_magnitudes, LevelGrid<T>* grid) {
+  return LevelDecoder<T>(quantiser, shape, validity, need_magnitudes, grid).Run(payload);
 }
 
-template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, LevelGrid<float>*);
-template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, LevelGrid<double>*);
+template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, bool, LevelGrid<float>*);
+template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, bool, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

@@ -27,25 +27,111 @@ constexpr std::size_t kFineTablesFrom = 12000;
 /// The first and smallest part of a word that does not compress: beyond it exact coding is tried.
 constexpr double kTryExactAbove = 0.6;
 
+/// Turns indices into symbols with their tables, counts these, and collects the bits beside them.
+class SymbolSink {
+ public:
+  SymbolSink(std::span<const std::uint8_t> shifts, std::size_t capacity, std::vector<CodedSymbol>* symbols)
+      : shifts_(shifts), counts_(2 * shifts.size()), out_(symbols) {
+    if (out_->size() < capacity) out_->resize(capacity);
+  }
+
+  void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
+           std::size_t end) {
+    CodedSymbol* out = out_->data() + size_;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint8_t table = tables[i];
+      const int shift = shifts_[table];
+      Folded folded = Fold(indices[i], shift);
+      if (folded.symbol > kLargestSymbol) {
+        too_large_.push_back(i);
+        folded = Fold(0, shift);
+      }
+      if (shift > 0) PutLowBits(folded.low, shift);
+      *out++ = {table, static_cast<std::uint8_t>(folded.symbol)};
+      // Two counters in turns: the same one twice in a row would wait for itself.
+      ++counts_[2 * table + (i & 1)][folded.symbol];
+    }
+    size_ += end - begin;
+  }
+
+  std::size_t size() const { return size_; }
+  /// Positions of the indices that have no symbol; 0 stands for them.
+  const std::vector<std::size_t>& too_large() const { return too_large_; }
+  std::array<std::uint32_t, kSymbols> Counts(std::size_t table) const {
+    std::array<std::uint32_t, kSymbols> counts = counts_[2 * table];
+    for (std::size_t s = 0; s < kSymbols; ++s) counts[s] += counts_[2 * table + 1][s];
+    return counts;
+  }
+  /// Ends the low bits: nothing may be added after it.
+  const Bytes& LowBits() {
+    for (; filled_ > 0; filled_ -= 8, buffer_ >>= 8) low_bits_.push_back(static_cast<std::byte>(buffer_));
+    return low_bits_;
+  }
+
+ private:
+  /// The first one lowest.
+  void PutLowBits(std::uint32_t value, int count) {
+    buffer_ |= static_cast<std::uint64_t>(value) << filled_;
+    filled_ += count;
+    if (filled_ < 32) return;
+    PutLittleEndian(&low_bits_, static_cast<std::uint32_t>(buffer_));
+    buffer_ >>= 32;
+    filled_ -= 32;
+  }
+
+  std::span<const std::uint8_t> shifts_;
+  std::vector<std::array<std::uint32_t, kSymbols>> counts_;
+  std::vector<CodedSymbol>* out_;
+  std::size_t size_ = 0;
+  std::vector<std::size_t> too_large_;
+  Bytes low_bits_;
+  std::uint64_t buffer_ = 0;
+  int filled_ = 0;
+};
+
+/// Scratch of a thread: everything as large as a level.
+template <typename T>
+struct EncoderScratch {
+  PaddedArray<T> originals;             ///< of all bands, in coding order
+  std::vector<std::uint8_t> valid;      ///< of the same, or empty
+  std::vector<std::int32_t> indices;    ///< of the same
+  std::vector<std::uint8_t> bins;       ///< of the same
+  std::vector<std::size_t> raw_escapes; ///< positions, ascending
+  std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
+  std::vector<std::uint8_t> coded_bins;
+  std::vector<std::size_t> coded_ends;   ///< of the bands that are not empty
+  std::vector<std::size_t> group_begin;  ///< of the same
+  std::vector<CodedSymbol> symbols;
+  std::array<std::vector<T>, kBands> kept;
+
+  static EncoderScratch& OfThread() {
+    thread_local EncoderScratch scratch;
+    return scratch;
+  }
+};
+
 template <typename T>
 class LevelEncoder {
  public:
   LevelEncoder(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-               LevelGrid<T>* grid)
+               bool need_magnitudes, LevelGrid<T>* grid)
       : quantiser_(quantiser),
         shape_(shape),
+        need_magnitudes_(need_magnitudes),
         grid_(grid),
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
-        inherited_(grid->predictor) {
+        inherited_(grid->predictor),
+        scratch_(EncoderScratch<T>::OfThread()) {
     std::size_t begin = 0;
-    originals_.Resize(static_cast<std::size_t>(Volume(shape)) - bands_.Size(0));
-    if (!validity.empty()) valid_.resize(originals_.size());
+    scratch_.originals.Resize(static_cast<std::size_t>(Volume(shape)) - bands_.Size(0));
+    scratch_.valid.resize(validity.empty() ? 0 : scratch_.originals.size());
+    scratch_.raw_escapes.clear();
     for (const int band : kBandOrder) {
       const auto b = static_cast<std::size_t>(band);
       begin_[b] = begin;
       if (bands_.Size(band) == 0) continue;
-      ExtractBand(samples, shape, band, originals_.data() + begin);
-      if (!validity.empty()) ExtractBand(validity.data(), shape, band, valid_.data() + begin);
+      ExtractBand(samples, shape, band, scratch_.originals.data() + begin);
+      if (!validity.empty()) ExtractBand(validity.data(), shape, band, scratch_.valid.data() + begin);
       begin += bands_.Size(band);
     }
   }
@@ -70,19 +156,19 @@ class LevelEncoder {
       MakeExact();
     }
     grid_->predictor = spec;
-    bands_.Merge();
+    bands_.Merge(need_magnitudes_);
     return payload;
   }
 
  private:
-  bool IsValid(std::size_t i) const { return valid_.empty() || valid_[i] != 0; }
+  bool IsValid(std::size_t i) const { return scratch_.valid.empty() || scratch_.valid[i] != 0; }
 
   PredictorSpec PickPredictor() {
     std::array<const T*, kBands> originals{};
     std::array<const std::uint8_t*, kBands> valid{};
     for (const std::size_t band : {1u, 2u, 4u}) {
-      originals[band] = originals_.data() + begin_[band];
-      valid[band] = valid_.empty() ? nullptr : valid_.data() + begin_[band];
+      originals[band] = scratch_.originals.data() + begin_[band];
+      valid[band] = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin_[band];
     }
     const double step = quantiser_.step > 0 ? quantiser_.step : ExactScale();
     return ChoosePredictor<T>(shape_, originals, valid, step, inherited_, &bands_);
@@ -91,8 +177,8 @@ class LevelEncoder {
   /// For exact coding, a residual is worth bits relative to the samples' own precision.
   double ExactScale() const {
     double largest = 0;
-    for (std::size_t i = 0; i < originals_.size(); ++i) {
-      if (IsValid(i)) largest = std::max(largest, std::abs(static_cast<double>(originals_.data()[i])));
+    for (std::size_t i = 0; i < scratch_.originals.size(); ++i) {
+      if (IsValid(i)) largest = std::max(largest, std::abs(static_cast<double>(scratch_.originals.data()[i])));
     }
     const double scale = largest * static_cast<double>(std::numeric_limits<T>::epsilon());
     return scale > static_cast<double>(std::numeric_limits<T>::min())
@@ -102,9 +188,9 @@ class LevelEncoder {
 
   /// Indices and bins of all new samples, and the bands as a decoder will have them.
   void Quantise() {
-    const std::size_t samples = originals_.size();
-    indices_.resize(samples);
-    bins_.resize(samples);
+    const std::size_t samples = scratch_.originals.size();
+    scratch_.indices.resize(samples);
+    scratch_.bins.resize(samples);
     QuantiseArgs<T> args;
     args.step = static_cast<T>(quantiser_.step);
     args.inverse_step = T(1) / args.step;
@@ -116,7 +202,7 @@ class LevelEncoder {
       if (size == 0) continue;
       const std::size_t begin = begin_[static_cast<std::size_t>(band)];
       const std::uint16_t* activity = bands_.Activity(band);
-      for (std::size_t i = 0; i < size; ++i) bins_[begin + i] = FineBin(activity[i]);
+      for (std::size_t i = 0; i < size; ++i) scratch_.bins[begin + i] = FineBin(activity[i]);
       const Index3 extent = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
       for (std::int64_t z = 0; z < extent[2]; ++z) {
@@ -124,9 +210,9 @@ class LevelEncoder {
         const T* predicted = bands_.Predict(band, z);
         T* decoded = bands_.Values(band) + at;
         const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
-            args, originals_.data() + begin + at, predicted, plane, indices_.data() + begin + at, decoded,
+            args, scratch_.originals.data() + begin + at, predicted, plane, scratch_.indices.data() + begin + at, decoded,
             bands_.Magnitudes(band) + at);
-        if (!valid_.empty()) HideMissing(band, begin, at, plane, predicted);
+        if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
         if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
       }
     }
@@ -137,8 +223,8 @@ class LevelEncoder {
     T* decoded = bands_.Values(band) + at;
     std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
     for (std::size_t i = 0; i < count; ++i) {
-      if (valid_[begin + at + i] != 0) continue;
-      indices_[begin + at + i] = 0;
+      if (scratch_.valid[begin + at + i] != 0) continue;
+      scratch_.indices[begin + at + i] = 0;
       magnitudes[i] = 0;
       decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral);
     }
@@ -149,11 +235,11 @@ class LevelEncoder {
   void CollectEscapes(const QuantiseArgs<T>& args, std::size_t begin, std::size_t count, const T* predicted,
                       const T* decoded) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (indices_[begin + i] != 0 || !IsValid(begin + i)) continue;
+      if (scratch_.indices[begin + i] != 0 || !IsValid(begin + i)) continue;
       // Index 0 stands for the prediction; the kernel gave an escape its own value instead.
       const T p = SanitisedPrediction(predicted[i], args.integral);
       if (std::bit_cast<Word>(decoded[i]) != std::bit_cast<Word>(p + T(0) * args.step))
-        raw_escapes_.push_back(begin + i);
+        scratch_.raw_escapes.push_back(begin + i);
     }
   }
 
@@ -162,7 +248,7 @@ class LevelEncoder {
     CollectCoded();
     const bool all_zero =
         std::all_of(coded_indices_.begin(), coded_indices_.end(), [](std::int32_t q) { return q == 0; });
-    if (all_zero && raw_escapes_.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
+    if (all_zero && scratch_.raw_escapes.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
     const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
     const std::size_t samples = coded_indices_.size();
     const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
@@ -178,24 +264,22 @@ class LevelEncoder {
 
   /// Valid samples only, band after band.
   void CollectCoded() {
-    coded_ends_.clear();
-    if (valid_.empty()) {
-      coded_indices_.assign(indices_.begin(), indices_.end());
-      coded_bins_.assign(bins_.begin(), bins_.end());
-    } else {
-      coded_indices_.clear();
-      coded_bins_.clear();
-    }
+    scratch_.coded_ends.clear();
+    scratch_.coded_indices.clear();
+    scratch_.coded_bins.clear();
     for (const int band : kBandOrder) {
       const std::size_t begin = begin_[static_cast<std::size_t>(band)];
       const std::size_t end = begin + bands_.Size(band);
-      for (std::size_t i = begin; i < end && !valid_.empty(); ++i) {
-        if (valid_[i] == 0) continue;
-        coded_indices_.push_back(indices_[i]);
-        coded_bins_.push_back(bins_[i]);
+      for (std::size_t i = begin; i < end && !scratch_.valid.empty(); ++i) {
+        if (scratch_.valid[i] == 0) continue;
+        scratch_.coded_indices.push_back(scratch_.indices[i]);
+        scratch_.coded_bins.push_back(scratch_.bins[i]);
       }
-      if (end > begin) coded_ends_.push_back(valid_.empty() ? end : coded_indices_.size());
+      if (end > begin) scratch_.coded_ends.push_back(scratch_.valid.empty() ? end : scratch_.coded_indices.size());
     }
+    const bool some_missing = !scratch_.valid.empty();
+    coded_indices_ = some_missing ? scratch_.coded_indices : scratch_.indices;
+    coded_bins_ = some_missing ? scratch_.coded_bins : scratch_.bins;
   }
 
   /// First byte, predictor and escapes in front of a body.
@@ -206,7 +290,7 @@ class LevelEncoder {
     if (own) head |= kOwnPredictor;
     if (own && !spec.HasEqualWeights()) head |= kOwnWeights;
     const bool escapes = (mode == LevelMode::kRans || mode == LevelMode::kAdaptive) &&
-                         (!raw_escapes_.empty() || !index_escapes.empty());
+                         (!scratch_.raw_escapes.empty() || !index_escapes.empty());
     if (escapes) head |= kHasEscapes;
     Bytes payload;
     if (head == 0 && body.empty()) return payload;
@@ -218,19 +302,19 @@ class LevelEncoder {
   }
 
   void AppendEscapes(const std::vector<std::size_t>& index_escapes, Bytes* out) const {
-    PutVarint(raw_escapes_.size() + index_escapes.size(), out);
-    std::vector<std::size_t> positions(raw_escapes_);
+    PutVarint(scratch_.raw_escapes.size() + index_escapes.size(), out);
+    std::vector<std::size_t> positions(scratch_.raw_escapes);
     positions.insert(positions.end(), index_escapes.begin(), index_escapes.end());
     std::sort(positions.begin(), positions.end());
     std::size_t next = 0;
     for (const std::size_t position : positions) {
       PutVarint(position - next, out);
       next = position + 1;
-      if (std::binary_search(raw_escapes_.begin(), raw_escapes_.end(), position)) {
+      if (std::binary_search(scratch_.raw_escapes.begin(), scratch_.raw_escapes.end(), position)) {
         PutVarint(0, out);
-        PutLittleEndian(out, originals_.data()[position]);
+        PutLittleEndian(out, scratch_.originals.data()[position]);
       } else {
-        const std::int32_t q = indices_[position];
+        const std::int32_t q = scratch_.indices[position];
         PutVarint((static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31)) + 1u, out);
       }
     }
@@ -243,12 +327,12 @@ class LevelEncoder {
     GroupFlags flags;
     IndexModel model;
     std::size_t begin = 0;
-    for (const std::size_t band_end : coded_ends_) {
+    for (const std::size_t band_end : scratch_.coded_ends) {
       model.Restart();
       for (; begin < band_end; begin = std::min(begin + GroupFlags::kGroup, band_end)) {
         const std::size_t end = std::min(begin + GroupFlags::kGroup, band_end);
-        if (AllZero(coded_bins_, begin, end)) {
-          const bool zero = AllZero(coded_indices_, begin, end);
+        if (AllZero<std::uint8_t>(coded_bins_, begin, end)) {
+          const bool zero = AllZero<std::int32_t>(coded_indices_, begin, end);
           encoder.Encode(zero, flags.model());
           flags.Update(zero);
           if (zero) {
@@ -264,15 +348,15 @@ class LevelEncoder {
   }
 
   template <typename V>
-  static bool AllZero(const std::vector<V>& values, std::size_t begin, std::size_t end) {
-    return std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin),
-                       values.begin() + static_cast<std::ptrdiff_t>(end), [](V v) { return v == 0; });
+  static bool AllZero(std::span<const V> values, std::size_t begin, std::size_t end) {
+    const auto part = values.subspan(begin, end - begin);
+    return std::all_of(part.begin(), part.end(), [](V v) { return v == 0; });
   }
 
   Bytes CodeRans(const TableChoice& choice, const PredictorSpec& spec) {
     const std::array<std::uint8_t, kFineBins> table_of_bin = choice.contexts.TableOfBin();
     for (std::uint8_t& bin : coded_bins_) bin = table_of_bin[bin];
-    const std::vector<std::uint8_t>& tables_of = coded_bins_;
+    const std::span<const std::uint8_t> tables_of = coded_bins_;
 
     const bool fine = coded_indices_.size() >= kFineTablesFrom;
     const bool many = choice.bits > kManyLanesBits;
@@ -282,40 +366,32 @@ class LevelEncoder {
     const std::vector<std::uint8_t> live = FlagGroups(tables_of, &group_flags);
     if (!live.empty()) flags |= kGroupFlags;
 
-    std::vector<CodedSymbol> symbols;
-    symbols.reserve(coded_indices_.size());
+    SymbolSink sink(choice.shifts, coded_indices_.size(), &scratch_.symbols);
     std::vector<std::size_t> run_ends;
-    std::vector<std::size_t> too_large;  // in coded_indices_
-    std::vector<std::array<std::uint32_t, kSymbols>> counts(choice.shifts.size());
-    LowBits low_bits;
-    std::size_t i = 0;
-    for (const std::size_t band_end : coded_ends_) {
-      const std::size_t band_begin = i;
-      for (; i < band_end; ++i) {
-        if (!live.empty() &&
-            live[group_begin_.at(run_ends.size()) + (i - band_begin) / GroupFlags::kGroup] == 0)
-          continue;
-        const std::uint8_t table = tables_of[i];
-        Folded folded = Fold(coded_indices_[i], choice.shifts[table]);
-        if (folded.symbol > kLargestSymbol) {
-          too_large.push_back(i);
-          folded = Fold(0, choice.shifts[table]);
+    std::size_t begin = 0;
+    for (const std::size_t band_end : scratch_.coded_ends) {
+      if (live.empty()) {
+        sink.Add(coded_indices_, tables_of, begin, band_end);
+      } else {
+        const std::uint8_t* is_live = live.data() + scratch_.group_begin[run_ends.size()];
+        for (std::size_t at = begin; at < band_end; at += GroupFlags::kGroup) {
+          if (*is_live++ != 0)
+            sink.Add(coded_indices_, tables_of, at, std::min(at + GroupFlags::kGroup, band_end));
         }
-        low_bits.Put(folded.low, choice.shifts[table]);
-        symbols.push_back({table, static_cast<std::uint8_t>(folded.symbol)});
-        ++counts[table][folded.symbol];
       }
-      run_ends.push_back(symbols.size());
+      begin = band_end;
+      run_ends.push_back(sink.size());
     }
+    const std::span<const CodedSymbol> symbols(scratch_.symbols.data(), sink.size());
 
     const int bits = fine ? 11 : 10;
     std::vector<SymbolTable> tables(choice.shifts.size());
     for (std::size_t t = 0; t < tables.size(); ++t) {
       tables[t].shift = choice.shifts[t];
       // A table may be left without samples when all of its groups are zero.
-      if (std::all_of(counts[t].begin(), counts[t].end(), [](std::uint32_t n) { return n == 0; }))
-        counts[t][0] = 1;
-      Normalise(counts[t], bits, &tables[t]);
+      std::array<std::uint32_t, kSymbols> counts = sink.Counts(t);
+      if (std::all_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n == 0; })) counts[0] = 1;
+      Normalise(counts, bits, &tables[t]);
     }
     Bytes body;
     std::uint32_t bins = 0;
@@ -328,9 +404,9 @@ class LevelEncoder {
     AppendPart(part, &body);
     if (!live.empty()) AppendPart(group_flags, &body);
     if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
-      AppendPart(low_bits.Take(), &body);
+      AppendPart(sink.LowBits(), &body);
     EncodeRans(symbols, run_ends, tables, bits, many ? kManyLanes : kFewLanes, &body);
-    return WithHead(LevelMode::kRans, flags, spec, PositionsOf(too_large), body);
+    return WithHead(LevelMode::kRans, flags, spec, PositionsOf(sink.too_large()), body);
   }
 
   static void AppendPart(const Bytes& part, Bytes* out) {
@@ -339,21 +415,21 @@ class LevelEncoder {
   }
 
   /// Flags of the groups of table 0, and per group whether it has symbols; nothing when flags would not pay.
-  std::vector<std::uint8_t> FlagGroups(const std::vector<std::uint8_t>& tables_of, Bytes* out) {
+  std::vector<std::uint8_t> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
     constexpr std::size_t kGroup = GroupFlags::kGroup;
     std::vector<std::uint8_t> live;
     std::size_t zeros = 0;
     BinaryEncoder encoder(out);
     GroupFlags flags;
-    group_begin_.clear();
+    scratch_.group_begin.clear();
     std::size_t begin = 0;
-    for (const std::size_t band_end : coded_ends_) {
-      group_begin_.push_back(live.size());
+    for (const std::size_t band_end : scratch_.coded_ends) {
+      scratch_.group_begin.push_back(live.size());
       for (; begin < band_end; begin = std::min(begin + kGroup, band_end)) {
         const std::size_t end = std::min(begin + kGroup, band_end);
         live.push_back(1);
-        if (!AllZero(tables_of, begin, end)) continue;
-        const bool zero = AllZero(coded_indices_, begin, end);
+        if (!AllZero<std::uint8_t>(tables_of, begin, end)) continue;
+        const bool zero = AllZero<std::int32_t>(coded_indices_, begin, end);
         encoder.Encode(zero, flags.model());
         flags.Update(zero);
         live.back() = zero ? 0 : 1;
@@ -367,39 +443,15 @@ class LevelEncoder {
 
   /// Positions among all new samples of some of the coded ones.
   std::vector<std::size_t> PositionsOf(const std::vector<std::size_t>& coded) const {
-    if (valid_.empty() || coded.empty()) return coded;
+    if (scratch_.valid.empty() || coded.empty()) return coded;
     std::vector<std::size_t> positions;
     std::size_t count = 0;
-    for (std::size_t i = 0; i < valid_.size() && positions.size() < coded.size(); ++i) {
-      if (valid_[i] == 0) continue;
+    for (std::size_t i = 0; i < scratch_.valid.size() && positions.size() < coded.size(); ++i) {
+      if (scratch_.valid[i] == 0) continue;
       if (count++ == coded[positions.size()]) positions.push_back(i);
     }
     return positions;
   }
-
-  /// Bits, the first one lowest.
-  class LowBits {
-   public:
-    void Put(std::uint32_t value, int count) {
-      buffer_ |= static_cast<std::uint64_t>(value) << filled_;
-      filled_ += count;
-      while (filled_ >= 8) {
-        bytes_.push_back(static_cast<std::byte>(buffer_));
-        buffer_ >>= 8;
-        filled_ -= 8;
-      }
-    }
-    const Bytes& Take() {
-      if (filled_ > 0) bytes_.push_back(static_cast<std::byte>(buffer_));
-      filled_ = 0;
-      return bytes_;
-    }
-
-   private:
-    Bytes bytes_;
-    std::uint64_t buffer_ = 0;
-    int filled_ = 0;
-  };
 
   using Word = decltype(OrderedBits(T{}));
 
@@ -418,7 +470,7 @@ class LevelEncoder {
         for (std::size_t i = 0; i < plane; ++i) {
           const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
           const bool valid = IsValid(begin + at + i);
-          values[i] = valid ? originals_.data()[begin + at + i] : p;
+          values[i] = valid ? scratch_.originals.data()[begin + at + i] : p;
           if (valid) use(p, values[i]);
         }
       }
@@ -429,7 +481,7 @@ class LevelEncoder {
   Bytes CodeExact(const PredictorSpec& spec) {
     KeepBands();
     std::vector<Word> words;
-    words.reserve(originals_.size());
+    words.reserve(scratch_.originals.size());
     ForEachExact([&](T predicted, T value) {
       const auto difference = static_cast<Word>(OrderedBits(value) - OrderedBits(predicted));
       words.push_back(static_cast<Word>(difference << 1 ^ (~(difference >> (8 * sizeof(T) - 1)) + 1)));
@@ -448,44 +500,37 @@ class LevelEncoder {
 
   void KeepBands() {
     for (const int band : kBandOrder)
-      kept_[static_cast<std::size_t>(band)].assign(bands_.Values(band),
+      scratch_.kept[static_cast<std::size_t>(band)].assign(bands_.Values(band),
                                                    bands_.Values(band) + bands_.Size(band));
   }
   void RestoreBands() {
     for (const int band : kBandOrder)
-      std::copy(kept_[static_cast<std::size_t>(band)].begin(), kept_[static_cast<std::size_t>(band)].end(),
+      std::copy(scratch_.kept[static_cast<std::size_t>(band)].begin(), scratch_.kept[static_cast<std::size_t>(band)].end(),
                 bands_.Values(band));
   }
 
   const Quantiser& quantiser_;
   const Index3 shape_;
+  const bool need_magnitudes_;
   LevelGrid<T>* grid_;
   LevelBands<T> bands_;
   const PredictorSpec inherited_;
-
-  PaddedArray<T> originals_;         ///< of all bands, in coding order
-  std::vector<std::uint8_t> valid_;  ///< of the same, or empty
+  EncoderScratch<T>& scratch_;
   std::array<std::size_t, kBands> begin_{};
-  std::vector<std::int32_t> indices_;
-  std::vector<std::uint8_t> bins_;
-  std::vector<std::size_t> raw_escapes_;  ///< positions, ascending
-  std::vector<std::int32_t> coded_indices_;
-  std::vector<std::uint8_t> coded_bins_;
-  std::vector<std::size_t> coded_ends_;   ///< of the bands that are not empty
-  std::vector<std::size_t> group_begin_;  ///< of the same
-  std::array<std::vector<T>, kBands> kept_;
+  std::span<const std::int32_t> coded_indices_;  ///< in scratch: what is coded
+  std::span<std::uint8_t> coded_bins_;           ///< of the same
 };
 
 }  // namespace
 
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  LevelGrid<T>* grid) {
-  return LevelEncoder<T>(quantiser, shape, samples, validity, grid).Run();
+                  bool need_magnitudes, LevelGrid<T>* grid) {
+  return LevelEncoder<T>(quantiser, shape, samples, validity, need_magnitudes, grid).Run();
 }
 
-template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, LevelGrid<float>*);
+template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, bool, LevelGrid<float>*);
 template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity,
-                                   LevelGrid<double>*);
+                                   bool, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate
