@@ -171,7 +171,9 @@ nlohmann::ordered_json Describe(const Options& options, const Volume& volume, co
                                 std::optional<double> relative, double tolerance) {
   const Candidate& candidate = *measured.candidate;
   const auto raw = static_cast<double>(volume.raw_bytes());
-  const auto bytes = static_cast<double>(candidate.bytes());
+  const bool filled_before = volume.has_missing && IsPeer(candidate.name()) && !candidate.lossless();
+  const std::uint64_t total = candidate.bytes() + (filled_before ? volume.options.filled_mask_bytes : 0);
+  const auto bytes = static_cast<double>(total);
   const double psnr = measured.deviation.Psnr(volume.range());
   nlohmann::ordered_json result;
   result["program"] = "codec_bench";
@@ -187,7 +189,7 @@ nlohmann::ordered_json Describe(const Options& options, const Volume& volume, co
     result["tolerance"] = *relative;
     result["tolerance_absolute"] = tolerance;
   }
-  result["bytes"] = candidate.bytes();
+  result["bytes"] = total;
   result["table_bytes"] = IsPeer(candidate.name()) ? 0 : TableBytes(volume);
   result["ratio"] = raw / bytes;
   result["ratio_with_table"] = raw / (bytes + result["table_bytes"].get<double>());
@@ -200,7 +202,7 @@ nlohmann::ordered_json Describe(const Options& options, const Volume& volume, co
   result["decode_mbps"] = raw / 1e6 / candidate.decode_times.Best();
   result["decode_mbps_median_pass"] = raw / 1e6 / candidate.decode_times.Median();
   result["repeats"] = options.repeats;
-  result["filled_before"] = volume.has_missing && IsPeer(candidate.name()) && !candidate.lossless();
+  result["filled_before"] = filled_before;
   candidate.Describe(&result);
   return result;
 }
@@ -264,6 +266,7 @@ void Declare(CLI::App* app, Options* options, Text* text) {
   app->add_option("--fill", volume.fill, "value of missing samples");
   app->add_option("--filled", volume.filled,
                   "the same volume with missing samples replaced, for zfp alone, which has no masks");
+  app->add_option("--filled-mask-bytes", volume.filled_mask_bytes, "bytes of a mask, added to its size");
   app->add_option("--tolerances", options->tolerances, "of the range of the valid samples")->delimiter(',');
   app->add_option("--patches", options->patches, "samples along an edge of a patch")->delimiter(',');
   app->add_option("--coders", options->coders, "these only; default: all")

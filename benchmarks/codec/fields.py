@@ -13,6 +13,7 @@ Needs numpy, scipy and h5py; run.py makes an environment that has them.
 import argparse
 import hashlib
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -155,13 +156,22 @@ def levitus(args):
         return np.ascontiguousarray(file.variables["TEMP"][:]).astype("<f4")
 
 
-def without_missing(volume, fill):
-    """Missing samples replaced by the nearest valid one: what a coder without masks is given."""
+def without_missing(volume, missing):
+    """Missing samples replaced smoothly: what a coder without masks is given.
+
+    Starts from the nearest valid samples and then takes the mean of the six neighbours a hundred times over. Without that,
+    the edges between the regions of nearest samples cost SZ3 and SPERR half of their ratio.
+    """
     from scipy.ndimage import distance_transform_edt
 
-    missing = volume == np.asarray(fill, volume.dtype)
     nearest = distance_transform_edt(missing, return_distances=False, return_indices=True)
-    return volume[tuple(nearest)]
+    filled = volume[tuple(nearest)].astype(np.float64)
+    for _ in range(100):
+        p = np.pad(filled, 1, mode="edge")
+        mean = (p[2:, 1:-1, 1:-1] + p[:-2, 1:-1, 1:-1] + p[1:-1, 2:, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 1:-1, 2:]
+                + p[1:-1, 1:-1, :-2]) / 6.0
+        filled[missing] = mean[missing]
+    return filled.astype(volume.dtype)
 
 
 def lbm(args, field):
@@ -224,9 +234,10 @@ def write(path, volume):
     part.replace(path)
 
 
-def describe(name, purpose, extra, volume, path, folder):
+def describe(name, purpose, extra, volume, path):
     fill = extra.get("fill")
-    valid = volume if fill is None else volume[volume != np.asarray(fill, volume.dtype)]
+    missing = np.zeros(volume.shape, bool) if fill is None else volume == np.asarray(fill, volume.dtype)
+    valid = volume[~missing]
     entry = {
         "name": name,
         "purpose": purpose,  # lossy: for all coders; lossless: for those only
@@ -239,15 +250,17 @@ def describe(name, purpose, extra, volume, path, folder):
     }
     if fill is not None:
         filled = path.with_name(f"{name}_filled{path.suffix}")
-        write(filled, without_missing(volume, fill))
-        entry.update(fill=fill, filled=filled.name, missing=1.0 - valid.size / volume.size)
+        write(filled, without_missing(volume, missing))
+        # A coder without masks needs one beside: a bit a sample, as small as lzma gets it.
+        mask = lzma.compress(np.packbits(missing).tobytes(), preset=9, format=lzma.FORMAT_ALONE)
+        entry.update(fill=fill, filled=filled.name, missing=float(missing.mean()), filled_mask_bytes=len(mask))
     return entry
 
 
 def make(args, name, build, purpose, extra):
     volume = build(args)
     path = args.output / f"{name}.raw"
-    entry = describe(name, purpose, extra, volume, path, args.output)
+    entry = describe(name, purpose, extra, volume, path)
     write(path, volume)
     return entry
 

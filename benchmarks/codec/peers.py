@@ -9,8 +9,8 @@ Each gets the whole volume, at the same absolute tolerances as Quarry's coders, 
                  (3.1). SPERR in point-wise error mode, zfp at fixed accuracy. The wheel is built for SSE2.
   hdf5-unfiltered
                  HDF5 without a filter: what the copies of the library cost in the times of the filters.
-Where a volume has missing samples, peers get it with these replaced by the nearest valid ones, since they have no masks, and
-errors are those of the valid samples.
+Where a volume has missing samples, peers get it with these replaced smoothly, since they have no masks; errors are those of
+the valid samples, and the bytes of a mask beside (one bit a sample, lzma) are added.
 
 Writes one JSON object a line, like codec_bench:
   volume, coder, tolerance (of the range), ratio, bytes, bits_per_sample, error_over_tolerance, psnr, encode_mbps, decode_mbps
@@ -142,6 +142,7 @@ def measure(entry, samples, valid, peer, relative, repeats):
     tolerance = relative * value_range
     runs = [peer.round_trip(samples, tolerance) for _ in range(repeats)]
     size, _, _, decoded = runs[0]
+    size += entry.get("filled_mask_bytes", 0)
     max_error, rmse = compare(samples, decoded, valid)
     return {
         "program": "peers",

@@ -95,7 +95,8 @@ def codec_command(entry, args):
     command = [str(args.binary), str(fields / entry["file"]), "--name", entry["name"], "--type", entry["type"],
                "--dims", "x".join(str(n) for n in entry["dims"]), "--repeats", str(args.repeats)]
     if "fill" in entry:
-        command += ["--fill", repr(entry["fill"]), "--filled", str(fields / entry["filled"])]
+        command += ["--fill", repr(entry["fill"]), "--filled", str(fields / entry["filled"]),
+                    "--filled-mask-bytes", str(entry["filled_mask_bytes"])]
     return command
 
 

@@ -20,6 +20,8 @@ struct VolumeOptions {
   /// The same volume with missing samples replaced by something harmless, for coders that have no masks. May
   /// be empty.
   std::string filled;
+  /// Bytes of a mask, which such a coder needs beside.
+  std::uint64_t filled_mask_bytes = 0;
 };
 
 /// One patch, cut out: dense, x fastest.
