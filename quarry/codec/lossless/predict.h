@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "quarry/codec/lossless_arithmetic.h"
-#include "quarry/codec/lossless_passes.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/passes.h"
 
 /// From a grid of a patch to the next finer one without loss: every new sample is predicted from samples that
 /// are known, and its difference from the prediction is an unsigned word, small where the prediction is good.

@@ -1,4 +1,4 @@
-#include "quarry/codec/lossless_predict.h"
+#include "quarry/codec/lossless/predict.h"
 
 #include <algorithm>
 #include <bit>
@@ -268,10 +268,15 @@ class RowCoder {
   /// Missing samples become their prediction, without what is carried, so that they carry nothing on.
   void ReplaceMissing(const RowPlace& place) {
     GatherRow<std::uint8_t>(pass_.shape, pass_.axis, place, pass_.valid, valid_.data());
-    if (pass_.code.predictor == Predictor::kNone)
-      PredictRow<V>(pass_, Predictor::kNear, place, predictions_.data());
+    const Work* replacements = predictions_.data();
+    if (pass_.code.predictor == Predictor::kNone) {
+      // Zero would be far from the samples around.
+      near_.resize(Length());
+      PredictRow<V>(pass_, Predictor::kNear, place, near_.data());
+      replacements = near_.data();
+    }
     for (std::size_t k = 0; k < Length(); ++k) {
-      if (valid_[k] == 0) samples_[k] = Replacement<V>(predictions_[k]);
+      if (valid_[k] == 0) samples_[k] = Replacement<V>(replacements[k]);
     }
   }
 
@@ -286,6 +291,7 @@ class RowCoder {
   ErrorHistory<V> history_;
   Buffer<Work> predictions_;
   Buffer<Work> carried_;
+  Buffer<Work> near_;
   Buffer<Word> words_;
   Buffer<V> samples_;
   Buffer<std::uint8_t> valid_;

@@ -1,9 +1,9 @@
-#include "quarry/codec/lossless_labels.h"
+#include "quarry/codec/lossless/labels.h"
 
 #include <array>
 
 #include "quarry/codec/binary_coder.h"
-#include "quarry/codec/lossless_arithmetic.h"
+#include "quarry/codec/lossless/arithmetic.h"
 #include "quarry/codec/planes.h"
 #include "quarry/codec/varint.h"
 

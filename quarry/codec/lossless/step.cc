@@ -1,11 +1,11 @@
-#include "quarry/codec/lossless_step.h"
+#include "quarry/codec/lossless/step.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-#include "quarry/codec/lossless_labels.h"
-#include "quarry/codec/lossless_ranks.h"
+#include "quarry/codec/lossless/labels.h"
+#include "quarry/codec/lossless/ranks.h"
 #include "quarry/codec/planes.h"
 
 namespace quarry::lossless {
