@@ -201,7 +201,7 @@ class Encoder {
   template <typename V>
   double Estimate(std::span<const V> samples, int dropped_bits) const {
     double bytes = 0;
-    lossless::SearchStepCode<V>({samples.data(), layout_.shape, nullptr, dropped_bits}, &bytes);
+    lossless::SearchStepCode<V>({samples.data(), layout_.shape, DataOrNull(validity_), dropped_bits}, &bytes);
     return bytes + 1;
   }
 

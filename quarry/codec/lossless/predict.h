@@ -18,7 +18,6 @@ enum class Predictor : std::uint8_t {
   kNear = 2,    ///< the neighbour before
   kNone = 3,    ///< zero
 };
-inline constexpr int kPredictors = 4;
 
 /// What the row before (along another axis) says about this one: it has missed its own prediction by an error
 /// that is known when this row is decoded, and errors of smooth fields are smooth. The numbers are stored.
