@@ -22,11 +22,7 @@ Result<EncodedPatch> EncodeTyped(const PatchCoder& coder, const PatchLayout& lay
   encoded.valid = samples.size();
   encoded.min = static_cast<double>(*min);
   encoded.max = static_cast<double>(*max);
-  for (int l = 0; l < layout.levels; ++l) {
-    const std::span<const T> decoded = SamplesOf<T>(coded.decoded[static_cast<std::size_t>(l)]);
-    encoded.errors.push_back(l == 0 ? CompareSamples<T>(samples, decoded)
-                                    : CompareUpsampled<T>(samples, layout.shape, decoded, l));
-  }
+  encoded.errors = RecordErrors(layout, bytes, {}, coded.decoded);
   encoded.levels = std::move(coded.levels);
   if (!(encoded.errors[0].max_error <= tolerance)) {
     return InternalError(
