@@ -25,8 +25,9 @@ struct EncodedPatch {
   /// Payload of the validity per level, 0 the finest; no entry when every sample is valid. Otherwise the
   /// coarsest has at least one byte, finer ones may be empty.
   std::vector<Bytes> mask_levels;
-  std::vector<LevelError>
-      errors;               ///< one per level; errors[0].max_error <= tolerance. No valid sample: no error
+  /// One per level, over valid samples; a lossy coder's errors[0].max_error <= tolerance. No error when
+  /// there is no valid sample.
+  std::vector<LevelError> errors;
   std::uint64_t valid = 0;  ///< valid samples at level 0
   double min = 0;           ///< of the valid original samples; +infinity when there is none
   double max = 0;           ///< -infinity when there is none

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "quarry/codec/coder.h"
+#include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
 namespace quarry {
@@ -21,6 +22,9 @@ const auto& Coders() {
 }  // namespace
 
 const PatchCoder* FindCoder(CoderId id) {
+  // Codes masks, beside the coder of a field: it has no row, because no field may name it.
+  static const ValidityCoder validity;
+  if (id == CoderId::kValidity) return &validity;
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.coder;
   }
@@ -28,6 +32,7 @@ const PatchCoder* FindCoder(CoderId id) {
 }
 
 std::string_view Name(CoderId id) {
+  if (id == CoderId::kValidity) return "validity";
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.name;
   }
