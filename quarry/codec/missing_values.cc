@@ -45,15 +45,21 @@ Validity AsValidity(const Bytes& mask) {
   return {reinterpret_cast<const std::uint8_t*>(mask.data()), mask.size()};
 }
 
+template <typename Word>
+struct CommonValue {
+  Word value;
+  bool only;  ///< no missing sample differs
+};
+
 /// The most frequent missing value; of several the one with the smallest bits.
 template <typename Word>
-Word MostFrequent(std::span<const Word> samples, Validity validity) {
+CommonValue<Word> MostFrequent(std::span<const Word> samples, Validity validity) {
   std::vector<Word> missing;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (validity[i] == 0) missing.push_back(samples[i]);
   }
   const auto differs = [&](Word value) { return value != missing.front(); };
-  if (std::none_of(missing.begin(), missing.end(), differs)) return missing.front();
+  if (std::none_of(missing.begin(), missing.end(), differs)) return {missing.front(), true};
   std::sort(missing.begin(), missing.end());
   Word best{};
   std::size_t most = 0;
@@ -65,7 +71,7 @@ Word MostFrequent(std::span<const Word> samples, Validity validity) {
     }
     run = end;
   }
-  return best;
+  return {best, false};
 }
 
 /// The samples of a level out of those of the patch.
@@ -90,11 +96,11 @@ class LevelView {
   int level_;
 };
 
-/// Appends count and list; the count is 0 where a level has no exceptions, and left out where nothing of the
-/// coder's follows it.
+/// Appends count and list of a level's exceptions; nothing where there is none.
+/// @returns whether there is one
 template <typename Word>
-void AppendExceptions(const PatchLayout& layout, int level, std::span<const Word> samples, Validity validity,
-                      Word common, bool payload_follows, Bytes* out) {
+bool AppendExceptions(const PatchLayout& layout, int level, std::span<const Word> samples, Validity validity,
+                      Word common, Bytes* out) {
   const LevelView<Word> view(samples, layout.shape, level);
   std::uint64_t count = 0;
   std::uint64_t gap = 0;
@@ -112,8 +118,8 @@ void AppendExceptions(const PatchLayout& layout, int level, std::span<const Word
     ++count;
     return true;
   });
-  if (count > 0 || payload_follows) PutVarint(count, out);
-  if (count == 0) return;
+  if (count == 0) return false;
+  PutVarint(count, out);
   list.insert(list.end(), values.begin(), values.end());
   Bytes frame;
   if (list.size() >= kSmallestFrame) AppendZstdFrame(list, kZstdLevel, &frame);
@@ -121,6 +127,7 @@ void AppendExceptions(const PatchLayout& layout, int level, std::span<const Word
   PutVarint(list.size(), out);
   PutVarint(stored.size(), out);
   out->insert(out->end(), stored.begin(), stored.end());
+  return true;
 }
 
 /// Takes the stored list of `count` exceptions with values of `size` bytes off the front of `payload`.
@@ -177,13 +184,16 @@ std::vector<Bytes> AddMissingValues(const PatchLayout& layout, ByteSpan samples,
     using Word = decltype(zero);
     const std::span<const Word> words(reinterpret_cast<const Word*>(samples.data()),
                                       samples.size() / sizeof(Word));
-    const Word common = MostFrequent<Word>(words, AsValidity(validity[0]));
-    PutLittleEndian(&payloads.back(), common);
+    const CommonValue<Word> common = MostFrequent<Word>(words, AsValidity(validity[0]));
+    PutLittleEndian(&payloads.back(), common.value);
     for (int level = 0; level < layout.levels; ++level) {
       const auto l = static_cast<std::size_t>(level);
       const Bytes& rest = coder_payloads[l];
-      AppendExceptions<Word>(layout, level, words, AsValidity(validity[l]), common, !rest.empty(),
-                             &payloads[l]);
+      const bool listed =
+          !common.only &&
+          AppendExceptions<Word>(layout, level, words, AsValidity(validity[l]), common.value, &payloads[l]);
+      // A count of 0 is left out where nothing follows it.
+      if (!listed && !rest.empty()) PutVarint(0, &payloads[l]);
       payloads[l].insert(payloads[l].end(), rest.begin(), rest.end());
     }
   });
