@@ -1,6 +1,8 @@
 #include <array>
+#include <string>
 
 #include "quarry/codec/coder.h"
+#include "quarry/codec/lossless.h"
 #include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
@@ -15,7 +17,9 @@ struct CoderRow {
 
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
-  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp}};
+  static const LosslessCoder lossless;
+  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
+                                  CoderRow{CoderId::kLossless, "lossless", &lossless}};
   return rows;
 }
 
@@ -43,7 +47,12 @@ Result<CoderId> ParseCoder(std::string_view name) {
   for (const CoderRow& row : Coders()) {
     if (row.name == name) return row.id;
   }
-  return InvalidArgument("unknown coder \"{}\"; this version knows wavelet-zfp", name);
+  std::string known;
+  for (const CoderRow& row : Coders()) {
+    if (!known.empty()) known += ", ";
+    known += row.name;
+  }
+  return InvalidArgument("unknown coder \"{}\"; this version knows {}", name, known);
 }
 
 }  // namespace quarry
