@@ -26,7 +26,7 @@ SampleScan ScanTyped(std::span<const T> samples, std::optional<std::uint64_t> fi
 }  // namespace
 
 SampleScan ScanSamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill) {
-  return WithType(type, [&]<typename T>(T) {
+  return DispatchType(type, [&]<typename T>(T) {
     return ScanTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), fill);
   });
 }

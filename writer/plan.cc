@@ -220,7 +220,7 @@ std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ra
 }
 
 Result<double> ParseFill(const std::string& text, DataType type) {
-  return WithType(type, [&](auto sample) -> Result<double> {
+  return DispatchType(type, [&](auto sample) -> Result<double> {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
     if (error == std::errc() && end == text.data() + text.size()) return static_cast<double>(sample);
     return InvalidArgument("--fill {} is no value of {}; give {}", text, Name(type),

@@ -31,7 +31,7 @@ Result<DataType> ParseDataType(std::string_view name);
 
 /// Calls `visit` with a value of the C++ type of `type`; the type must be one of those above.
 template <typename Visit>
-auto WithType(DataType type, Visit visit) {
+auto DispatchType(DataType type, Visit visit) {
   switch (type) {
     case DataType::kFloat32:
       return visit(float{});

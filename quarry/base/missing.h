@@ -38,7 +38,7 @@ bool IsMissing(T sample, std::optional<std::uint64_t> fill) {
 
 /// Whether a sample of this type can have exactly this value.
 inline bool CanHold(DataType type, double value) {
-  return WithType(type, [value](auto sample) {
+  return DispatchType(type, [value](auto sample) {
     using T = decltype(sample);
     if constexpr (std::is_floating_point_v<T>) {
       if (!std::isfinite(value)) return true;
@@ -51,7 +51,7 @@ inline bool CanHold(DataType type, double value) {
 
 /// The bits of a sample of this type with a value that it can hold.
 inline std::uint64_t BitsOf(DataType type, double value) {
-  return WithType(type, [value](auto sample) { return SampleBits(static_cast<decltype(sample)>(value)); });
+  return DispatchType(type, [value](auto sample) { return SampleBits(static_cast<decltype(sample)>(value)); });
 }
 
 }  // namespace quarry

@@ -37,7 +37,7 @@ Result<PlaneAxes> FindPlane(const Box& extent) {
 std::vector<std::optional<double>> ValuesOf(const client::LevelSamples& samples,
                                             std::optional<std::uint64_t> fill) {
   std::vector<std::optional<double>> values;
-  WithType(samples.type, [&]<typename T>(T) {
+  DispatchType(samples.type, [&]<typename T>(T) {
     for (const T sample : samples.SamplesAs<T>())
       values.push_back(IsMissing(sample, fill) ? std::nullopt : std::optional(static_cast<double>(sample)));
   });

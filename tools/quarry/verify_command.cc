@@ -124,7 +124,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
 
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];
-  const Comparison comparison = WithType(decoded.type, [&]<typename T>(T) {
+  const Comparison comparison = DispatchType(decoded.type, [&]<typename T>(T) {
     return Compare(std::span(reinterpret_cast<const T*>(original.data()), original.size() / sizeof(T)),
                    decoded.SamplesAs<T>(), field.fill_bits());
   });
