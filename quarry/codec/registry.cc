@@ -1,9 +1,8 @@
 #include <array>
-#include <string>
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/interpolate.h"
-#include "quarry/codec/lossless.h"
+#include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 

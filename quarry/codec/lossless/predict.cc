@@ -1,8 +1,9 @@
-#include "quarry/codec/lossless_predict.h"
+#include "quarry/codec/lossless/predict.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace quarry::lossless {
 namespace {
@@ -268,10 +269,15 @@ class RowCoder {
   /// Missing samples become their prediction, without what is carried, so that they carry nothing on.
   void ReplaceMissing(const RowPlace& place) {
     GatherRow<std::uint8_t>(pass_.shape, pass_.axis, place, pass_.valid, valid_.data());
-    if (pass_.code.predictor == Predictor::kNone)
-      PredictRow<V>(pass_, Predictor::kNear, place, predictions_.data());
+    const Work* replacements = predictions_.data();
+    if (pass_.code.predictor == Predictor::kNone) {
+      // Zero would be far from the samples around.
+      near_.resize(Length());
+      PredictRow<V>(pass_, Predictor::kNear, place, near_.data());
+      replacements = near_.data();
+    }
     for (std::size_t k = 0; k < Length(); ++k) {
-      if (valid_[k] == 0) samples_[k] = Replacement<V>(predictions_[k]);
+      if (valid_[k] == 0) samples_[k] = Replacement<V>(replacements[k]);
     }
   }
 
@@ -286,28 +292,45 @@ class RowCoder {
   ErrorHistory<V> history_;
   Buffer<Work> predictions_;
   Buffer<Work> carried_;
+  Buffer<Work> near_;
   Buffer<Word> words_;
   Buffer<V> samples_;
   Buffer<std::uint8_t> valid_;
   const Work* now_ = nullptr;  // predictions of the row, with what is carried to it
 };
 
+/// Moves the valid words to the front; `valid` is empty when all are. @returns how many there are
+template <typename Word>
+std::int64_t DropMissing(const Buffer<std::uint8_t>& valid, Buffer<Word>* words) {
+  if (valid.empty()) return static_cast<std::int64_t>(words->size());
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < valid.size(); ++k) {
+    (*words)[kept] = (*words)[k];
+    kept += valid[k] != 0 ? 1 : 0;
+  }
+  return static_cast<std::int64_t>(kept);
+}
+
 /// Words counted by their number of significant bits.
 class WidthHistogram {
  public:
   template <typename Word>
   void Count(const Word* words, std::int64_t count) {
-    for (std::int64_t k = 0; k < count; ++k) ++counts_[static_cast<std::size_t>(std::bit_width(words[k]))];
+    // Two counts in turn: increments of the same one wait for each other.
+    for (std::int64_t k = 0; k < count; ++k)
+      ++counts_[static_cast<std::size_t>(k & 1)][static_cast<std::size_t>(std::bit_width(words[k]))];
   }
 
   /// Bits of an entropy coder that codes the width and copies the bits below the highest.
   double Bits() const {
-    std::int64_t total = 0;
-    for (const std::int64_t count : counts_) total += count;
+    std::array<std::int64_t, kWidths> counts;
+    for (std::size_t width = 0; width < kWidths; ++width)
+      counts[width] = counts_[0][width] + counts_[1][width];
+    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     double bits = static_cast<double>(total) * Log2(total);
-    for (std::size_t width = 0; width < counts_.size(); ++width) {
+    for (std::size_t width = 0; width < kWidths; ++width) {
       const double copied = width > 1 ? static_cast<double>(width - 1) : 0.0;
-      bits += static_cast<double>(counts_[width]) * (copied - Log2(counts_[width]));
+      bits += static_cast<double>(counts[width]) * (copied - Log2(counts[width]));
     }
     return bits;
   }
@@ -321,7 +344,9 @@ class WidthHistogram {
     return static_cast<double>(floor) + f + 0.344 * f * (1 - f);
   }
 
-  std::array<std::int64_t, 65> counts_{};
+  static constexpr std::size_t kWidths = 65;
+
+  std::array<std::array<std::int64_t, kWidths>, 2> counts_{};
 };
 
 }  // namespace
@@ -363,6 +388,7 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
   Buffer<Work> predictions(length), carried(length), before(length), second(length);
   Buffer<V> row(length);
   Buffer<WordOf<V>> words(length);
+  Buffer<std::uint8_t> valid(pass.valid != nullptr ? length : 0);
   const auto errors = [&](const RowPlace& place, Work* out) {
     PredictRow<V>(pass, pass.code.predictor, place, predictions.data());
     GatherRow<V>(pass.shape, pass.axis, place, samples, row.data());
@@ -375,11 +401,13 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
     if (rows_before > 1) errors(RowBefore(pass.axis, place, 2), second.data());
     PredictRow<V>(pass, pass.code.predictor, place, predictions.data());
     GatherRow<V>(pass.shape, pass.axis, place, samples, row.data());
+    if (pass.valid != nullptr)
+      GatherRow<std::uint8_t>(pass.shape, pass.axis, place, pass.valid, valid.data());
     for (int carry = 0; carry < kCarries; ++carry) {
       AddCarry<V>(CarryAfter(static_cast<Carry>(carry), rows_before), predictions.data(), before.data(),
                   second.data(), rows.length, carried.data());
       WordsOfRow<V>(row.data(), carried.data(), rows.length, pass.dropped_bits, words.data());
-      histograms[static_cast<std::size_t>(carry)].Count(words.data(), rows.length);
+      histograms[static_cast<std::size_t>(carry)].Count(words.data(), DropMissing<WordOf<V>>(valid, &words));
     }
   }
   std::array<double, kCarries> bits;

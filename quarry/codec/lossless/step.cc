@@ -1,11 +1,11 @@
-#include "quarry/codec/lossless_step.h"
+#include "quarry/codec/lossless/step.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-#include "quarry/codec/lossless_labels.h"
-#include "quarry/codec/lossless_ranks.h"
+#include "quarry/codec/lossless/labels.h"
+#include "quarry/codec/lossless/ranks.h"
 #include "quarry/codec/planes.h"
 
 namespace quarry::lossless {
@@ -16,12 +16,17 @@ constexpr int kNumericLevel = 1;
 // For grids that repeat themselves.
 constexpr int kRepeatsLevel = 9;
 
-// Samples that an estimate looks at, and words on which layouts are tried.
-constexpr std::int64_t kEstimateSamples = 4096;
+// Samples that an estimate looks at: for choosing the order of the axes, and then the predictors.
+constexpr std::int64_t kAxisSamples = 1024;
+constexpr std::int64_t kPredictorSamples = 3072;
+constexpr std::array kSmoothPredictors = {Predictor::kLinear, Predictor::kCubic};
+constexpr std::array kAllPredictors = {Predictor::kLinear, Predictor::kCubic, Predictor::kNear,
+                                       Predictor::kNone};
+// Words on which layouts are tried.
 constexpr std::size_t kTrialWords = 16384;
 
 // Repeats reach further than the part that is tried.
-constexpr double kRepeatsHope = 1.1;
+constexpr double kRepeatsHope = 1.0;
 // At least this part of the new samples has to be equal to a neighbour.
 constexpr double kShareOfLabels = 0.5;
 constexpr std::size_t kBytesPerDecision = 4;
@@ -117,34 +122,48 @@ void SamplesOfFlatWords(const GridView<V>& grid, const WordOf<V>* words, V* resu
   if (grid.valid != nullptr) FillMissing<V>(grid.valid, count, result);
 }
 
-/// One of every `stride` rows of a pass comes to about kEstimateSamples.
-std::int64_t EstimateStride(const Index3& shape, int axis) {
-  return std::max<std::int64_t>(1, Volume(OddShape(shape, axis)) / kEstimateSamples);
-}
-
 struct PassChoice {
   PassCode code;
   double bits = std::numeric_limits<double>::infinity();
 };
 
-/// The best predictor and carry along this axis.
+/// The best carry with one of these predictors along this axis.
 template <typename V>
-PassChoice SearchPass(const GridView<V>& grid, int axis) {
-  const Index3 even_shape = EvenShape(grid.shape, axis);
-  Buffer<V> even(Count(even_shape));
+PassChoice SearchPass(const GridView<V>& grid, int axis, std::span<const Predictor> predictors,
+                      std::int64_t samples) {
+  Buffer<V> even(Count(EvenShape(grid.shape, axis)));
   TakeEven<V>(grid.samples, grid.shape, axis, even.data());
-  const std::int64_t stride = EstimateStride(grid.shape, axis);
+  const std::int64_t stride = std::max<std::int64_t>(1, Volume(OddShape(grid.shape, axis)) / samples);
   PassChoice best;
-  for (int predictor = 0; predictor < kPredictors; ++predictor) {
-    Pass<V> pass{
-        even.data(), grid.shape, axis, {static_cast<Predictor>(predictor), Carry::kNone}, grid.dropped_bits};
+  for (const Predictor predictor : predictors) {
+    const Pass<V> pass{even.data(),       grid.shape, axis, {predictor, Carry::kNone},
+                       grid.dropped_bits, grid.valid};
     const std::array<double, kCarries> bits = EstimatePass<V>(pass, grid.samples, stride);
     for (int carry = 0; carry < kCarries; ++carry) {
       const double estimate = bits[static_cast<std::size_t>(carry)] * static_cast<double>(stride);
-      if (estimate < best.bits) best = {{pass.code.predictor, static_cast<Carry>(carry)}, estimate};
+      if (estimate < best.bits) best = {{predictor, static_cast<Carry>(carry)}, estimate};
     }
   }
   return best;
+}
+
+/// The axis that is best predicted from its even samples, out of those that are not `used`.
+template <typename V>
+int SearchAxis(const GridView<V>& grid, const std::array<bool, 3>& used) {
+  int best_axis = -1;
+  double best_bits = 0;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (used[static_cast<std::size_t>(axis)]) continue;
+    const bool empty = Volume(OddShape(grid.shape, axis)) == 0;
+    // Passes along different axes code nearly as many samples: what they spend is compared directly.
+    const double bits = empty ? std::numeric_limits<double>::max()
+                              : SearchPass<V>(grid, axis, kSmoothPredictors, kAxisSamples).bits;
+    if (best_axis < 0 || bits < best_bits) {
+      best_axis = axis;
+      best_bits = bits;
+    }
+  }
+  return best_axis;
 }
 
 /// True when the words, whole, look hardly larger than `bytes`: on a part, since coding them all is slow.
@@ -275,28 +294,25 @@ StepCode SearchStepCode(const GridView<V>& grid, double* bytes) {
   double bits = 0;
   std::array<bool, 3> used{};
   Buffer<V> rest;
+  Buffer<std::uint8_t> rest_valid;
   GridView<V> now = grid;
   for (std::size_t p = 3; p > 0; --p) {
-    PassChoice best;
-    int best_axis = -1;
-    for (int axis = 0; axis < 3; ++axis) {
-      if (used[static_cast<std::size_t>(axis)]) continue;
-      if (best_axis < 0) best_axis = axis;
-      if (Volume(OddShape(now.shape, axis)) == 0) continue;
-      const PassChoice choice = SearchPass<V>(now, axis);
-      // Passes along different axes code nearly as many samples: what they spend is compared directly.
-      if (choice.bits < best.bits) {
-        best = choice;
-        best_axis = axis;
-      }
+    const int axis = SearchAxis<V>(now, used);
+    used[static_cast<std::size_t>(axis)] = true;
+    code.axes[p - 1] = axis;
+    if (Volume(OddShape(now.shape, axis)) == 0) continue;
+    const PassChoice choice = SearchPass<V>(now, axis, kAllPredictors, kPredictorSamples);
+    code.passes[p - 1] = choice.code;
+    bits += choice.bits;
+    Buffer<V> even(Count(EvenShape(now.shape, axis)));
+    TakeEven<V>(now.samples, now.shape, axis, even.data());
+    if (now.valid != nullptr) {
+      Buffer<std::uint8_t> even_valid(even.size());
+      TakeEven<std::uint8_t>(now.valid, now.shape, axis, even_valid.data());
+      rest_valid.swap(even_valid);
+      now.valid = rest_valid.data();
     }
-    used[static_cast<std::size_t>(best_axis)] = true;
-    code.axes[p - 1] = best_axis;
-    code.passes[p - 1] = best.code;
-    if (best.bits < std::numeric_limits<double>::infinity()) bits += best.bits;
-    Buffer<V> even(Count(EvenShape(now.shape, best_axis)));
-    TakeEven<V>(now.samples, now.shape, best_axis, even.data());
-    now.shape = EvenShape(now.shape, best_axis);
+    now.shape = EvenShape(now.shape, axis);
     rest.swap(even);
     now.samples = rest.data();
   }

@@ -1,12 +1,12 @@
-#include "quarry/codec/lossless_ranks.h"
+#include "quarry/codec/lossless/ranks.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <numeric>
 
-#include "quarry/codec/lossless_arithmetic.h"
-#include "quarry/codec/lossless_step.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/step.h"
 #include "quarry/codec/planes.h"
 #include "quarry/codec/varint.h"
 #include "quarry/geometry/patch_grid.h"

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "quarry/codec/lossless_arithmetic.h"
-#include "quarry/codec/lossless_passes.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/passes.h"
 
 /// From a grid of a patch to the next finer one without loss: every new sample is predicted from samples that
 /// are known, and its difference from the prediction is an unsigned word, small where the prediction is good.
@@ -18,7 +18,6 @@ enum class Predictor : std::uint8_t {
   kNear = 2,    ///< the neighbour before
   kNone = 3,    ///< zero
 };
-inline constexpr int kPredictors = 4;
 
 /// What the row before (along another axis) says about this one: it has missed its own prediction by an error
 /// that is known when this row is decoded, and errors of smooth fields are smooth. The numbers are stored.

@@ -1,9 +1,9 @@
-#include "quarry/codec/lossless_labels.h"
+#include "quarry/codec/lossless/labels.h"
 
 #include <array>
 
 #include "quarry/codec/binary_coder.h"
-#include "quarry/codec/lossless_arithmetic.h"
+#include "quarry/codec/lossless/arithmetic.h"
 #include "quarry/codec/planes.h"
 #include "quarry/codec/varint.h"
 
@@ -202,10 +202,13 @@ class LabelRows {
     return exception != 0;
   }
 
+  std::int64_t Valid() const {
+    return static_cast<std::int64_t>(CountValid(row_valid_.data(), row_valid_.size()));
+  }
   std::int64_t EqualToNeighbours() const {
     std::int64_t equal = 0;
     for (std::size_t k = 0; k < words_.size(); ++k)
-      equal += words_[k] == before_[k] || words_[k] == after_[k] ? 1 : 0;
+      equal += row_valid_[k] != 0 && (words_[k] == before_[k] || words_[k] == after_[k]) ? 1 : 0;
     return equal;
   }
 
@@ -286,7 +289,7 @@ template <typename V>
 double ShareOfLabels(const GridView<V>& grid, int axis) {
   Buffer<V> even(Count(EvenShape(grid.shape, axis)));
   TakeEven<V>(grid.samples, grid.shape, axis, even.data());
-  LabelRows<V> rows(even.data(), grid.shape, axis, nullptr);
+  LabelRows<V> rows(even.data(), grid.shape, axis, grid.valid);
   // Every row costs a few microseconds at most: a few dozen are enough.
   const std::int64_t count = rows.rows().outer * rows.rows().inner;
   const std::int64_t stride = std::max<std::int64_t>(1, count / 64);
@@ -297,7 +300,7 @@ double ShareOfLabels(const GridView<V>& grid, int axis) {
     rows.Load(place, grid.samples);
     rows.LoadSamples(place, grid.samples);
     equal += rows.EqualToNeighbours();
-    seen += rows.rows().length;
+    seen += rows.Valid();
   }
   return seen == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(seen);
 }

@@ -2,8 +2,8 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/codec/lossless_arithmetic.h"
-#include "quarry/codec/lossless_passes.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/passes.h"
 
 /// Samples as their ranks among the values that occur. Fields that were once rounded, or packed in few bits
 /// with a scale and an offset, have few different values, however many digits each of them has; ranks are

@@ -2,7 +2,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/codec/lossless_passes.h"
+#include "quarry/codec/lossless/passes.h"
 
 /// Steps of grids in which most samples are equal to a neighbour: labels, masks, images with an empty
 /// background. Which neighbour a new sample is equal to is coded bit by bit, arithmetically, and the few that

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "quarry/base/endian.h"
-#include "quarry/codec/lossless_predict.h"
+#include "quarry/codec/lossless/predict.h"
 
 /// Steps of the lossless coder as bytes: a step leads from one grid of a patch to the next finer one.
 namespace quarry::lossless {
