@@ -5,6 +5,7 @@ find_package(Protobuf REQUIRED)  # Debian 12 ships protobuf 3.21 without CMake c
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(zfp REQUIRED CONFIG)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd>=1.5.0)
 find_package(TBB REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)

@@ -1,65 +1,264 @@
 #include "quarry/codec/patch_codec.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "quarry/codec/error_record.h"
+#include "quarry/codec/missing_values.h"
+#include "quarry/codec/validity_coder.h"
 
 namespace quarry {
 namespace {
+
+const ValidityCoder kValidityCoder;
+
+/// Calls `function` with a zero of the type of the samples.
+template <typename Function>
+auto WithTypeOf(DataType type, const Function& function) {
+  switch (type) {
+    case DataType::kFloat32:
+      return function(float{});
+    case DataType::kFloat64:
+      return function(double{});
+    case DataType::kInt8:
+      return function(std::int8_t{});
+    case DataType::kUint8:
+      return function(std::uint8_t{});
+    case DataType::kInt16:
+      return function(std::int16_t{});
+    case DataType::kUint16:
+      return function(std::uint16_t{});
+    case DataType::kInt32:
+      return function(std::int32_t{});
+    case DataType::kUint32:
+      break;
+  }
+  return function(std::uint32_t{});
+}
 
 template <typename T>
 std::span<const T> SamplesOf(ByteSpan bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
+Validity AsValidity(ByteSpan mask) { return SamplesOf<std::uint8_t>(mask); }
+
+/// A sample's bits as an unsigned integer.
 template <typename T>
-Result<EncodedPatch> EncodeTyped(const PatchCoder& coder, const PatchLayout& layout, ByteSpan bytes,
-                                 double tolerance) {
-  const std::span<const T> samples = SamplesOf<T>(bytes);
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder.Encode(layout, bytes, {}, tolerance));
-  const auto [min, max] = std::minmax_element(samples.begin(), samples.end());
+auto BitsOf(T sample) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<std::uint32_t>(sample);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return std::bit_cast<std::uint64_t>(sample);
+  } else {
+    return static_cast<std::make_unsigned_t<T>>(sample);
+  }
+}
+
+template <typename T>
+bool IsFinite(T sample) {
+  if constexpr (std::is_floating_point_v<T>) return std::isfinite(sample);
+  return true;
+}
+
+/// 1 for a valid sample, 0 for a missing one.
+template <typename T>
+Bytes Classify(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+  Bytes mask;
+  mask.resize(samples.size());
+  using Bits = decltype(BitsOf(T{}));
+  const Bits fill_bits = static_cast<Bits>(fill.value_or(0));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const bool missing = !IsFinite(samples[i]) || (fill.has_value() && BitsOf(samples[i]) == fill_bits);
+    mask[i] = static_cast<std::byte>(missing ? 0 : 1);
+  }
+  return mask;
+}
+
+/// What a coder gets: a missing sample has the value of the valid one before it in memory, those before the
+/// first valid one have that. So no coder ever meets a number that is not finite, whether or not it looks at
+/// the validity.
+template <typename T>
+Bytes ReplaceMissing(std::span<const T> samples, Validity validity) {
+  Bytes replaced;
+  replaced.resize(samples.size_bytes());
+  T* out = reinterpret_cast<T*>(replaced.data());
+  T last =
+      samples[static_cast<std::size_t>(std::find(validity.begin(), validity.end(), 1) - validity.begin())];
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (validity[i] != 0) last = samples[i];
+    out[i] = last;
+  }
+  return replaced;
+}
+
+/// @param samples  without missing ones
+template <typename T>
+void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
+  // Independent lanes, for vector registers.
+  constexpr std::size_t kLanes = 16;
+  std::array<T, kLanes> low;
+  std::array<T, kLanes> high;
+  low.fill(samples[0]);
+  high.fill(samples[0]);
+  const auto add = [&](T sample, std::size_t lane) {
+    low[lane] = sample < low[lane] ? sample : low[lane];
+    high[lane] = sample > high[lane] ? sample : high[lane];
+  };
+  const std::size_t whole = samples.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(samples[i + lane], lane);
+  }
+  for (std::size_t i = whole; i < samples.size(); ++i) add(samples[i], i - whole);
+  encoded->min = static_cast<double>(*std::min_element(low.begin(), low.end()));
+  encoded->max = static_cast<double>(*std::max_element(high.begin(), high.end()));
+}
+
+/// The patch as the coder codes it, with what it loses.
+/// @param missing_replaced  `original`, or with other values in the places of missing samples
+Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& layout, ByteSpan original,
+                                   ByteSpan missing_replaced, Validity validity, double tolerance) {
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder.Encode(layout, missing_replaced, validity, tolerance));
   EncodedPatch encoded;
-  encoded.valid = samples.size();
-  encoded.min = static_cast<double>(*min);
-  encoded.max = static_cast<double>(*max);
-  encoded.errors = RecordErrors(layout, bytes, {}, coded.decoded);
-  encoded.levels = std::move(coded.levels);
-  if (!(encoded.errors[0].max_error <= tolerance)) {
+  encoded.errors = RecordErrors(layout, original, validity, coded.decoded);
+  // A lossless coder holds every tolerance; what a type cannot express of it is no error of the coder.
+  if (coder.id() != CoderId::kLossless && !(encoded.errors[0].max_error <= tolerance)) {
     return InternalError(
         "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
         encoded.errors[0].max_error, tolerance);
   }
+  encoded.levels = std::move(coded.levels);
+  WithTypeOf(layout.type,
+             [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(missing_replaced), &encoded); });
   return encoded;
+}
+
+/// A patch of which some samples, or all, are missing.
+Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
+                                  const Bytes& mask, bool some_valid, double tolerance) {
+  const PatchLayout mask_layout{DataType::kUint8, layout.shape, layout.levels};
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded_mask, kValidityCoder.Encode(mask_layout, mask, {}, 0));
+  EncodedPatch encoded;
+  encoded.levels.resize(static_cast<std::size_t>(layout.levels));
+  encoded.errors.resize(static_cast<std::size_t>(layout.levels));
+  encoded.min = std::numeric_limits<double>::infinity();
+  encoded.max = -std::numeric_limits<double>::infinity();
+  if (some_valid) {
+    const Bytes replaced = WithTypeOf(layout.type, [&](auto zero) {
+      return ReplaceMissing(SamplesOf<decltype(zero)>(samples), AsValidity(mask));
+    });
+    QUARRY_ASSIGN_OR_RETURN(encoded,
+                            EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerance));
+  }
+  encoded.levels = AddMissingValues(layout, samples, coded_mask.decoded, encoded.levels);
+  encoded.mask_levels = std::move(coded_mask.levels);
+  return encoded;
+}
+
+Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std::uint64_t> fill) {
+  const std::size_t size = SizeOf(layout.type);
+  if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * size || samples.empty())
+    return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
+                           samples.size());
+  if (fill.has_value() && size < sizeof(*fill) && *fill >> (8 * size) != 0)
+    return InvalidArgument("fill value {:#x} has more bits than a sample of type {}", *fill,
+                           Name(layout.type));
+  return Status::Ok();
 }
 
 }  // namespace
 
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                 std::optional<std::uint64_t> /*fill*/, double tolerance) {
-  return layout.type == DataType::kFloat32 ? EncodeTyped<float>(coder, layout, samples, tolerance)
-                                           : EncodeTyped<double>(coder, layout, samples, tolerance);
+                                 std::optional<std::uint64_t> fill, double tolerance) {
+  QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
+  const Bytes mask =
+      WithTypeOf(layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
+  const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
+  Result<EncodedPatch> encoded = valid == mask.size()
+                                     ? EncodeSamples(coder, layout, samples, samples, {}, tolerance)
+                                     : EncodeMasked(coder, layout, samples, mask, valid > 0, tolerance);
+  if (encoded.ok()) encoded->valid = valid;
+  return encoded;
 }
 
 class PatchReader::State {
  public:
-  explicit State(std::unique_ptr<PatchDecoder> decoder) : decoder_(std::move(decoder)) {}
-  PatchDecoder& decoder() { return *decoder_; }
+  State(const PatchCoder& coder, const PatchLayout& layout)
+      : layout_(layout), level_(layout.levels), decoder_(coder.NewDecoder(layout)) {}
+
+  int level() const { return level_; }
+  ByteSpan samples() const { return masked() ? missing_->samples() : decoder_->samples(); }
+  Validity validity() const { return masked() ? AsValidity(mask_->samples()) : Validity(); }
+
+  Status Advance(ByteSpan payload, ByteSpan mask_payload) {
+    // After an error, mask and samples may be at different levels: nothing may be decoded from them.
+    if (failed_) return InternalError("a patch is read on after an error");
+    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    if (level_ == layout_.levels) Start(mask_payload);
+    Status status = masked() ? AdvanceMasked(payload, mask_payload) : AdvanceUnmasked(payload, mask_payload);
+    failed_ = !status.ok();
+    if (!failed_) --level_;
+    return status;
+  }
 
  private:
+  bool masked() const { return mask_ != nullptr; }
+
+  void Start(ByteSpan mask_payload) {
+    if (mask_payload.empty()) return;
+    mask_ = kValidityCoder.NewDecoder({DataType::kUint8, layout_.shape, layout_.levels});
+    missing_.emplace(layout_);
+    none_valid_ = ValidityCoder::SaysAllMissing(mask_payload);
+  }
+
+  Status AdvanceUnmasked(ByteSpan payload, ByteSpan mask_payload) {
+    if (!mask_payload.empty())
+      return DataLoss("level {} of a patch without missing samples has a mask of {} bytes", level_ - 1,
+                      mask_payload.size());
+    return decoder_->Advance(payload, {});
+  }
+
+  Status AdvanceMasked(ByteSpan payload, ByteSpan mask_payload) {
+    QUARRY_RETURN_IF_ERROR(mask_->Advance(mask_payload, {}));
+    const Validity validity = AsValidity(mask_->samples());
+    QUARRY_RETURN_IF_ERROR(missing_->Take(&payload, validity));
+    if (!none_valid_) {
+      QUARRY_RETURN_IF_ERROR(decoder_->Advance(payload, validity));
+      missing_->Overlay(decoder_->samples(), validity);
+      return Status::Ok();
+    }
+    if (!payload.empty())
+      return DataLoss("level {} of a patch without valid samples has {} bytes of samples", level_ - 1,
+                      payload.size());
+    missing_->Overlay({}, validity);
+    return Status::Ok();
+  }
+
+  PatchLayout layout_;
+  int level_;
+  bool failed_ = false;
   std::unique_ptr<PatchDecoder> decoder_;
+  std::unique_ptr<PatchDecoder> mask_;  // null for a patch without missing samples
+  std::optional<MissingValuesReader> missing_;
+  bool none_valid_ = false;
 };
 
 PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout)
-    : state_(std::make_unique<State>(coder.NewDecoder(layout))) {}
+    : state_(std::make_unique<State>(coder, layout)) {}
 PatchReader::~PatchReader() = default;
 PatchReader::PatchReader(PatchReader&&) noexcept = default;
 PatchReader& PatchReader::operator=(PatchReader&&) noexcept = default;
 
-Status PatchReader::Advance(ByteSpan payload, ByteSpan /*mask_payload*/) {
-  return state_->decoder().Advance(payload, {});
+Status PatchReader::Advance(ByteSpan payload, ByteSpan mask_payload) {
+  return state_->Advance(payload, mask_payload);
 }
-int PatchReader::level() const { return state_->decoder().level(); }
-ByteSpan PatchReader::samples() const { return state_->decoder().samples(); }
-Validity PatchReader::validity() const { return {}; }
+int PatchReader::level() const { return state_->level(); }
+ByteSpan PatchReader::samples() const { return state_->samples(); }
+Validity PatchReader::validity() const { return state_->validity(); }
 
 }  // namespace quarry

@@ -22,29 +22,42 @@ struct LevelError {
 /// One patch as bytes.
 struct EncodedPatch {
   std::vector<Bytes> levels;  ///< payload per level, 0 the finest
-  /// Payload of the validity per level; no entry when every sample is valid.
+  /// Payload of the validity per level, 0 the finest; no entry when every sample is valid. Otherwise the
+  /// coarsest has at least one byte, finer ones may be empty.
   std::vector<Bytes> mask_levels;
-  std::vector<LevelError> errors;  ///< one per level; errors[0].max_error <= tolerance
-  std::uint64_t valid = 0;         ///< valid samples at level 0
-  double min = 0;                  ///< of the valid original samples; +infinity when there is none
-  double max = 0;                  ///< -infinity when there is none
+  /// One per level, over valid samples; a lossy coder's errors[0].max_error <= tolerance. No error when
+  /// there is no valid sample.
+  std::vector<LevelError> errors;
+  std::uint64_t valid = 0;  ///< valid samples at level 0
+  double min = 0;           ///< of the valid original samples; +infinity when there is none
+  double max = 0;           ///< -infinity when there is none
 
   /// Payload of the samples, all levels.
-  std::uint64_t size() const {
+  std::uint64_t size() const { return Sum(levels); }
+  /// Payload of the validity, all levels.
+  std::uint64_t mask_size() const { return Sum(mask_levels); }
+
+ private:
+  static std::uint64_t Sum(const std::vector<Bytes>& payloads) {
     std::uint64_t bytes = 0;
-    for (const Bytes& level : levels) bytes += level.size();
+    for (const Bytes& payload : payloads) bytes += payload.size();
     return bytes;
   }
 };
 
-/// Encodes one patch. Samples that are not finite, and those equal to `fill`, are missing: they never reach
-/// the coder and come back bit by bit.
-/// @param fill       bits of one sample, in native byte order, SizeOf(layout.type) bytes; or nothing
+/// Encodes one patch. Samples that are not finite, and those equal to `fill` bit by bit, are missing: they
+/// come back bit by bit, whatever the coder. A patch without missing samples has exactly the coder's bytes;
+/// one without valid samples never reaches the coder.
+/// @param samples    dense, x fastest, shape layout.shape; any bits
+/// @param fill       bits of one sample as an unsigned integer of SizeOf(layout.type) bytes; or nothing
 /// @param tolerance  see PatchCoder::Encode
+/// @errors kInvalidArgument: shape and bytes that do not fit, a fill with more bits than a sample, or what
+/// the coder refuses; kInternal: the coder broke its promise
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, double tolerance);
 
-/// Decodes what EncodePatch made, from the coarsest level to the finest. One caller at a time.
+/// Decodes what EncodePatch made, from the coarsest level to the finest. Any bytes are an error or
+/// meaningless samples; memory is bounded by the layout. One caller at a time.
 class PatchReader {
  public:
   PatchReader(const PatchCoder& coder, const PatchLayout& layout);
@@ -53,13 +66,16 @@ class PatchReader {
   PatchReader& operator=(PatchReader&&) noexcept;
 
   /// Decodes the next finer level, as PatchDecoder::Advance.
-  /// @param mask_payload  of the same level; empty at every level when the patch has no missing sample
+  /// @param mask_payload  of the same level. The patch has missing samples if, and only if, that of the
+  ///                      coarsest level is not empty; so nothing else has to tell
+  /// @errors kDataLoss; the reader is then unusable
   Status Advance(ByteSpan payload, ByteSpan mask_payload);
 
+  /// The level decoded last; `levels` of the layout before the first Advance.
   int level() const;
-  /// Samples at level(), missing ones as they were.
+  /// Samples at level(), missing ones as they were. Valid until the next Advance.
   ByteSpan samples() const;
-  /// Of samples().
+  /// Of samples(): empty when the patch has no missing sample. Valid until the next Advance.
   Validity validity() const;
 
  private:

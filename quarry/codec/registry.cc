@@ -1,6 +1,9 @@
 #include <array>
+#include <string>
 
 #include "quarry/codec/coder.h"
+#include "quarry/codec/lossless.h"
+#include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
 namespace quarry {
@@ -14,13 +17,18 @@ struct CoderRow {
 
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
-  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp}};
+  static const LosslessCoder lossless;
+  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
+                                  CoderRow{CoderId::kLossless, "lossless", &lossless}};
   return rows;
 }
 
 }  // namespace
 
 const PatchCoder* FindCoder(CoderId id) {
+  // Codes masks, beside the coder of a field: it has no row, because no field may name it.
+  static const ValidityCoder validity;
+  if (id == CoderId::kValidity) return &validity;
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.coder;
   }
@@ -28,6 +36,7 @@ const PatchCoder* FindCoder(CoderId id) {
 }
 
 std::string_view Name(CoderId id) {
+  if (id == CoderId::kValidity) return "validity";
   for (const CoderRow& row : Coders()) {
     if (row.id == id) return row.name;
   }
@@ -38,7 +47,12 @@ Result<CoderId> ParseCoder(std::string_view name) {
   for (const CoderRow& row : Coders()) {
     if (row.name == name) return row.id;
   }
-  return InvalidArgument("unknown coder \"{}\"; this version knows wavelet-zfp", name);
+  std::string known;
+  for (const CoderRow& row : Coders()) {
+    if (!known.empty()) known += ", ";
+    known += row.name;
+  }
+  return InvalidArgument("unknown coder \"{}\"; this version knows {}", name, known);
 }
 
 }  // namespace quarry

@@ -1,0 +1,546 @@
+#include "quarry/codec/patch_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "quarry/codec/validity_coder.h"
+#include "quarry/codec/wavelet_zfp.h"
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry {
+namespace {
+
+template <typename T>
+constexpr DataType kType = std::is_same_v<T, float>           ? DataType::kFloat32
+                           : std::is_same_v<T, double>        ? DataType::kFloat64
+                           : std::is_same_v<T, std::int8_t>   ? DataType::kInt8
+                           : std::is_same_v<T, std::uint8_t>  ? DataType::kUint8
+                           : std::is_same_v<T, std::int16_t>  ? DataType::kInt16
+                           : std::is_same_v<T, std::uint16_t> ? DataType::kUint16
+                           : std::is_same_v<T, std::int32_t>  ? DataType::kInt32
+                                                              : DataType::kUint32;
+
+template <typename T>
+ByteSpan AsBytes(const std::vector<T>& samples) {
+  return std::as_bytes(std::span(samples));
+}
+
+template <typename T>
+std::uint64_t BitsOf(T sample) {
+  std::uint64_t bits = 0;
+  if constexpr (std::endian::native == std::endian::big) {
+    std::memcpy(reinterpret_cast<char*>(&bits) + sizeof(bits) - sizeof(T), &sample, sizeof(T));
+  } else {
+    std::memcpy(&bits, &sample, sizeof(T));
+  }
+  return bits;
+}
+
+float FromBits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+const float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Number at level 0 of sample `i` of a level.
+std::size_t Finest(const Index3& shape, int level, std::size_t number) {
+  const Index3 coarse = LevelShape(shape, level);
+  const auto i = static_cast<std::int64_t>(number);
+  const std::int64_t x = i % coarse[0] << level;
+  const std::int64_t y = i / coarse[0] % coarse[1] << level;
+  const std::int64_t z = i / coarse[0] / coarse[1] << level;
+  return static_cast<std::size_t>(x + shape[0] * (y + shape[1] * z));
+}
+
+/// Stores the valid samples of each level that the coarser one has not, as they are, and spoils the others:
+/// whatever a reader sees at a missing sample cannot come from here. Refuses what EncodePatch must not give.
+class PlainCoder final : public PatchCoder {
+ public:
+  explicit PlainCoder(CoderId id, double error = 0) : id_(id), error_(error) {}
+
+  CoderId id() const override { return id_; }
+  bool Supports(DataType) const override { return true; }
+
+  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                            double) const override {
+    const std::size_t size = SizeOf(layout.type);
+    if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * size)
+      return InvalidArgument("wrong size");
+    if (!validity.empty() && validity.size() != samples.size() / size)
+      return InvalidArgument("wrong validity");
+    if (!validity.empty() && std::find(validity.begin(), validity.end(), 1) == validity.end())
+      return InvalidArgument("no sample is valid");
+    for (std::size_t i = 0; i < samples.size(); i += size) {
+      if (!Finite(layout.type, samples.data() + i)) return InvalidArgument("a sample is not finite");
+    }
+    CodedPatch coded;
+    coded.levels.resize(static_cast<std::size_t>(layout.levels));
+    for (int level = 0; level < layout.levels; ++level) {
+      const auto l = static_cast<std::size_t>(level);
+      const auto count = static_cast<std::size_t>(Volume(LevelShape(layout.shape, level)));
+      Bytes decoded;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t finest = Finest(layout.shape, level, i);
+        const bool valid = validity.empty() || validity[finest] != 0;
+        const ByteSpan sample = samples.subspan(finest * size, size);
+        if (valid && IsNew(layout, level, i))
+          coded.levels[l].insert(coded.levels[l].end(), sample.begin(), sample.end());
+        for (std::size_t b = 0; b < size; ++b) decoded.push_back(valid ? sample[b] : std::byte{0x5a});
+      }
+      if (error_ != 0) AddTo(layout.type, &decoded);
+      coded.decoded.push_back(std::move(decoded));
+    }
+    return coded;
+  }
+
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+    return std::make_unique<Decoder>(layout);
+  }
+
+ private:
+  static bool Finite(DataType type, const std::byte* sample) {
+    double value = 0;
+    if (type == DataType::kFloat64) std::memcpy(&value, sample, sizeof(value));
+    if (type == DataType::kFloat32) {
+      float narrow = 0;
+      std::memcpy(&narrow, sample, sizeof(narrow));
+      value = static_cast<double>(narrow);
+    }
+    return std::isfinite(value);
+  }
+
+  static bool IsNew(const PatchLayout& layout, int level, std::size_t i) {
+    if (level == layout.levels - 1) return true;
+    const Index3 shape = LevelShape(layout.shape, level);
+    const auto n = static_cast<std::int64_t>(i);
+    return (n % shape[0] | n / shape[0] % shape[1] | n / shape[0] / shape[1]) % 2 != 0;
+  }
+
+  void AddTo(DataType type, Bytes* samples) const {
+    ASSERT_EQ(type, DataType::kFloat32);
+    for (std::size_t i = 0; i < samples->size(); i += 4) {
+      float value = 0;
+      std::memcpy(&value, samples->data() + i, 4);
+      value += static_cast<float>(error_);
+      std::memcpy(samples->data() + i, &value, 4);
+    }
+  }
+
+  class Decoder final : public PatchDecoder {
+   public:
+    explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+    int level() const override { return level_; }
+    ByteSpan samples() const override { return samples_; }
+    Status Advance(ByteSpan payload, Validity validity) override {
+      if (level_ == 0) return InternalError("no finer level");
+      --level_;
+      const std::size_t size = SizeOf(layout_.type);
+      const auto count = static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level_)));
+      if (!validity.empty() && validity.size() != count) return InternalError("wrong validity");
+      const Bytes coarse = std::move(samples_);
+      samples_ = Bytes();
+      std::size_t next_coarse = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        ByteSpan sample;
+        const bool is_new = IsNew(layout_, level_, i);
+        if (!is_new) sample = ByteSpan(coarse).subspan(next_coarse++ * size, size);
+        const bool valid = validity.empty() || validity[i] != 0;
+        if (is_new && valid) {
+          if (payload.size() < size) return DataLoss("too short");
+          sample = payload.first(size);
+          payload = payload.subspan(size);
+        }
+        for (std::size_t b = 0; b < size; ++b) samples_.push_back(valid ? sample[b] : std::byte{0x5a});
+      }
+      return payload.empty() ? Status::Ok() : DataLoss("too long");
+    }
+
+   private:
+    PatchLayout layout_;
+    int level_;
+    Bytes samples_;
+  };
+
+  CoderId id_;
+  double error_;
+};
+
+const PlainCoder kLossy(CoderId::kInterpolate);
+const PlainCoder kLossless(CoderId::kLossless);
+
+ByteSpan MaskPayload(const EncodedPatch& encoded, int level) {
+  return encoded.mask_levels.empty() ? ByteSpan() : encoded.mask_levels[static_cast<std::size_t>(level)];
+}
+
+/// Reads every level and compares it bit by bit with every 2^l-th original sample, validity as well.
+template <typename T>
+void ExpectExact(const PatchCoder& coder, const PatchLayout& layout, const std::vector<T>& samples,
+                 const std::vector<bool>& valid, const EncodedPatch& encoded) {
+  PatchReader reader(coder, layout);
+  EXPECT_EQ(reader.level(), layout.levels);
+  ASSERT_EQ(encoded.levels.size(), static_cast<std::size_t>(layout.levels));
+  const bool masked = std::find(valid.begin(), valid.end(), false) != valid.end();
+  ASSERT_EQ(encoded.mask_levels.size(), masked ? encoded.levels.size() : 0u);
+  for (int level = layout.levels - 1; level >= 0; --level) {
+    const Status status =
+        reader.Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level));
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_EQ(reader.level(), level);
+    const auto count = static_cast<std::size_t>(Volume(LevelShape(layout.shape, level)));
+    ASSERT_EQ(reader.samples().size(), count * sizeof(T));
+    ASSERT_EQ(reader.validity().size(), masked ? count : 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t finest = Finest(layout.shape, level, i);
+      ASSERT_EQ(std::memcmp(reader.samples().data() + i * sizeof(T), &samples[finest], sizeof(T)), 0)
+          << "level " << level << " sample " << i << " shape " << ToString(layout.shape);
+      ASSERT_EQ(!masked || reader.validity()[i] != 0, valid[finest]);
+    }
+  }
+  EXPECT_FALSE(reader.Advance({}, {}).ok());
+}
+
+/// A field of one type with missing samples of several kinds.
+template <typename T>
+void CheckRoundTrips(unsigned seed, const PatchCoder& coder) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < 250; ++i) {
+    const auto extent = [&] { return random() % 5 == 0 ? 1 : 1 + static_cast<std::int64_t>(random() % 20); };
+    const PatchLayout layout{kType<T>, {extent(), extent(), extent()}, 1 + static_cast<int>(random() % 5)};
+    const T fill = static_cast<T>(random() % 2 == 0 ? 77 : 0);
+    const std::uint32_t kind = random() % 5;  // how much is missing, and how
+    std::vector<T> samples;
+    std::vector<bool> valid;
+    T min = std::numeric_limits<T>::max();
+    T max = std::numeric_limits<T>::lowest();
+    for (std::int64_t s = 0; s < Volume(layout.shape); ++s) {
+      T sample = static_cast<T>(random() % 70 + 1);
+      bool missing = kind == 1 ? random() % 3 == 0 : kind == 2 ? s % 40 > 20 : kind >= 3;
+      if (kind == 4 && s == Volume(layout.shape) / 2) missing = false;
+      if (missing) sample = fill;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (missing && random() % 4 == 0) sample = std::numeric_limits<T>::quiet_NaN();
+        if (missing && random() % 4 == 0) sample = -std::numeric_limits<T>::infinity();
+        if (!missing && random() % 9 == 0 && BitsOf(fill) != BitsOf(T(-0.0))) sample = T(-0.0);
+      }
+      samples.push_back(sample);
+      valid.push_back(!missing);
+      if (!missing) min = std::min(min, sample);
+      if (!missing) max = std::max(max, sample);
+    }
+    const Result<EncodedPatch> encoded = EncodePatch(coder, layout, AsBytes(samples), BitsOf(fill), 0);
+    ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+    const auto count = static_cast<std::uint64_t>(std::count(valid.begin(), valid.end(), true));
+    EXPECT_EQ(encoded->valid, count);
+    EXPECT_EQ(encoded->min, count > 0 ? static_cast<double>(min) : std::numeric_limits<double>::infinity());
+    EXPECT_EQ(encoded->max, count > 0 ? static_cast<double>(max) : -std::numeric_limits<double>::infinity());
+    ASSERT_EQ(encoded->errors.size(), static_cast<std::size_t>(layout.levels));
+    EXPECT_EQ(encoded->errors[0].max_error, 0);
+    EXPECT_EQ(encoded->errors[0].coverage, 1);
+    ExpectExact(coder, layout, samples, valid, *encoded);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(EncodePatch, RestoresEveryTypeBitByBit) {
+  CheckRoundTrips<float>(1, kLossy);
+  CheckRoundTrips<double>(2, kLossy);
+  CheckRoundTrips<std::int8_t>(3, kLossy);
+  CheckRoundTrips<std::uint8_t>(4, kLossy);
+  CheckRoundTrips<std::int16_t>(5, kLossy);
+  CheckRoundTrips<std::uint16_t>(6, kLossy);
+  CheckRoundTrips<std::int32_t>(7, kLossy);
+  CheckRoundTrips<std::uint32_t>(8, kLossy);
+}
+
+TEST(EncodePatch, RestoresEveryTypeThroughALosslessCoder) {
+  CheckRoundTrips<float>(9, kLossless);
+  CheckRoundTrips<std::int16_t>(10, kLossless);
+}
+
+TEST(EncodePatch, WithoutMissingSamplesHasTheBytesOfTheCoder) {
+  const PatchLayout layout{DataType::kFloat32, {7, 5, 3}, 3};
+  std::vector<float> samples;
+  for (int i = 0; i < 7 * 5 * 3; ++i) samples.push_back(static_cast<float>(std::sin(i)));
+  const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), BitsOf(-1e10f), 0);
+  EXPECT_TRUE(encoded.mask_levels.empty());
+  EXPECT_EQ(encoded.mask_size(), 0u);
+  EXPECT_EQ(encoded.valid, samples.size());
+  EXPECT_EQ(encoded.levels, kLossy.Encode(layout, AsBytes(samples), {}, 0)->levels);
+
+  const WaveletZfpCoder wavelet;
+  EXPECT_EQ(EncodePatch(wavelet, layout, AsBytes(samples), {}, 1e-3)->levels,
+            wavelet.Encode(layout, AsBytes(samples), {}, 1e-3)->levels);
+}
+
+TEST(EncodePatch, OfOneFillValueCostsItsBitsOnce) {
+  const PatchLayout layout{DataType::kFloat32, {8, 8, 1}, 3};
+  std::vector<float> samples(64);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = i % 8 < 4 ? -1e10f : static_cast<float>(i);
+  const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), BitsOf(-1e10f), 0);
+  EXPECT_EQ(encoded.levels[2].size(), 4u + 1 + 2 * 4);  // value, no exceptions, valid samples of 2 x 2
+  EXPECT_EQ(encoded.levels[1].size(), 1u + 6 * 4);
+  EXPECT_EQ(encoded.levels[0].size(), 1u + 24 * 4);
+  EXPECT_EQ(encoded.levels[2][0], std::byte{0xf9});
+  EXPECT_EQ(encoded.levels[2][4], std::byte{0});
+}
+
+TEST(EncodePatch, WithoutValidSamplesNeverReachesTheCoder) {
+  const PatchLayout layout{DataType::kFloat32, {9, 4, 2}, 3};
+  std::vector<float> samples(72, kNan);
+  const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), {}, 0);
+  EXPECT_EQ(encoded.levels[2].size(), 4u);
+  EXPECT_EQ(encoded.size(), 4u);
+  EXPECT_EQ(encoded.mask_size(), 1u);
+  EXPECT_EQ(encoded.valid, 0u);
+  EXPECT_EQ(encoded.errors[1].max_error, 0);
+  ExpectExact(kLossy, layout, samples, std::vector<bool>(72, false), encoded);
+
+  samples[71] = -1e10f;
+  samples[40] = FromBits(0x7fc00123);
+  const EncodedPatch with_exceptions = *EncodePatch(kLossy, layout, AsBytes(samples), BitsOf(-1e10f), 0);
+  ExpectExact(kLossy, layout, samples, std::vector<bool>(72, false), with_exceptions);
+}
+
+TEST(EncodePatch, KeepsPayloadsOfNanAndManyMissingValues) {
+  std::mt19937 random(11);
+  const PatchLayout layout{DataType::kFloat32, {20, 20, 20}, 4};
+  std::vector<float> samples;
+  std::vector<bool> valid;
+  for (int i = 0; i < 8000; ++i) {
+    valid.push_back(random() % 2 == 0);
+    const std::uint32_t payload = 0x7f800000u | (random() & 0x807fffff);
+    samples.push_back(valid.back() ? static_cast<float>(i) : FromBits(payload));
+  }
+  const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), {}, 0);
+  ExpectExact(kLossy, layout, samples, valid, encoded);
+  EXPECT_LT(encoded.size() + encoded.mask_size(), 8000u * 4 + 8000 / 2 + 8000 / 8 + 64);
+}
+
+TEST(EncodePatch, SeveralMissingValuesInRunsAreCheap) {
+  const PatchLayout layout{DataType::kFloat32, {64, 64, 8}, 4};
+  std::vector<float> samples;
+  std::vector<bool> valid;
+  for (int i = 0; i < 64 * 64 * 8; ++i) {
+    const int x = i % 64;
+    samples.push_back(x < 20 ? -1e10f : x < 32 ? kNan : 1.0f);
+    valid.push_back(x >= 32);
+  }
+  const EncodedPatch encoded = *EncodePatch(kLossless, layout, AsBytes(samples), BitsOf(-1e10f), 0);
+  ExpectExact(kLossless, layout, samples, valid, encoded);
+  const auto count = static_cast<std::size_t>(std::count(valid.begin(), valid.end(), true));
+  EXPECT_LT(encoded.size() - count * 4, 600u);  // 12288 exceptions
+}
+
+TEST(EncodePatch, TakesTheMostFrequentMissingValueAsTheCommonOne) {
+  const PatchLayout layout{DataType::kFloat32, {5, 1, 1}, 1};
+  const std::vector<float> samples = {kNan, kInfinity, 1, kInfinity, kNan};
+  const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), {}, 0);
+  // Equally frequent: the smaller bits are those of infinity, 7f800000. Then two exceptions in 2 + 8 bytes,
+  // stored as they are: at place 0, and two further on, at place 3.
+  const std::vector<int> expected = {0,    0,    0x80, 0x7f, 2,    10,   10, 0, 2,    0,   0,
+                                     0xc0, 0x7f, 0,    0,    0xc0, 0x7f, 0,  0, 0x80, 0x3f};
+  std::vector<int> bytes;
+  for (const std::byte byte : encoded.levels[0]) bytes.push_back(std::to_integer<int>(byte));
+  EXPECT_EQ(bytes, expected);
+}
+
+TEST(EncodePatch, GivesCodersFiniteSamplesOnly) {
+  // PlainCoder refuses others, also in the places of missing samples.
+  const PatchLayout layout{DataType::kFloat64, {3, 2, 2}, 2};
+  std::vector<double> samples(12, 4.0);
+  samples[0] = samples[5] = std::numeric_limits<double>::quiet_NaN();
+  samples[11] = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(EncodePatch(kLossy, layout, AsBytes(samples), {}, 0).ok());
+  EXPECT_FALSE(kLossy.Encode(layout, AsBytes(samples), {}, 0).ok());
+}
+
+TEST(EncodePatch, RefusesCodersThatBreakTheTolerance) {
+  const PatchLayout layout{DataType::kFloat32, {4, 4, 4}, 2};
+  std::vector<float> samples(64, 1.0f);
+  const PlainCoder wrong(CoderId::kInterpolate, 0.5);
+  EXPECT_EQ(EncodePatch(wrong, layout, AsBytes(samples), {}, 0.25).status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(EncodePatch(wrong, layout, AsBytes(samples), {}, 0.5).ok());
+  samples[9] = kNan;
+  EXPECT_EQ(EncodePatch(wrong, layout, AsBytes(samples), {}, 0.25).status().code(), StatusCode::kInternal);
+  const EncodedPatch encoded = *EncodePatch(wrong, layout, AsBytes(samples), {}, 0.5);
+  EXPECT_EQ(encoded.errors[0].max_error, 0.5);
+  EXPECT_EQ(encoded.valid, 63u);
+}
+
+TEST(EncodePatch, RefusesBadArguments) {
+  const PatchLayout layout{DataType::kInt16, {2, 2, 1}, 1};
+  const std::vector<std::int16_t> samples = {1, 2, 3, -4};
+  EXPECT_TRUE(EncodePatch(kLossy, layout, AsBytes(samples), 0xffffu, 0).ok());
+  const Result<EncodedPatch> wide = EncodePatch(kLossy, layout, AsBytes(samples), 0x10000u, 0);
+  EXPECT_EQ(wide.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(wide.status().message().find("0x10000"), std::string::npos) << wide.status().message();
+  EXPECT_EQ(EncodePatch(kLossy, layout, AsBytes(samples).first(6), {}, 0).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(EncodePatch, HoldsTheToleranceOfWaveletZfpOnValidSamples) {
+  const WaveletZfpCoder wavelet;
+  const PatchLayout layout{DataType::kFloat32, {40, 33, 20}, 5};
+  std::vector<float> samples;
+  std::vector<bool> valid;
+  for (std::int64_t i = 0; i < Volume(layout.shape); ++i) {
+    const double x = static_cast<double>(i % 40);
+    const double y = static_cast<double>(i / 40 % 33);
+    const double z = static_cast<double>(i / 40 / 33);
+    valid.push_back(z < 10 + 5 * std::sin(0.2 * x) + 3 * std::cos(0.3 * y));
+    samples.push_back(valid.back() ? static_cast<float>(20 - z + std::sin(0.1 * x * y))
+                                   : (i % 7 == 0 ? kNan : -1e10f));
+  }
+  const EncodedPatch encoded = *EncodePatch(wavelet, layout, AsBytes(samples), BitsOf(-1e10f), 1e-2);
+  EXPECT_LE(encoded.errors[0].max_error, 1e-2);
+  EXPECT_LE(encoded.max, 22);
+  PatchReader reader(wavelet, layout);
+  for (int level = layout.levels - 1; level >= 0; --level) {
+    ASSERT_TRUE(
+        reader.Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level)).ok());
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    float decoded = 0;
+    std::memcpy(&decoded, reader.samples().data() + i * 4, 4);
+    if (valid[i]) {
+      ASSERT_LE(std::abs(static_cast<double>(decoded) - static_cast<double>(samples[i])), 1e-2);
+    } else {
+      ASSERT_EQ(BitsOf(decoded), BitsOf(samples[i]));
+    }
+  }
+}
+
+class PatchReaderOfDamage : public ::testing::Test {
+ protected:
+  PatchReaderOfDamage() {
+    std::mt19937 random(12);
+    for (std::int64_t i = 0; i < Volume(layout_.shape); ++i) {
+      const bool missing = i % 13 < 5 || random() % 8 == 0;
+      samples_.push_back(!missing            ? static_cast<float>(i)
+                         : random() % 3 == 0 ? FromBits(0x7fc00000 | (random() & 0xff))
+                                             : -1e10f);
+    }
+    encoded_ = *EncodePatch(kLossy, layout_, AsBytes(samples_), BitsOf(-1e10f), 0);
+  }
+
+  /// Reads as far as there is no error.
+  StatusCode Read(const std::vector<Bytes>& levels, const std::vector<Bytes>& masks) const {
+    PatchReader reader(kLossy, layout_);
+    for (std::size_t level = levels.size(); level-- > 0;) {
+      const Status status = reader.Advance(levels[level], masks[level]);
+      if (!status.ok()) {
+        EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.message();
+        // An error ends it, whatever is given next.
+        EXPECT_EQ(reader.Advance(levels[level], masks[level]).code(), StatusCode::kInternal);
+        return status.code();
+      }
+      EXPECT_EQ(reader.samples().size(),
+                static_cast<std::size_t>(Volume(LevelShape(layout_.shape, static_cast<int>(level)))) * 4);
+      EXPECT_TRUE(reader.validity().empty() || reader.validity().size() * 4 == reader.samples().size());
+    }
+    return StatusCode::kOk;
+  }
+
+  const PatchLayout layout_{DataType::kFloat32, {13, 9, 6}, 3};
+  std::vector<float> samples_;
+  EncodedPatch encoded_;
+};
+
+TEST_F(PatchReaderOfDamage, HandlesEveryTruncation) {
+  ASSERT_EQ(Read(encoded_.levels, encoded_.mask_levels), StatusCode::kOk);
+  for (std::size_t level = 0; level < encoded_.levels.size(); ++level) {
+    for (std::size_t length = 0; length < encoded_.levels[level].size(); ++length) {
+      std::vector<Bytes> levels = encoded_.levels;
+      levels[level].resize(length);
+      EXPECT_EQ(Read(levels, encoded_.mask_levels), StatusCode::kDataLoss) << level << " " << length;
+    }
+    for (std::size_t length = 0; length < encoded_.mask_levels[level].size(); ++length) {
+      std::vector<Bytes> masks = encoded_.mask_levels;
+      masks[level].resize(length);
+      (void)Read(encoded_.levels, masks);
+    }
+  }
+}
+
+TEST_F(PatchReaderOfDamage, HandlesEveryChangedByte) {
+  std::mt19937 random(13);
+  for (std::size_t level = 0; level < encoded_.levels.size(); ++level) {
+    for (std::size_t i = 0; i < encoded_.levels[level].size(); ++i) {
+      std::vector<Bytes> levels = encoded_.levels;
+      levels[level][i] ^= static_cast<std::byte>(1 + random() % 255);
+      (void)Read(levels, encoded_.mask_levels);
+    }
+    for (std::size_t i = 0; i < encoded_.mask_levels[level].size(); ++i) {
+      std::vector<Bytes> masks = encoded_.mask_levels;
+      masks[level][i] ^= static_cast<std::byte>(1 + random() % 255);
+      (void)Read(encoded_.levels, masks);
+    }
+  }
+}
+
+TEST_F(PatchReaderOfDamage, HandlesRandomBytes) {
+  std::mt19937 random(14);
+  for (int i = 0; i < 5000; ++i) {
+    std::vector<Bytes> levels(3);
+    std::vector<Bytes> masks = encoded_.mask_levels;
+    if (i % 4 == 0) masks = {Bytes(), Bytes(), Bytes(1)};
+    if (i % 4 == 0) masks[2][0] = std::byte{0};
+    for (Bytes& payload : levels) {
+      payload.resize(random() % 60);
+      for (std::byte& byte : payload)
+        byte = static_cast<std::byte>(random() % 2 == 0 ? random() % 12 : random());
+    }
+    (void)Read(levels, masks);
+  }
+}
+
+TEST_F(PatchReaderOfDamage, RefusesSectionsThatCannotBe) {
+  // A patch of 4 samples, all missing; the exceptions of its one level.
+  const PatchLayout layout{DataType::kFloat32, {4, 1, 1}, 1};
+  const auto read = [&](std::vector<int> section) {
+    Bytes payload(4);
+    std::fill(payload.begin(), payload.end(), std::byte{0x11});
+    for (const int byte : section) payload.push_back(static_cast<std::byte>(byte));
+    Bytes mask(1);
+    mask[0] = std::byte{0};
+    PatchReader reader(kLossy, layout);
+    const Status status = reader.Advance(payload, mask);
+    if (!status.ok()) return std::string(status.message());
+    EXPECT_EQ(status.code(), StatusCode::kOk);
+    std::string values;
+    for (std::size_t i = 0; i < 16; i += 4) {
+      values += fmt::format("{:x} ", std::to_integer<int>(reader.samples()[i]));
+    }
+    return values;
+  };
+  EXPECT_EQ(read({}), "11 11 11 11 ");
+  EXPECT_EQ(read({0}), "11 11 11 11 ");
+  EXPECT_EQ(read({1, 5, 5, 3, 7, 7, 7, 7}), "11 11 11 7 ");
+  EXPECT_EQ(read({2, 10, 10, 0, 1, 7, 7, 7, 7, 8, 8, 8, 8}), "7 11 8 11 ");
+  EXPECT_NE(read({1, 5, 5, 4, 7, 7, 7, 7}).find("place 4 of 4"), std::string::npos);
+  EXPECT_NE(read({2, 10, 10, 3, 0, 7, 7, 7, 7, 8, 8, 8, 8}).find("place 4 of 4"), std::string::npos);
+  EXPECT_NE(read({5, 25, 25}).find("5 exceptions among 4"), std::string::npos);
+  EXPECT_NE(read({1, 4, 4, 0, 7, 7, 7}).find("1 missing values has 4 bytes"), std::string::npos);
+  EXPECT_NE(read({1, 10, 10}).find("1 missing values has 10 bytes"), std::string::npos);
+  EXPECT_NE(read({1, 5, 6, 3, 7, 7, 7, 7, 7}).find("stored in 6 bytes"), std::string::npos);
+  EXPECT_NE(read({1, 5, 5, 3, 7, 7, 7}).find("stored in 5 bytes"), std::string::npos);
+  EXPECT_NE(read({1, 5, 2, 0, 0}).find("zstd"), std::string::npos);
+  EXPECT_NE(read({1, 6, 6, 3, 7, 7, 7, 7, 7}).find("1 missing values in 5 bytes"), std::string::npos);
+  EXPECT_NE(read({1, 5, 5, 0x83, 0, 7, 7, 7}).find("1 missing values in 3 bytes"), std::string::npos);
+  EXPECT_NE(read({0x80, 0x80, 0x80, 0x80, 0x80, 0}).find("malformed"), std::string::npos);
+  EXPECT_NE(read({0, 0}).find("without valid samples has 1 bytes"), std::string::npos);
+}
+
+TEST_F(PatchReaderOfDamage, RefusesAMaskThatTheCoarsestLevelDidNotAnnounce) {
+  PatchReader reader(kLossy, layout_);
+  const CodedPatch coded = *kLossy.Encode(layout_, AsBytes(std::vector<float>(13 * 9 * 6, 1.0f)), {}, 0);
+  ASSERT_TRUE(reader.Advance(coded.levels[2], {}).ok());
+  EXPECT_EQ(reader.Advance(coded.levels[1], encoded_.mask_levels[1]).code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace quarry
