@@ -680,7 +680,8 @@ template LevelError CompareSamples<double>(std::span<const double>, std::span<co
 
 std::vector<LevelError> RecordErrors(const PatchLayout& layout, ByteSpan original, Validity validity,
                                      std::span<const Bytes> decoded) {
-  const auto record = [&]<typename T>(T /*type*/) {
+  const auto record = [&](auto zero) {
+    using T = decltype(zero);
     return RecordTyped<T>(layout, SamplesOf<T>(original, decoded[0], validity), decoded);
   };
   switch (layout.type) {
