@@ -7,32 +7,6 @@
 namespace quarry::lossless {
 namespace {
 
-/// The odd samples of a pass in rows along x. Rows are coded in the order outer, inner; all samples of a row
-/// are independent of each other.
-struct Rows {
-  Rows(const Index3& shape, int axis)
-      : outer(axis == 2 ? shape[2] / 2 : shape[2]),
-        inner(axis == 1 ? shape[1] / 2 : shape[1]),
-        length(axis == 0 ? shape[0] / 2 : shape[0]) {}
-
-  std::int64_t outer;
-  std::int64_t inner;
-  std::int64_t length;
-};
-
-/// Where a row stands in its pass.
-struct RowPlace {
-  std::int64_t outer;
-  std::int64_t inner;
-};
-
-/// Rows before this one that carry their error to it. They lie along y, in a pass along y itself along z:
-/// there the row before along y is two samples away.
-std::int64_t RowsBefore(int axis, const RowPlace& place) { return axis == 1 ? place.outer : place.inner; }
-RowPlace RowBefore(int axis, const RowPlace& place, std::int64_t count) {
-  return axis == 1 ? RowPlace{place.outer - count, place.inner} : RowPlace{place.outer, place.inner - count};
-}
-
 /// Around an odd sample: b and c are its neighbours, a and d the next even ones.
 enum class Stencil { kMean, kCubic, kQuadraticBefore, kQuadraticAfter, kExtrapolate, kBefore, kZero };
 
@@ -222,55 +196,6 @@ void ErrorsOfRow(const V* samples, const WorkOf<V>* predictions, std::int64_t co
   }
 }
 
-/// Copies a row of the result, or along x its odd samples, out of `from`.
-template <typename T>
-void GatherRow(const Index3& shape, int axis, const RowPlace& place, const T* from, T* row) {
-  if (axis == 0) {
-    const T* samples = from + (place.outer * shape[1] + place.inner) * shape[0];
-    for (std::int64_t k = 0; k < shape[0] / 2; ++k) row[k] = samples[2 * k + 1];
-    return;
-  }
-  const std::int64_t z = axis == 2 ? 2 * place.outer + 1 : place.outer;
-  const std::int64_t y = axis == 1 ? 2 * place.inner + 1 : place.inner;
-  std::copy_n(from + (z * shape[1] + y) * shape[0], shape[0], row);
-}
-
-/// The reverse: stores odd samples, along x interleaved with the even ones of their row.
-template <typename V>
-void ScatterRow(const Pass<V>& pass, const RowPlace& place, const V* row, V* result) {
-  const Index3& shape = pass.shape;
-  if (pass.axis == 0) {
-    const std::int64_t line = place.outer * shape[1] + place.inner;
-    const std::int64_t evens = (shape[0] + 1) / 2;
-    const V* even = pass.even + line * evens;
-    V* samples = result + line * shape[0];
-    for (std::int64_t k = 0; k < shape[0] / 2; ++k) {
-      samples[2 * k] = even[k];
-      samples[2 * k + 1] = row[k];
-    }
-    if (evens > shape[0] / 2) samples[shape[0] - 1] = even[evens - 1];
-    return;
-  }
-  const std::int64_t z = pass.axis == 2 ? 2 * place.outer + 1 : place.outer;
-  const std::int64_t y = pass.axis == 1 ? 2 * place.inner + 1 : place.inner;
-  std::copy_n(row, shape[0], result + (z * shape[1] + y) * shape[0]);
-}
-
-/// Even samples along y or z to their places in the result.
-template <typename V>
-void ScatterEven(const Pass<V>& pass, V* result) {
-  const Index3 even = EvenShape(pass.shape, pass.axis);
-  const std::int64_t row = even[0];
-  if (pass.axis == 0 && pass.shape[0] > 1) return;
-  for (std::int64_t z = 0; z < even[2]; ++z) {
-    for (std::int64_t y = 0; y < even[1]; ++y) {
-      const std::int64_t to_z = pass.axis == 2 ? 2 * z : z;
-      const std::int64_t to_y = pass.axis == 1 ? 2 * y : y;
-      std::copy_n(pass.even + (z * even[1] + y) * row, row, result + (to_z * pass.shape[1] + to_y) * row);
-    }
-  }
-}
-
 /// The working values of a pass, row by row.
 template <typename V>
 class RowCoder {
@@ -353,7 +278,7 @@ class RowCoder {
   void Finish(const RowPlace& place, V* result) {
     if (pass_.code.carry != Carry::kNone)
       ErrorsOfRow<V>(samples_.data(), predictions_.data(), rows_.length, history_.Of(place));
-    ScatterRow<V>(pass_, place, samples_.data(), result);
+    ScatterRow<V>(pass_.even, pass_.shape, pass_.axis, place, samples_.data(), result);
   }
 
   const Pass<V>& pass_;
@@ -401,35 +326,6 @@ class WidthHistogram {
 
 }  // namespace
 
-Index3 EvenShape(const Index3& shape, int axis) {
-  Index3 even = shape;
-  std::int64_t& extent = even[static_cast<std::size_t>(axis)];
-  extent = (extent + 1) / 2;
-  return even;
-}
-
-Index3 OddShape(const Index3& shape, int axis) {
-  Index3 odd = shape;
-  odd[static_cast<std::size_t>(axis)] /= 2;
-  return odd;
-}
-
-template <typename T>
-void TakeEven(const T* samples, const Index3& shape, int axis, T* even) {
-  const Index3 to = EvenShape(shape, axis);
-  const std::int64_t step = axis == 0 ? 2 : 1;
-  for (std::int64_t z = 0; z < to[2]; ++z) {
-    for (std::int64_t y = 0; y < to[1]; ++y) {
-      const T* row = samples + ((axis == 2 ? 2 * z : z) * shape[1] + (axis == 1 ? 2 * y : y)) * shape[0];
-      if (step == 1) {
-        even = std::copy_n(row, to[0], even);
-      } else {
-        for (std::int64_t x = 0; x < to[0]; ++x) *even++ = row[2 * x];
-      }
-    }
-  }
-}
-
 template <typename V>
 std::size_t EncodePass(const Pass<V>& pass, const V* samples, WordOf<V>* words, V* result) {
   RowCoder<V> coder(pass);
@@ -440,7 +336,7 @@ std::size_t EncodePass(const Pass<V>& pass, const V* samples, WordOf<V>* words, 
       written += coder.Encode(place, samples, words + written, result);
     }
   }
-  ScatterEven<V>(pass, result);
+  ScatterEven<V>(pass.even, pass.shape, pass.axis, result);
   return static_cast<std::size_t>(written);
 }
 
@@ -454,7 +350,7 @@ std::size_t ReconstructPass(const Pass<V>& pass, const WordOf<V>* words, V* resu
       read += coder.Reconstruct(place, words + read, result);
     }
   }
-  ScatterEven<V>(pass, result);
+  ScatterEven<V>(pass.even, pass.shape, pass.axis, result);
   return static_cast<std::size_t>(read);
 }
 
@@ -492,11 +388,10 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
   return bits;
 }
 
-#define QUARRY_INSTANTIATE(V)                                                                    \
-  template std::size_t EncodePass<V>(const Pass<V>&, const V*, WordOf<V>*, V*);                  \
-  template std::size_t ReconstructPass<V>(const Pass<V>&, const WordOf<V>*, V*);                 \
-  template std::array<double, kCarries> EstimatePass<V>(const Pass<V>&, const V*, std::int64_t); \
-  template void TakeEven<V>(const V*, const Index3&, int, V*)
+#define QUARRY_INSTANTIATE(V)                                                    \
+  template std::size_t EncodePass<V>(const Pass<V>&, const V*, WordOf<V>*, V*);  \
+  template std::size_t ReconstructPass<V>(const Pass<V>&, const WordOf<V>*, V*); \
+  template std::array<double, kCarries> EstimatePass<V>(const Pass<V>&, const V*, std::int64_t)
 QUARRY_INSTANTIATE(float);
 QUARRY_INSTANTIATE(double);
 QUARRY_INSTANTIATE(std::int8_t);

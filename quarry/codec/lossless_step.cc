@@ -4,15 +4,12 @@
 #include <cstring>
 #include <limits>
 
+#include "quarry/codec/lossless_labels.h"
+#include "quarry/codec/lossless_ranks.h"
 #include "quarry/codec/planes.h"
 
 namespace quarry::lossless {
 namespace {
-
-// The first byte of a step holds in its lowest three bits the order of the axes, or kFlat.
-constexpr std::array<std::array<int, 3>, 6> kAxisOrders = {
-    {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
-constexpr unsigned kFlat = 6;  // the whole grid as it is, without prediction
 
 // zstd 3 is hardly smaller than 1 on the noise that predictions leave, and often larger.
 constexpr int kNumericLevel = 1;
@@ -22,6 +19,14 @@ constexpr int kRepeatsLevel = 9;
 // Samples that an estimate looks at, and words on which layouts are tried.
 constexpr std::int64_t kEstimateSamples = 4096;
 constexpr std::size_t kTrialWords = 16384;
+
+// Repeats reach further than the part that is tried.
+constexpr double kRepeatsHope = 1.1;
+// At least this part of the new samples has to be equal to a neighbour.
+constexpr double kShareOfLabels = 0.5;
+constexpr std::size_t kBytesPerDecision = 4;
+// What ranks may cost, in parts of what the samples themselves do.
+constexpr double kRanksWorthwhile = 0.97;
 
 std::uint16_t PackStepCode(const StepCode& code) {
   const auto order = static_cast<unsigned>(std::find(kAxisOrders.begin(), kAxisOrders.end(), code.axes) -
@@ -35,7 +40,7 @@ std::uint16_t PackStepCode(const StepCode& code) {
   return static_cast<std::uint16_t>(packed);
 }
 
-/// @param packed  with an order below kFlat
+/// @param packed  with an order below kAxisOrders.size()
 StepCode UnpackStepCode(std::uint16_t packed) {
   StepCode code;
   code.axes = kAxisOrders[packed & 7u];
@@ -44,77 +49,6 @@ StepCode UnpackStepCode(std::uint16_t packed) {
     code.passes[p] = {static_cast<Predictor>(pass & 3), static_cast<Carry>(pass >> 2 & 3)};
   }
   return code;
-}
-
-std::size_t Count(const Index3& shape) { return static_cast<std::size_t>(Volume(shape)); }
-
-std::size_t CountValid(const std::uint8_t* valid, std::size_t count) {
-  return static_cast<std::size_t>(std::count_if(valid, valid + count, [](std::uint8_t v) { return v != 0; }));
-}
-
-/// Shapes before the first pass and after each: the coarse grid, two in between, the fine one.
-std::array<Index3, 4> PassShapes(const Index3& shape, const std::array<int, 3>& axes) {
-  std::array<Index3, 4> shapes;
-  shapes[3] = shape;
-  for (std::size_t p = 3; p > 0; --p) shapes[p - 1] = EvenShape(shapes[p], axes[p - 1]);
-  return shapes;
-}
-
-/// An array at the shapes after each pass; the last is not copied.
-template <typename T>
-class PassArrays {
- public:
-  PassArrays(const T* finest, const std::array<Index3, 4>& shapes, const std::array<int, 3>& axes)
-      : finest_(finest) {
-    if (finest == nullptr) return;
-    for (std::size_t p = 2; p > 0; --p) {
-      between_[p - 1].resize(Count(shapes[p]));
-      TakeEven<T>(After(p), shapes[p + 1], axes[p], between_[p - 1].data());
-    }
-  }
-
-  /// After pass 0, 1 or 2; null when there is no array.
-  const T* After(std::size_t pass) const {
-    return pass == 2 ? finest_ : finest_ == nullptr ? nullptr : between_[pass].data();
-  }
-
- private:
-  const T* finest_;
-  std::array<Buffer<T>, 2> between_;
-};
-
-/// Samples that a step adds, without the missing ones.
-template <typename V>
-std::size_t NewSamples(const GridView<V>& grid) {
-  const Index3 coarse = {(grid.shape[0] + 1) / 2, (grid.shape[1] + 1) / 2, (grid.shape[2] + 1) / 2};
-  if (grid.valid == nullptr) return Count(grid.shape) - Count(coarse);
-  std::size_t count = CountValid(grid.valid, Count(grid.shape));
-  for (std::int64_t z = 0; z < grid.shape[2]; z += 2) {
-    for (std::int64_t y = 0; y < grid.shape[1]; y += 2) {
-      const std::uint8_t* row = grid.valid + (z * grid.shape[1] + y) * grid.shape[0];
-      for (std::int64_t x = 0; x < grid.shape[0]; x += 2) count -= row[x] != 0 ? 1 : 0;
-    }
-  }
-  return count;
-}
-
-/// The passes of a step, one after the other; `pass(p, even, result)` does one of them.
-template <typename V, typename DoPass>
-void RunPasses(const V* coarse, const std::array<Index3, 4>& shapes, V* result, DoPass do_pass) {
-  std::array<Buffer<V>, 2> between;
-  const V* even = coarse;
-  for (std::size_t p = 0; p < 3; ++p) {
-    const bool last = p == 2;
-    if (shapes[p] == shapes[p + 1]) {
-      // An axis with one sample: nothing to do.
-      if (last) std::copy_n(even, Count(shapes[p]), result);
-      continue;
-    }
-    if (!last) between[p].resize(Count(shapes[p + 1]));
-    V* to = last ? result : between[p].data();
-    do_pass(p, even, to);
-    even = to;
-  }
 }
 
 template <typename V>
@@ -213,28 +147,123 @@ PassChoice SearchPass(const GridView<V>& grid, int axis) {
   return best;
 }
 
-/// The step by prediction, and the words themselves, appended to `out`.
-template <typename V>
-void AppendPredicted(const V* coarse, const GridView<V>& grid, Bytes* out, V* result) {
-  const StepCode code = SearchStepCode<V>(grid, nullptr);
-  Buffer<WordOf<V>> words;
-  EncodeWords<V>(coarse, grid, code, &words, result);
-  PutLittleEndian(out, PackStepCode(code));
-  AppendBestPlanes<WordOf<V>>(words, kNumericLevel, out);
-}
-
-/// True when the grid, coded as it is, looks hardly larger than `bytes`: on a part, since coding it all is
-/// slow.
+/// True when the words, whole, look hardly larger than `bytes`: on a part, since coding them all is slow.
 template <typename Word>
-bool FlatLooksGood(std::span<const Word> words, std::size_t bytes) {
+bool RepeatsLookGood(std::span<const Word> words, std::size_t bytes) {
   const std::size_t trial = std::min(words.size(), kTrialWords);
   Bytes coded;
   AppendPlanes(std::as_bytes(words.subspan((words.size() - trial) / 2, trial)), sizeof(Word),
-               PlaneLayout::kBytes, kNumericLevel, &coded);
-  // Repeats reach further than the part, and the better compression finds more of them.
-  constexpr double kHope = 1.25;
+               PlaneLayout::kWords, kNumericLevel, &coded);
   return static_cast<double>(coded.size()) * static_cast<double>(words.size()) <
-         kHope * static_cast<double>(bytes) * static_cast<double>(trial);
+         kRepeatsHope * static_cast<double>(bytes) * static_cast<double>(trial);
+}
+
+/// A step on its way to the smallest.
+template <typename V>
+struct Candidate {
+  Bytes bytes;
+  Buffer<V> result;
+};
+
+template <typename V>
+void KeepSmaller(Candidate<V>&& other, Candidate<V>* best) {
+  if (best->bytes.empty() || other.bytes.size() < best->bytes.size()) std::swap(*best, other);
+}
+
+template <typename V>
+Candidate<V> Predicted(const V* coarse, const GridView<V>& grid, const StepCode& code) {
+  Candidate<V> predicted{{}, Buffer<V>(Count(grid.shape))};
+  Buffer<WordOf<V>> words;
+  EncodeWords<V>(coarse, grid, code, &words, predicted.result.data());
+  PutLittleEndian(&predicted.bytes, PackStepCode(code));
+  AppendBestPlanes<WordOf<V>>(words, kNumericLevel, &predicted.bytes);
+  return predicted;
+}
+
+/// The new samples as they are, for grids that repeat themselves.
+template <typename V>
+void TryRepeats(const V* coarse, const GridView<V>& grid, StepCode code, Candidate<V>* best) {
+  for (PassCode& pass : code.passes) pass = {Predictor::kNone, Carry::kNone};
+  Candidate<V> repeats{{}, Buffer<V>(Count(grid.shape))};
+  Buffer<WordOf<V>> words;
+  EncodeWords<V>(coarse, grid, code, &words, repeats.result.data());
+  if (!RepeatsLookGood<WordOf<V>>(words, best->bytes.size())) return;
+  PutLittleEndian(&repeats.bytes, PackStepCode(code));
+  AppendPlanes(std::as_bytes(std::span<const WordOf<V>>(words)), sizeof(V), PlaneLayout::kWords,
+               kRepeatsLevel, &repeats.bytes);
+  KeepSmaller(std::move(repeats), best);
+}
+
+template <typename V>
+void TryLabels(const V* coarse, const GridView<V>& grid, const StepCode& code, std::size_t new_samples,
+               Candidate<V>* best) {
+  if (ShareOfLabels<V>(grid, code.axes[2]) < kShareOfLabels) return;
+  Candidate<V> labels{{}, Buffer<V>(Count(grid.shape))};
+  const auto order = static_cast<unsigned>(std::find(kAxisOrders.begin(), kAxisOrders.end(), code.axes) -
+                                           kAxisOrders.begin());
+  const std::size_t decisions = EncodeLabels<V>(coarse, grid, order, &labels.bytes, labels.result.data());
+  // Decisions are slow to decode: where there are many they have to be worth it.
+  const bool slow = decisions * kBytesPerDecision > new_samples * sizeof(V);
+  if (slow && 2 * labels.bytes.size() > best->bytes.size()) return;
+  KeepSmaller(std::move(labels), best);
+}
+
+/// The smallest step without ranks.
+template <typename V>
+Candidate<V> EncodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_samples) {
+  const StepCode code = SearchStepCode<V>(grid, nullptr);
+  Candidate<V> best = Predicted<V>(coarse, grid, code);
+  TryLabels<V>(coarse, grid, code, new_samples, &best);
+  TryRepeats<V>(coarse, grid, code, &best);
+  return best;
+}
+
+template <typename V>
+void TryRanks(const V* coarse, const GridView<V>& grid, std::size_t new_samples, Candidate<V>* best) {
+  if (!RanksLookGood<V>(grid)) return;
+  Candidate<V> ranks{{static_cast<std::byte>(kRanksKind)}, Buffer<V>(Count(grid.shape))};
+  const RankedGrid<V> ranked = AppendRankTable<V>(coarse, grid, &ranks.bytes);
+  if (ranks.bytes.size() > best->bytes.size()) return;
+  const GridView<std::int32_t> rank_grid{ranked.samples.data(), grid.shape, grid.valid, 0};
+  const Candidate<std::int32_t> step =
+      EncodeDirectly<std::int32_t>(ranked.coarse.data(), rank_grid, new_samples);
+  ranks.bytes.insert(ranks.bytes.end(), step.bytes.begin(), step.bytes.end());
+  // Ranks cost time on the decoding side.
+  if (static_cast<double>(ranks.bytes.size()) > kRanksWorthwhile * static_cast<double>(best->bytes.size()))
+    return;
+  ranked.ToSamples(step.result, ranks.result.data());
+  std::swap(*best, ranks);
+}
+
+template <typename V>
+Status DecodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_samples, ByteSpan* payload,
+                      V* result) {
+  using Word = WordOf<V>;
+  if (payload->empty()) return DataLoss("a level with {} new samples has no bytes", new_samples);
+  const unsigned kind = std::to_integer<unsigned>((*payload)[0]) & 7u;
+  if (kind == kLabelsKind) return DecodeLabels<V>(coarse, grid, new_samples, payload, result);
+  if (kind >= kAxisOrders.size()) return DataLoss("unknown kind {} of a level", kind);
+  if (payload->size() < sizeof(std::uint16_t)) return DataLoss("a level ends in its first bytes");
+  const StepCode code = UnpackStepCode(GetLittleEndian<std::uint16_t>(payload->data()));
+  *payload = payload->subspan(sizeof(std::uint16_t));
+  Buffer<Word> words(new_samples);
+  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
+                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
+  *payload = payload->subspan(used);
+  ReconstructWords<V>(coarse, grid, code, words.data(), result);
+  return Status::Ok();
+}
+
+template <typename V>
+Status DecodeRanks(const V* coarse, const GridView<V>& grid, std::size_t new_samples, ByteSpan* payload,
+                   V* result) {
+  *payload = payload->subspan(1);
+  QUARRY_ASSIGN_OR_RETURN(const RankedGrid<V> ranked, ReadRankTable<V>(coarse, grid, new_samples, payload));
+  Buffer<std::int32_t> ranks(Count(grid.shape));
+  QUARRY_RETURN_IF_ERROR(DecodeDirectly<std::int32_t>(
+      ranked.coarse.data(), {nullptr, grid.shape, grid.valid, 0}, new_samples, payload, ranks.data()));
+  ranked.ToSamples(ranks, result);
+  return Status::Ok();
 }
 
 }  // namespace
@@ -277,59 +306,28 @@ StepCode SearchStepCode(const GridView<V>& grid, double* bytes) {
 
 template <typename V>
 void EncodeStep(const V* coarse, const GridView<V>& grid, Bytes* out, V* result) {
-  if (NewSamples(grid) == 0) {
+  const std::size_t new_samples = NewSamples(grid);
+  if (new_samples == 0) {
     Buffer<WordOf<V>> none;
     EncodeWords<V>(coarse, grid, StepCode{}, &none, result);
     return;
   }
-  const Buffer<WordOf<V>> flat = FlatWords<V>(grid);
-  Bytes predicted;
-  Buffer<V> predicted_result(Count(grid.shape));
-  AppendPredicted<V>(coarse, grid, &predicted, predicted_result.data());
-  if (FlatLooksGood<WordOf<V>>(flat, predicted.size())) {
-    Bytes direct = {static_cast<std::byte>(kFlat)};
-    AppendBestPlanes<WordOf<V>>(flat, kRepeatsLevel, &direct);
-    if (direct.size() < predicted.size()) {
-      out->insert(out->end(), direct.begin(), direct.end());
-      SamplesOfFlatWords<V>(grid, flat.data(), result);
-      return;
-    }
-  }
-  out->insert(out->end(), predicted.begin(), predicted.end());
-  std::copy(predicted_result.begin(), predicted_result.end(), result);
+  Candidate<V> best = EncodeDirectly<V>(coarse, grid, new_samples);
+  TryRanks<V>(coarse, grid, new_samples, &best);
+  out->insert(out->end(), best.bytes.begin(), best.bytes.end());
+  std::copy(best.result.begin(), best.result.end(), result);
 }
 
 template <typename V>
 Status DecodeStep(const V* coarse, const GridView<V>& grid, ByteSpan* payload, V* result) {
-  using Word = WordOf<V>;
   const std::size_t new_samples = NewSamples(grid);
-  Buffer<Word> words;
   if (new_samples == 0) {
     ReconstructWords<V>(coarse, grid, StepCode{}, nullptr, result);
     return Status::Ok();
   }
-  if (payload->empty()) return DataLoss("a level with {} new samples has no bytes", new_samples);
-  const unsigned order = std::to_integer<unsigned>((*payload)[0]) & 7u;
-  const bool flat = order == kFlat;
-  if (order > kFlat) return DataLoss("unknown kind {} of a level", order);
-  const std::size_t header = flat ? 1 : 2;
-  if (payload->size() < header) return DataLoss("a level ends in its first bytes");
-  const std::uint16_t packed = flat ? std::uint16_t{0} : GetLittleEndian<std::uint16_t>(payload->data());
-  *payload = payload->subspan(header);
-  if (flat) {
-    words.resize(grid.valid == nullptr ? Count(grid.shape) : CountValid(grid.valid, Count(grid.shape)));
-  } else {
-    words.resize(new_samples);
-  }
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
-  *payload = payload->subspan(used);
-  if (flat) {
-    SamplesOfFlatWords<V>(grid, words.data(), result);
-  } else {
-    ReconstructWords<V>(coarse, grid, UnpackStepCode(packed), words.data(), result);
-  }
-  return Status::Ok();
+  const bool in_ranks = !payload->empty() && (std::to_integer<unsigned>((*payload)[0]) & 7u) == kRanksKind;
+  return in_ranks ? DecodeRanks<V>(coarse, grid, new_samples, payload, result)
+                  : DecodeDirectly<V>(coarse, grid, new_samples, payload, result);
 }
 
 template <typename V>

@@ -15,15 +15,6 @@ struct StepCode {
   std::array<PassCode, 3> passes;       ///< in the same order
 };
 
-/// One grid of a patch, dense, x fastest. Encoders are given anything plausible for missing samples.
-template <typename V>
-struct GridView {
-  const V* samples = nullptr;
-  Index3 shape{};
-  const std::uint8_t* valid = nullptr;  ///< null when every sample is valid
-  int dropped_bits = 0;                 ///< see Pass
-};
-
 /// The code that looks best for this grid, by estimates from a part of it.
 /// @param bytes  what the words of the step should come to; may be null
 template <typename V>
