@@ -442,6 +442,8 @@ class Encoder {
       count += 1;
       sum += (static_cast<double>(values[i]) - sum) / count;
     }
+    // The difference of huge numbers may be infinite: any number will do then.
+    if (!std::isfinite(sum)) return T(0);
     return static_cast<T>(integral ? std::nearbyint(sum) : sum);
   }
 
