@@ -1,7 +1,9 @@
 #include <array>
+#include <string>
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/codec/lossless.h"
 #include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
@@ -17,8 +19,10 @@ struct CoderRow {
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
   static const InterpolateCoder interpolate;
+  static const LosslessCoder lossless;
   static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
-                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate}};
+                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate},
+                                  CoderRow{CoderId::kLossless, "lossless", &lossless}};
   return rows;
 }
 

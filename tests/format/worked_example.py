@@ -442,7 +442,10 @@ def check_samples(header, rows, decoded):
             error, rmse = level_error(original, shape, samples, level)
             require(level > 0 or error <= TOLERANCE, f"patch {row['patch']}: error {error}")
             recorded = row["levels"][level]
-            require(error == recorded["max_error"], f"recorded error of patch {row['patch']}, level {level}")
+            # Coarser levels may be recorded a little too large, never too small but for this program's own rounding.
+            slack = (1e-6, 0.125) if level > 0 else (0, 0)
+            require(error * (1 - slack[0]) <= recorded["max_error"] <= error * (1 + slack[1]),
+                    f"recorded error of patch {row['patch']}, level {level}")
             require(math.isclose(rmse, recorded["rmse"], rel_tol=1e-6), f"recorded RMSE of patch {row['patch']}")
 
 
