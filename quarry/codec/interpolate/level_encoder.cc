@@ -220,7 +220,8 @@ class LevelEncoder {
     }
   }
 
-  /// A missing sample is what is predicted for it, and has no index.
+  /// A missing sample is what is predicted for it, and has no index. A decoder adds zero steps to it: then
+  /// there is no negative zero.
   void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
     T* decoded = bands_.Values(band) + at;
     std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
@@ -228,7 +229,7 @@ class LevelEncoder {
       if (scratch_.valid[begin + at + i] != 0) continue;
       scratch_.indices[begin + at + i] = 0;
       magnitudes[i] = 0;
-      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral);
+      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral) + T(0);
     }
   }
 
