@@ -20,10 +20,11 @@ std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, 
   return static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
 }
 
-/// What a decoded level takes: its samples, and a byte of validity for each where some are missing.
+/// What a decoded level takes: its samples; where some are missing, once more with the missing ones in place,
+/// and a byte of validity for each.
 std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
   const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
-  return samples * (SizeOf(plan.type) + (patch.mask ? 1 : 0));
+  return samples * (patch.mask ? 2 * SizeOf(plan.type) + 1 : SizeOf(plan.type));
 }
 
 /// One payload that a batch needs, before neighbours are joined.
@@ -197,8 +198,7 @@ std::uint64_t PeakMemory(const ReadPlan& plan) {
   }
   std::uint64_t kept = 0;
   if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches)
-      kept += DecodedBytes(plan, patch, plan.query.level + 1);
+    for (const PlannedPatch& patch : plan.patches) kept += DecodedBytes(plan, patch, plan.query.level + 1);
   }
   return 2 * largest_batch + kept;
 }

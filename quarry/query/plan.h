@@ -16,9 +16,9 @@ struct Query {
   std::uint64_t step = 0;
   std::size_t field_number = 0;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
-  Box box;              ///< level-0 samples, inside the grid
-  int level = 0;        ///< level wanted
-  int first_level = 0;  ///< >= level; coarser levels from here on are delivered too, one after the other
+  Box box;                 ///< level-0 samples, inside the grid
+  int level = 0;           ///< level wanted
+  int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
 };
 
 struct PlannedPatch {

@@ -93,8 +93,9 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  app->add_option("-o,--output", options->output,
-                  "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
+  app->add_option(
+         "-o,--output", options->output,
+         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
       ->required();
   app->add_flag("--progressive", options->progressive,
                 "write the coarsest level first and again at each finer one");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <set>
 
@@ -128,9 +129,50 @@ INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
                                            PlanCase{format::PayloadOrder::kLevel, true}),
                          [](const auto& test) {
                            return std::string(test.param.order == format::PayloadOrder::kPatch ? "patch"
-                                                                                                : "level") +
+                                                                                               : "level") +
                                   (test.param.missing ? "_missing" : "");
                          });
+
+/// The tables of a dataset with a mask that is not the field's.
+class OtherMask final : public PatchCatalog {
+ public:
+  OtherMask(const PatchCatalog& tables, std::function<void(std::vector<CatalogEntry>*)> change)
+      : tables_(tables), change_(std::move(change)) {}
+  Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field,
+                                         const Box& positions) const override {
+    return tables_.Find(step, field, positions);
+  }
+  Result<std::vector<CatalogEntry>> FindMask(std::uint64_t step, std::size_t field,
+                                             const Box& positions) const override {
+    auto mask = tables_.FindMask(step, field, positions);
+    change_(&*mask);
+    return mask;
+  }
+
+ private:
+  const PatchCatalog& tables_;
+  const std::function<void(std::vector<CatalogEntry>*)> change_;
+};
+
+TEST(Plan, AMaskThatDoesNotFitTheFieldIsDamage) {
+  testing::TemporaryFolder folder;
+  testing::MakeDataset(folder.path() / "a.quarry", {.missing = true});
+  const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
+  const ReadRequest request{.field = "pressure"};
+  const auto code_with = [&](std::function<void(std::vector<CatalogEntry>*)> change) {
+    const OtherMask catalog(dataset->tables(), std::move(change));
+    return dataset->Plan(request, &catalog).status().code();
+  };
+
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>*) {}), StatusCode::kOk);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->clear(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->pop_back(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) {
+              for (format::LevelEntry& level : (*mask)[3].patch.levels) level.size = 0;
+            }),
+            StatusCode::kDataLoss)
+      << "missing samples, but no mask payload";
+}
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   testing::TemporaryFolder folder;
