@@ -26,7 +26,7 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
 std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks);
 
 /// The coder of a field of floats with a tolerance, unless somebody chooses another.
-inline constexpr CoderId kDefaultFloatCoder = CoderId::kWaveletZfp;
+inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
 /// The same of integers with a tolerance.
 inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
 

@@ -1,8 +1,8 @@
 #include <array>
-#include <string>
 
 #include "quarry/codec/coder.h"
-#include "quarry/codec/lossless.h"
+#include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
@@ -17,8 +17,10 @@ struct CoderRow {
 
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
+  static const InterpolateCoder interpolate;
   static const LosslessCoder lossless;
   static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
+                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate},
                                   CoderRow{CoderId::kLossless, "lossless", &lossless}};
   return rows;
 }
@@ -48,10 +50,7 @@ Result<CoderId> ParseCoder(std::string_view name) {
     if (row.name == name) return row.id;
   }
   std::string known;
-  for (const CoderRow& row : Coders()) {
-    if (!known.empty()) known += ", ";
-    known += row.name;
-  }
+  for (const CoderRow& row : Coders()) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   return InvalidArgument("unknown coder \"{}\"; this version knows {}", name, known);
 }
 

@@ -1,37 +1,12 @@
-#include "quarry/codec/lossless_predict.h"
+#include "quarry/codec/lossless/predict.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace quarry::lossless {
 namespace {
-
-/// The odd samples of a pass in rows along x. Rows are coded in the order outer, inner; all samples of a row
-/// are independent of each other.
-struct Rows {
-  Rows(const Index3& shape, int axis)
-      : outer(axis == 2 ? shape[2] / 2 : shape[2]),
-        inner(axis == 1 ? shape[1] / 2 : shape[1]),
-        length(axis == 0 ? shape[0] / 2 : shape[0]) {}
-
-  std::int64_t outer;
-  std::int64_t inner;
-  std::int64_t length;
-};
-
-/// Where a row stands in its pass.
-struct RowPlace {
-  std::int64_t outer;
-  std::int64_t inner;
-};
-
-/// Rows before this one that carry their error to it. They lie along y, in a pass along y itself along z:
-/// there the row before along y is two samples away.
-std::int64_t RowsBefore(int axis, const RowPlace& place) { return axis == 1 ? place.outer : place.inner; }
-RowPlace RowBefore(int axis, const RowPlace& place, std::int64_t count) {
-  return axis == 1 ? RowPlace{place.outer - count, place.inner} : RowPlace{place.outer, place.inner - count};
-}
 
 /// Around an odd sample: b and c are its neighbours, a and d the next even ones.
 enum class Stencil { kMean, kCubic, kQuadraticBefore, kQuadraticAfter, kExtrapolate, kBefore, kZero };
@@ -222,55 +197,6 @@ void ErrorsOfRow(const V* samples, const WorkOf<V>* predictions, std::int64_t co
   }
 }
 
-/// Copies a row of the result, or along x its odd samples, out of `from`.
-template <typename T>
-void GatherRow(const Index3& shape, int axis, const RowPlace& place, const T* from, T* row) {
-  if (axis == 0) {
-    const T* samples = from + (place.outer * shape[1] + place.inner) * shape[0];
-    for (std::int64_t k = 0; k < shape[0] / 2; ++k) row[k] = samples[2 * k + 1];
-    return;
-  }
-  const std::int64_t z = axis == 2 ? 2 * place.outer + 1 : place.outer;
-  const std::int64_t y = axis == 1 ? 2 * place.inner + 1 : place.inner;
-  std::copy_n(from + (z * shape[1] + y) * shape[0], shape[0], row);
-}
-
-/// The reverse: stores odd samples, along x interleaved with the even ones of their row.
-template <typename V>
-void ScatterRow(const Pass<V>& pass, const RowPlace& place, const V* row, V* result) {
-  const Index3& shape = pass.shape;
-  if (pass.axis == 0) {
-    const std::int64_t line = place.outer * shape[1] + place.inner;
-    const std::int64_t evens = (shape[0] + 1) / 2;
-    const V* even = pass.even + line * evens;
-    V* samples = result + line * shape[0];
-    for (std::int64_t k = 0; k < shape[0] / 2; ++k) {
-      samples[2 * k] = even[k];
-      samples[2 * k + 1] = row[k];
-    }
-    if (evens > shape[0] / 2) samples[shape[0] - 1] = even[evens - 1];
-    return;
-  }
-  const std::int64_t z = pass.axis == 2 ? 2 * place.outer + 1 : place.outer;
-  const std::int64_t y = pass.axis == 1 ? 2 * place.inner + 1 : place.inner;
-  std::copy_n(row, shape[0], result + (z * shape[1] + y) * shape[0]);
-}
-
-/// Even samples along y or z to their places in the result.
-template <typename V>
-void ScatterEven(const Pass<V>& pass, V* result) {
-  const Index3 even = EvenShape(pass.shape, pass.axis);
-  const std::int64_t row = even[0];
-  if (pass.axis == 0 && pass.shape[0] > 1) return;
-  for (std::int64_t z = 0; z < even[2]; ++z) {
-    for (std::int64_t y = 0; y < even[1]; ++y) {
-      const std::int64_t to_z = pass.axis == 2 ? 2 * z : z;
-      const std::int64_t to_y = pass.axis == 1 ? 2 * y : y;
-      std::copy_n(pass.even + (z * even[1] + y) * row, row, result + (to_z * pass.shape[1] + to_y) * row);
-    }
-  }
-}
-
 /// The working values of a pass, row by row.
 template <typename V>
 class RowCoder {
@@ -343,17 +269,22 @@ class RowCoder {
   /// Missing samples become their prediction, without what is carried, so that they carry nothing on.
   void ReplaceMissing(const RowPlace& place) {
     GatherRow<std::uint8_t>(pass_.shape, pass_.axis, place, pass_.valid, valid_.data());
-    if (pass_.code.predictor == Predictor::kNone)
-      PredictRow<V>(pass_, Predictor::kNear, place, predictions_.data());
+    const Work* replacements = predictions_.data();
+    if (pass_.code.predictor == Predictor::kNone) {
+      // Zero would be far from the samples around.
+      near_.resize(Length());
+      PredictRow<V>(pass_, Predictor::kNear, place, near_.data());
+      replacements = near_.data();
+    }
     for (std::size_t k = 0; k < Length(); ++k) {
-      if (valid_[k] == 0) samples_[k] = Replacement<V>(predictions_[k]);
+      if (valid_[k] == 0) samples_[k] = Replacement<V>(replacements[k]);
     }
   }
 
   void Finish(const RowPlace& place, V* result) {
     if (pass_.code.carry != Carry::kNone)
       ErrorsOfRow<V>(samples_.data(), predictions_.data(), rows_.length, history_.Of(place));
-    ScatterRow<V>(pass_, place, samples_.data(), result);
+    ScatterRow<V>(pass_.even, pass_.shape, pass_.axis, place, samples_.data(), result);
   }
 
   const Pass<V>& pass_;
@@ -361,28 +292,45 @@ class RowCoder {
   ErrorHistory<V> history_;
   Buffer<Work> predictions_;
   Buffer<Work> carried_;
+  Buffer<Work> near_;
   Buffer<Word> words_;
   Buffer<V> samples_;
   Buffer<std::uint8_t> valid_;
   const Work* now_ = nullptr;  // predictions of the row, with what is carried to it
 };
 
+/// Moves the valid words to the front; `valid` is empty when all are. @returns how many there are
+template <typename Word>
+std::int64_t DropMissing(const Buffer<std::uint8_t>& valid, Buffer<Word>* words) {
+  if (valid.empty()) return static_cast<std::int64_t>(words->size());
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < valid.size(); ++k) {
+    (*words)[kept] = (*words)[k];
+    kept += valid[k] != 0 ? 1 : 0;
+  }
+  return static_cast<std::int64_t>(kept);
+}
+
 /// Words counted by their number of significant bits.
 class WidthHistogram {
  public:
   template <typename Word>
   void Count(const Word* words, std::int64_t count) {
-    for (std::int64_t k = 0; k < count; ++k) ++counts_[static_cast<std::size_t>(std::bit_width(words[k]))];
+    // Two counts in turn: increments of the same one wait for each other.
+    for (std::int64_t k = 0; k < count; ++k)
+      ++counts_[static_cast<std::size_t>(k & 1)][static_cast<std::size_t>(std::bit_width(words[k]))];
   }
 
   /// Bits of an entropy coder that codes the width and copies the bits below the highest.
   double Bits() const {
-    std::int64_t total = 0;
-    for (const std::int64_t count : counts_) total += count;
+    std::array<std::int64_t, kWidths> counts;
+    for (std::size_t width = 0; width < kWidths; ++width)
+      counts[width] = counts_[0][width] + counts_[1][width];
+    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     double bits = static_cast<double>(total) * Log2(total);
-    for (std::size_t width = 0; width < counts_.size(); ++width) {
+    for (std::size_t width = 0; width < kWidths; ++width) {
       const double copied = width > 1 ? static_cast<double>(width - 1) : 0.0;
-      bits += static_cast<double>(counts_[width]) * (copied - Log2(counts_[width]));
+      bits += static_cast<double>(counts[width]) * (copied - Log2(counts[width]));
     }
     return bits;
   }
@@ -396,39 +344,12 @@ class WidthHistogram {
     return static_cast<double>(floor) + f + 0.344 * f * (1 - f);
   }
 
-  std::array<std::int64_t, 65> counts_{};
+  static constexpr std::size_t kWidths = 65;
+
+  std::array<std::array<std::int64_t, kWidths>, 2> counts_{};
 };
 
 }  // namespace
-
-Index3 EvenShape(const Index3& shape, int axis) {
-  Index3 even = shape;
-  std::int64_t& extent = even[static_cast<std::size_t>(axis)];
-  extent = (extent + 1) / 2;
-  return even;
-}
-
-Index3 OddShape(const Index3& shape, int axis) {
-  Index3 odd = shape;
-  odd[static_cast<std::size_t>(axis)] /= 2;
-  return odd;
-}
-
-template <typename T>
-void TakeEven(const T* samples, const Index3& shape, int axis, T* even) {
-  const Index3 to = EvenShape(shape, axis);
-  const std::int64_t step = axis == 0 ? 2 : 1;
-  for (std::int64_t z = 0; z < to[2]; ++z) {
-    for (std::int64_t y = 0; y < to[1]; ++y) {
-      const T* row = samples + ((axis == 2 ? 2 * z : z) * shape[1] + (axis == 1 ? 2 * y : y)) * shape[0];
-      if (step == 1) {
-        even = std::copy_n(row, to[0], even);
-      } else {
-        for (std::int64_t x = 0; x < to[0]; ++x) *even++ = row[2 * x];
-      }
-    }
-  }
-}
 
 template <typename V>
 std::size_t EncodePass(const Pass<V>& pass, const V* samples, WordOf<V>* words, V* result) {
@@ -440,7 +361,7 @@ std::size_t EncodePass(const Pass<V>& pass, const V* samples, WordOf<V>* words, 
       written += coder.Encode(place, samples, words + written, result);
     }
   }
-  ScatterEven<V>(pass, result);
+  ScatterEven<V>(pass.even, pass.shape, pass.axis, result);
   return static_cast<std::size_t>(written);
 }
 
@@ -454,7 +375,7 @@ std::size_t ReconstructPass(const Pass<V>& pass, const WordOf<V>* words, V* resu
       read += coder.Reconstruct(place, words + read, result);
     }
   }
-  ScatterEven<V>(pass, result);
+  ScatterEven<V>(pass.even, pass.shape, pass.axis, result);
   return static_cast<std::size_t>(read);
 }
 
@@ -467,6 +388,7 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
   Buffer<Work> predictions(length), carried(length), before(length), second(length);
   Buffer<V> row(length);
   Buffer<WordOf<V>> words(length);
+  Buffer<std::uint8_t> valid(pass.valid != nullptr ? length : 0);
   const auto errors = [&](const RowPlace& place, Work* out) {
     PredictRow<V>(pass, pass.code.predictor, place, predictions.data());
     GatherRow<V>(pass.shape, pass.axis, place, samples, row.data());
@@ -479,11 +401,13 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
     if (rows_before > 1) errors(RowBefore(pass.axis, place, 2), second.data());
     PredictRow<V>(pass, pass.code.predictor, place, predictions.data());
     GatherRow<V>(pass.shape, pass.axis, place, samples, row.data());
+    if (pass.valid != nullptr)
+      GatherRow<std::uint8_t>(pass.shape, pass.axis, place, pass.valid, valid.data());
     for (int carry = 0; carry < kCarries; ++carry) {
       AddCarry<V>(CarryAfter(static_cast<Carry>(carry), rows_before), predictions.data(), before.data(),
                   second.data(), rows.length, carried.data());
       WordsOfRow<V>(row.data(), carried.data(), rows.length, pass.dropped_bits, words.data());
-      histograms[static_cast<std::size_t>(carry)].Count(words.data(), rows.length);
+      histograms[static_cast<std::size_t>(carry)].Count(words.data(), DropMissing<WordOf<V>>(valid, &words));
     }
   }
   std::array<double, kCarries> bits;
@@ -492,11 +416,10 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
   return bits;
 }
 
-#define QUARRY_INSTANTIATE(V)                                                                    \
-  template std::size_t EncodePass<V>(const Pass<V>&, const V*, WordOf<V>*, V*);                  \
-  template std::size_t ReconstructPass<V>(const Pass<V>&, const WordOf<V>*, V*);                 \
-  template std::array<double, kCarries> EstimatePass<V>(const Pass<V>&, const V*, std::int64_t); \
-  template void TakeEven<V>(const V*, const Index3&, int, V*)
+#define QUARRY_INSTANTIATE(V)                                                    \
+  template std::size_t EncodePass<V>(const Pass<V>&, const V*, WordOf<V>*, V*);  \
+  template std::size_t ReconstructPass<V>(const Pass<V>&, const WordOf<V>*, V*); \
+  template std::array<double, kCarries> EstimatePass<V>(const Pass<V>&, const V*, std::int64_t)
 QUARRY_INSTANTIATE(float);
 QUARRY_INSTANTIATE(double);
 QUARRY_INSTANTIATE(std::int8_t);

@@ -2,24 +2,14 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
-#include "quarry/base/memory.h"
-#include "quarry/base/status.h"
-#include "quarry/codec/lossless_arithmetic.h"
-#include "quarry/geometry/box.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/passes.h"
 
-/// From a level of a patch to the next finer one without loss: every new sample is predicted from samples
-/// that are known, and its difference from the prediction is an unsigned word, small where the prediction is
-/// good.
-///
-/// A step doubles the resolution along one axis after the other, each in a *pass*: the known samples become
-/// the even ones along that axis, the odd ones are new. All arrays are dense, x fastest.
+/// From a grid of a patch to the next finer one without loss: every new sample is predicted from samples that
+/// are known, and its difference from the prediction is an unsigned word, small where the prediction is good.
 /// docs/format.md, "Payload of lossless", has the arithmetic.
 namespace quarry::lossless {
-
-template <typename T>
-using Buffer = std::vector<T, BufferAllocator<T>>;
 
 /// Along the axis of the pass. The numbers are stored.
 enum class Predictor : std::uint8_t {
@@ -28,7 +18,6 @@ enum class Predictor : std::uint8_t {
   kNear = 2,    ///< the neighbour before
   kNone = 3,    ///< zero
 };
-inline constexpr int kPredictors = 4;
 
 /// What the row before (along another axis) says about this one: it has missed its own prediction by an error
 /// that is known when this row is decoded, and errors of smooth fields are smooth. The numbers are stored.
@@ -57,14 +46,6 @@ struct Pass {
   int dropped_bits = 0;
   const std::uint8_t* valid = nullptr;  ///< of the result; null when every sample is valid
 };
-
-/// Shape of the even samples of a pass whose result has this shape, and of the odd ones.
-Index3 EvenShape(const Index3& shape, int axis);
-Index3 OddShape(const Index3& shape, int axis);
-
-/// Every second sample along `axis`, beginning with the first, from an array of this shape.
-template <typename T>
-void TakeEven(const T* samples, const Index3& shape, int axis, T* even);
 
 /// Writes the words of the valid odd samples of `samples`, in the order in which ReconstructPass reads them;
 /// there is room for Volume(OddShape()). `result` gets the samples that ReconstructPass makes of them:

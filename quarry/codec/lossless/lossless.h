@@ -8,7 +8,7 @@ namespace quarry {
 /// infinities and NaNs. Level l is every 2^l-th sample.
 ///
 /// Each level is predicted from the next coarser one, axis after axis, and only the differences of the bit
-/// patterns are stored, in planes that zstd compresses (lossless_predict.h, planes.h). Encoding tries a few
+/// patterns are stored, in planes that zstd compresses (predict.h, planes.h). Encoding tries a few
 /// ways on parts of the patch and takes the smallest. Missing samples cost nothing: they are left out, and
 /// predictions stand in for them. The tolerance is not looked at.
 ///

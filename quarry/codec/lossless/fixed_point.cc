@@ -1,4 +1,4 @@
-#include "quarry/codec/fixed_point.h"
+#include "quarry/codec/lossless/fixed_point.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "quarry/base/endian.h"
-#include "quarry/codec/lossless_predict.h"
+#include "quarry/codec/lossless/predict.h"
 
 /// Steps of the lossless coder as bytes: a step leads from one grid of a patch to the next finer one.
 namespace quarry::lossless {
@@ -13,15 +13,6 @@ namespace quarry::lossless {
 struct StepCode {
   std::array<int, 3> axes = {0, 1, 2};  ///< in the order of the passes
   std::array<PassCode, 3> passes;       ///< in the same order
-};
-
-/// One grid of a patch, dense, x fastest. Encoders are given anything plausible for missing samples.
-template <typename V>
-struct GridView {
-  const V* samples = nullptr;
-  Index3 shape{};
-  const std::uint8_t* valid = nullptr;  ///< null when every sample is valid
-  int dropped_bits = 0;                 ///< see Pass
 };
 
 /// The code that looks best for this grid, by estimates from a part of it.

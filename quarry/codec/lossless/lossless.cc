@@ -1,4 +1,4 @@
-#include "quarry/codec/lossless.h"
+#include "quarry/codec/lossless/lossless.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "quarry/codec/fixed_point.h"
-#include "quarry/codec/lossless_step.h"
+#include "quarry/codec/lossless/fixed_point.h"
+#include "quarry/codec/lossless/step.h"
 #include "quarry/codec/planes.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -201,7 +201,7 @@ class Encoder {
   template <typename V>
   double Estimate(std::span<const V> samples, int dropped_bits) const {
     double bytes = 0;
-    lossless::SearchStepCode<V>({samples.data(), layout_.shape, nullptr, dropped_bits}, &bytes);
+    lossless::SearchStepCode<V>({samples.data(), layout_.shape, DataOrNull(validity_), dropped_bits}, &bytes);
     return bytes + 1;
   }
 

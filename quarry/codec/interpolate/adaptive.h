@@ -1,0 +1,149 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "quarry/codec/binary_coder.h"
+#include "quarry/codec/interpolate/contexts.h"
+
+/// Indices as adaptive bits: no tables to send. For small levels, and for those that are nearly all zero.
+namespace quarry::interpolate {
+
+/// Flags of runs of samples that are expected to be zero. Blocks of kBlock samples whose contexts are all
+/// zero have one flag; the groups of kGroup samples of other blocks have one each, unless more than
+/// kMostActive of their contexts are not zero.
+class GroupFlags {
+ public:
+  static constexpr std::size_t kBlock = 256;
+  static constexpr std::size_t kGroup = 32;
+  /// With tables, a flag also saves time where some contexts are not zero; adaptive bits are nearly free there.
+  static constexpr std::size_t kMostActiveWithTables = 6;
+
+  explicit GroupFlags(std::size_t most_active) : most_active_(most_active) {}
+
+  /// Walks over the samples of a band. `code_flag(model, begin, end)` writes or reads whether samples
+  /// begin .. end are all zero; `use(begin, end, zero)` is told all runs in order.
+  /// @param contexts  tables or bins of the samples
+  template <typename CodeFlag, typename Use>
+  void Walk(const std::uint8_t* contexts, std::size_t count, CodeFlag code_flag, Use use) {
+    for (std::size_t begin = 0; begin < count;) {
+      const std::size_t block_end = std::min(begin + kBlock, count);
+      const bool quiet = CountActive(contexts + begin, block_end - begin) == 0;
+      if (quiet && Code(&of_blocks_, code_flag, begin, block_end)) {
+        use(begin, block_end, true);
+        begin = block_end;
+        continue;
+      }
+      for (; begin < block_end; begin += kGroup) {
+        const std::size_t end = std::min(begin + kGroup, block_end);
+        const std::size_t active = quiet ? 0 : CountActive(contexts + begin, end - begin);
+        const bool zero = active <= most_active_ &&
+                          Code(&of_groups_[quiet ? 0 : 1 + (active + 1) / 2], code_flag, begin, end);
+        use(begin, end, zero);
+      }
+      begin = block_end;
+    }
+  }
+
+ private:
+  /// Models by what the two flags of the kind before were.
+  struct Kind {
+    std::array<AdaptiveBit, 4> models;
+    std::uint8_t history = 3;
+  };
+
+  template <typename CodeFlag>
+  static bool Code(Kind* kind, CodeFlag& code_flag, std::size_t begin, std::size_t end) {
+    const bool zero = code_flag(&kind->models[kind->history], begin, end);
+    kind->history = static_cast<std::uint8_t>((kind->history << 1 | (zero ? 1 : 0)) & 3);
+    return zero;
+  }
+
+  static std::size_t CountActive(const std::uint8_t* contexts, std::size_t count) {
+    // Bytes at first: so that the compiler counts sixteen at once. A group has fewer than 256.
+    std::size_t active = 0;
+    for (std::size_t i = 0; i < count; i += kGroup) {
+      const std::size_t end = std::min(i + kGroup, count);
+      std::uint8_t of_group = 0;
+      for (std::size_t k = i; k < end; ++k)
+        of_group = static_cast<std::uint8_t>(of_group + (contexts[k] != 0));
+      active += of_group;
+    }
+    return active;
+  }
+
+  const std::size_t most_active_;
+  Kind of_blocks_;
+  std::array<Kind, 2 + (kMostActiveWithTables + 1) / 2> of_groups_;  ///< in quiet blocks; else by active contexts
+};
+
+/// Models of one index: is it zero, its sign, how many bits it has, those bits. `Coder` is Writing or Reading
+/// of the .cc files: it turns a bit into what was written or read.
+class IndexModel {
+ public:
+  /// Codes an index in its context: the fine bin of its activity. Returns it.
+  template <typename Coder>
+  std::int32_t Code(Coder& coder, std::int32_t index, std::uint8_t bin) {
+    auto& zero = zero_[bin][last_];
+    if (coder.Adaptive(index == 0, &zero)) {
+      last_ = 0;
+      return 0;
+    }
+    const bool negative = coder.Even(index < 0);
+    const std::uint32_t size = static_cast<std::uint32_t>(index < 0 ? -index : index);
+    const int length = CodeLength(coder, size == 0 ? 1 : 32 - __builtin_clz(size), bin);
+    std::uint32_t value = 1;
+    // The bit below the highest is not even: small indices are more frequent.
+    for (int bit = length - 2; bit >= 0; --bit) {
+      const bool set = (size >> bit & 1) != 0;
+      const bool coded = bit == length - 2
+                             ? coder.Adaptive(set, &second_[static_cast<std::size_t>(length)][bin])
+                             : coder.Even(set);
+      value = value << 1 | static_cast<std::uint32_t>(coded);
+    }
+    last_ = value > 1 ? 2 : 1;
+    return negative ? -static_cast<std::int32_t>(value) : static_cast<std::int32_t>(value);
+  }
+
+  /// A new band begins.
+  void Restart() { last_ = 0; }
+
+ private:
+  static constexpr int kMaxLength = 29;
+
+  /// Unary from 1: of few steps, as the context tells the size of what is around.
+  template <typename Coder>
+  int CodeLength(Coder& coder, int length, std::uint8_t bin) {
+    int coded = 1;
+    while (coded < kMaxLength &&
+           coder.Adaptive(length > coded, &length_[bin][static_cast<std::size_t>(coded)]))
+      ++coded;
+    return coded;
+  }
+
+  std::array<std::array<AdaptiveBit, 3>, kFineBins> zero_;
+  std::array<std::array<AdaptiveBit, kMaxLength + 1>, kFineBins> length_;
+  std::array<std::array<AdaptiveBit, kFineBins>, kMaxLength + 1> second_;
+  std::uint8_t last_ = 0;  ///< 0, 1 or more: the sample before in the same band
+};
+
+struct BitWriter {
+  BinaryEncoder* encoder;
+  bool Even(bool bit) const {
+    encoder->EncodeEven(bit);
+    return bit;
+  }
+  bool Adaptive(bool bit, AdaptiveBit* model) const {
+    encoder->Encode(bit, model);
+    return bit;
+  }
+};
+
+struct BitReader {
+  BinaryDecoder* decoder;
+  bool Even(bool /*bit*/) const { return decoder->DecodeEven(); }
+  bool Adaptive(bool /*bit*/, AdaptiveBit* model) const { return decoder->Decode(model); }
+};
+
+}  // namespace quarry::interpolate

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+
+#include "quarry/codec/interpolate/contexts.h"
+#include "quarry/codec/interpolate/rans.h"
+
+namespace quarry::interpolate {
+
+/// Which bins share a table, and how many bits of their indices are stored beside the symbols.
+struct TableChoice {
+  ContextMap contexts;
+  std::vector<std::uint8_t> shifts;  ///< of every table
+  double bits = 0;                   ///< estimate of everything: symbols, low bits, tables
+};
+
+/// Chooses tables for indices with their bins. @param indices at least one
+TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins);
+
+/// What is coded of an index.
+struct Folded {
+  std::uint32_t symbol;  ///< above kLargestSymbol: the index does not fit
+  std::uint32_t low;     ///< `shift` bits
+};
+
+inline Folded Fold(std::int32_t index, int shift) {
+  const std::int32_t shifted = index + ((1 << shift) >> 1);
+  const std::int32_t high = shifted >> shift;
+  return {static_cast<std::uint32_t>(high) << 1 ^ static_cast<std::uint32_t>(high >> 31),
+          static_cast<std::uint32_t>(shifted) & ((1u << shift) - 1)};
+}
+
+}  // namespace quarry::interpolate

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "quarry/codec/interpolate/kernels.h"
+
+/// Which table codes a sample: decided by the activity around it, a scaled sum of the magnitudes of already
+/// decoded neighbours.
+namespace quarry::interpolate {
+
+/// Fine bins of activity: 0, then two an octave (1, 1.5, 2, 3, 4, 6, 8, 12 ...).
+inline constexpr std::size_t kFineBins = 33;
+
+/// Smallest activity of every bin.
+inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
+  std::array<std::uint16_t, kFineBins> begin{};
+  begin[1] = 1;
+  for (std::size_t bin = 2; bin < kFineBins; ++bin) {
+    const unsigned power = 1u << (bin / 2);
+    begin[bin] = static_cast<std::uint16_t>(bin % 2 == 0 ? power : power + power / 2);
+  }
+  return begin;
+}();
+
+/// The tables of a level: consecutive bins share one.
+struct ContextMap {
+  std::vector<std::uint8_t> first_bins;  ///< of every table, ascending, the first is 0
+
+  /// For Kernels::classify; behind the last table what no activity reaches.
+  std::array<std::uint16_t, kMaxTables - 1> Thresholds() const;
+  /// Table of every bin.
+  std::array<std::uint8_t, kFineBins> TableOfBin() const;
+};
+
+}  // namespace quarry::interpolate

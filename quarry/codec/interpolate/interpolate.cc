@@ -1,0 +1,505 @@
+#include "quarry/codec/interpolate/interpolate.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "quarry/codec/interpolate/level.h"
+#include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/varint.h"
+
+namespace quarry {
+namespace {
+
+using interpolate::InnerLevels;
+using interpolate::LevelGrid;
+using interpolate::Quantiser;
+
+// First byte of the coarsest payload.
+constexpr std::uint8_t kConstant = 0x00;  // one sample follows; finer levels are empty
+constexpr std::uint8_t kCoded = 0x01;
+constexpr std::uint8_t kWideStep = 0x02;  // the step is a float64 instead of a float32
+constexpr std::uint8_t kLattice = 0x04;   // samples are multiples of a power of two: its exponent follows
+constexpr int kRatioShift = 4;            // bits 4 and 5: which kLevelRatios
+
+/// Tolerance of a level over that of the next finer one: coarse samples are few, and better predictions come
+/// from better ones. What is gained depends on how coarse the tolerance is.
+constexpr std::array<double, 4> kLevelRatios = {1.0, 0.9, 0.8, 0.7};
+constexpr double kLeastRatio = 0.25;
+
+double LevelFactor(std::size_t ratio, int level) {
+  double factor = 1;
+  for (int l = 0; l < level; ++l) factor *= kLevelRatios[ratio];
+  return std::max(factor, kLeastRatio);
+}
+
+/// What a decoder reads from the first bytes of a patch.
+struct PatchHead {
+  bool constant = false;
+  double step = 0;  ///< of level 0; 0: samples are coded exactly
+  std::size_t ratio = 0;
+  bool lattice = false;
+  int exponent = 0;  ///< samples are multiples of 2^exponent; only with lattice
+
+  /// Quantiser of a level. On a lattice steps are odd: then an index reaches (step - 1) / 2 on both sides.
+  Quantiser LevelQuantiser(int level, double max_error) const {
+    const double factor = LevelFactor(ratio, level);
+    if (!lattice) return {step * factor, max_error, false};
+    return {2 * std::floor((step - 1) / 2 * factor) + 1, max_error, true};
+  }
+};
+
+/// The type that samples are computed in.
+template <typename S>
+using Working =
+    std::conditional_t<std::is_same_v<S, double> || (std::is_integral_v<S> && sizeof(S) == 4), double, float>;
+
+/// Whole numbers up to this stay exact in every step of prediction and quantisation.
+template <typename T>
+constexpr double kLargestWhole = sizeof(T) == 4 ? 1 << 20 : double(std::int64_t{1} << 48);
+
+/// Units of the lattice, as a factor; exact where it is applied.
+template <typename T>
+T PowerOfTwo(int exponent) {
+  return std::ldexp(T(1), exponent);
+}
+
+template <typename S, typename T>
+S FromWorking(T value, T unit) {
+  if constexpr (std::is_integral_v<S>) {
+    constexpr T kLeast = static_cast<T>(std::numeric_limits<S>::min());
+    constexpr T kMost = static_cast<T>(std::numeric_limits<S>::max());
+    return static_cast<S>(std::clamp(value, kLeast, kMost));
+  } else {
+    return static_cast<S>(value * unit);
+  }
+}
+
+template <typename S, typename T>
+void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& head, S* out) {
+  if constexpr (std::is_same_v<S, T>) {
+    if (!head.lattice || head.exponent == 0) {
+      std::memcpy(out, values, count * sizeof(S));
+      return;
+    }
+  }
+  const T unit = std::is_integral_v<S> ? T(1) : PowerOfTwo<T>(head.exponent);
+  for (std::size_t i = 0; i < count; ++i) out[i] = FromWorking<S>(values[i], unit);
+}
+
+template <typename S>
+class Decoder final : public PatchDecoder {
+  using T = Working<S>;
+
+ public:
+  explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+
+  int level() const override { return level_; }
+  ByteSpan samples() const override {
+    if (SamplesAreWorkingValues()) {
+      return std::as_bytes(std::span(grid_.values.data(), grid_.values.size()));
+    }
+    return std::as_bytes(std::span(samples_.data(), samples_.size()));
+  }
+
+  Status Advance(ByteSpan payload, Validity validity) override {
+    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    const int next = level_ - 1;
+    if (level_ == layout_.levels) {
+      QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
+      if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity));
+    } else if (head_.constant) {
+      if (!payload.empty())
+        return DataLoss("level {} of a constant patch has {} bytes", next, payload.size());
+    } else {
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity));
+    }
+    level_ = next;
+    if (SamplesAreWorkingValues()) return Status::Ok();
+    samples_.resize(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))));
+    if (head_.constant) {
+      std::fill(samples_.begin(), samples_.end(), constant_);
+    } else {
+      ConvertFromWorking<S, T>(grid_.values.data(), samples_.size(), head_, samples_.data());
+    }
+    return Status::Ok();
+  }
+
+ private:
+  /// True when the samples need no conversion: then there is no copy of them.
+  bool SamplesAreWorkingValues() const {
+    return std::is_same_v<S, T> && !head_.constant && (!head_.lattice || head_.exponent == 0);
+  }
+
+  Status ReadHead(ByteSpan* payload) {
+    if (payload->empty()) return DataLoss("the coarsest level of a patch is empty");
+    const auto first = std::to_integer<std::uint8_t>((*payload)[0]);
+    *payload = payload->subspan(1);
+    if (first == kConstant) {
+      if (payload->size() != sizeof(S)) return DataLoss("a constant patch has {} bytes", payload->size());
+      head_.constant = true;
+      constant_ = GetLittleEndian<S>(payload->data());
+      return Status::Ok();
+    }
+    const bool wide = (first & kWideStep) != 0;
+    head_.lattice = (first & kLattice) != 0;
+    head_.ratio = first >> kRatioShift & 3;
+    const std::size_t size = (wide ? 8 : 4) + (head_.lattice ? 2 : 0) + sizeof(T);
+    if ((first & kCoded) == 0 || first >> 6 != 0 || (first & 0x08) != 0 || payload->size() < size)
+      return DataLoss("the head of a patch is malformed (first byte {:#x}, {} bytes)", first,
+                      payload->size());
+    LittleEndianReader reader(payload->data());
+    head_.step = wide ? reader.Get<double>() : static_cast<double>(reader.Get<float>());
+    if (head_.lattice) head_.exponent = reader.Get<std::int16_t>();
+    const T base = reader.Get<T>();
+    const bool step_in_range =
+        head_.step >= 0 && head_.step <= static_cast<double>(std::numeric_limits<T>::max());
+    if (!step_in_range || !std::isfinite(base) || std::abs(head_.exponent) > 1100 ||
+        (std::is_integral_v<S> && !head_.lattice)) {
+      return DataLoss("the head of a patch is out of range (step {}, exponent {})", head_.step,
+                      head_.exponent);
+    }
+    *payload = payload->subspan(size);
+    grid_.values.Resize(1);
+    grid_.values.data()[0] = base;
+    grid_.magnitudes.Resize(1);
+    grid_.magnitudes.data()[0] = 0;
+    return Status::Ok();
+  }
+
+  /// The coarsest level of the dataset holds all that are coarser still.
+  Status DecodeInnerLevels(ByteSpan payload, Validity validity) {
+    const int coarsest = layout_.levels - 1;
+    for (int level = InnerLevels(layout_.shape) - 2; level > coarsest; --level) {
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, TakeVarint(&payload));
+      if (size > payload.size())
+        return DataLoss("inner level {} has {} bytes, {} are left", level, size, payload.size());
+      const std::vector<std::uint8_t> coarse = SubsampledValidity(validity, coarsest, level);
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse));
+      payload = payload.subspan(size);
+    }
+    if (InnerLevels(layout_.shape) - 2 < coarsest) {
+      // The dataset's coarsest level is the single sample, or beyond it.
+      return payload.empty() ? Status::Ok() : DataLoss("{} bytes follow a single sample", payload.size());
+    }
+    return DecodeOne(payload, coarsest, validity);
+  }
+
+  Status DecodeOne(ByteSpan payload, int level, Validity validity) {
+    const Index3 shape = LevelShape(layout_.shape, level);
+    if (shape == grid_.shape) {
+      return payload.empty() ? Status::Ok()
+                             : DataLoss("level {} adds no sample, but has {} bytes", level, payload.size());
+    }
+    return interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, level > 0,
+                                       &grid_);
+  }
+
+  /// @param validity  of level `from`
+  std::vector<std::uint8_t> SubsampledValidity(Validity validity, int from, int level) const {
+    std::vector<std::uint8_t> coarse;
+    if (validity.empty()) return coarse;
+    const Index3 fine = LevelShape(layout_.shape, from);
+    const std::int64_t stride = std::int64_t{1} << (level - from);
+    for (std::int64_t z = 0; z < fine[2]; z += stride) {
+      for (std::int64_t y = 0; y < fine[1]; y += stride) {
+        for (std::int64_t x = 0; x < fine[0]; x += stride)
+          coarse.push_back(validity[static_cast<std::size_t>((z * fine[1] + y) * fine[0] + x)]);
+      }
+    }
+    return coarse;
+  }
+
+  const PatchLayout layout_;
+  int level_;
+  PatchHead head_;
+  S constant_ = 0;
+  LevelGrid<T> grid_;
+  std::vector<S, BufferAllocator<S>> samples_;
+};
+
+/// Every second sample along each axis.
+template <typename U>
+std::vector<U, BufferAllocator<U>> Halved(const U* fine, const Index3& shape) {
+  std::vector<U, BufferAllocator<U>> coarse(interpolate::BandSize(shape, 0));
+  interpolate::ExtractBand(fine, shape, 0, coarse.data());
+  return coarse;
+}
+
+template <typename S>
+class Encoder {
+  using T = Working<S>;
+  template <typename U>
+  using Buffer = std::vector<U, BufferAllocator<U>>;
+  /// Above it, steps and their reciprocals would not be normal numbers any more.
+  static constexpr double kLargestTolerance = static_cast<double>(std::numeric_limits<T>::max() / 16);
+
+ public:
+  Encoder(const PatchLayout& layout, std::span<const S> samples, Validity validity, double tolerance)
+      : layout_(layout),
+        samples_(samples),
+        validity_(validity),
+        tolerance_(std::min(tolerance, kLargestTolerance)) {}
+
+  CodedPatch Run() {
+    Examine();
+    return constant_ ? CodeConstant() : CodeLevels();
+  }
+
+ private:
+  /// Range of the valid samples, and whether they are all the same bits.
+  void Examine() {
+    std::size_t first = 0;
+    while (!IsValid(first)) ++first;
+    sample_ = samples_[first];
+    // Several at a time, so that no comparison waits for the last one.
+    constexpr std::size_t kLanes = 16;
+    std::array<S, kLanes> least;
+    std::array<S, kLanes> most;
+    least.fill(sample_);
+    most.fill(sample_);
+    const S* samples = samples_.data();
+    for (std::size_t begin = 0; begin < samples_.size(); begin += kLanes) {
+      const std::size_t lanes = std::min(kLanes, samples_.size() - begin);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const S sample = validity_.empty() || validity_[begin + lane] != 0 ? samples[begin + lane] : sample_;
+        least[lane] = sample < least[lane] ? sample : least[lane];
+        most[lane] = sample > most[lane] ? sample : most[lane];
+      }
+    }
+    least_ = *std::min_element(least.begin(), least.end());
+    most_ = *std::max_element(most.begin(), most.end());
+    if (least_ != most_) return;
+    constant_ = true;
+    // Zeros of both signs are equal but not the same.
+    for (std::size_t i = first; i < samples_.size(); ++i)
+      constant_ &= !IsValid(i) || std::memcmp(&samples_[i], &sample_, sizeof(S)) == 0;
+  }
+
+  bool IsValid(std::size_t i) const { return validity_.empty() || validity_[i] != 0; }
+
+  CodedPatch CodeConstant() const {
+    CodedPatch coded;
+    coded.levels.resize(static_cast<std::size_t>(layout_.levels));
+    coded.levels.back().push_back(static_cast<std::byte>(kConstant));
+    PutLittleEndian(&coded.levels.back(), sample_);
+    for (int l = 0; l < layout_.levels; ++l) {
+      const std::vector<S> decoded(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, l))), sample_);
+      const ByteSpan bytes = std::as_bytes(std::span(decoded));
+      coded.decoded.emplace_back(bytes.begin(), bytes.end());
+    }
+    return coded;
+  }
+
+  CodedPatch CodeLevels() {
+    const double largest =
+        std::max(std::abs(static_cast<double>(least_)), std::abs(static_cast<double>(most_)));
+    const std::optional<int> exponent = LatticeExponent(largest);
+    PatchHead head = exponent ? LatticeHead(*exponent) : FloatHead(largest);
+    head.ratio = PickRatio();
+    const double max_error = exponent ? (head.step - 1) / 2 : SafeTolerance();
+
+    std::vector<Buffer<T>> grids(1);
+    grids[0].resize(samples_.size());
+    ToWorking(head, grids[0].data());
+    std::vector<Buffer<std::uint8_t>> valid(1);
+    valid[0].assign(validity_.begin(), validity_.end());
+    const int inner = InnerLevels(layout_.shape);
+    for (int l = 1; l < inner; ++l) {
+      const Index3 shape = LevelShape(layout_.shape, l - 1);
+      grids.push_back(Halved(grids.back().data(), shape));
+      valid.push_back(validity_.empty() ? Buffer<std::uint8_t>() : Halved(valid.back().data(), shape));
+    }
+
+    LevelGrid<T> grid;
+    grid.values.Resize(1);
+    grid.magnitudes.Resize(1);
+    grid.magnitudes.data()[0] = 0;
+    const bool has_base = validity_.empty() || valid.back()[0] != 0;
+    const T base = has_base ? grids.back()[0] : Mean(grids[0], head.lattice);
+    grid.values.data()[0] = base;
+
+    CodedPatch coded;
+    coded.levels.resize(static_cast<std::size_t>(layout_.levels));
+    coded.decoded.resize(coded.levels.size());
+    AppendHead(head, base, &coded.levels.back());
+    for (int l = std::max(inner, layout_.levels) - 1; l >= 0; --l) {
+      Bytes payload;
+      if (l < inner - 1) {
+        const auto i = static_cast<std::size_t>(l);
+        payload = interpolate::EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l),
+                                              grids[i].data(), valid[i], l > 0, &grid);
+      }
+      Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
+      if (l > layout_.levels - 1 && l < inner - 1) PutVarint(payload.size(), &out);
+      out.insert(out.end(), payload.begin(), payload.end());
+      if (l < layout_.levels) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
+    }
+    return coded;
+  }
+
+  void KeepDecoded(const PatchHead& head, const LevelGrid<T>& grid, Bytes* out) const {
+    const std::size_t count = grid.values.size();
+    out->resize(count * sizeof(S));
+    ConvertFromWorking<S, T>(grid.values.data(), count, head, reinterpret_cast<S*>(out->data()));
+  }
+
+  /// The exponent of the lattice that all valid samples lie on, if they are to be coded on it.
+  std::optional<int> LatticeExponent(double largest) const {
+    if constexpr (std::is_integral_v<S>) {
+      return 0;
+    } else {
+      if (!(largest > 0)) return std::nullopt;
+      // Of the largest whole number that stays exact, the unit may not be smaller than this.
+      int exponent = std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1;
+      // Where the tolerance is above half of the finest possible unit, losses are allowed: no need to look.
+      exponent = std::max({exponent, std::ilogb(std::max(tolerance_, std::numeric_limits<double>::min())),
+                           std::numeric_limits<S>::min_exponent});
+      double unit = std::ldexp(1.0, exponent);
+      while (unit < 2 * tolerance_) unit = std::ldexp(1.0, ++exponent);
+      for (std::size_t i = 0; i < samples_.size(); ++i) {
+        if (!IsValid(i)) continue;
+        const double scaled = static_cast<double>(samples_[i]) / unit;
+        if (scaled != std::nearbyint(scaled)) return std::nullopt;
+      }
+      return exponent;
+    }
+  }
+
+  PatchHead LatticeHead(int exponent) const {
+    PatchHead head;
+    head.lattice = true;
+    head.exponent = exponent;
+    // A step too large for exact arithmetic gains nothing over a smaller one.
+    const double reach = std::min(std::floor(tolerance_ / std::ldexp(1.0, exponent)), kLargestWhole<T>);
+    head.step = 2 * reach + 1;
+    return head;
+  }
+
+  PatchHead FloatHead(double largest) const {
+    PatchHead head;
+    const double ulp =
+        std::max(std::ldexp(1.0, std::ilogb(std::max(largest, std::numeric_limits<double>::min())) -
+                                     std::numeric_limits<T>::digits + 1),
+                 static_cast<double>(std::numeric_limits<T>::denorm_min()));
+    // Room for the rounding of prediction + index * step, so that this hardly ever breaks the promise.
+    const double half = tolerance_ - 1.5 * ulp;
+    const auto step = static_cast<T>(2 * half);
+    if (tolerance_ >= 4 * ulp && step >= std::numeric_limits<T>::min() * 4 && std::isfinite(T(1) / step))
+      head.step = Stored(2 * half);
+    return head;
+  }
+
+  /// The step as it is stored: in four bytes where its exponent allows.
+  static double Stored(double step) {
+    if (step < 1e-30 || step > 1e30) return step;
+    const auto narrow = static_cast<float>(step);
+    return static_cast<double>(static_cast<double>(narrow) > step ? std::nextafterf(narrow, 0) : narrow);
+  }
+
+  static void AppendHead(const PatchHead& head, T base, Bytes* out) {
+    const bool wide = static_cast<double>(static_cast<float>(head.step)) != head.step;
+    out->push_back(static_cast<std::byte>(kCoded | (wide ? kWideStep : 0) | (head.lattice ? kLattice : 0) |
+                                          head.ratio << kRatioShift));
+    if (wide) {
+      PutLittleEndian(out, head.step);
+    } else {
+      PutLittleEndian(out, static_cast<float>(head.step));
+    }
+    if (head.lattice) PutLittleEndian(out, static_cast<std::int16_t>(head.exponent));
+    PutLittleEndian(out, base);
+  }
+
+  /// Checks are made in the working precision: this much below the tolerance their rounding cannot hide an
+  /// error.
+  double SafeTolerance() const {
+    return tolerance_ * (1 - 4 * static_cast<double>(std::numeric_limits<T>::epsilon()));
+  }
+
+  std::size_t PickRatio() const {
+    const double range = static_cast<double>(most_) - static_cast<double>(least_);
+    if (tolerance_ >= 5e-2 * range) return 2;
+    return tolerance_ >= 5e-3 * range ? 1 : 0;
+  }
+
+  void ToWorking(const PatchHead& head, T* out) const {
+    if (!head.lattice && validity_.empty()) {
+      std::copy(samples_.begin(), samples_.end(), out);
+      return;
+    }
+    const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
+    for (std::size_t i = 0; i < samples_.size(); ++i)
+      out[i] = IsValid(i) ? static_cast<T>(samples_[i]) * scale : T(0);
+  }
+
+  T Mean(const Buffer<T>& values, bool integral) const {
+    double sum = 0;
+    double count = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!IsValid(i)) continue;
+      count += 1;
+      sum += (static_cast<double>(values[i]) - sum) / count;
+    }
+    // The difference of huge numbers may be infinite: any number will do then.
+    if (!std::isfinite(sum)) return T(0);
+    return static_cast<T>(integral ? std::nearbyint(sum) : sum);
+  }
+
+  const PatchLayout& layout_;
+  const std::span<const S> samples_;
+  const Validity validity_;
+  const double tolerance_;
+  S least_ = 0;
+  S most_ = 0;
+  S sample_ = 0;
+  bool constant_ = false;
+};
+
+/// Calls `use` with a value of the C++ type of the samples.
+template <typename Use>
+auto Dispatch(DataType type, Use use) {
+  switch (type) {
+    case DataType::kFloat64:
+      return use(double{});
+    case DataType::kInt8:
+      return use(std::int8_t{});
+    case DataType::kUint8:
+      return use(std::uint8_t{});
+    case DataType::kInt16:
+      return use(std::int16_t{});
+    case DataType::kUint16:
+      return use(std::uint16_t{});
+    case DataType::kInt32:
+      return use(std::int32_t{});
+    case DataType::kUint32:
+      return use(std::uint32_t{});
+    default:
+      return use(float{});
+  }
+}
+
+}  // namespace
+
+Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                            double tolerance) const {
+  const auto count = static_cast<std::size_t>(Volume(layout.shape));
+  if (samples.size() != count * SizeOf(layout.type) || samples.empty() ||
+      (!validity.empty() && validity.size() != count)) {
+    return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
+                           samples.size());
+  }
+  if (!(tolerance >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerance);
+  return Dispatch(layout.type, [&]<typename S>(S) -> CodedPatch {
+    return Encoder<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerance).Run();
+  });
+}
+
+std::unique_ptr<PatchDecoder> InterpolateCoder::NewDecoder(const PatchLayout& layout) const {
+  return Dispatch(layout.type, [&]<typename S>(S) -> std::unique_ptr<PatchDecoder> {
+    return std::make_unique<Decoder<S>>(layout);
+  });
+}
+
+}  // namespace quarry

@@ -1,0 +1,33 @@
+#include "quarry/codec/interpolate/kernels_isa.h"
+
+#ifdef QUARRY_HAS_X86_KERNELS
+
+#include <immintrin.h>
+
+#define QUARRY_KERNEL __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+
+namespace quarry::interpolate::avx2 {
+
+#include "quarry/codec/interpolate/kernels.inl"
+#include "quarry/codec/interpolate/kernels_x86.inl"
+
+namespace {
+
+QUARRY_KERNEL bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t count,
+                              std::uint8_t* symbols) {
+  return reader->lanes == kManyLanes ? DecodeRounds<4>(reader, tables, count, symbols)
+                                     : DecodeRounds<1>(reader, tables, count, symbols);
+}
+
+}  // namespace
+
+#include "quarry/codec/interpolate/kernels_table.inl"
+
+const Kernels& Get() {
+  static constexpr Kernels kernels = MakeKernels("avx2");
+  return kernels;
+}
+
+}  // namespace quarry::interpolate::avx2
+
+#endif

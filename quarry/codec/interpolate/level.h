@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "quarry/codec/coder.h"
+#include "quarry/codec/interpolate/kernels.h"
+#include "quarry/codec/interpolate/predictor.h"
+
+/// One level of a patch as bytes: what its samples add to the coarser level.
+namespace quarry::interpolate {
+
+/// An array with kPadding zeros before and after it.
+template <typename T>
+class PaddedArray {
+ public:
+  /// Keeps nothing of what was there; the elements are unset.
+  void Resize(std::size_t size) {
+    size_ = size;
+    storage_.resize(size + 2 * kPadding);
+    std::fill_n(storage_.begin(), kPadding, T(0));
+    std::fill_n(storage_.end() - kPadding, kPadding, T(0));
+  }
+  T* data() { return storage_.data() + kPadding; }
+  const T* data() const { return storage_.data() + kPadding; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::vector<T, BufferAllocator<T>> storage_ = std::vector<T, BufferAllocator<T>>(2 * kPadding);
+  std::size_t size_ = 0;
+};
+
+/// A level as encoder and decoder both have it.
+template <typename T>
+struct LevelGrid {
+  Index3 shape{1, 1, 1};
+  PaddedArray<T> values;
+  PaddedArray<std::uint16_t> magnitudes;  ///< of the indices, at most kMaxMagnitude
+  PredictorSpec predictor = PredictorSpec::Default();
+};
+
+/// How the indices of a level become samples.
+struct Quantiser {
+  double step = 0;        ///< 0: indices cannot keep the promise, every sample is coded exactly
+  double max_error = 0;   ///< encoder only: of a reconstruction
+  bool integral = false;  ///< all samples are whole numbers below 2^20 (float32) or 2^48 (float64)
+};
+
+/// Codes the samples of `shape` that `grid`, the next coarser level, does not have, and makes `grid` the
+/// level that a decoder will have.
+/// @param samples   dense, finite where valid
+/// @param validity         of `samples`, or empty
+/// @param need_magnitudes  a finer level will be coded from this one
+template <typename T>
+Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
+                  bool need_magnitudes, LevelGrid<T>* grid);
+
+/// Makes `grid` the level of `shape` that EncodeLevel had.
+/// @param need_magnitudes  a finer level will be decoded from this one
+/// @errors kDataLoss; the grid is then unusable
+template <typename T>
+Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
+                   bool need_magnitudes, LevelGrid<T>* grid);
+
+}  // namespace quarry::interpolate

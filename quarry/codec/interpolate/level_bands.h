@@ -1,0 +1,235 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "quarry/codec/interpolate/level.h"
+
+/// What encoding and decoding a level share: its bands, and predictions from them.
+namespace quarry::interpolate {
+
+template <typename T>
+struct KernelsOf;
+
+template <>
+struct KernelsOf<float> {
+  static auto Predict(const Kernels& k) { return k.predict_f32; }
+  static auto Quantise(const Kernels& k) { return k.quantise_f32; }
+  static auto Dequantise(const Kernels& k) { return k.dequantise_f32; }
+};
+
+template <>
+struct KernelsOf<double> {
+  static auto Predict(const Kernels& k) { return k.predict_f64; }
+  static auto Quantise(const Kernels& k) { return k.quantise_f64; }
+  static auto Dequantise(const Kernels& k) { return k.dequantise_f64; }
+};
+
+/// Scratch of a thread: the bands of the level in work, and planes.
+template <typename T>
+struct LevelScratch {
+  std::array<PaddedArray<T>, kBands> values;
+  std::array<PaddedArray<std::uint16_t>, kBands> magnitudes;
+  std::array<PaddedArray<T>, 4> planes;  ///< predictions along x, y, z, and their average
+  std::vector<std::uint16_t> activity;
+
+  static LevelScratch& OfThread() {
+    thread_local LevelScratch scratch;
+    return scratch;
+  }
+};
+
+/// The bands of a level, band 0 in its grid, the others in scratch.
+template <typename T>
+class LevelBands {
+ public:
+  LevelBands(const Index3& shape, LevelGrid<T>* coarse, LevelScratch<T>* scratch)
+      : shape_(shape), coarse_(coarse), scratch_(scratch), kernels_(ActiveKernels()) {
+    std::size_t largest_plane = 0;
+    for (const int band : kBandOrder) {
+      const Index3 extent = BandShape(shape, band);
+      scratch->values[Index(band)].Resize(BandSize(shape, band));
+      scratch->magnitudes[Index(band)].Resize(BandSize(shape, band));
+      largest_plane = std::max(largest_plane, static_cast<std::size_t>(extent[0] * extent[1]));
+    }
+    for (PaddedArray<T>& plane : scratch->planes) plane.Resize(largest_plane);
+  }
+
+  const Kernels& kernels() const { return kernels_; }
+  Index3 Shape(int band) const { return BandShape(shape_, band); }
+  std::size_t Size(int band) const { return BandSize(shape_, band); }
+  T* Values(int band) { return band == 0 ? coarse_->values.data() : scratch_->values[Index(band)].data(); }
+  std::uint16_t* Magnitudes(int band) {
+    return band == 0 ? coarse_->magnitudes.data() : scratch_->magnitudes[Index(band)].data();
+  }
+
+  /// Must be called before Predict.
+  void SetPredictor(const PredictorSpec& spec) {
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      const std::int64_t odd = shape_[axis] / 2;
+      segments_[axis] = MakeSegments<T>(spec.order[axis], spec.extrapolation[axis], shape_[axis] - odd, odd);
+    }
+    for (const int band : kBandOrder) {
+      PredictArgs<T>& args = args_[Index(band)];
+      args.band = band;
+      args.shape = Shape(band);
+      for (int available = 0; available < kBands; ++available)
+        args.weights[Index(available)] = AxisWeights<T>(spec, band, available);
+      for (int axis = 0; axis < 3; ++axis) {
+        const auto a = static_cast<std::size_t>(axis);
+        args.scratch[a] = scratch_->planes[a].data();
+        if (!IsOdd(band, axis)) continue;
+        const int source = band & ~(1 << axis);
+        const Index3 extent = Shape(source);
+        args.sources[a] = {Values(source), extent[0], extent[0] * extent[1], segments_[a].data(),
+                           segments_[a].size()};
+      }
+    }
+  }
+
+  /// Predictions of a plane of a band; valid until the next call.
+  const T* Predict(int band, std::int64_t z) {
+    T* out = scratch_->planes[3].data();
+    KernelsOf<T>::Predict(kernels_)(args_[Index(band)], z, out);
+    return out;
+  }
+
+  /// Activity around every sample of a band.
+  const std::uint16_t* Activity(int band) {
+    ContextArgs args;
+    args.band = band;
+    args.shape = Shape(band);
+    for (int axis = 0; axis < 3; ++axis) {
+      if (!IsOdd(band, axis)) continue;
+      const int source = band & ~(1 << axis);
+      args.magnitudes[Index(axis)] = Magnitudes(source);
+      args.source_shapes[Index(axis)] = Shape(source);
+    }
+    const auto plane = static_cast<std::size_t>(args.shape[0] * args.shape[1]);
+    scratch_->activity.resize(std::max(scratch_->activity.size(), Size(band)));
+    for (std::int64_t z = 0; z < args.shape[2]; ++z)
+      kernels_.activity(args, z, scratch_->activity.data() + static_cast<std::size_t>(z) * plane);
+    return scratch_->activity.data();
+  }
+
+  /// Puts all bands together: the coarse grid becomes the level.
+  void Merge(bool with_magnitudes) {
+    PaddedArray<T> values;
+    values.Resize(static_cast<std::size_t>(Volume(shape_)));
+    PaddedArray<std::uint16_t> magnitudes;
+    if (with_magnitudes) magnitudes.Resize(values.size());
+    for (std::int64_t z = 0; z < shape_[2]; ++z) {
+      for (std::int64_t y = 0; y < shape_[1]; ++y) {
+        const std::int64_t to = (z * shape_[1] + y) * shape_[0];
+        MergeRow(y, z, &LevelBands::Values, values.data() + to);
+        if (with_magnitudes) MergeRow(y, z, &LevelBands::Magnitudes, magnitudes.data() + to);
+      }
+    }
+    coarse_->shape = shape_;
+    std::swap(coarse_->values, values);
+    std::swap(coarse_->magnitudes, magnitudes);
+  }
+
+ private:
+  static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+  void Interleave(const float* a, const float* b, std::size_t n, float* out) const {
+    kernels_.interleave_32(reinterpret_cast<const std::uint32_t*>(a),
+                           reinterpret_cast<const std::uint32_t*>(b), n,
+                           reinterpret_cast<std::uint32_t*>(out));
+  }
+  void Interleave(const double* a, const double* b, std::size_t n, double* out) const {
+    kernels_.interleave_64(reinterpret_cast<const std::uint64_t*>(a),
+                           reinterpret_cast<const std::uint64_t*>(b), n,
+                           reinterpret_cast<std::uint64_t*>(out));
+  }
+  void Interleave(const std::uint16_t* a, const std::uint16_t* b, std::size_t n, std::uint16_t* out) const {
+    kernels_.interleave_16(a, b, n, out);
+  }
+
+  template <typename U>
+  void MergeRow(std::int64_t y, std::int64_t z, U* (LevelBands::*array)(int), U* out) {
+    const int band = static_cast<int>((y & 1) << 1 | (z & 1) << 2);
+    const std::int64_t even = (shape_[0] + 1) / 2;
+    const std::int64_t odd = shape_[0] / 2;
+    const std::int64_t row = (z / 2) * BandShape(shape_, band)[1] + y / 2;
+    const U* evens = (this->*array)(band) + row * even;
+    const U* odds = (this->*array)(band | 1) + row * odd;
+    Interleave(evens, odds, static_cast<std::size_t>(odd), out);
+    if (even > odd) out[shape_[0] - 1] = evens[even - 1];
+  }
+
+  Index3 shape_;
+  LevelGrid<T>* coarse_;
+  LevelScratch<T>* scratch_;
+  const Kernels& kernels_;
+  std::array<std::vector<Segment<T>>, 3> segments_;
+  std::array<PredictArgs<T>, kBands> args_;
+};
+
+/// What kernels make of a prediction before it is used (Sanitised in kernels.inl).
+template <typename T>
+T SanitisedPrediction(T predicted, bool integral) {
+  constexpr T kRounder = sizeof(T) == 4 ? T(12582912.0) : T(6755399441055744.0);
+  if (!(std::abs(predicted) <= std::numeric_limits<T>::max())) return 0;
+  if (!integral) return predicted;
+  return std::abs(predicted) < kRounder / 4 ? (predicted + kRounder) - kRounder : T(0);
+}
+
+/// A band of an array over the whole level.
+template <typename U>
+void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
+  const Index3 extent = BandShape(shape, band);
+  const std::int64_t x0 = band & 1;
+  const std::int64_t y0 = band >> 1 & 1;
+  const std::int64_t z0 = band >> 2 & 1;
+  for (std::int64_t z = 0; z < extent[2]; ++z) {
+    for (std::int64_t y = 0; y < extent[1]; ++y) {
+      const U* row = level + ((2 * z + z0) * shape[1] + 2 * y + y0) * shape[0] + x0;
+      for (std::int64_t x = 0; x < extent[0]; ++x) out[x] = row[2 * x];
+      out += extent[0];
+    }
+  }
+}
+
+/// Forms of a level's payload: the lowest two bits of its first byte.
+enum class LevelMode : std::uint8_t {
+  kZero = 0,      ///< every index is 0
+  kRans = 1,      ///< indices in static tables by context
+  kAdaptive = 2,  ///< indices as adaptive bits
+  kExact = 3,     ///< samples bit by bit, as differences from their predictions
+};
+
+/// The other bits of the first byte.
+inline constexpr std::uint8_t kOwnPredictor = 0x04;   ///< else that of the coarser level
+inline constexpr std::uint8_t kOwnWeights = 0x08;     ///< else equal ones; only with kOwnPredictor
+inline constexpr std::uint8_t kGroupFlags = 0x10;     ///< groups of zeros are flagged; only kRans
+inline constexpr std::uint8_t kManyLanesFlag = 0x20;  ///< kManyLanes instead of kFewLanes; only kRans
+inline constexpr std::uint8_t kHasEscapes = 0x40;     ///< kRans and kAdaptive
+inline constexpr std::uint8_t kFineTables = 0x80;     ///< probabilities of 11 bits instead of 10; only kRans
+
+/// Whole numbers in the order of the floating-point numbers; its own inverse on the bits.
+template <typename T>
+auto OrderedBits(T value) {
+  if constexpr (sizeof(T) == 4) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    return bits ^ (static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) >> 1);
+  } else {
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    return bits ^ (static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63) >> 1);
+  }
+}
+
+template <typename T, typename U>
+T FromOrderedBits(U ordered) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<T>(ordered ^
+                            (static_cast<std::uint32_t>(static_cast<std::int32_t>(ordered) >> 31) >> 1));
+  } else {
+    return std::bit_cast<T>(ordered ^
+                            (static_cast<std::uint64_t>(static_cast<std::int64_t>(ordered) >> 63) >> 1));
+  }
+}
+
+}  // namespace quarry::interpolate

@@ -1,0 +1,545 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "quarry/codec/interpolate/adaptive.h"
+#include "quarry/codec/interpolate/choose_predictor.h"
+#include "quarry/codec/interpolate/choose_tables.h"
+#include "quarry/codec/interpolate/level.h"
+#include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/planes.h"
+#include "quarry/codec/varint.h"
+
+namespace quarry::interpolate {
+namespace {
+
+/// Levels with at most this many new samples may be coded with adaptive bits whatever they cost: their part
+/// of a patch's time is small.
+constexpr std::size_t kSmallLevel = 600;
+/// Larger ones when they cost less than one byte for this many samples.
+constexpr std::size_t kSamplesPerAdaptiveByte = 1000;
+/// Payload from which 32 states of four bytes are worth it.
+constexpr double kManyLanesBits = 8.0 * 4000;
+/// Levels from this size on have probabilities of 11 bits.
+constexpr std::size_t kFineTablesFrom = 12000;
+
+/// The first and smallest part of a word that does not compress: beyond it exact coding is tried.
+constexpr double kTryExactAbove = 0.6;
+
+/// Turns indices into symbols with their tables, counts these, and collects the bits beside them.
+class SymbolSink {
+ public:
+  SymbolSink(std::span<const std::uint8_t> shifts, std::size_t capacity, std::vector<CodedSymbol>* symbols)
+      : shifts_(shifts), counts_(2 * shifts.size()), out_(symbols) {
+    if (out_->size() < capacity) out_->resize(capacity);
+  }
+
+  void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
+           std::size_t end) {
+    CodedSymbol* out = out_->data() + size_;
+    std::array<std::uint32_t, kSymbols>* counts = counts_.data();
+    const std::uint8_t* shifts = shifts_.data();
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint8_t table = tables[i];
+      const int shift = shifts[table];
+      Folded folded = Fold(indices[i], shift);
+      if (folded.symbol > kLargestSymbol) {
+        too_large_.push_back(i);
+        folded = Fold(0, shift);
+      }
+      if (shift > 0) PutLowBits(folded.low, shift);
+      *out++ = static_cast<CodedSymbol>(table << 8 | folded.symbol);
+      // Two counters in turns: the same one twice in a row would wait for itself.
+      ++counts[2 * table + (i & 1)][folded.symbol];
+    }
+    size_ += end - begin;
+  }
+
+  std::size_t size() const { return size_; }
+  /// Positions of the indices that have no symbol; 0 stands for them.
+  const std::vector<std::size_t>& too_large() const { return too_large_; }
+  std::array<std::uint32_t, kSymbols> Counts(std::size_t table) const {
+    std::array<std::uint32_t, kSymbols> counts = counts_[2 * table];
+    for (std::size_t s = 0; s < kSymbols; ++s) counts[s] += counts_[2 * table + 1][s];
+    return counts;
+  }
+  /// Ends the low bits: nothing may be added after it.
+  const Bytes& LowBits() {
+    for (; filled_ > 0; filled_ -= 8, buffer_ >>= 8) low_bits_.push_back(static_cast<std::byte>(buffer_));
+    return low_bits_;
+  }
+
+ private:
+  /// The first one lowest.
+  void PutLowBits(std::uint32_t value, int count) {
+    buffer_ |= static_cast<std::uint64_t>(value) << filled_;
+    filled_ += count;
+    if (filled_ < 32) return;
+    PutLittleEndian(&low_bits_, static_cast<std::uint32_t>(buffer_));
+    buffer_ >>= 32;
+    filled_ -= 32;
+  }
+
+  std::span<const std::uint8_t> shifts_;
+  std::vector<std::array<std::uint32_t, kSymbols>> counts_;
+  std::vector<CodedSymbol>* out_;
+  std::size_t size_ = 0;
+  std::vector<std::size_t> too_large_;
+  Bytes low_bits_;
+  std::uint64_t buffer_ = 0;
+  int filled_ = 0;
+};
+
+/// Scratch of a thread: everything as large as a level.
+template <typename T>
+struct EncoderScratch {
+  PaddedArray<T> originals;                 ///< of all bands, in coding order
+  std::vector<std::uint8_t> valid;          ///< of the same, or empty
+  std::vector<std::int32_t> indices;        ///< of the same
+  std::vector<std::uint8_t> bins;           ///< of the same
+  std::vector<std::size_t> raw_escapes;     ///< positions, ascending
+  std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
+  std::vector<std::uint8_t> coded_bins;
+  std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
+  std::vector<CodedSymbol> symbols;
+  std::array<std::vector<T>, kBands> kept;
+
+  static EncoderScratch& OfThread() {
+    thread_local EncoderScratch scratch;
+    return scratch;
+  }
+};
+
+template <typename T>
+class LevelEncoder {
+ public:
+  LevelEncoder(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
+               bool need_magnitudes, LevelGrid<T>* grid)
+      : quantiser_(quantiser),
+        shape_(shape),
+        need_magnitudes_(need_magnitudes),
+        grid_(grid),
+        bands_(shape, grid, &LevelScratch<T>::OfThread()),
+        inherited_(grid->predictor),
+        scratch_(EncoderScratch<T>::OfThread()) {
+    std::size_t begin = 0;
+    scratch_.originals.Resize(static_cast<std::size_t>(Volume(shape)) - bands_.Size(0));
+    scratch_.valid.resize(validity.empty() ? 0 : scratch_.originals.size());
+    scratch_.raw_escapes.clear();
+    for (const int band : kBandOrder) {
+      const auto b = static_cast<std::size_t>(band);
+      begin_[b] = begin;
+      if (bands_.Size(band) == 0) continue;
+      ExtractBand(samples, shape, band, scratch_.originals.data() + begin);
+      if (!validity.empty()) ExtractBand(validity.data(), shape, band, scratch_.valid.data() + begin);
+      begin += bands_.Size(band);
+    }
+  }
+
+  Bytes Run() {
+    PredictorSpec spec = PickPredictor();
+    bands_.SetPredictor(spec);
+    Bytes payload;
+    if (quantiser_.step > 0) {
+      Quantise();
+      payload = CodeIndices(spec);
+      const double raw = static_cast<double>(coded_indices_.size() * sizeof(T));
+      if (static_cast<double>(payload.size()) > kTryExactAbove * raw) {
+        Bytes exact = CodeExact(spec);
+        if (exact.size() < payload.size()) {
+          payload = std::move(exact);
+          MakeExact();
+        }
+      }
+    } else {
+      payload = CodeExact(spec);
+      MakeExact();
+    }
+    grid_->predictor = spec;
+    bands_.Merge(need_magnitudes_);
+    return payload;
+  }
+
+ private:
+  bool IsValid(std::size_t i) const { return scratch_.valid.empty() || scratch_.valid[i] != 0; }
+
+  PredictorSpec PickPredictor() {
+    std::array<const T*, kBands> originals{};
+    std::array<const std::uint8_t*, kBands> valid{};
+    for (const std::size_t band : {1u, 2u, 4u}) {
+      originals[band] = scratch_.originals.data() + begin_[band];
+      valid[band] = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin_[band];
+    }
+    const double step = quantiser_.step > 0 ? quantiser_.step : ExactScale();
+    return ChoosePredictor<T>(shape_, originals, valid, step, inherited_, &bands_);
+  }
+
+  /// For exact coding, a residual is worth bits relative to the samples' own precision.
+  double ExactScale() const {
+    double largest = 0;
+    for (std::size_t i = 0; i < scratch_.originals.size(); ++i) {
+      if (IsValid(i))
+        largest = std::max(largest, std::abs(static_cast<double>(scratch_.originals.data()[i])));
+    }
+    const double scale = largest * static_cast<double>(std::numeric_limits<T>::epsilon());
+    return scale > static_cast<double>(std::numeric_limits<T>::min())
+               ? scale
+               : static_cast<double>(std::numeric_limits<T>::min());
+  }
+
+  /// Indices and bins of all new samples, and the bands as a decoder will have them.
+  void Quantise() {
+    const std::size_t samples = scratch_.originals.size();
+    scratch_.indices.resize(samples);
+    scratch_.bins.resize(samples);
+    QuantiseArgs<T> args;
+    args.step = static_cast<T>(quantiser_.step);
+    args.inverse_step = T(1) / args.step;
+    args.max_error = static_cast<T>(quantiser_.max_error);
+    args.max_index = sizeof(T) == 4 ? T(4e6) : T(1 << 28);
+    args.integral = quantiser_.integral;
+    for (const int band : kBandOrder) {
+      const std::size_t size = bands_.Size(band);
+      if (size == 0) continue;
+      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
+      const std::uint16_t* activity = bands_.Activity(band);
+      bands_.kernels().fine_bins(activity, size, scratch_.bins.data() + begin);
+      const Index3 extent = bands_.Shape(band);
+      const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
+      for (std::int64_t z = 0; z < extent[2]; ++z) {
+        const std::size_t at = static_cast<std::size_t>(z) * plane;
+        const T* predicted = bands_.Predict(band, z);
+        T* decoded = bands_.Values(band) + at;
+        const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
+            args, scratch_.originals.data() + begin + at, predicted, plane,
+            scratch_.indices.data() + begin + at, decoded, bands_.Magnitudes(band) + at);
+        if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
+        if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
+      }
+    }
+  }
+
+  /// A missing sample is what is predicted for it, and has no index. A decoder adds zero steps to it: then
+  /// there is no negative zero.
+  void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
+    T* decoded = bands_.Values(band) + at;
+    std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (scratch_.valid[begin + at + i] != 0) continue;
+      scratch_.indices[begin + at + i] = 0;
+      magnitudes[i] = 0;
+      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral) + T(0);
+    }
+  }
+
+  /// Samples that their index does not bring back within the tolerance. The kernel has only said that there
+  /// are some.
+  void CollectEscapes(const QuantiseArgs<T>& args, std::size_t begin, std::size_t count, const T* predicted,
+                      const T* decoded) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (scratch_.indices[begin + i] != 0 || !IsValid(begin + i)) continue;
+      // Index 0 stands for the prediction; the kernel gave an escape its own value instead.
+      const T p = SanitisedPrediction(predicted[i], args.integral);
+      if (std::bit_cast<Word>(decoded[i]) != std::bit_cast<Word>(p + T(0) * args.step))
+        scratch_.raw_escapes.push_back(begin + i);
+    }
+  }
+
+  /// The cheapest form of the indices, with its first byte.
+  Bytes CodeIndices(const PredictorSpec& spec) {
+    CollectCoded();
+    const bool all_zero =
+        std::all_of(coded_indices_.begin(), coded_indices_.end(), [](std::int32_t q) { return q == 0; });
+    if (all_zero && scratch_.raw_escapes.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
+    const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
+    const std::size_t samples = coded_indices_.size();
+    const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
+    // The estimate includes tables, which adaptive bits do without.
+    const bool try_adaptive = samples <= kSmallLevel || choice.bits < 1.5 * adaptive_limit + 8 * 60;
+    std::optional<Bytes> adaptive;
+    if (try_adaptive) adaptive = CodeAdaptive(spec);
+    if (adaptive && samples <= kSmallLevel) return *std::move(adaptive);
+    if (adaptive && static_cast<double>(adaptive->size()) * 8 < adaptive_limit + 8 * 60)
+      return *std::move(adaptive);
+    return CodeRans(choice, spec);
+  }
+
+  /// Valid samples only, band after band.
+  void CollectCoded() {
+    scratch_.coded_ends.clear();
+    scratch_.coded_indices.clear();
+    scratch_.coded_bins.clear();
+    for (const int band : kBandOrder) {
+      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
+      const std::size_t end = begin + bands_.Size(band);
+      for (std::size_t i = begin; i < end && !scratch_.valid.empty(); ++i) {
+        if (scratch_.valid[i] == 0) continue;
+        scratch_.coded_indices.push_back(scratch_.indices[i]);
+        scratch_.coded_bins.push_back(scratch_.bins[i]);
+      }
+      if (end > begin)
+        scratch_.coded_ends.push_back(scratch_.valid.empty() ? end : scratch_.coded_indices.size());
+    }
+    const bool some_missing = !scratch_.valid.empty();
+    coded_indices_ = some_missing ? scratch_.coded_indices : scratch_.indices;
+    coded_bins_ = some_missing ? scratch_.coded_bins : scratch_.bins;
+  }
+
+  /// First byte, predictor and escapes in front of a body.
+  Bytes WithHead(LevelMode mode, std::uint8_t flags, const PredictorSpec& spec,
+                 const std::vector<std::size_t>& index_escapes, const Bytes& body) const {
+    auto head = static_cast<std::uint8_t>(static_cast<std::uint8_t>(mode) | flags);
+    const bool own = !(spec == inherited_);
+    if (own) head |= kOwnPredictor;
+    if (own && !spec.HasEqualWeights()) head |= kOwnWeights;
+    const bool escapes = (mode == LevelMode::kRans || mode == LevelMode::kAdaptive) &&
+                         (!scratch_.raw_escapes.empty() || !index_escapes.empty());
+    if (escapes) head |= kHasEscapes;
+    Bytes payload;
+    if (head == 0 && body.empty()) return payload;
+    payload.push_back(static_cast<std::byte>(head));
+    if (own) spec.EncodeTo(&payload);
+    if (escapes) AppendEscapes(index_escapes, &payload);
+    payload.insert(payload.end(), body.begin(), body.end());
+    return payload;
+  }
+
+  void AppendEscapes(const std::vector<std::size_t>& index_escapes, Bytes* out) const {
+    PutVarint(scratch_.raw_escapes.size() + index_escapes.size(), out);
+    std::vector<std::size_t> positions(scratch_.raw_escapes);
+    positions.insert(positions.end(), index_escapes.begin(), index_escapes.end());
+    std::sort(positions.begin(), positions.end());
+    std::size_t next = 0;
+    for (const std::size_t position : positions) {
+      PutVarint(position - next, out);
+      next = position + 1;
+      if (std::binary_search(scratch_.raw_escapes.begin(), scratch_.raw_escapes.end(), position)) {
+        PutVarint(0, out);
+        PutLittleEndian(out, scratch_.originals.data()[position]);
+      } else {
+        const std::int32_t q = scratch_.indices[position];
+        PutVarint((static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31)) + 1u, out);
+      }
+    }
+  }
+
+  Bytes CodeAdaptive(const PredictorSpec& spec) const {
+    Bytes body;
+    BinaryEncoder encoder(&body);
+    BitWriter writer{&encoder};
+    GroupFlags flags(0);
+    IndexModel model;
+    std::size_t band_begin = 0;
+    for (const std::size_t band_end : scratch_.coded_ends) {
+      model.Restart();
+      const std::int32_t* indices = coded_indices_.data() + band_begin;
+      const std::uint8_t* bins = coded_bins_.data() + band_begin;
+      flags.Walk(bins, band_end - band_begin, FlagWriter{&encoder, indices},
+                 [&](std::size_t begin, std::size_t end, bool zero) {
+                   if (zero) {
+                     model.Restart();
+                     return;
+                   }
+                   for (std::size_t i = begin; i < end; ++i) model.Code(writer, indices[i], bins[i]);
+                 });
+      band_begin = band_end;
+    }
+    encoder.Finish();
+    return WithHead(LevelMode::kAdaptive, 0, spec, {}, body);
+  }
+
+  /// Writes whether indices are all zero.
+  struct FlagWriter {
+    BinaryEncoder* encoder;
+    const std::int32_t* indices;
+
+    bool operator()(AdaptiveBit* model, std::size_t begin, std::size_t end) const {
+      const bool zero = std::all_of(indices + begin, indices + end, [](std::int32_t q) { return q == 0; });
+      encoder->Encode(zero, model);
+      return zero;
+    }
+  };
+
+  Bytes CodeRans(const TableChoice& choice, const PredictorSpec& spec) {
+    const std::array<std::uint8_t, kFineBins> table_of_bin = choice.contexts.TableOfBin();
+    for (std::uint8_t& bin : coded_bins_) bin = table_of_bin[bin];
+    const std::span<const std::uint8_t> tables_of = coded_bins_;
+
+    const bool fine = coded_indices_.size() >= kFineTablesFrom;
+    const bool many = choice.bits > kManyLanesBits;
+    std::uint8_t flags = static_cast<std::uint8_t>((fine ? kFineTables : 0) | (many ? kManyLanesFlag : 0));
+
+    Bytes group_flags;
+    const std::vector<LiveRuns> live = FlagGroups(tables_of, &group_flags);
+    if (!live.empty()) flags |= kGroupFlags;
+
+    SymbolSink sink(choice.shifts, coded_indices_.size(), &scratch_.symbols);
+    std::vector<std::size_t> run_ends;
+    std::size_t begin = 0;
+    for (const std::size_t band_end : scratch_.coded_ends) {
+      if (live.empty()) {
+        sink.Add(coded_indices_, tables_of, begin, band_end);
+      } else {
+        for (const auto& [run_begin, run_end] : live[run_ends.size()])
+          sink.Add(coded_indices_, tables_of, begin + run_begin, begin + run_end);
+      }
+      begin = band_end;
+      run_ends.push_back(sink.size());
+    }
+    const std::span<const CodedSymbol> symbols(scratch_.symbols.data(), sink.size());
+
+    const int bits = fine ? 11 : 10;
+    std::vector<SymbolTable> tables(choice.shifts.size());
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      tables[t].shift = choice.shifts[t];
+      // A table may be left without samples when all of its groups are zero.
+      std::array<std::uint32_t, kSymbols> counts = sink.Counts(t);
+      if (std::all_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n == 0; })) counts[0] = 1;
+      Normalise(counts, bits, &tables[t]);
+    }
+    Bytes body;
+    std::uint32_t bins = 0;
+    for (const std::uint8_t first : choice.contexts.first_bins) {
+      if (first > 0) bins |= 1u << (first - 1);
+    }
+    PutLittleEndian(&body, bins);
+    Bytes part;
+    EncodeTables(tables, bits, &part);
+    AppendPart(part, &body);
+    if (!live.empty()) AppendPart(group_flags, &body);
+    if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
+      AppendPart(sink.LowBits(), &body);
+    EncodeRans(symbols, run_ends, tables, bits, many ? kManyLanes : kFewLanes, &body);
+    return WithHead(LevelMode::kRans, flags, spec, PositionsOf(sink.too_large()), body);
+  }
+
+  static void AppendPart(const Bytes& part, Bytes* out) {
+    PutVarint(part.size(), out);
+    out->insert(out->end(), part.begin(), part.end());
+  }
+
+  /// Begin and end of the runs of a band that have symbols.
+  using LiveRuns = std::vector<std::pair<std::size_t, std::size_t>>;
+
+  /// Codes flags, and says for every band what is left; nothing when flags would not pay.
+  std::vector<LiveRuns> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
+    std::vector<LiveRuns> live;
+    std::size_t zeros = 0;
+    BinaryEncoder encoder(out);
+    GroupFlags flags(GroupFlags::kMostActiveWithTables);
+    std::size_t band_begin = 0;
+    for (const std::size_t band_end : scratch_.coded_ends) {
+      live.emplace_back();
+      flags.Walk(tables_of.data() + band_begin, band_end - band_begin,
+                 FlagWriter{&encoder, coded_indices_.data() + band_begin},
+                 [&](std::size_t begin, std::size_t end, bool zero) {
+                   if (zero) {
+                     zeros += end - begin;
+                   } else if (!live.back().empty() && live.back().back().second == begin) {
+                     live.back().back().second = end;
+                   } else {
+                     live.back().emplace_back(begin, end);
+                   }
+                 });
+      band_begin = band_end;
+    }
+    encoder.Finish();
+    if (zeros * 8 <= coded_indices_.size()) live.clear();
+    return live;
+  }
+
+  /// Positions among all new samples of some of the coded ones.
+  std::vector<std::size_t> PositionsOf(const std::vector<std::size_t>& coded) const {
+    if (scratch_.valid.empty() || coded.empty()) return coded;
+    std::vector<std::size_t> positions;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < scratch_.valid.size() && positions.size() < coded.size(); ++i) {
+      if (scratch_.valid[i] == 0) continue;
+      if (count++ == coded[positions.size()]) positions.push_back(i);
+    }
+    return positions;
+  }
+
+  using Word = decltype(OrderedBits(T{}));
+
+  /// Makes the bands exactly the samples; missing ones what is predicted for them from these.
+  template <typename Use>
+  void ForEachExact(Use use) {
+    for (const int band : kBandOrder) {
+      if (bands_.Size(band) == 0) continue;
+      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
+      const Index3 extent = bands_.Shape(band);
+      const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
+      for (std::int64_t z = 0; z < extent[2]; ++z) {
+        const std::size_t at = static_cast<std::size_t>(z) * plane;
+        const T* predicted = bands_.Predict(band, z);
+        T* values = bands_.Values(band) + at;
+        for (std::size_t i = 0; i < plane; ++i) {
+          const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
+          const bool valid = IsValid(begin + at + i);
+          values[i] = valid ? scratch_.originals.data()[begin + at + i] : p;
+          if (valid) use(p, values[i]);
+        }
+      }
+    }
+  }
+
+  /// Leaves the quantised bands as they were: whether exact coding wins is not known yet.
+  Bytes CodeExact(const PredictorSpec& spec) {
+    KeepBands();
+    std::vector<Word> words;
+    words.reserve(scratch_.originals.size());
+    ForEachExact([&](T predicted, T value) {
+      const auto difference = static_cast<Word>(OrderedBits(value) - OrderedBits(predicted));
+      words.push_back(static_cast<Word>(difference << 1 ^ (~(difference >> (8 * sizeof(T) - 1)) + 1)));
+    });
+    RestoreBands();
+    Bytes body;
+    AppendPlanes(std::as_bytes(std::span(words)), sizeof(T), PlaneLayout::kBytes, 1, &body);
+    return WithHead(LevelMode::kExact, 0, spec, {}, body);
+  }
+
+  void MakeExact() {
+    ForEachExact([](T, T) {});
+    for (const int band : kBandOrder)
+      std::fill_n(bands_.Magnitudes(band), bands_.Size(band), std::uint16_t{0});
+  }
+
+  void KeepBands() {
+    for (const int band : kBandOrder)
+      scratch_.kept[static_cast<std::size_t>(band)].assign(bands_.Values(band),
+                                                           bands_.Values(band) + bands_.Size(band));
+  }
+  void RestoreBands() {
+    for (const int band : kBandOrder)
+      std::copy(scratch_.kept[static_cast<std::size_t>(band)].begin(),
+                scratch_.kept[static_cast<std::size_t>(band)].end(), bands_.Values(band));
+  }
+
+  const Quantiser& quantiser_;
+  const Index3 shape_;
+  const bool need_magnitudes_;
+  LevelGrid<T>* grid_;
+  LevelBands<T> bands_;
+  const PredictorSpec inherited_;
+  EncoderScratch<T>& scratch_;
+  std::array<std::size_t, kBands> begin_{};
+  std::span<const std::int32_t> coded_indices_;  ///< in scratch: what is coded
+  std::span<std::uint8_t> coded_bins_;           ///< of the same
+};
+
+}  // namespace
+
+template <typename T>
+Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
+                  bool need_magnitudes, LevelGrid<T>* grid) {
+  return LevelEncoder<T>(quantiser, shape, samples, validity, need_magnitudes, grid).Run();
+}
+
+template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, bool,
+                                  LevelGrid<float>*);
+template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity, bool,
+                                   LevelGrid<double>*);
+
+}  // namespace quarry::interpolate
