@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <random>
 #include <set>
@@ -120,6 +121,60 @@ TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
   std::uint64_t sum = 0;
   for (const LevelExtent& level : progressive.levels) sum += level.bytes;
   EXPECT_EQ(sum, at_once);
+}
+
+TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
+  const int levels = dataset_->description().levels;
+  std::mt19937 random(2);
+  std::set<int> chosen;
+  for (int i = 0; i < 200; ++i) {
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = static_cast<std::int64_t>(random()) % recipe_.dims[a];
+      box.end[a] = box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (recipe_.dims[a] - box.begin[a]);
+    }
+    const double error = std::pow(10.0, -5.0 + static_cast<double>(random() % 600) / 100);
+    const auto plan = dataset_->Plan({.field = "pressure", .box = box, .max_error = error});
+    // Level 0 meets every patch, so that its plan has the records of all.
+    const ReadPlan all = *dataset_->Plan({.field = "pressure", .box = box, .level = 0});
+    int expected = levels - 1;
+    for (; expected >= 0; --expected) {
+      bool keeps = true;
+      for (const PlannedPatch& patch : all.patches) {
+        const format::LevelEntry& record = patch.entry.patch.levels[static_cast<std::size_t>(expected)];
+        keeps = keeps && record.max_error <= error && record.coverage == 1 &&
+                !LevelBox(Intersect(box, patch.samples), expected).empty();
+      }
+      if (keeps) break;
+    }
+
+    if (expected < 0) {
+      ASSERT_EQ(plan.status().code(), StatusCode::kNotFound);
+      EXPECT_NE(plan.status().message().find(fmt::format("{}", all.levels[0].max_error)), std::string::npos)
+          << plan.status().message();
+      continue;
+    }
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan->query.level, expected);
+    EXPECT_EQ(plan->levels.size(), 1u);
+    EXPECT_EQ(plan->levels[0].level, expected);
+    EXPECT_LE(plan->levels[0].max_error, error);
+    EXPECT_EQ(plan->levels[0].coverage, 1);
+    chosen.insert(expected);
+
+    const ReadPlan progressive =
+        *dataset_->Plan({.field = "pressure", .box = box, .max_error = error, .first_level = levels - 1});
+    EXPECT_EQ(progressive.levels.size(), static_cast<std::size_t>(levels - expected));
+    EXPECT_EQ(progressive.levels.back().level, expected);
+  }
+  EXPECT_GT(chosen.size(), 2u);
+}
+
+TEST_P(PlanTest, AFirstLevelFinerThanTheOneThatKeepsTheErrorIsLeftOut) {
+  const auto plan = dataset_->Plan({.field = "pressure", .max_error = 1e9, .first_level = 0});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->levels.size(), 1u);
+  EXPECT_EQ(plan->query.first_level, plan->query.level);
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
