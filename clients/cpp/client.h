@@ -26,7 +26,8 @@ struct LevelSamples {
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * 2^level; may be empty
   DataType type = DataType::kFloat32;
   double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
-  Bytes data;            ///< extent.volume() samples
+  double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
+  Bytes data;            ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
   template <typename T>

@@ -2,6 +2,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/validity_coder.h"
 #include "quarry/codec/wavelet_zfp.h"
 
@@ -17,8 +18,10 @@ struct CoderRow {
 const auto& Coders() {
   static const WaveletZfpCoder wavelet_zfp;
   static const InterpolateCoder interpolate;
+  static const LosslessCoder lossless;
   static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
-                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate}};
+                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate},
+                                  CoderRow{CoderId::kLossless, "lossless", &lossless}};
   return rows;
 }
 

@@ -15,6 +15,7 @@ namespace quarry::query {
 struct Query {
   std::uint64_t step = 0;
   std::size_t field_number = 0;
+  std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
   Box box;              ///< level-0 samples, inside the grid
   int level = 0;        ///< level wanted
   int first_level = 0;  ///< >= level; coarser levels from here on are delivered too, one after the other
@@ -22,7 +23,8 @@ struct Query {
 
 struct PlannedPatch {
   CatalogEntry entry;
-  Box samples;  ///< of the patch, level 0
+  std::optional<CatalogEntry> mask;  ///< where samples of the patch are missing
+  Box samples;                       ///< of the patch, level 0
 };
 
 struct ReadPlan {
@@ -36,9 +38,17 @@ struct ReadPlan {
   Price price;
 };
 
+/// Which file of a read: a subfile of the field, or one of its mask.
+struct FileNumber {
+  bool of_mask = false;
+  std::uint32_t subfile = 0;
+
+  friend auto operator<=>(const FileNumber&, const FileNumber&) = default;
+};
+
 /// One contiguous read from a subfile.
 struct ByteRange {
-  std::uint32_t subfile = 0;
+  FileNumber file;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
@@ -49,12 +59,18 @@ struct Slice {
   std::uint64_t offset = 0;  ///< from the start of the range
 };
 
+/// What one level of one patch needs; a slice means nothing where the payload is empty.
+struct LevelSlices {
+  Slice payload;
+  Slice mask;
+};
+
 /// Consecutive patches of a plan that are fetched and decoded together.
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
-  std::vector<ByteRange> ranges;           ///< by subfile and offset; no two overlap
-  std::vector<std::vector<Slice>> slices;  ///< [patch in batch][level - finest level of the pass]
+  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
+  std::vector<std::vector<LevelSlices>> slices;  ///< [patch in batch][level - finest level of the pass]
 };
 
 /// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in
@@ -73,7 +89,7 @@ inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 
 /// Plans a query. The price is exact: executing the plan reads those ranges and delivers those samples.
-/// @errors those of PatchCatalog::Find
+/// @errors those of PatchCatalog::Find; kDataLoss: field and mask do not fit each other
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
 
 /// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.

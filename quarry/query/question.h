@@ -32,7 +32,8 @@ struct LevelExtent {
   Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
   double max_error =
       0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
-  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it
+  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it, with masks
+  double coverage = 1;      ///< share of the valid level-0 samples of the touched patches that it can show
 };
 
 /// What an answer costs.

@@ -59,6 +59,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     SetExtent(level.extent, extent);
     extent->set_max_error(level.max_error);
     extent->set_bytes(level.bytes);
+    extent->set_coverage(level.coverage);
   }
   *out.mutable_price() = ToProto(header.price);
   return out;
@@ -76,6 +77,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     QUARRY_ASSIGN_OR_RETURN(level.extent, GetExtent(extent));
     level.max_error = extent.max_error();
     level.bytes = extent.bytes();
+    if (extent.has_coverage()) level.coverage = extent.coverage();
     out.levels.push_back(level);
   }
   out.price = FromProto(header.price());

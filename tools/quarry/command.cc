@@ -42,4 +42,8 @@ std::string WithUnits(double value, const std::string& units) {
   return units.empty() ? fmt::format("{:.5g}", value) : fmt::format("{:.5g} {}", value, units);
 }
 
+std::string CoverageText(double coverage) {
+  return coverage < 1 ? fmt::format(", covers {:.4g}%", 100 * coverage) : "";
+}
+
 }  // namespace quarry::tools

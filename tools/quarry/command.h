@@ -42,4 +42,7 @@ struct QuestionOptions {
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
 std::string WithUnits(double value, const std::string& units);
 
+/// ", covers 97.5%" where a level cannot show every valid sample, and nothing where it can.
+std::string CoverageText(double coverage);
+
 }  // namespace quarry::tools

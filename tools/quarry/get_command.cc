@@ -17,11 +17,6 @@ struct GetOptions {
   std::string range;
 };
 
-std::string UnitsOf(const DatasetDescription& dataset, const std::string& field) {
-  const std::optional<std::size_t> number = dataset.FindField(field);
-  return number ? dataset.fields[*number].units : "";
-}
-
 std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& cost, double seconds) {
   nlohmann::ordered_json json;
   json["level"] = samples.level;
@@ -29,6 +24,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["shape"] = samples.extent.shape();
   json["dtype"] = Name(samples.type);
   json["max_error"] = samples.max_error;
+  json["coverage"] = samples.coverage;
   json["bytes_received"] = cost.bytes_received;
   json["patches"] = cost.price.patches;
   json["seconds"] = seconds;
@@ -57,7 +53,11 @@ Result<int> Get(GetOptions options) {
   QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, options.question.Resolve(dataset->description()));
   if (options.progressive && request.level < dataset->description().levels)
     request.first_level = dataset->description().levels - 1;
-  const std::string units = UnitsOf(dataset->description(), request.field);
+  std::string units;
+  if (const auto number = dataset->description().FindField(request.field)) {
+    units = dataset->description().fields[*number].units;
+    options.image.fill = dataset->description().fields[*number].fill_bits();
+  }
 
   QUARRY_RETURN_IF_ERROR(dataset->ReadLevels(
       request, [&](client::LevelSamples* samples, const client::ReadCost& cost) -> Status {
@@ -70,17 +70,18 @@ Result<int> Get(GetOptions options) {
           QUARRY_RETURN_IF_ERROR(
               WriteSamples(options.output, *samples, ImageForLevel(options, samples->level)));
         if (options.progressive && !options.json) {
-          fmt::print("level {}  {:.3f} s  {} received  max error {}\n", samples->level, seconds,
-                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units));
+          fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples->level, seconds,
+                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units),
+                     CoverageText(samples->coverage));
         }
         if (!last) return Status::Ok();
         if (options.json) {
           fmt::print("{}\n", ToJson(*samples, cost, seconds));
         } else {
-          fmt::print("{}: level {}, {} samples of {} from {}, max error {}, {} patches, {:.3f} s\n",
+          fmt::print("{}: level {}, {} samples of {} from {}, max error {}{}, {} patches, {:.3f} s\n",
                      options.output, samples->level, ToString(samples->extent.shape()), Name(samples->type),
                      ToString(samples->extent.begin), WithUnits(samples->max_error, units),
-                     cost.price.patches, seconds);
+                     CoverageText(samples->coverage), cost.price.patches, seconds);
         }
         return Status::Ok();
       }));
@@ -92,7 +93,8 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  app->add_option("-o,--output", options->output, "file to write; .raw, .npy or (one sample thick) .png")
+  app->add_option("-o,--output", options->output,
+                  "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
       ->required();
   app->add_flag("--progressive", options->progressive,
                 "write the coarsest level first and again at each finer one");

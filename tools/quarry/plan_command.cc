@@ -25,6 +25,7 @@ Result<int> Plan(const PlanOptions& options) {
     json["shape"] = level.extent.shape();
     json["dtype"] = Name(plan.type);
     json["max_error"] = level.max_error;
+    json["coverage"] = level.coverage;
     json["patches"] = price.patches;
     json["bytes"] = price.bytes;
     json["bytes_read"] = price.bytes_read;
@@ -38,10 +39,11 @@ Result<int> Plan(const PlanOptions& options) {
       "  patches    {}\n"
       "  bytes      {} of payload, {} read in {} read{}\n"
       "  reply      {}\n"
-      "  max error  {:.5g}\n",
+      "  max error  {:.5g}{}\n",
       level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
       price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
-      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error);
+      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error,
+      CoverageText(level.coverage));
   return 0;
 }
 

@@ -10,10 +10,16 @@
 namespace quarry::query {
 namespace {
 
-class PlanTest : public ::testing::TestWithParam<format::PayloadOrder> {
+struct PlanCase {
+  format::PayloadOrder order;
+  bool missing;
+};
+
+class PlanTest : public ::testing::TestWithParam<PlanCase> {
  protected:
   void SetUp() override {
-    recipe_.order = GetParam();
+    recipe_.order = GetParam().order;
+    recipe_.missing = GetParam().missing;
     testing::MakeDataset(folder_.path() / "a.quarry", recipe_);
     dataset_ = *Dataset::Open(folder_.path() / "a.quarry");
   }
@@ -61,25 +67,49 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
     for (const Batch& batch : pass.batches) {
       for (std::size_t r = 1; r < batch.ranges.size(); ++r) {
         const ByteRange& before = batch.ranges[r - 1];
-        EXPECT_TRUE(before.subfile < batch.ranges[r].subfile ||
+        EXPECT_TRUE(before.file < batch.ranges[r].file ||
                     before.offset + before.size + kMaxGap < batch.ranges[r].offset);
       }
+      const auto check = [&](const CatalogEntry& from, bool of_mask, int level, const Slice& slice) {
+        const auto& entry = from.patch.levels[static_cast<std::size_t>(level)];
+        if (entry.size == 0) return;
+        const ByteRange& range = batch.ranges[slice.range];
+        EXPECT_EQ(range.file, (FileNumber{of_mask, from.subfile}));
+        EXPECT_EQ(range.offset + slice.offset, entry.offset);
+        EXPECT_LE(slice.offset + entry.size, range.size);
+        bytes += entry.size;
+      };
       for (std::size_t i = 0; i < batch.patch_count; ++i) {
-        const auto& levels = plan.patches[batch.first_patch + i].entry.patch.levels;
+        const PlannedPatch& patch = plan.patches[batch.first_patch + i];
         for (int level = pass.finest; level <= pass.coarsest; ++level) {
-          const auto& entry = levels[static_cast<std::size_t>(level)];
-          if (entry.size == 0) continue;
-          const Slice& slice = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
-          const ByteRange& range = batch.ranges[slice.range];
-          EXPECT_EQ(range.subfile, plan.patches[batch.first_patch + i].entry.subfile);
-          EXPECT_EQ(range.offset + slice.offset, entry.offset);
-          EXPECT_LE(slice.offset + entry.size, range.size);
-          bytes += entry.size;
+          const LevelSlices& slices = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
+          check(patch.entry, false, level, slices.payload);
+          if (patch.mask) check(*patch.mask, true, level, slices.mask);
         }
       }
     }
   }
   EXPECT_EQ(bytes, plan.price.bytes) << "every payload is needed in one pass only";
+}
+
+TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
+  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .level = 1});
+  std::uint64_t masked = 0;
+  double valid = 0;
+  double covered = 0;
+  for (const PlannedPatch& patch : plan.patches) {
+    const format::PatchEntry& row = patch.entry.patch;
+    EXPECT_EQ(patch.mask.has_value(), static_cast<std::int64_t>(row.valid) < patch.samples.volume());
+    if (patch.mask) {
+      EXPECT_EQ(patch.mask->patch.patch_index, row.patch_index);
+      ++masked;
+    }
+    valid += row.valid;
+    covered += row.valid * static_cast<double>(row.levels[1].coverage);
+  }
+  EXPECT_EQ(masked > 0, GetParam().missing);
+  EXPECT_DOUBLE_EQ(plan.levels[0].coverage, covered / valid);
+  EXPECT_EQ(plan.levels[0].coverage < 1, GetParam().missing);
 }
 
 TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
@@ -92,9 +122,14 @@ TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
-                         ::testing::Values(format::PayloadOrder::kPatch, format::PayloadOrder::kLevel),
-                         [](const auto& order) {
-                           return order.param == format::PayloadOrder::kPatch ? "patch" : "level";
+                         ::testing::Values(PlanCase{format::PayloadOrder::kPatch, false},
+                                           PlanCase{format::PayloadOrder::kLevel, false},
+                                           PlanCase{format::PayloadOrder::kPatch, true},
+                                           PlanCase{format::PayloadOrder::kLevel, true}),
+                         [](const auto& test) {
+                           return std::string(test.param.order == format::PayloadOrder::kPatch ? "patch"
+                                                                                                : "level") +
+                                  (test.param.missing ? "_missing" : "");
                          });
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Compares Quarry's coders with each other and with SZ3, SPERR, zfp and zstd: makes the volumes, measures, writes the tables.
+
+Everything lands in one folder (default build/benchmark): venv/ with the Python packages, fields/ with the volumes,
+results.json with every figure, tables.md, and rate-distortion.png. Builds nothing: build the release preset before
+(targets codec_bench and lbm). Needs PyPI for the packages; a peer that does not install is left out with a message.
+Measured programs run one after the other, pinned to one processor.
+
+Ends with 1 when a coder broke its promise on any sample.
+
+Example, a first look in a minute:  benchmarks/codec/run.py --quick
+Example, the figures of the README: benchmarks/codec/run.py --repeats 5 --patches 64 32 128
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+BASE_PACKAGES = ["numpy==2.*", "scipy==1.*", "h5py==3.*", "matplotlib==3.*"]
+PEER_PACKAGES = ["hdf5plugin==7.1.0", "pysz==1.1.0"]
+# SZ3 3.3.2: what earlier figures were measured with. Beside the environment, since pysz 1.1.0 has the same module's name.
+OLDER_SZ3 = "pysz==1.0.3"
+QUICK_VOLUME = "wmag91"
+ISA_FLAGS = {"scalar": set(), "avx2": {"avx2"}, "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq"}}
+
+
+def say(text):
+    print(f"run.py: {text}", file=sys.stderr, flush=True)
+
+
+def make_environment(args):
+    """The venv's Python, with packages in it."""
+    venv = args.output / "venv"
+    python = venv / "bin" / "python"
+    if not python.exists():
+        say(f"making {venv}")
+        subprocess.run([args.python, "-m", "venv", str(venv)], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run(pip + BASE_PACKAGES, check=True)
+    for package in PEER_PACKAGES:
+        if subprocess.run(pip + ["--only-binary", ":all:", package]).returncode != 0:
+            say(f"{package} does not install: the peers in it are left out")
+    older = args.output / OLDER_SZ3
+    if not older.exists() and subprocess.run(pip + ["--only-binary", ":all:", "--no-deps", "--target", str(older),
+                                                    OLDER_SZ3]).returncode != 0:
+        say(f"{OLDER_SZ3} does not install: SZ3 3.3.2 is left out")
+    return str(python)
+
+
+def pinned(args):
+    """For subprocess: pins the child to the processor of all measurements."""
+    return lambda: os.sched_setaffinity(0, {args.cpu})
+
+
+def measure(command, args, environment=None):
+    """Runs a program that prints JSON lines. Returns them and its exit status."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, preexec_fn=pinned(args), env=environment)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
+
+
+def make_fields(python, args):
+    fields = args.output / "fields"
+    command = [python, str(HERE / "fields.py"), str(fields), "--data", str(args.data), "--lbm", str(args.lbm)]
+    subprocess.run(command + (["--only"] + args.only if args.only else []), check=True)
+    entries = json.loads((fields / "fields.json").read_text()) if (fields / "fields.json").exists() else []
+    entries = [entry for entry in entries if not args.only or entry["name"] in args.only]
+    if not entries:
+        sys.exit("run.py: there is no volume to measure")
+    return entries
+
+
+def run_peers(python, args):
+    fields = args.output / "fields"
+    command = [python, str(HERE / "peers.py"), str(fields), "--repeats", str(args.repeats), "--tolerances"]
+    command += [str(tolerance) for tolerance in args.tolerances]
+    command += ["--only"] + args.only if args.only else []
+    say("peers on whole volumes")
+    results, _ = measure(command, args)
+    older = args.output / OLDER_SZ3
+    if older.exists():
+        results += measure(command + ["--peers", "sz3"], args, dict(os.environ, PYTHONPATH=str(older)))[0]
+    return results
+
+
+def codec_command(entry, args):
+    fields = args.output / "fields"
+    command = [str(args.binary), str(fields / entry["file"]), "--name", entry["name"], "--type", entry["type"],
+               "--dims", "x".join(str(n) for n in entry["dims"]), "--repeats", str(args.repeats)]
+    if "fill" in entry:
+        command += ["--fill", repr(entry["fill"]), "--filled", str(fields / entry["filled"]),
+                    "--filled-mask-bytes", str(entry["filled_mask_bytes"])]
+    return command
+
+
+def run_coders(entries, args):
+    """Every coder with the best instructions there are, at every size of patch."""
+    results, violated = [], False
+    tolerances = ",".join(repr(tolerance) for tolerance in args.tolerances)
+    for entry in entries:
+        say(f"coders on {entry['name']}")
+        command = codec_command(entry, args) + ["--tolerances", tolerances]
+        command += ["--patches", ",".join(str(patch) for patch in args.patches)]
+        if entry["purpose"] == "lossless":
+            # Lossy coders have nothing to do here, whatever types they take.
+            command += ["--coders", "lossless,zfp-reversible,zstd-1,zstd-3,shuffle-zstd-1,shuffle-zstd-3"]
+        lines, status = measure(command, args)
+        if status not in (0, 1):
+            sys.exit(f"run.py: codec_bench ended with {status} on {entry['name']}")
+        results += lines
+        violated = violated or status == 1
+    return results, violated
+
+
+def run_instruction_sets(entries, measured, args):
+    """`interpolate` once for each instruction set of this machine, zfp in turn with it."""
+    if not any(result["coder"] == "interpolate" for result in measured):
+        say("no figures by instruction set: this version has no coder interpolate")
+        return [], False
+    results, violated = [], False
+    tolerances = ",".join(repr(tolerance) for tolerance in args.tolerances)
+    for isa in args.isa:
+        say(f"interpolate with {isa}")
+        for entry in entries:
+            if entry["purpose"] == "lossless":
+                continue
+            lines, status = measure(codec_command(entry, args) + [
+                "--tolerances", tolerances, "--patches", str(args.patches[0]), "--isa", isa, "--coders", "interpolate,zfp"], args)
+            if status not in (0, 1):
+                sys.exit(f"run.py: codec_bench --isa {isa} ended with {status} on {entry['name']}")
+            results += lines
+            violated = violated or status == 1
+    return results, violated
+
+
+def processor():
+    """Name of the processor, and its flags."""
+    name, flags = platform.machine(), set()
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            name = value.strip() if key.strip() == "model name" else name
+            flags = set(value.split()) if key.strip() == "flags" else flags
+    return name, flags
+
+
+def describe_machine(args):
+    git = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return {
+        "date": datetime.datetime.now().isoformat(timespec="minutes"),
+        "processor": processor()[0],
+        "processors": os.cpu_count(),
+        "pinned_to": args.cpu,
+        "load_before": os.getloadavg(),
+        "source": git.stdout.strip(),
+        "repeats": args.repeats,
+    }
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "build/benchmark", help="folder for everything")
+    parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/codec_bench")
+    parser.add_argument("--lbm", type=Path, default=ROOT / "build/release/bin/lbm", help="program of examples/lbm")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the real data")
+    parser.add_argument("--python", default="/usr/bin/python3", help="makes the environment")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_VOLUME} only, at 1e-2 and 1e-3")
+    parser.add_argument("--only", nargs="+", metavar="VOLUME")
+    parser.add_argument("--tolerances", type=float, nargs="+", help="of the range; default 1e-1 to 1e-5")
+    parser.add_argument("--patches", type=int, nargs="+", default=[64], help="the first is that of the tables")
+    parser.add_argument("--isa", nargs="+", choices=list(ISA_FLAGS), help="default: those of this machine")
+    parser.add_argument("--repeats", type=int, default=3, help="the best time of each patch counts")
+    parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="where measured programs run")
+    parser.add_argument("--no-peers", action="store_true", help="without SZ3, SPERR and zfp on whole volumes")
+    args = parser.parse_args()
+    if args.quick:
+        args.only = args.only or [QUICK_VOLUME]
+        args.tolerances = args.tolerances or [1e-2, 1e-3]
+    args.tolerances = args.tolerances or [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    flags = processor()[1]
+    args.isa = args.isa or [isa for isa, needed in ISA_FLAGS.items() if needed <= flags]
+    args.output = args.output.resolve()
+    if not args.binary.exists():
+        parser.error(f"{args.binary} not found: build it (cmake --build --preset release --target codec_bench lbm)")
+    return args
+
+
+def main():
+    args = parse_arguments()
+    args.output.mkdir(parents=True, exist_ok=True)
+    python = make_environment(args)
+    entries = make_fields(python, args)
+    machine = describe_machine(args)
+    coders, violated = run_coders(entries, args)
+    by_isa, isa_violated = run_instruction_sets(entries, coders, args)
+    peers = [] if args.no_peers else run_peers(python, args)
+    machine["load_after"] = os.getloadavg()
+    results = {"machine": machine, "patch": args.patches[0], "results": coders + by_isa + peers}
+    (args.output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    subprocess.run([python, str(HERE / "report.py"), str(args.output / "results.json")], check=True)
+    say(f"figures in {args.output}: results.json, tables.md, rate-distortion.png")
+    if violated or isa_violated:
+        say("a coder broke its promise: see VIOLATION above")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/codec/coder.h"
+
+namespace quarry::bench {
+
+/// What to load; the files are raw, little-endian, x fastest.
+struct VolumeOptions {
+  std::string name;
+  std::string input;
+  Index3 dims{};
+  DataType type = DataType::kFloat32;
+  /// Value of missing samples.
+  std::optional<double> fill;
+  /// The same volume with missing samples replaced by something harmless, for coders that have no masks. May
+  /// be empty.
+  std::string filled;
+  /// Bytes of a mask, which such a coder needs beside.
+  std::uint64_t filled_mask_bytes = 0;
+};
+
+/// One patch, cut out: dense, x fastest.
+struct Patch {
+  PatchLayout layout;
+  Bytes samples;
+  Bytes filled;                        ///< what coders without masks are given; empty: `samples`
+  std::vector<std::uint8_t> validity;  ///< empty: all are valid
+  std::uint64_t valid = 0;
+
+  ByteSpan harmless() const { return filled.empty() ? samples : filled; }
+};
+
+/// A volume cut as Quarry cuts it.
+struct Volume {
+  VolumeOptions options;
+  Index3 patch_shape{};
+  int levels = 1;
+  double min = 0;  ///< of the valid samples
+  double max = 0;
+  std::uint64_t samples = 0;
+  bool has_missing = false;
+  bool has_filled = false;
+  std::vector<Patch> patches;  ///< in Morton order
+
+  double range() const { return max - min; }
+  std::uint64_t raw_bytes() const { return samples * SizeOf(options.type); }
+};
+
+/// The bits of `fill` as a sample of this type, for EncodePatch.
+std::uint64_t FillBits(double fill, DataType type);
+
+/// Cuts into patches of `edge` samples (1 on an axis of one sample) with as many levels as that allows.
+/// @errors kInvalidArgument: the size of a file does not fit dims and type; no valid sample
+Result<Volume> LoadVolume(const VolumeOptions& options, std::int64_t edge);
+
+/// How far decoded samples are from the original ones, over the valid ones.
+struct Deviation {
+  double max_error = 0;
+  double sum_of_squares = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t beyond = 0;   ///< valid samples further away than the tolerance
+  std::uint64_t changed = 0;  ///< samples whose bits differ, missing ones with them
+  std::uint64_t missing_changed = 0;
+
+  void Add(const Patch& patch, ByteSpan decoded, double tolerance);
+  /// [dB] infinite where nothing was lost.
+  double Psnr(double range) const;
+};
+
+/// Calls `function` with a value of the C++ type that `type` stands for.
+template <typename Function>
+auto WithSampleType(DataType type, Function&& function) {
+  switch (type) {
+    case DataType::kFloat32:
+      return function(float{});
+    case DataType::kFloat64:
+      return function(double{});
+    case DataType::kInt8:
+      return function(std::int8_t{});
+    case DataType::kUint8:
+      return function(std::uint8_t{});
+    case DataType::kInt16:
+      return function(std::int16_t{});
+    case DataType::kUint16:
+      return function(std::uint16_t{});
+    case DataType::kInt32:
+      return function(std::int32_t{});
+    case DataType::kUint32:
+      return function(std::uint32_t{});
+  }
+  std::abort();
+}
+
+}  // namespace quarry::bench

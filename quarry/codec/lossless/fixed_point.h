@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+/// Floating-point samples that are really integers times a power of two: counts, and what detectors and
+/// models write that compute with few digits. As integers they are coded better.
+namespace quarry::lossless {
+
+/// As wide as F.
+template <typename F>
+using IntegerOf = std::conditional_t<sizeof(F) == 4, std::int32_t, std::int64_t>;
+
+/// The largest s for which every sample is an IntegerOf<F> times 2^s, bit by bit; nothing when there is
+/// none, as with negative zero, infinity and NaN among them.
+template <typename F>
+std::optional<int> FindExponent(std::span<const F> samples);
+
+/// True when FindExponent can return it.
+template <typename F>
+bool IsExponent(int exponent);
+
+/// samples[i] / 2^exponent.
+template <typename F>
+void ToIntegers(std::span<const F> samples, int exponent, IntegerOf<F>* integers);
+
+/// integers[i] * 2^exponent, which is exact for what ToIntegers made.
+template <typename F>
+void FromIntegers(std::span<const IntegerOf<F>> integers, int exponent, F* samples);
+
+}  // namespace quarry::lossless

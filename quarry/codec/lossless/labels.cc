@@ -1,0 +1,356 @@
+#include "quarry/codec/lossless/labels.h"
+
+#include <array>
+
+#include "quarry/codec/binary_coder.h"
+#include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/planes.h"
+#include "quarry/codec/varint.h"
+
+namespace quarry::lossless {
+namespace {
+
+// Lists of samples that are equal to no neighbour repeat themselves.
+constexpr int kListLevel = 9;
+
+/// Around a new sample, as ordered words: its neighbours along the axis of the pass (`after` is `before`
+/// where there is none), the sample in the row before, and the one before it in its own row.
+template <typename Word>
+struct Neighbours {
+  Word before;
+  Word after;
+  Word above;
+  Word left;
+
+  /// 0 for one that is equal to `before`, else 1 for one equal to `after`, else 2.
+  unsigned Kind(Word word) const { return word == before ? 0 : word == after ? 1 : 2; }
+  unsigned Context() const { return Kind(above) + 3 * Kind(left); }
+};
+
+/// Probabilities of all decisions of a step.
+struct Models {
+  struct Decisions {
+    std::array<AdaptiveBit, 9> before;
+    std::array<AdaptiveBit, 9> after;
+    std::array<AdaptiveBit, 9> above;
+    std::array<AdaptiveBit, 9> left;
+  };
+  std::array<Decisions, 2> decisions;  // [neighbours along the axis differ]
+  std::array<AdaptiveBit, 2> rows;     // [the last row was an exception]
+};
+
+/// The decisions about one pass, in the same order for both sides. `Side` codes them: Decide(bit, model)
+/// returns the bit, which only the encoder knows beforehand; Listed(sample, neighbours) the same for a sample
+/// that is in the list.
+template <typename V, typename Side>
+class PassDecisions {
+ public:
+  using Word = WordOf<V>;
+
+  PassDecisions(Side* side, Models* models) : side_(side), models_(models) {}
+
+  Word Sample(const Neighbours<Word>& near, Word sample) {
+    const bool apart = near.before != near.after;
+    const unsigned context = near.Context();
+    Models::Decisions& models = models_->decisions[apart ? 1 : 0];
+    if (side_->Decide(sample == near.before, &models.before[context])) return near.before;
+    if (apart && side_->Decide(sample == near.after, &models.after[context])) return near.after;
+    if (near.Kind(near.above) == 2 && side_->Decide(sample == near.above, &models.above[context]))
+      return near.above;
+    if (near.Kind(near.left) == 2 && near.left != near.above &&
+        side_->Decide(sample == near.left, &models.left[context]))
+      return near.left;
+    return side_->Listed(sample, near);
+  }
+
+  /// True when a sample of the row differs from its neighbours where they all agree.
+  bool Exception(bool exception) {
+    last_exception_ = side_->Decide(exception, &models_->rows[last_exception_ ? 1 : 0]);
+    return last_exception_;
+  }
+
+ private:
+  Side* side_;
+  Models* models_;
+  bool last_exception_ = false;
+};
+
+template <typename V>
+WordOf<V> MeanWord(const Neighbours<WordOf<V>>& near) {
+  return OrderedPrediction<V>(
+      Mean<WorkOf<V>>(Load<V>(SampleOf<V>(near.before)), Load<V>(SampleOf<V>(near.after))));
+}
+
+template <typename V>
+class EncodingSide {
+ public:
+  using Word = WordOf<V>;
+
+  bool Decide(bool bit, AdaptiveBit* model) {
+    encoder_.Encode(bit, model);
+    ++decisions_;
+    return bit;
+  }
+  Word Listed(Word sample, const Neighbours<Word>& near) {
+    list_.push_back(sample);
+    differences_.push_back(ZigZag<Word>(static_cast<Word>(sample - MeanWord<V>(near))));
+    return sample;
+  }
+
+  std::size_t decisions() const { return decisions_; }
+
+  /// @param order  of the axes
+  void AppendTo(unsigned order, Bytes* out) {
+    encoder_.Finish();
+    Bytes values, differences;
+    AppendPlanes(std::as_bytes(std::span<const Word>(list_)), sizeof(Word), PlaneLayout::kBytes, kListLevel,
+                 &values);
+    AppendPlanes(std::as_bytes(std::span<const Word>(differences_)), sizeof(Word), PlaneLayout::kBytes,
+                 kListLevel, &differences);
+    const bool relative = differences.size() < values.size();
+    const Bytes& list = relative ? differences : values;
+    out->push_back(static_cast<std::byte>(kLabelsKind | order << 3 | (relative ? 1u : 0u) << 6));
+    PutVarint(list_.size(), out);
+    out->insert(out->end(), list.begin(), list.end());
+    PutVarint(bits_.size(), out);
+    out->insert(out->end(), bits_.begin(), bits_.end());
+  }
+
+ private:
+  Bytes bits_;
+  BinaryEncoder encoder_{&bits_};
+  std::size_t decisions_ = 0;
+  std::vector<Word> list_;
+  std::vector<Word> differences_;
+};
+
+template <typename V>
+class DecodingSide {
+ public:
+  using Word = WordOf<V>;
+
+  DecodingSide(ByteSpan bits, Buffer<Word> list, bool relative)
+      : decoder_(bits), list_(std::move(list)), relative_(relative) {}
+
+  bool Decide(bool /*bit*/, AdaptiveBit* model) { return decoder_.Decode(model); }
+  Word Listed(Word /*sample*/, const Neighbours<Word>& near) {
+    const Word word = next_ < list_.size() ? list_[next_] : Word{0};
+    ++next_;
+    return relative_ ? static_cast<Word>(MeanWord<V>(near) + UnZigZag<Word>(word)) : word;
+  }
+
+  bool Finished() const { return next_ == list_.size(); }
+
+ private:
+  BinaryDecoder decoder_;
+  Buffer<Word> list_;
+  bool relative_;
+  std::size_t next_ = 0;
+};
+
+/// One pass, row by row, as ordered words.
+template <typename V>
+class LabelRows {
+ public:
+  using Word = WordOf<V>;
+
+  LabelRows(const V* even, const Index3& shape, int axis, const std::uint8_t* valid)
+      : even_(even), shape_(shape), axis_(axis), valid_(valid), rows_(shape, axis) {
+    const auto length = static_cast<std::size_t>(rows_.length);
+    for (Buffer<Word>* row : {&before_, &after_, &above_, &words_}) row->resize(length);
+    samples_.resize(length);
+    row_valid_.assign(length, 1);
+  }
+
+  const Rows& rows() const { return rows_; }
+
+  /// Loads what is known about a row.
+  void Load(const RowPlace& place, const V* result) {
+    const V* even = even_ + EvenRowOffset(shape_, axis_, place);
+    const std::int64_t stride = axis_ == 0 ? 1 : axis_ == 1 ? shape_[0] : shape_[0] * shape_[1];
+    ToWords(even, rows_.length, before_.data());
+    const std::int64_t i = axis_ == 1 ? place.inner : place.outer;
+    if (axis_ == 0) {
+      ToWords(even + 1, (shape_[0] - 1) / 2, after_.data());
+      if (shape_[0] % 2 == 0) after_.back() = before_.back();
+    } else {
+      const bool last = 2 * i + 2 >= shape_[static_cast<std::size_t>(axis_)];
+      ToWords(last ? even : even + stride, rows_.length, after_.data());
+    }
+    if (RowsBefore(axis_, place) > 0) {
+      GatherRow<V>(shape_, axis_, RowBefore(axis_, place, 1), result, samples_.data());
+      ToWords(samples_.data(), rows_.length, above_.data());
+    } else {
+      above_ = before_;
+    }
+    if (valid_ != nullptr) GatherRow<std::uint8_t>(shape_, axis_, place, valid_, row_valid_.data());
+  }
+
+  /// Loads the samples themselves.
+  void LoadSamples(const RowPlace& place, const V* from) {
+    GatherRow<V>(shape_, axis_, place, from, samples_.data());
+    ToWords(samples_.data(), rows_.length, words_.data());
+  }
+
+  /// True when a valid sample differs from its neighbours where they agree.
+  bool HasException() const {
+    Word exception = 0;
+    for (std::size_t k = 0; k < words_.size(); ++k) {
+      const bool agree = before_[k] == after_[k] && before_[k] == above_[k];
+      exception |= agree && row_valid_[k] != 0 ? static_cast<Word>(words_[k] ^ before_[k]) : Word{0};
+    }
+    return exception != 0;
+  }
+
+  std::int64_t Valid() const {
+    return static_cast<std::int64_t>(CountValid(row_valid_.data(), row_valid_.size()));
+  }
+  std::int64_t EqualToNeighbours() const {
+    std::int64_t equal = 0;
+    for (std::size_t k = 0; k < words_.size(); ++k)
+      equal += row_valid_[k] != 0 && (words_[k] == before_[k] || words_[k] == after_[k]) ? 1 : 0;
+    return equal;
+  }
+
+  /// Codes the samples of the row; on the decoding side they are not known before.
+  template <typename Side>
+  void Code(bool exception, PassDecisions<V, Side>* decisions) {
+    if (!exception && AllAgree()) {
+      words_ = before_;
+      return;
+    }
+    Word left = before_[0];
+    for (std::size_t k = 0; k < words_.size(); ++k) {
+      const Neighbours<Word> near{before_[k], after_[k], above_[k], left};
+      const bool decided =
+          row_valid_[k] == 0 || (!exception && near.before == near.after && near.before == near.above);
+      words_[k] = decided ? near.before : decisions->Sample(near, words_[k]);
+      left = words_[k];
+    }
+  }
+
+  void Store(const RowPlace& place, V* result) {
+    for (std::size_t k = 0; k < words_.size(); ++k) samples_[k] = SampleOf<V>(words_[k]);
+    ScatterRow<V>(even_, shape_, axis_, place, samples_.data(), result);
+  }
+
+ private:
+  static void ToWords(const V* samples, std::int64_t count, Word* words) {
+    for (std::int64_t k = 0; k < count; ++k) words[k] = OrderedWord<V>(samples[k]);
+  }
+
+  bool AllAgree() const {
+    Word differences = 0;
+    for (std::size_t k = 0; k < before_.size(); ++k)
+      differences |= static_cast<Word>((before_[k] ^ after_[k]) | (before_[k] ^ above_[k]));
+    return differences == 0;
+  }
+
+  const V* even_;
+  Index3 shape_;
+  int axis_;
+  const std::uint8_t* valid_;
+  Rows rows_;
+  Buffer<Word> before_;
+  Buffer<Word> after_;
+  Buffer<Word> above_;
+  Buffer<Word> words_;
+  Buffer<V> samples_;
+  Buffer<std::uint8_t> row_valid_;
+};
+
+/// All passes of a step. `samples` is null on the decoding side.
+template <typename V, typename Side>
+void CodeLabels(const V* coarse, const GridView<V>& grid, unsigned order, Side* side, V* result) {
+  const std::array<int, 3>& axes = kAxisOrders[order];
+  const std::array<Index3, 4> shapes = PassShapes(grid.shape, axes);
+  const PassArrays<V> targets(grid.samples, shapes, axes);
+  const PassArrays<std::uint8_t> valid(grid.valid, shapes, axes);
+  Models models;
+  RunPasses<V>(coarse, shapes, result, [&](std::size_t p, const V* even, V* to) {
+    PassDecisions<V, Side> decisions(side, &models);
+    LabelRows<V> rows(even, shapes[p + 1], axes[p], valid.After(p));
+    for (RowPlace place{0, 0}; place.outer < rows.rows().outer; ++place.outer) {
+      for (place.inner = 0; place.inner < rows.rows().inner; ++place.inner) {
+        rows.Load(place, to);
+        if (targets.After(p) != nullptr) rows.LoadSamples(place, targets.After(p));
+        const bool exception = decisions.Exception(targets.After(p) != nullptr && rows.HasException());
+        rows.Code(exception, &decisions);
+        rows.Store(place, to);
+      }
+    }
+    ScatterEven<V>(even, shapes[p + 1], axes[p], to);
+  });
+}
+
+}  // namespace
+
+template <typename V>
+double ShareOfLabels(const GridView<V>& grid, int axis) {
+  Buffer<V> even(Count(EvenShape(grid.shape, axis)));
+  TakeEven<V>(grid.samples, grid.shape, axis, even.data());
+  LabelRows<V> rows(even.data(), grid.shape, axis, grid.valid);
+  // Every row costs a few microseconds at most: a few dozen are enough.
+  const std::int64_t count = rows.rows().outer * rows.rows().inner;
+  const std::int64_t stride = std::max<std::int64_t>(1, count / 64);
+  std::int64_t equal = 0;
+  std::int64_t seen = 0;
+  for (std::int64_t i = stride / 2; i < count; i += stride) {
+    const RowPlace place{i / rows.rows().inner, i % rows.rows().inner};
+    rows.Load(place, grid.samples);
+    rows.LoadSamples(place, grid.samples);
+    equal += rows.EqualToNeighbours();
+    seen += rows.Valid();
+  }
+  return seen == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(seen);
+}
+
+template <typename V>
+std::size_t EncodeLabels(const V* coarse, const GridView<V>& grid, unsigned order, Bytes* out, V* result) {
+  EncodingSide<V> side;
+  CodeLabels<V>(coarse, grid, order, &side, result);
+  side.AppendTo(order, out);
+  return side.decisions();
+}
+
+template <typename V>
+Status DecodeLabels(const V* coarse, const GridView<V>& grid, std::size_t new_samples, ByteSpan* payload,
+                    V* result) {
+  using Word = WordOf<V>;
+  const auto header = std::to_integer<unsigned>(payload->front());
+  const unsigned order = header >> 3 & 7;
+  if (order >= kAxisOrders.size()) return DataLoss("unknown order {} of axes in a level", order);
+  *payload = payload->subspan(1);
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t listed, TakeVarint(payload));
+  if (listed > new_samples) return DataLoss("a level of {} new samples lists {}", new_samples, listed);
+  Buffer<Word> list(listed);
+  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
+                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(list))));
+  *payload = payload->subspan(used);
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bits, TakeVarint(payload));
+  if (bits > payload->size())
+    return DataLoss("{} bytes of a level's labels have only {}", bits, payload->size());
+  DecodingSide<V> side(payload->first(bits), std::move(list), (header >> 6 & 1) != 0);
+  *payload = payload->subspan(bits);
+  CodeLabels<V>(coarse, GridView<V>{nullptr, grid.shape, grid.valid, grid.dropped_bits}, order, &side,
+                result);
+  if (!side.Finished()) return DataLoss("the list of a level's labels has another length than its bits say");
+  return Status::Ok();
+}
+
+#define QUARRY_INSTANTIATE(V)                                                               \
+  template double ShareOfLabels<V>(const GridView<V>&, int);                                \
+  template std::size_t EncodeLabels<V>(const V*, const GridView<V>&, unsigned, Bytes*, V*); \
+  template Status DecodeLabels<V>(const V*, const GridView<V>&, std::size_t, ByteSpan*, V*)
+QUARRY_INSTANTIATE(float);
+QUARRY_INSTANTIATE(double);
+QUARRY_INSTANTIATE(std::int8_t);
+QUARRY_INSTANTIATE(std::uint8_t);
+QUARRY_INSTANTIATE(std::int16_t);
+QUARRY_INSTANTIATE(std::uint16_t);
+QUARRY_INSTANTIATE(std::int32_t);
+QUARRY_INSTANTIATE(std::uint32_t);
+QUARRY_INSTANTIATE(std::int64_t);
+#undef QUARRY_INSTANTIATE
+
+}  // namespace quarry::lossless
