@@ -251,36 +251,54 @@ def magnitudes_along(magnitudes, band, axis):
     return range(magnitudes["extent"][band][axis])
 
 
-# --- "Mode adaptive" and "Mode tables" --------------------------------------------------------------------------------
+# --- "Runs of zeros" --------------------------------------------------------------------------------------------------
 
-GROUP = 32
+BLOCK, GROUP = 256, 32
 
 
 class Flags:
-    def __init__(self, bits):
-        self.bits, self.models, self.h = bits, {}, 3
+    def __init__(self, bits, most_active, name):
+        self.bits, self.most_active, self.name = bits, most_active, name
+        self.models, self.last_two = {}, collections.defaultdict(lambda: 3)
 
-    def decode(self):
-        flag = self.bits.bit(self.models, self.h)
-        self.h = 2 * (self.h & 1) + flag
-        return flag
+    def decode(self, kind):
+        flag = self.bits.bit(self.models, (kind, self.last_two[kind]))
+        self.last_two[kind] = 2 * (self.last_two[kind] & 1) + flag
+        SEEN[f"{self.name}: flag {kind}"] += 1
+        return flag == 1
+
+    def runs(self, contexts):
+        """(begin, end, are they zeros) of all runs of a band; what a run of others has in the stream may be read before
+        the next one."""
+        for begin in range(0, len(contexts), BLOCK):
+            block_end = min(begin + BLOCK, len(contexts))
+            quiet = not any(contexts[begin:block_end])
+            if quiet and self.decode("block"):
+                yield begin, block_end, True
+                continue
+            for group in range(begin, block_end, GROUP):
+                end = min(group + GROUP, block_end)
+                active = sum(context != 0 for context in contexts[group:end])
+                kind = "quiet" if quiet else -(-active // 2)
+                yield group, end, active <= self.most_active and self.decode(kind)
+
+
+# --- "Mode adaptive" and "Mode tables" --------------------------------------------------------------------------------
 
 
 class AdaptiveIndices:
     def __init__(self, payload):
         self.bits = Bits(payload.take(payload.left()))
-        self.flags, self.models = Flags(self.bits), {}
+        self.flags, self.models = Flags(self.bits, 0, "adaptive"), {}
 
     def band(self, bins):
         t, indices = 0, []
-        for begin in range(0, len(bins), GROUP):
-            group = bins[begin:begin + GROUP]
-            if not any(group) and self.flags.decode():
-                SEEN["adaptive: group of zeros"] += 1
-                indices += [0] * len(group)
+        for begin, end, zero in self.flags.runs(bins):
+            if zero:
+                indices += [0] * (end - begin)
                 t = 0
                 continue
-            for b in group:
+            for b in bins[begin:end]:
                 indices.append(self.index(b, t))
                 t = min(abs(indices[-1]), 2)
         return indices
@@ -331,7 +349,7 @@ class TableIndices:
         self.shifts = [shift for shift, _ in tables]
         # Per table and slot: symbol, its frequency, slot - first(symbol).
         self.slots = [[(s, f, i) for s, f in enumerate(frequency) for i in range(f)] for _, frequency in tables]
-        self.flags = Flags(Bits(payload.take(payload.varint()))) if head & 16 else None
+        self.flags = Flags(Bits(payload.take(payload.varint())), 6, "tables") if head & 16 else None
         low = payload.take(payload.varint()) if any(self.shifts) else b""
         self.low, self.low_left = int.from_bytes(low, "little"), 8 * len(low)
         self.states = [payload.number("I") for _ in range(32 if head & 32 else 8)]
@@ -345,11 +363,9 @@ class TableIndices:
         tables = (np.searchsorted(self.begins, bins, side="right") - 1).tolist()
         if self.flags is None:
             return self.coded(tables)
-        groups = [tables[i:i + GROUP] for i in range(0, len(tables), GROUP)]
-        zero = [not any(group) and self.flags.decode() == 1 for group in groups]
-        SEEN["tables: group of zeros"] += any(zero)
-        coded = iter(self.coded([t for group, is_zero in zip(groups, zero) if not is_zero for t in group]))
-        return [0 if is_zero else next(coded) for group, is_zero in zip(groups, zero) for _ in group]
+        runs = list(self.flags.runs(tables))
+        coded = iter(self.coded([table for begin, end, zero in runs if not zero for table in tables[begin:end]]))
+        return [0 if zero else next(coded) for begin, end, zero in runs for _ in range(begin, end)]
 
     def coded(self, tables):
         symbols, states, mask = [], self.states, 2**self.B - 1
@@ -668,6 +684,17 @@ def cases():
             mask = ball((30, 22, 18), 7 if tolerance else 12)
             yield f"masked {dtype} {tolerance}", field.astype(dtype), 2, tolerance, mask
     yield "sparse", waves((20, 20, 20), 41).astype("float32"), 3, 1e-4, np.random.default_rng(5).random((20, 20, 20)) < 0.02
+    signs = np.where(ball((40, 8, 8), 14), waves((40, 8, 8), 43, 0.1), -0.0)
+    signs[:2], signs[:, :3] = -0.0, -0.0
+    for tolerance in (0, 1e-12, 1e-3):
+        yield f"negative zeros {tolerance}", signs, 2, tolerance, None
+        yield f"masked negative zeros {tolerance}", signs, 2, tolerance, np.random.default_rng(6).random((8, 8, 40)) < 0.8
+    sparse = np.random.default_rng(7).random((5, 5, 5))
+    coarse = np.ones((5, 5, 5), bool)
+    coarse[::4, ::4, ::4], sparse[0, 0, 0] = False, -0.0
+    coarse[0, 0, 0] = True
+    yield "zero among missing ones, then exact", sparse, 1, 1e-12, coarse
+    yield "more levels than the ratio falls", np.cumsum(np.random.default_rng(8).normal(size=(1, 1, 700))).reshape(1, 1, 700), 4, 4.0, None
     first = np.ones((7, 8, 9), bool)
     first[0, 0, 0] = False
     yield "first is missing", waves((9, 8, 7), 42).astype("float32"), 4, 1e-2, first
@@ -686,7 +713,8 @@ def level_sizes(shape):
 REQUIRED = (
     "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
-    "adaptive: group of zeros", "tables: group of zeros", "tables: more than one", "tables: low bits",
+    *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
+    "tables: more than one", "tables: low bits",
     "tables: 8 lanes, 10 bits", "tables: 32 lanes, 10 bits", "tables: 8 lanes, 11 bits", "tables: 32 lanes, 11 bits",
     "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
     "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd")
