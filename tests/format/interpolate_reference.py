@@ -27,6 +27,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 ENCODE_PATCH = os.environ.get("ENCODE_PATCH") or REPOSITORY / "build" / "release" / "bin" / "encode_patch"
 
 
+SEEN = collections.Counter()  # how often each part of the format occurred
+
+
 class Damaged(Exception):
     """What docs/format.md calls an error."""
 
@@ -115,9 +118,9 @@ def zstd_frame(frame, size):
     return out.raw[:size]
 
 
-def read_plane(payload, size, seen):
+def read_plane(payload, size):
     tag = payload.varint()
-    seen[f"plane: {('zero', 'constant', 'raw')[tag] if tag < 3 else 'zstd'}"] += 1
+    SEEN[f"plane: {('zero', 'constant', 'raw')[tag] if tag < 3 else 'zstd'}"] += 1
     if tag == 0:
         return bytes(size)
     if tag == 1:
@@ -125,17 +128,17 @@ def read_plane(payload, size, seen):
     return payload.take(size) if tag == 2 else zstd_frame(payload.take(tag - 3), size)
 
 
-def read_planes(payload, word, count, seen):
+def read_planes(payload, word, count):
     """`count` words of `word` bytes, as an array of u64."""
     if count == 0:
         return np.zeros(0, np.uint64)
     layout = payload.number("B")
     require(layout <= 2, f"layout {layout}")
     if layout == 2:
-        return np.frombuffer(read_plane(payload, word * count, seen), f"<u{word}").astype(np.uint64)
+        return np.frombuffer(read_plane(payload, word * count), f"<u{word}").astype(np.uint64)
     words = np.zeros(count, np.uint64)
     for k in range(word if layout == 0 else 8 * word):
-        plane = np.frombuffer(read_plane(payload, count if layout == 0 else (count + 7) // 8, seen), np.uint8)
+        plane = np.frombuffer(read_plane(payload, count if layout == 0 else (count + 7) // 8), np.uint8)
         if layout == 1:
             plane = np.unpackbits(plane, count=count, bitorder="little")
         words |= plane.astype(np.uint64) << np.uint64(k if layout == 1 else 8 * k)
@@ -144,35 +147,45 @@ def read_planes(payload, word, count, seen):
 
 # --- "Prediction" -----------------------------------------------------------------------------------------------------
 
-LINEAR, CUBIC, QUINTIC = 0, 1, 2  # of interpolation
-QUADRATIC, CUBIC_BEHIND = 1, 2  # of extrapolation, beside linear
+# Name, condition, prediction.
+SIX = ("line: six", lambda j, E: j >= 2 and j + 3 < E, lambda e, j, T: (
+    (e[j] + e[j + 1]) * T(0.5859375) - (e[j - 1] + e[j + 2]) * T(0.09765625)) + (e[j - 2] + e[j + 3]) * T(0.01171875))
+FOUR = ("line: four", lambda j, E: j >= 1 and j + 2 < E, lambda e, j, T: (
+    (e[j] + e[j + 1]) * T(0.5625) - (e[j - 1] + e[j + 2]) * T(0.0625)))
+FIRST_OF_FOUR = ("line: first of four", lambda j, E: j == 0 and E >= 4, lambda e, j, T: (
+    (e[0] * T(0.3125) + e[1] * T(0.9375)) + (e[2] * T(-0.3125) + e[3] * T(0.0625))))
+LAST_OF_FOUR = ("line: last of four", lambda j, E: j >= 2, lambda e, j, T: (
+    (e[j - 2] * T(0.0625) + e[j - 1] * T(-0.3125)) + (e[j] * T(0.9375) + e[j + 1] * T(0.3125))))
+FIRST_OF_THREE = ("line: first of three", lambda j, E: j == 0 and E >= 3, lambda e, j, T: (
+    (e[0] * T(0.375) + e[1] * T(0.75)) + e[2] * T(-0.125)))
+LAST_OF_THREE = ("line: last of three", lambda j, E: j >= 1, lambda e, j, T: (
+    (e[j - 1] * T(-0.125) + e[j] * T(0.75)) + e[j + 1] * T(0.375)))
+TWO = ("line: two", lambda j, E: True, lambda e, j, T: (e[j] + e[j + 1]) * T(0.5))
+INSIDE = ((TWO,),  # by the order of interpolation: linear, cubic, quintic
+          (FOUR, FIRST_OF_THREE, LAST_OF_THREE, TWO),
+          (SIX, FOUR, FIRST_OF_FOUR, LAST_OF_FOUR, FIRST_OF_THREE, LAST_OF_THREE, TWO))
+
+BEHIND_FOUR = ("line: behind four", lambda j, E: j >= 3, lambda e, j, T: (
+    (e[j - 3] * T(-0.3125) + e[j - 2] * T(1.3125)) + (e[j - 1] * T(-2.1875) + e[j] * T(2.1875))))
+BEHIND_THREE = ("line: behind three", lambda j, E: j >= 2, lambda e, j, T: (
+    (e[j - 2] * T(0.375) + e[j - 1] * T(-1.25)) + e[j] * T(1.875)))
+BEHIND_TWO = ("line: behind two", lambda j, E: j >= 1, lambda e, j, T: e[j - 1] * T(-0.5) + e[j] * T(1.5))
+COPY = ("line: copy", lambda j, E: True, lambda e, j, T: e[0])
+BEHIND = ((BEHIND_TWO, COPY),  # by the order of extrapolation: linear, quadratic, cubic
+          (BEHIND_THREE, BEHIND_TWO, COPY),
+          (BEHIND_FOUR, BEHIND_THREE, BEHIND_TWO, COPY))
+
 EQUAL = {band: {axis: 8 for axis in range(3) if band >> axis & 1} for band in range(8)}
 BANDS = (1, 2, 4, 3, 5, 6, 7)
 
 
-def predict_place(e, j, E, order, behind, T):
-    """Sample j along axis 0, from e with E places along axis 0."""
-    if j + 1 < E:
-        if order == QUINTIC and j >= 2 and j + 3 < E:
-            return ((e[j] + e[j + 1]) * T(0.5859375) - (e[j - 1] + e[j + 2]) * T(0.09765625)) + (e[j - 2] + e[j + 3]) * T(0.01171875)
-        if order >= CUBIC and j >= 1 and j + 2 < E:
-            return (e[j] + e[j + 1]) * T(0.5625) - (e[j - 1] + e[j + 2]) * T(0.0625)
-        if order == QUINTIC and j == 0 and E >= 4:
-            return (e[0] * T(0.3125) + e[1] * T(0.9375)) + (e[2] * T(-0.3125) + e[3] * T(0.0625))
-        if order == QUINTIC and j >= 2:
-            return (e[j - 2] * T(0.0625) + e[j - 1] * T(-0.3125)) + (e[j] * T(0.9375) + e[j + 1] * T(0.3125))
-        if order >= CUBIC and j == 0 and E >= 3:
-            return (e[0] * T(0.375) + e[1] * T(0.75)) + e[2] * T(-0.125)
-        if order >= CUBIC and j >= 1:
-            return (e[j - 1] * T(-0.125) + e[j] * T(0.75)) + e[j + 1] * T(0.375)
-        return (e[j] + e[j + 1]) * T(0.5)
-    if behind == CUBIC_BEHIND and j >= 3:
-        return (e[j - 3] * T(-0.3125) + e[j - 2] * T(1.3125)) + (e[j - 1] * T(-2.1875) + e[j] * T(2.1875))
-    if behind >= QUADRATIC and j >= 2:
-        return (e[j - 2] * T(0.375) + e[j - 1] * T(-1.25)) + e[j] * T(1.875)
-    if j >= 1:
-        return e[j - 1] * T(-0.5) + e[j] * T(1.5)
-    return e[0]
+def predict_place(e, j, order, behind, T):
+    """Sample j along axis 0 from e, the band with this axis even."""
+    E = len(e)
+    for name, fits, line in (INSIDE[order] if j + 1 < E else BEHIND[behind]):
+        if fits(j, E):
+            SEEN[name] += 1
+            return line(e, j, T)
 
 
 def odd_axes(band):
@@ -185,7 +198,7 @@ def predict(bands, band, shape, predictor, T):
     along = {}
     for axis in odd_axes(band):
         e = np.moveaxis(bands[band & ~(1 << axis)], 2 - axis, 0)
-        places = [predict_place(e, j, len(e), predictor["order"][axis], predictor["behind"][axis], T) for j in range(extent[axis])]
+        places = [predict_place(e, j, predictor["order"][axis], predictor["behind"][axis], T) for j in range(extent[axis])]
         along[axis] = np.moveaxis(np.array(places, T), 0, 2 - axis)
     if len(along) == 1:
         return next(iter(along.values()))
@@ -238,36 +251,54 @@ def magnitudes_along(magnitudes, band, axis):
     return range(magnitudes["extent"][band][axis])
 
 
-# --- "Mode adaptive" and "Mode tables" --------------------------------------------------------------------------------
+# --- "Runs of zeros" --------------------------------------------------------------------------------------------------
 
-GROUP = 32
+BLOCK, GROUP = 256, 32
 
 
 class Flags:
-    def __init__(self, bits):
-        self.bits, self.models, self.h = bits, {}, 3
+    def __init__(self, bits, most_active, name):
+        self.bits, self.most_active, self.name = bits, most_active, name
+        self.models, self.last_two = {}, collections.defaultdict(lambda: 3)
 
-    def decode(self):
-        flag = self.bits.bit(self.models, self.h)
-        self.h = 2 * (self.h & 1) + flag
-        return flag
+    def decode(self, kind):
+        flag = self.bits.bit(self.models, (kind, self.last_two[kind]))
+        self.last_two[kind] = 2 * (self.last_two[kind] & 1) + flag
+        SEEN[f"{self.name}: flag {kind}"] += 1
+        return flag == 1
+
+    def runs(self, contexts):
+        """(begin, end, are they zeros) of all runs of a band; what a run of others has in the stream may be read before
+        the next one."""
+        for begin in range(0, len(contexts), BLOCK):
+            block_end = min(begin + BLOCK, len(contexts))
+            quiet = not any(contexts[begin:block_end])
+            if quiet and self.decode("block"):
+                yield begin, block_end, True
+                continue
+            for group in range(begin, block_end, GROUP):
+                end = min(group + GROUP, block_end)
+                active = sum(context != 0 for context in contexts[group:end])
+                kind = "quiet" if quiet else -(-active // 2)
+                yield group, end, active <= self.most_active and self.decode(kind)
+
+
+# --- "Mode adaptive" and "Mode tables" --------------------------------------------------------------------------------
 
 
 class AdaptiveIndices:
-    def __init__(self, payload, seen):
+    def __init__(self, payload):
         self.bits = Bits(payload.take(payload.left()))
-        self.flags, self.models, self.seen = Flags(self.bits), {}, seen
+        self.flags, self.models = Flags(self.bits, 0, "adaptive"), {}
 
     def band(self, bins):
         t, indices = 0, []
-        for begin in range(0, len(bins), GROUP):
-            group = bins[begin:begin + GROUP]
-            if not any(group) and self.flags.decode():
-                self.seen["adaptive: group of zeros"] += 1
-                indices += [0] * len(group)
+        for begin, end, zero in self.flags.runs(bins):
+            if zero:
+                indices += [0] * (end - begin)
                 t = 0
                 continue
-            for b in group:
+            for b in bins[begin:end]:
                 indices.append(self.index(b, t))
                 t = min(abs(indices[-1]), 2)
         return indices
@@ -308,8 +339,7 @@ def unfold(s):
 
 
 class TableIndices:
-    def __init__(self, payload, head, seen):
-        self.seen = seen
+    def __init__(self, payload, head):
         self.B = 11 if head & 128 else 10
         bins = payload.number("I")
         self.begins = [0] + [b for b in range(1, 33) if bins >> (b - 1) & 1]
@@ -319,25 +349,23 @@ class TableIndices:
         self.shifts = [shift for shift, _ in tables]
         # Per table and slot: symbol, its frequency, slot - first(symbol).
         self.slots = [[(s, f, i) for s, f in enumerate(frequency) for i in range(f)] for _, frequency in tables]
-        self.flags = Flags(Bits(payload.take(payload.varint()))) if head & 16 else None
+        self.flags = Flags(Bits(payload.take(payload.varint())), 6, "tables") if head & 16 else None
         low = payload.take(payload.varint()) if any(self.shifts) else b""
         self.low, self.low_left = int.from_bytes(low, "little"), 8 * len(low)
         self.states = [payload.number("I") for _ in range(32 if head & 32 else 8)]
         require(payload.left() % 2 == 0, "half a word")
         self.words = iter(struct.unpack(f"<{payload.left() // 2}H", payload.take(payload.left())))
-        seen[f"tables: {len(self.states)} lanes, {self.B} bits"] += 1
-        seen["tables: more than one"] += len(tables) > 1
-        seen["tables: low bits"] += any(self.shifts)
+        SEEN[f"tables: {len(self.states)} lanes, {self.B} bits"] += 1
+        SEEN["tables: more than one"] += len(tables) > 1
+        SEEN["tables: low bits"] += any(self.shifts)
 
     def band(self, bins):
         tables = (np.searchsorted(self.begins, bins, side="right") - 1).tolist()
         if self.flags is None:
             return self.coded(tables)
-        groups = [tables[i:i + GROUP] for i in range(0, len(tables), GROUP)]
-        zero = [not any(group) and self.flags.decode() == 1 for group in groups]
-        self.seen["tables: group of zeros"] += any(zero)
-        coded = iter(self.coded([t for group, is_zero in zip(groups, zero) if not is_zero for t in group]))
-        return [0 if is_zero else next(coded) for group, is_zero in zip(groups, zero) for _ in group]
+        runs = list(self.flags.runs(tables))
+        coded = iter(self.coded([table for begin, end, zero in runs if not zero for table in tables[begin:end]]))
+        return [0 if zero else next(coded) for begin, end, zero in runs for _ in range(begin, end)]
 
     def coded(self, tables):
         symbols, states, mask = [], self.states, 2**self.B - 1
@@ -389,7 +417,7 @@ def read_predictor(payload, with_weights):
     return {"order": order, "behind": behind, "weights": weights}
 
 
-def read_escapes(payload, samples, T, seen):
+def read_escapes(payload, samples, T):
     """Of each sample number: (index, value or None)."""
     escapes, number = {}, -1
     for i in range(payload.varint()):
@@ -403,7 +431,7 @@ def read_escapes(payload, samples, T, seen):
             escapes[number] = (0, value)
         else:
             escapes[number] = (unfold(code - 1), None)
-        seen[f"escape: {'index' if code else 'value'}"] += 1
+        SEEN[f"escape: {'index' if code else 'value'}"] += 1
     return escapes
 
 
@@ -426,11 +454,11 @@ def exact_values(p, words, T):
 class LevelDecoder:
     """Levels of one patch, in values and magnitudes indexed [z, y, x]."""
 
-    def __init__(self, base, step, ratio, lattice, T, seen):
+    def __init__(self, base, step, ratio, lattice, T):
         self.values = np.full((1, 1, 1), base, T)
         self.magnitudes = np.zeros((1, 1, 1), np.int64)
         self.predictor = {"order": [0] * 3, "behind": [0] * 3, "weights": EQUAL}
-        self.step, self.ratio, self.lattice, self.T, self.seen = step, ratio, lattice, T, seen
+        self.step, self.ratio, self.lattice, self.T = step, ratio, lattice, T
 
     def step_of(self, level):
         factor = 1.0
@@ -446,11 +474,11 @@ class LevelDecoder:
         T, payload = self.T, Bytes(payload)
         head = payload.number("B") if payload.left() else 0
         mode = head & 3
-        self.seen[("mode: zero", "mode: tables", "mode: adaptive", "mode: exact")[mode]] += 1
-        self.seen["masked: " + ("zero", "tables", "adaptive", "exact")[mode]] += mask is not None and not mask.all()
+        SEEN[("mode: zero", "mode: tables", "mode: adaptive", "mode: exact")[mode]] += 1
+        SEEN["masked: " + ("zero", "tables", "adaptive", "exact")[mode]] += mask is not None and not mask.all()
         if head & 4:
             self.predictor = read_predictor(payload, bool(head & 8))
-            self.seen["predictor with weights" if head & 8 else "predictor"] += 1
+            SEEN["predictor with weights" if head & 8 else "predictor"] += 1
         extent = {band: [n // 2 if band >> axis & 1 else (n + 1) // 2 for axis, n in enumerate(shape)] for band in range(8)}
         sizes = {band: int(np.prod(extent[band])) for band in range(8)}
         bands, magnitudes = {0: self.values}, {0: self.magnitudes, "extent": extent}
@@ -459,19 +487,19 @@ class LevelDecoder:
         escapes, indices, words, next_word = {}, None, None, 0
         if mode == 3:
             count = int(sum(valid[band].sum() if mask is not None else sizes[band] for band in BANDS))
-            words = read_planes(payload, T().itemsize, count, self.seen)
+            words = read_planes(payload, T().itemsize, count)
             require(payload.left() == 0, "bytes behind an exact level")
         else:
             step = self.step_of(level)
             require(mode == 0 or step > 0, "indices without a step")
             if head & 64:
-                escapes = read_escapes(payload, sum(sizes[band] for band in BANDS), T, self.seen)
+                escapes = read_escapes(payload, sum(sizes[band] for band in BANDS), T)
             if mode == 0:
                 indices = ZeroIndices(payload)
             elif mode == 1:
-                indices = TableIndices(payload, head, self.seen)
+                indices = TableIndices(payload, head)
             else:
-                indices = AdaptiveIndices(payload, self.seen)
+                indices = AdaptiveIndices(payload)
 
         number = 0  # of the first sample of the band
         for band in BANDS:
@@ -521,10 +549,10 @@ def level_shape(shape, level):
 
 
 class PatchDecoder:
-    def __init__(self, dtype, shape, levels, seen):
+    def __init__(self, dtype, shape, levels):
         self.S = np.dtype(dtype)
         self.T = np.float64 if dtype in ("float64", "int32", "uint32") else np.float32
-        self.shape, self.levels, self.seen = shape, levels, seen
+        self.shape, self.levels = shape, levels
         self.singles = next(k for k in itertools.count() if level_shape(shape, k) == [1, 1, 1])  # K - 1
         self.constant = None
 
@@ -548,11 +576,11 @@ class PatchDecoder:
         if form == 0:
             self.constant = payload.take(self.S.itemsize)
             require(payload.left() == 0, "bytes behind a constant")
-            self.seen["constant"] += 1
+            SEEN["constant"] += 1
             return
         require(form & 0b11001001 == 1, f"form {form}")
-        self.seen["step of 8 bytes"] += form >> 1 & 1
-        self.seen[f"ratio {form >> 4 & 3}"] += 1
+        SEEN["step of 8 bytes"] += form >> 1 & 1
+        SEEN[f"ratio {form >> 4 & 3}"] += 1
         step = payload.number("d" if form & 2 else "f")
         lattice = bool(form & 4)
         self.exponent = payload.number("h") if lattice else 0
@@ -560,13 +588,13 @@ class PatchDecoder:
         require(0 <= step <= np.finfo(self.T).max, "the step is out of range")
         require(lattice or self.S.kind == "f", "integers without a lattice")
         require(abs(self.exponent) <= 1100 and np.isfinite(base), "exponent or base out of range")
-        self.seen["lattice of floats"] += lattice and self.S.kind == "f"
+        SEEN["lattice of floats"] += lattice and self.S.kind == "f"
         self.lattice = lattice
-        self.inner = LevelDecoder(base, step, form >> 4 & 3, lattice, self.T, self.seen)
+        self.inner = LevelDecoder(base, step, form >> 4 & 3, lattice, self.T)
         for level in range(self.singles - 1, self.levels - 1, -1):
             coarse = None if mask is None else mask[tuple([slice(None, None, 2**(level - self.levels + 1))] * 3)]
             self.inner.refine(payload.take(payload.varint()), level, level_shape(self.shape, level), coarse)
-            self.seen["inner level"] += 1
+            SEEN["inner level"] += 1
         self.level(payload.take(payload.left()), self.levels - 1, mask)
 
     def level(self, payload, level, mask):
@@ -656,6 +684,17 @@ def cases():
             mask = ball((30, 22, 18), 7 if tolerance else 12)
             yield f"masked {dtype} {tolerance}", field.astype(dtype), 2, tolerance, mask
     yield "sparse", waves((20, 20, 20), 41).astype("float32"), 3, 1e-4, np.random.default_rng(5).random((20, 20, 20)) < 0.02
+    signs = np.where(ball((40, 8, 8), 14), waves((40, 8, 8), 43, 0.1), -0.0)
+    signs[:2], signs[:, :3] = -0.0, -0.0
+    for tolerance in (0, 1e-12, 1e-3):
+        yield f"negative zeros {tolerance}", signs, 2, tolerance, None
+        yield f"masked negative zeros {tolerance}", signs, 2, tolerance, np.random.default_rng(6).random((8, 8, 40)) < 0.8
+    sparse = np.random.default_rng(7).random((5, 5, 5))
+    coarse = np.ones((5, 5, 5), bool)
+    coarse[::4, ::4, ::4], sparse[0, 0, 0] = False, -0.0
+    coarse[0, 0, 0] = True
+    yield "zero among missing ones, then exact", sparse, 1, 1e-12, coarse
+    yield "more levels than the ratio falls", np.cumsum(np.random.default_rng(8).normal(size=(1, 1, 700))).reshape(1, 1, 700), 4, 4.0, None
     first = np.ones((7, 8, 9), bool)
     first[0, 0, 0] = False
     yield "first is missing", waves((9, 8, 7), 42).astype("float32"), 4, 1e-2, first
@@ -674,12 +713,14 @@ def level_sizes(shape):
 REQUIRED = (
     "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
-    "adaptive: group of zeros", "tables: group of zeros", "tables: more than one", "tables: low bits",
+    *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
+    "tables: more than one", "tables: low bits",
     "tables: 8 lanes, 10 bits", "tables: 32 lanes, 10 bits", "tables: 8 lanes, 11 bits", "tables: 32 lanes, 11 bits",
-    "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd")
+    "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
+    "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd")
 
 
-def check(folder, samples, levels, tolerance, mask, seen):
+def check(folder, samples, levels, tolerance, mask):
     """What is wrong with one patch, or an empty text."""
     shape = list(samples.shape[::-1])
     (folder / "samples").write_bytes(samples.astype(samples.dtype.newbyteorder("<")).tobytes())
@@ -692,7 +733,7 @@ def check(folder, samples, levels, tolerance, mask, seen):
     payloads = [(folder / f"payload.{level}").read_bytes() for level in range(levels)]
     masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
     try:
-        decoded = PatchDecoder(str(samples.dtype), shape, levels, seen).decode(payloads, masks)
+        decoded = PatchDecoder(str(samples.dtype), shape, levels).decode(payloads, masks)
     except Damaged as error:
         return f"refused: {error}"
     for level, got in enumerate(decoded):
@@ -710,22 +751,22 @@ def check(folder, samples, levels, tolerance, mask, seen):
 
 
 def main():
-    seen, failures, count = collections.Counter(), 0, 0
+    failures, count = 0, 0
     np.seterr(all="ignore")
     with tempfile.TemporaryDirectory() as name:
         for name_of_case, samples, levels, tolerance, mask in cases():
             count += 1
-            wrong = check(Path(name), samples, levels, tolerance, mask, seen)
+            wrong = check(Path(name), samples, levels, tolerance, mask)
             if wrong:
                 print(f"{name_of_case}: {wrong}")
                 failures += 1
     for feature in REQUIRED:
-        if not seen[feature]:
+        if not SEEN[feature]:
             print(f"no patch has: {feature}")
             failures += 1
     print(f"{count} patches, {failures} failures")
-    for feature in sorted(seen):
-        print(f"  {seen[feature]:6} {feature}")
+    for feature in sorted(SEEN):
+        print(f"  {SEEN[feature]:6} {feature}")
     return 1 if failures else 0
 
 
