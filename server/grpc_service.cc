@@ -66,6 +66,7 @@ class StreamSink final : public BlockSink {
     pb::ReadResponse message;
     message.mutable_level_end()->set_level(static_cast<std::uint32_t>(level.level));
     message.mutable_level_end()->set_max_error(level.max_error);
+    message.mutable_level_end()->set_coverage(level.coverage);
     return Send(message);
   }
 

@@ -5,6 +5,7 @@
 #include "quarry/base/units.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/encode.h"
+#include "writer/subfile_writer.h"
 
 namespace quarry::writer {
 namespace {
@@ -14,6 +15,8 @@ constexpr std::size_t kSampledPatches = 8;
 struct Estimate {
   std::uint64_t raw_bytes = 0;
   std::uint64_t coded_bytes = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t valid = 0;
 };
 
 /// Reads and encodes patches at even distances along the Morton curve.
@@ -23,23 +26,25 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
   const std::size_t count = std::min(kSampledPatches, order.size());
   std::vector<PatchSamples> patches;
   SampleScan range;
+  Estimate estimate;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
     QUARRY_ASSIGN_OR_RETURN(Bytes samples, ReadBox(input, grid.PatchBox(patch)));
-    const SampleScan scan = ScanSamples(input.type, samples, grid.PatchBox(patch), input.dims);
-    if (scan.first_not_finite != SampleScan::kNone) continue;
+    const SampleScan scan = ScanSamples(input.type, samples, field.fill_bits());
     range.min = std::min(range.min, scan.min);
     range.max = std::max(range.max, scan.max);
+    estimate.raw_bytes += samples.size();
+    estimate.samples += samples.size() / SizeOf(input.type);
+    estimate.valid += scan.valid;
     patches.push_back({patch, std::move(samples)});
   }
-  Estimate estimate;
-  for (const PatchSamples& patch : patches) estimate.raw_bytes += patch.samples.size();
-  const double tolerance = patches.empty() ? 0 : AbsoluteTolerance(field, range.min, range.max);
+  const EncodeSettings settings{field.coder, input.type, dataset.levels,
+                                AbsoluteTolerance(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded,
-                          EncodePatches(grid, *FindCoder(field.coder), input.type, dataset.levels, tolerance,
-                                        std::move(patches), 1, [](std::size_t) {}));
+                          EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
   for (const EncodedPatchOfGrid& patch : encoded) {
-    estimate.coded_bytes += patch.encoded.size() + format::PatchEntry::EncodedSize(dataset.levels);
+    estimate.coded_bytes += PackedPatch::PackedSize(patch.encoded);
+    if (estimate.valid < estimate.samples) estimate.coded_bytes += PackedPatch::PackedMaskSize(patch.encoded);
   }
   return estimate;
 }
@@ -72,8 +77,11 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
                                                    : static_cast<double>(estimate.coded_bytes) /
                                                          static_cast<double>(estimate.raw_bytes);
       const double coded = share * static_cast<double>(raw);
-      text += fmt::format("step {:<5} {:<16} {} of {}, about {} stored\n", step, input.field,
-                          FormatBytes(raw), Name(input.type), FormatBytes(static_cast<std::uint64_t>(coded)));
+      const double valid = static_cast<double>(estimate.valid) / static_cast<double>(estimate.samples);
+      text += fmt::format("step {:<5} {:<16} {} of {} by {}{}, about {:.0f}% valid, about {} stored\n", step,
+                          input.field, FormatBytes(raw), Name(input.type), Name(field.coder),
+                          field.lossless ? " without loss" : "", 100 * valid,
+                          FormatBytes(static_cast<std::uint64_t>(coded)));
       total_raw += raw;
       total_coded += coded;
     }

@@ -3,46 +3,40 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
-#include <cmath>
 #include <mutex>
+
+#include "quarry/base/missing.h"
 
 namespace quarry::writer {
 namespace {
 
 template <typename T>
-SampleScan ScanTyped(std::span<const T> samples, const Box& box, const Index3& dims) {
+SampleScan ScanTyped(std::span<const T> samples, std::optional<std::uint64_t> fill) {
   SampleScan scan;
-  const Index3 shape = box.shape();
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const double value = static_cast<double>(samples[i]);
-    if (!std::isfinite(value)) {
-      const auto n = static_cast<std::int64_t>(i);
-      const std::int64_t x = box.begin[0] + n % shape[0];
-      const std::int64_t y = box.begin[1] + n / shape[0] % shape[1];
-      const std::int64_t z = box.begin[2] + n / shape[0] / shape[1];
-      scan.first_not_finite = x + dims[0] * (y + dims[1] * z);
-      return scan;
-    }
+  for (const T sample : samples) {
+    if (IsMissing(sample, fill)) continue;
+    const double value = static_cast<double>(sample);
     scan.min = value < scan.min ? value : scan.min;
     scan.max = value > scan.max ? value : scan.max;
+    ++scan.valid;
   }
   return scan;
 }
 
 }  // namespace
 
-SampleScan ScanSamples(DataType type, ByteSpan samples, const Box& box, const Index3& dims) {
-  const auto typed = [&]<typename T>(T) {
-    return ScanTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), box,
-                     dims);
-  };
-  return type == DataType::kFloat32 ? typed(float{}) : typed(double{});
+SampleScan ScanSamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill) {
+  return DispatchType(type, [&]<typename T>(T) {
+    return ScanTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), fill);
+  });
 }
 
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder,
-                                                      DataType type, int levels, double tolerance,
+Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
                                                       std::vector<PatchSamples> patches, int threads,
                                                       const std::function<void(std::size_t)>& progress) {
+  const PatchCoder* coder = FindCoder(settings.coder);
+  if (coder == nullptr)
+    return InvalidArgument("coder {} is not in this version", static_cast<int>(settings.coder));
   std::vector<EncodedPatchOfGrid> encoded(patches.size());
   std::mutex mutex;
   Status first_error;
@@ -50,8 +44,9 @@ Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, con
   const auto encode_one = [&](std::size_t i) {
     Status status;
     try {
-      const PatchLayout layout{type, grid.PatchBox(patches[i].patch_index).shape(), levels};
-      Result<EncodedPatch> result = EncodePatch(coder, layout, patches[i].samples, {}, tolerance);
+      const PatchLayout layout{settings.type, grid.PatchBox(patches[i].patch_index).shape(), settings.levels};
+      Result<EncodedPatch> result =
+          EncodePatch(*coder, layout, patches[i].samples, settings.fill, settings.tolerance);
       if (result.ok()) {
         encoded[i] = {patches[i].patch_index, *std::move(result)};
       } else {

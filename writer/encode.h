@@ -9,17 +9,15 @@
 
 namespace quarry::writer {
 
-/// Range of finite samples, and the first that is not finite.
+/// Range and number of valid samples; minus infinity to infinity the wrong way round where there is none.
 struct SampleScan {
-  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
-  std::int64_t first_not_finite = kNone;  ///< linear index in the grid, x fastest
+  std::uint64_t valid = 0;
 };
 
-/// @param samples dense samples of `box` in a grid of `dims`; float32 or float64
-SampleScan ScanSamples(DataType type, ByteSpan samples, const Box& box, const Index3& dims);
+/// @param fill  see EncodePatch
+SampleScan ScanSamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill);
 
 /// A patch, encoded, on the rank that did it.
 struct EncodedPatchOfGrid {
@@ -27,11 +25,19 @@ struct EncodedPatchOfGrid {
   EncodedPatch encoded;
 };
 
+/// How to encode the patches of a field and step.
+struct EncodeSettings {
+  CoderId coder = CoderId::kWaveletZfp;
+  DataType type = DataType::kFloat32;
+  int levels = 1;
+  double tolerance = 0;               ///< see EncodePatch
+  std::optional<std::uint64_t> fill;  ///< see EncodePatch
+};
+
 /// Encodes patches on `threads` threads; the samples are freed as they are done. The bytes depend on the
 /// samples alone.
 /// @param progress  called with the number of patches done, from one thread at a time
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const PatchCoder& coder,
-                                                      DataType type, int levels, double tolerance,
+Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
                                                       std::vector<PatchSamples> patches, int threads,
                                                       const std::function<void(std::size_t)>& progress);
 

@@ -7,6 +7,7 @@
 #include "quarry/base/file.h"
 #include "quarry/base/version.h"
 #include "writer/comm.h"
+#include "writer/plan.h"
 #include "writer/writer.h"
 
 namespace {
@@ -31,7 +32,6 @@ struct CommandLine {
   std::string aggregation = "balanced";
   std::vector<double> spacing;
   std::vector<double> origin;
-  std::string fill;
   std::string report;
 };
 
@@ -42,12 +42,17 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   const char* input = "Input";
   app->add_option("--format", o->input.format, "raw or npy; default: from the file name")->group(input);
   app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
-  app->add_option("--type", line->type, "float32, float64 (raw)")->group(input);
+  app->add_option("--type", line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
+      ->group(input);
   app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
   app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")
       ->check(CLI::NonNegativeNumber)
       ->group(input);
-  app->add_option("--fill", line->fill, "value that means missing (not in this version)")->group(input);
+  app->add_option(
+         "--fill", o->fill,
+         "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
+         "are missing anyhow")
+      ->group(input);
   const char* meaning = "What it is";
   app->add_option("--field", o->input.field, "name of the field; default: from the file name")
       ->group(meaning);
@@ -66,12 +71,19 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
       ->allow_extra_args(false)
       ->group(meaning);
   app->add_option("--units", o->units, "unit of the field")->group(meaning);
-  const char* quality = "Quality (one of the first two is required for a new field)";
+  const char* quality =
+      "Quality (one of the first three is required for a new field of floats; integers are lossless "
+      "otherwise)";
   app->add_option("--tolerance", o->tolerance, "largest absolute error of any sample")->group(quality);
   app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")
       ->group(quality);
-  app->add_flag("--lossless", o->lossless, "bit-identical (not in this version)")->group(quality);
-  app->add_option("--codec", o->codec, "wavelet-zfp")->group(quality);
+  app->add_flag("--lossless", o->lossless, "every sample comes back bit by bit")->group(quality);
+  app->add_option("--codec", o->codec,
+                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
+                              "integers with a tolerance, {} without one",
+                              Name(quarry::writer::kDefaultFloatCoder),
+                              Name(quarry::writer::kDefaultIntegerCoder), Name(quarry::CoderId::kLossless)))
+      ->group(quality);
   const char* layout = "Layout";
   app->add_option("--patch", line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
       ->group(layout);
@@ -131,10 +143,6 @@ Status Interpret(CommandLine* line) {
   if (!line->patch.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->patch, ParsePatch(line->patch));
   }
-  if (!line->fill.empty())
-    return InvalidArgument(
-        "--fill {} needs validity masks, which this version does not have; replace missing samples first",
-        line->fill);
   QUARRY_RETURN_IF_ERROR(Choose<bool>(line->byte_order, "--byte-order", {{"little", false}, {"big", true}},
                                       &o->input.big_endian));
   if (!line->order.empty()) {

@@ -1,8 +1,10 @@
 #include "writer/plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
 
@@ -12,6 +14,10 @@ namespace {
 Status CheckBound(const WriteOptions& options) {
   if (options.tolerance && options.relative_tolerance)
     return InvalidArgument("--tolerance and --relative exclude each other; give one of them");
+  if (options.lossless && (options.tolerance || options.relative_tolerance)) {
+    return InvalidArgument("--lossless and {} exclude each other; give one of them",
+                           options.tolerance ? "--tolerance" : "--relative");
+  }
   const auto check = [](const std::optional<double>& bound, const char* name) {
     if (!bound || (*bound > 0 && std::isfinite(*bound))) return Status::Ok();
     return InvalidArgument("{} {} is not a positive number; give the largest error that you accept", name,
@@ -21,35 +27,93 @@ Status CheckBound(const WriteOptions& options) {
   return check(options.relative_tolerance, "--relative");
 }
 
+/// How the bound of a field is called on the command line.
+std::string BoundText(const FieldDescription& field) {
+  if (field.lossless) return "--lossless";
+  if (field.tolerance) return fmt::format("--tolerance {}", *field.tolerance);
+  return fmt::format("--relative {}", field.relative_tolerance.value_or(0));
+}
+
+/// Continues a field: whatever the options say of it must be what it was declared with.
+Status CheckSameField(const WriteOptions& options, const Input& input, const FieldDescription& existing) {
+  const std::string codec = options.codec.empty() ? std::string(Name(existing.coder)) : options.codec;
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(codec));
+  if (existing.type != input.type || existing.coder != coder) {
+    return InvalidArgument(
+        "field \"{}\" is {} by {} in the dataset, but {} by {} here; choose another --field", existing.name,
+        Name(existing.type), Name(existing.coder), Name(input.type), codec);
+  }
+  if ((options.tolerance && options.tolerance != existing.tolerance) ||
+      (options.relative_tolerance && options.relative_tolerance != existing.relative_tolerance) ||
+      (options.lossless && !existing.lossless)) {
+    return InvalidArgument("field \"{}\" was declared with {}; leave the bound out to use it again",
+                           existing.name, BoundText(existing));
+  }
+  if (options.fill.empty()) return Status::Ok();
+  QUARRY_ASSIGN_OR_RETURN(const double fill, ParseFill(options.fill, existing.type));
+  if (existing.fill_bits() == BitsOf(existing.type, fill)) return Status::Ok();
+  return InvalidArgument(
+      "field \"{}\" was declared {}, not with --fill {}; leave --fill out to use it again", existing.name,
+      existing.fill ? fmt::format("with --fill {}", *existing.fill) : "without --fill", options.fill);
+}
+
+/// The coder of a new field.
+/// @param lossless  whether anything may be lost
+Result<CoderId> ChooseCoder(const WriteOptions& options, const Input& input, bool lossless) {
+  CoderId coder = lossless              ? CoderId::kLossless
+                  : IsFloat(input.type) ? kDefaultFloatCoder
+                                        : kDefaultIntegerCoder;
+  if (!options.codec.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(coder, ParseCoder(options.codec));
+  }
+  if (lossless && coder != CoderId::kLossless) {
+    return InvalidArgument(
+        "\"{}\" is to be coded {}, which --codec {} cannot; leave --codec out, or give --tolerance or "
+        "--relative",
+        input.path,
+        options.lossless ? "with --lossless" : "without loss, as integers are without a tolerance",
+        options.codec);
+  }
+  const PatchCoder* found = FindCoder(coder);
+  if (found == nullptr || coder == CoderId::kValidity) {
+    return InvalidArgument("\"{}\" holds {}: this version has no coder for it with that bound", input.path,
+                           Name(input.type));
+  }
+  if (!found->Supports(input.type)) {
+    return InvalidArgument(
+        "\"{}\" holds {}, which coder {} does not code; choose another --codec, or leave it out", input.path,
+        Name(input.type), Name(coder));
+  }
+  return coder;
+}
+
 /// A field that this run adds, or the existing one that it continues.
 Result<FieldDescription> DescribeField(const WriteOptions& options, const Input& input,
                                        const FieldDescription* existing) {
-  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(options.codec));
-  if (!FindCoder(coder)->Supports(input.type)) {
-    return InvalidArgument(
-        "\"{}\" holds {}, which coder {} does not code; convert it to float32 or float64 first", input.path,
-        Name(input.type), options.codec);
-  }
   if (existing != nullptr) {
-    if (existing->type != input.type || existing->coder != coder) {
-      return InvalidArgument(
-          "field \"{}\" is {} by {} in the dataset, but {} by {} here; choose another --field",
-          existing->name, Name(existing->type), Name(existing->coder), Name(input.type), options.codec);
-    }
-    if ((options.tolerance && options.tolerance != existing->tolerance) ||
-        (options.relative_tolerance && options.relative_tolerance != existing->relative_tolerance)) {
-      return InvalidArgument("field \"{}\" was declared with {} {}; leave the tolerance out to use it again",
-                             existing->name, existing->tolerance ? "--tolerance" : "--relative",
-                             existing->tolerance.value_or(existing->relative_tolerance.value_or(0)));
-    }
+    QUARRY_RETURN_IF_ERROR(CheckSameField(options, input, *existing));
     return *existing;
   }
-  if (!options.tolerance && !options.relative_tolerance) {
-    return InvalidArgument(
-        "no error bound given; add --tolerance E (absolute) or --relative R (of the value range)");
+  const bool bounded = options.tolerance || options.relative_tolerance;
+  const bool lossless_codec = options.codec == Name(CoderId::kLossless);
+  if (bounded && lossless_codec) {
+    return InvalidArgument("--codec {} loses nothing, so that {} means nothing; leave one of them out",
+                           options.codec, options.tolerance ? "--tolerance" : "--relative");
   }
-  return FieldDescription{input.field, input.type,        options.units,
-                          coder,       options.tolerance, options.relative_tolerance};
+  const bool lossless = options.lossless || (!bounded && (lossless_codec || !IsFloat(input.type)));
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ChooseCoder(options, input, lossless));
+  if (!lossless && !bounded) {
+    return InvalidArgument(
+        "no error bound given; add --tolerance E (absolute), --relative R (of the value range) or "
+        "--lossless");
+  }
+  FieldDescription field{
+      input.field, input.type, options.units, coder, options.tolerance, options.relative_tolerance,
+      lossless,    {}};
+  if (!options.fill.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(field.fill, ParseFill(options.fill, input.type));
+  }
+  return field;
 }
 
 /// An axis of one sample has patches of one, whatever a cube like `--patch 64` says.
@@ -102,10 +166,6 @@ Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& ex
 
 Result<Jobs> PlanJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckBound(options));
-  if (options.lossless)
-    return InvalidArgument(
-        "--lossless needs the lossless coder, which this version does not have; give --tolerance or "
-        "--relative");
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
   if (options.files && *options.files < 1)
     return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
@@ -160,8 +220,19 @@ std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ra
                                    static_cast<std::size_t>(wanted));
 }
 
+Result<double> ParseFill(const std::string& text, DataType type) {
+  return DispatchType(type, [&](auto sample) -> Result<double> {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
+    if (error == std::errc() && end == text.data() + text.size()) return static_cast<double>(sample);
+    return InvalidArgument("--fill {} is no value of {}; give {}", text, Name(type),
+                           IsFloat(type) ? "a number or nan" : "an integer in its range");
+  });
+}
+
 double AbsoluteTolerance(const FieldDescription& field, double min, double max) {
-  return field.tolerance ? *field.tolerance : field.relative_tolerance.value_or(0) * (max - min);
+  if (field.lossless) return 0;
+  if (field.tolerance) return *field.tolerance;
+  return min <= max ? field.relative_tolerance.value_or(0) * (max - min) : 0;
 }
 
 }  // namespace quarry::writer

@@ -25,7 +25,16 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
 std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks);
 
-/// Absolute tolerance of a field whose samples span [min, max].
+/// The coder of a field of floats with a tolerance, unless somebody chooses another.
+inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
+/// The same of integers with a tolerance.
+inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
+
+/// A fill value in the words of a user: a number that a sample of this type can have, or "nan" for floats.
+/// @errors kInvalidArgument
+Result<double> ParseFill(const std::string& text, DataType type);
+
+/// Absolute tolerance of a field whose valid samples span [min, max]; min above max where there is none.
 double AbsoluteTolerance(const FieldDescription& field, double min, double max);
 
 }  // namespace quarry::writer

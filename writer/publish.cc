@@ -1,6 +1,8 @@
 #include "writer/publish.h"
 
 #include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
+#include "quarry/format/subfile_table.h"
 
 namespace quarry::writer {
 
@@ -14,11 +16,6 @@ constexpr std::string_view kStagingPrefix = ".partial-";
 /// A dataset that does not exist yet grows beside its final name.
 fs::path DatasetStaging(const fs::path& dataset) {
   return dataset.parent_path() / fmt::format(".{}.partial", dataset.filename().string());
-}
-
-Result<std::string> ReadText(const fs::path& path) {
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, std::uint64_t{256} << 20));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -42,8 +39,44 @@ Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
   return Status::Ok();
 }
 
-Status RemoveStagedSteps(const fs::path& dataset) {
-  return RemoveStartingWith(dataset / "steps", kStagingPrefix);
+/// Steps and masks that were not published.
+Status RemoveStaged(const fs::path& dataset) {
+  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(dataset / "steps", kStagingPrefix));
+  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(dataset / "masks", "."));
+  std::error_code ignored;
+  fs::remove(dataset / "masks", ignored);  // where that has left it empty
+  return Status::Ok();
+}
+
+/// What the subfiles in a mask's folder say of it, down to its name.
+Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
+                                     const DatasetDescription& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  MaskDescription mask;
+  mask.name = name;
+  std::vector<std::uint64_t> digests;
+  std::error_code ignored;
+  while (fs::exists(folder / format::SubfileName(mask.subfiles.size()), ignored)) {
+    SubfileDescription subfile;
+    subfile.name = format::SubfileName(mask.subfiles.size());
+    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(folder / subfile.name));
+    QUARRY_ASSIGN_OR_RETURN(const format::SubfileTable table, format::ReadSubfileTable(file));
+    subfile.bytes = table.footer.file_size;
+    subfile.patches = table.rows.size();
+    subfile.table_checksum = table.footer.table_checksum;
+    if (table.header.dims != dataset.grid.dims || table.header.patch != dataset.patch)
+      return DataLoss("\"{}\" is a mask of another grid", file.path());
+    for (const format::PatchEntry& row : table.rows) {
+      subfile.bounds = BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
+      digests.push_back(format::MaskDigest(row));
+    }
+    mask.subfiles.push_back(std::move(subfile));
+  }
+  if (digests.size() != static_cast<std::size_t>(grid.patch_count()) || format::MaskName(digests) != name) {
+    return DataLoss("the mask \"{}\" is damaged; run \"quarry verify\", or remove it if no step needs it",
+                    folder.string());
+  }
+  return mask;
 }
 
 }  // namespace
@@ -81,13 +114,13 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, kLockTimeoutSeconds));
   Publisher publisher(std::move(dataset), std::move(lock));
   QUARRY_ASSIGN_OR_RETURN(publisher.existing_, ReadDescription(publisher.dataset_));
-  QUARRY_RETURN_IF_ERROR(RemoveStagedSteps(publisher.dataset_));
+  QUARRY_RETURN_IF_ERROR(RemoveStaged(publisher.dataset_));
   return publisher;
 }
 
 Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
   const fs::path manifest = dataset / "dataset.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(manifest));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
   Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
   if (!description.ok()) {
     return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
@@ -100,16 +133,18 @@ Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) con
   std::error_code ignored;
   if (!existing_ || !fs::exists(dataset_ / format::StepFolder(step), ignored)) return fields;
   const fs::path manifest = dataset_ / format::StepFolder(step) / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(manifest));
-  Result<StepDescription> description = format::DecodeStepManifest(text);
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
+  Result<StepDescription> description = format::DecodeStepManifest(text, existing_->grid);
   if (!description.ok())
     return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
   for (const FieldStepDescription& field : description->fields) fields.insert(field.name);
   return fields;
 }
 
+fs::path Publisher::Root() const { return existing_ ? dataset_ : DatasetStaging(dataset_); }
+
 fs::path Publisher::StepStaging(std::uint64_t step) const {
-  if (!existing_) return DatasetStaging(dataset_) / format::StepFolder(step);
+  if (!existing_) return Root() / format::StepFolder(step);
   return dataset_ / "steps" / fmt::format("{}{}", kStagingPrefix, step);
 }
 
@@ -117,6 +152,38 @@ Result<fs::path> Publisher::StageField(std::uint64_t step, const std::string& fi
   const fs::path folder = StepStaging(step) / field;
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
   return folder;
+}
+
+fs::path Publisher::MaskStaging(std::uint64_t name) const {
+  return Root() / "masks" / fmt::format(".{}.partial", format::MaskText(name));
+}
+
+Result<std::optional<MaskDescription>> Publisher::FindMask(std::uint64_t name) {
+  if (const auto known = masks_.find(name); known != masks_.end()) return std::optional(known->second);
+  std::error_code ignored;
+  const fs::path folder = Root() / format::MaskFolder(name);
+  if (!existing_ || !fs::exists(folder, ignored)) return std::optional<MaskDescription>();
+  QUARRY_ASSIGN_OR_RETURN(MaskDescription mask, DescribeMask(folder, name, *existing_));
+  return std::optional(masks_.emplace(name, std::move(mask)).first->second);
+}
+
+Result<fs::path> Publisher::StageMask(std::uint64_t name) {
+  const fs::path folder = MaskStaging(name);
+  QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
+  staged_masks_.insert(name);
+  return folder;
+}
+
+/// Before the step that names them: a mask that no step names is harmless, a step without its mask is not.
+Status Publisher::PublishMasks() {
+  if (staged_masks_.empty()) return Status::Ok();
+  for (const std::uint64_t name : staged_masks_) {
+    QUARRY_RETURN_IF_ERROR(SyncDirectory(MaskStaging(name)));
+    QUARRY_RETURN_IF_ERROR(Rename(MaskStaging(name), Root() / format::MaskFolder(name)));
+  }
+  staged_masks_.clear();
+  QUARRY_RETURN_IF_ERROR(SyncDirectory(Root() / "masks"));
+  return SyncDirectory(Root());
 }
 
 Status Publisher::WriteManifest(const fs::path& directory, const std::string& name,
@@ -131,6 +198,7 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   const fs::path staged = StepStaging(step.step);
   for (const FieldStepDescription& field : step.fields)
     QUARRY_RETURN_IF_ERROR(SyncDirectory(staged / field.name));
+  QUARRY_RETURN_IF_ERROR(PublishMasks());
   if (!existing_) return PublishNewDataset(dataset, step);
 
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
@@ -160,8 +228,8 @@ Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const Ste
 
 Status Publisher::AddFieldsToStep(const StepDescription& step) {
   const fs::path folder = dataset_ / format::StepFolder(step.step);
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(folder / "step.json"));
-  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(folder / "step.json", format::kManifestLimit));
+  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, existing_->grid));
   for (const FieldStepDescription& field : step.fields) {
     // A folder that step.json does not list is what an interrupted run has left.
     QUARRY_RETURN_IF_ERROR(RemoveAll(folder / field.name));
@@ -180,7 +248,7 @@ void Publisher::Abandon() {
   if (!existing_) {
     fs::remove_all(DatasetStaging(dataset_), ignored);
   } else {
-    const Status status = RemoveStagedSteps(dataset_);
+    const Status status = RemoveStaged(dataset_);
     (void)status;  // the next run removes what could not be removed now
   }
 }

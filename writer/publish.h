@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -32,8 +33,16 @@ class Publisher {
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
 
-  /// Makes the staged fields visible as `step`, or as more fields of it, and `dataset` as dataset.json where
-  /// it has changed.
+  /// The mask of this name, if it is there already: from this run or from an earlier one.
+  /// @errors kDataLoss: it is damaged
+  Result<std::optional<MaskDescription>> FindMask(std::uint64_t name);
+  /// Makes the folder in which the subfiles of a mask are to be created, which PublishStep then publishes.
+  Result<std::filesystem::path> StageMask(std::uint64_t name);
+  /// The staged mask is complete.
+  void AddMask(const MaskDescription& mask) { masks_[mask.name] = mask; }
+
+  /// Makes the staged masks visible, then the staged fields as `step`, or as more fields of it, and `dataset`
+  /// as dataset.json where it has changed.
   Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);
 
   /// Removes what is staged: after a failure nothing of it stays.
@@ -43,7 +52,11 @@ class Publisher {
   Publisher(std::filesystem::path dataset, DirectoryLock lock)
       : dataset_(std::move(dataset)), lock_(std::move(lock)) {}
 
+  /// The dataset's folder, or the one in which it grows.
+  std::filesystem::path Root() const;
   std::filesystem::path StepStaging(std::uint64_t step) const;
+  std::filesystem::path MaskStaging(std::uint64_t name) const;
+  Status PublishMasks();
   Status WriteManifest(const std::filesystem::path& directory, const std::string& name,
                        const std::string& text) const;
   Status PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step);
@@ -52,6 +65,8 @@ class Publisher {
   std::filesystem::path dataset_;
   DirectoryLock lock_;
   std::optional<DatasetDescription> existing_;
+  std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
+  std::set<std::uint64_t> staged_masks_;
 };
 
 }  // namespace quarry::writer

@@ -62,13 +62,15 @@ Balance WriteReport::bytes_per_file() const {
 }
 
 std::string WriteReport::ToTable() const {
-  std::string table = fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9}\n", "step", "field",
-                                  "in", "out", "ratio", "tolerance", "max error", "PSNR dB");
+  std::string table =
+      fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9} {:>8} {:>10}\n", "step", "field",
+                  "in", "out", "ratio", "tolerance", "max error", "PSNR dB", "valid", "mask");
   for (const FieldReport& f : fields) {
-    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12.5g} {:>12.5g} {:>9.2f}\n", f.step,
-                         f.field, FormatBytes(f.bytes_in), FormatBytes(f.bytes_out),
-                         static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), f.tolerance,
-                         f.max_error, f.psnr);
+    const std::string tolerance = f.lossless ? "lossless" : fmt::format("{:.5g}", f.tolerance);
+    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12} {:>12.5g} {:>9.2f} {:>7.2f}% {:>10}\n",
+                         f.step, f.field, FormatBytes(f.bytes_in), FormatBytes(f.bytes_out),
+                         static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), tolerance,
+                         f.max_error, f.psnr, 100 * f.valid_fraction, FormatBytes(f.mask_bytes));
   }
   table += fmt::format("\n{:<10} {:>9} {:>10}\n", "phase", "seconds", "MB/s");
   const auto row = [&](std::string_view name, double seconds) {
@@ -104,6 +106,10 @@ std::string WriteReport::ToJson() const {
                               {"field", f.field},
                               {"bytes_in", f.bytes_in},
                               {"bytes_out", f.bytes_out},
+                              {"payload_bytes", f.payload_bytes},
+                              {"mask_bytes", f.mask_bytes},
+                              {"valid_fraction", f.valid_fraction},
+                              {"lossless", f.lossless},
                               {"tolerance", f.tolerance},
                               {"max_error", f.max_error},
                               {"psnr", f.psnr}});

@@ -29,7 +29,11 @@ struct FieldReport {
   std::uint64_t step = 0;
   std::string field;
   std::uint64_t bytes_in = 0;
-  std::uint64_t bytes_out = 0;
+  std::uint64_t bytes_out = 0;      ///< of subfiles, and of the mask where this field has brought it
+  std::uint64_t payload_bytes = 0;  ///< of all levels, without masks
+  std::uint64_t mask_bytes = 0;     ///< part of bytes_out; 0 for a mask that was there already
+  double valid_fraction = 1;        ///< samples that are not missing, of all
+  bool lossless = false;
   double tolerance = 0;
   double max_error = 0;
   double psnr = 0;

@@ -1,6 +1,7 @@
 #include "writer/subfile_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "quarry/base/checksum.h"
@@ -15,6 +16,23 @@ float StoredRmse(double rmse) {
   if (rmse > static_cast<double>(Limits::max())) return Limits::max();
   const auto stored = static_cast<float>(rmse);
   return stored == 0 && rmse > 0 ? Limits::denorm_min() : stored;
+}
+
+/// As float32, never rounded up: a level that cannot show every sample must not look as if it could.
+float StoredCoverage(double coverage) {
+  const auto stored = static_cast<float>(coverage);
+  return static_cast<double>(stored) > coverage ? std::nextafter(stored, 0.0f) : stored;
+}
+
+/// A row and the payloads behind it, coarsest first.
+PackedPatch PackRow(const format::PatchEntry& row, const std::vector<Bytes>& levels) {
+  PackedPatch packed;
+  packed.bytes.reserve(format::PatchEntry::EncodedSize(static_cast<int>(row.levels.size())) +
+                       row.payload_bytes());
+  row.EncodeTo(&packed.bytes);
+  for (std::size_t l = levels.size(); l-- > 0;)
+    packed.bytes.insert(packed.bytes.end(), levels[l].begin(), levels[l].end());
+  return packed;
 }
 
 /// Collects small payloads into large writes.
@@ -46,18 +64,31 @@ PackedPatch PackedPatch::Pack(const EncodedPatchOfGrid& patch) {
   entry.patch_index = static_cast<std::uint64_t>(patch.patch_index);
   entry.min = encoded.min;
   entry.max = encoded.max;
+  entry.valid = static_cast<std::uint32_t>(encoded.valid);
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
     entry.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
                             StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
-                            encoded.errors[l].max_error});
+                            encoded.errors[l].max_error, StoredCoverage(encoded.errors[l].coverage)});
   }
-  PackedPatch packed;
-  packed.bytes.reserve(PackedSize(encoded));
-  entry.EncodeTo(&packed.bytes);
-  for (std::size_t l = encoded.levels.size(); l-- > 0;) {
-    packed.bytes.insert(packed.bytes.end(), encoded.levels[l].begin(), encoded.levels[l].end());
+  return PackRow(entry, encoded.levels);
+}
+
+format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples) {
+  const EncodedPatch& encoded = patch.encoded;
+  format::PatchEntry row;
+  row.patch_index = static_cast<std::uint64_t>(patch.patch_index);
+  row.min = encoded.mask_levels.empty() ? 1 : 0;
+  row.max = encoded.valid > 0 ? 1 : 0;
+  row.valid = static_cast<std::uint32_t>(samples);
+  for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
+    const ByteSpan payload = encoded.mask_levels.empty() ? ByteSpan() : ByteSpan(encoded.mask_levels[l]);
+    row.levels.push_back({0, static_cast<std::uint32_t>(payload.size()), 0, Checksum(payload), 0, 1});
   }
-  return packed;
+  return row;
+}
+
+PackedPatch PackedPatch::PackMask(const EncodedPatchOfGrid& patch, std::int64_t samples) {
+  return PackRow(MaskRow(patch, samples), patch.encoded.mask_levels);
 }
 
 void SubfileSummary::EncodeTo(Bytes* out) const {
@@ -67,9 +98,11 @@ void SubfileSummary::EncodeTo(Bytes* out) const {
     for (const std::int64_t v : corner) PutLittleEndian(out, v);
   }
   PutLittleEndian(out, table_checksum);
+  PutLittleEndian(out, valid);
   for (const Level& level : levels) {
     PutLittleEndian(out, level.max_error);
     PutLittleEndian(out, level.sum_of_squares);
+    PutLittleEndian(out, level.covered);
     PutLittleEndian(out, level.bytes);
   }
 }
@@ -82,10 +115,12 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int levels
     for (std::int64_t& v : *corner) v = reader->Get<std::int64_t>();
   }
   summary.table_checksum = reader->Get<std::uint64_t>();
+  summary.valid = reader->Get<std::uint64_t>();
   summary.levels.resize(static_cast<std::size_t>(levels));
   for (Level& level : summary.levels) {
     level.max_error = reader->Get<double>();
     level.sum_of_squares = reader->Get<double>();
+    level.covered = reader->Get<double>();
     level.bytes = reader->Get<std::uint64_t>();
   }
   return summary;
@@ -110,12 +145,14 @@ Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const for
     }
     const Box box = grid.PatchBox(static_cast<std::int64_t>(rows.back().patch_index));
     summary.bounds = BoundingBox(summary.bounds, box);
+    summary.valid += rows.back().valid;
     for (std::size_t l = 0; l < summary.levels.size(); ++l) {
       const format::LevelEntry& entry = rows.back().levels[l];
       SubfileSummary::Level& level = summary.levels[l];
       level.max_error = std::max(level.max_error, entry.max_error);
-      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) *
-                              static_cast<double>(box.volume());
+      const double covered = static_cast<double>(entry.coverage) * static_cast<double>(rows.back().valid);
+      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * covered;
+      level.covered += covered;
       level.bytes += entry.size;
     }
   }

@@ -18,8 +18,19 @@ struct PackedPatch {
     return format::PatchEntry::EncodedSize(static_cast<int>(patch.levels.size())) + patch.size();
   }
 
+  /// The same of the patch's validity, also where every sample is valid: without payload then.
+  /// @param samples  of the patch at level 0
+  static PackedPatch PackMask(const EncodedPatchOfGrid& patch, std::int64_t samples);
+  static std::size_t PackedMaskSize(const EncodedPatch& patch) {
+    return format::PatchEntry::EncodedSize(static_cast<int>(patch.levels.size())) + patch.mask_size();
+  }
+
   Bytes bytes;
 };
+
+/// The row of a mask for a patch, offsets zero.
+/// @param samples  of the patch at level 0
+format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples);
 
 /// What a subfile contributes to step.json.
 struct SubfileSummary {
@@ -27,10 +38,12 @@ struct SubfileSummary {
   std::uint64_t patches = 0;
   Box bounds;
   std::uint64_t table_checksum = 0;
+  std::uint64_t valid = 0;
   /// Per level, finest first.
   struct Level {
     double max_error = 0;
-    double sum_of_squares = 0;  ///< of differences over all samples; a fixed order of summation
+    double sum_of_squares = 0;  ///< of differences over the covered samples; a fixed order of summation
+    double covered = 0;         ///< samples; of shares that were rounded, so not a whole number
     std::uint64_t bytes = 0;
   };
   std::vector<Level> levels;

@@ -10,6 +10,7 @@
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
 #include "writer/comm.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/dry_run.h"
@@ -18,6 +19,7 @@
 #include "writer/plan.h"
 #include "writer/publish.h"
 #include "writer/subfile_writer.h"
+#include "writer/transfer.h"
 
 namespace quarry::writer {
 namespace {
@@ -181,18 +183,28 @@ class Run {
 
   void ReportStep(const StepDescription& step) {
     for (const FieldStepDescription& field : step.fields) {
-      report_->fields.push_back({step.step,
-                                 field.name,
-                                 field.raw_bytes,
-                                 field.stored_bytes,
-                                 field.tolerance,
-                                 field.max_error,
-                                 field.psnr,
-                                 {}});
-      for (const SubfileDescription& subfile : field.subfiles)
-        report_->fields.back().bytes_per_file.push_back(subfile.bytes);
-      fmt::print("step {}: {} published, {} -> {}\n", step.step, field.name, FormatBytes(field.raw_bytes),
-                 FormatBytes(field.stored_bytes));
+      FieldReport report;
+      report.step = step.step;
+      report.field = field.name;
+      report.bytes_in = field.raw_bytes;
+      report.bytes_out = field.stored_bytes;
+      for (const LevelRecord& level : field.levels) report.payload_bytes += level.bytes;
+      // A mask counts for the first field that brings it; the others cost nothing more.
+      if (const auto written = new_mask_bytes_.find(field.mask_name()); written != new_mask_bytes_.end()) {
+        report.mask_bytes = written->second;
+        report.bytes_out += written->second;
+        new_mask_bytes_.erase(written);
+      }
+      report.lossless = dataset_.fields[*dataset_.FindField(field.name)].lossless;
+      report.valid_fraction =
+          static_cast<double>(field.valid) / static_cast<double>(Volume(dataset_.grid.dims));
+      report.tolerance = field.tolerance;
+      report.max_error = field.max_error;
+      report.psnr = field.psnr;
+      for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
+      fmt::print("step {}: {} published, {} -> {}\n", step.step, field.name, FormatBytes(report.bytes_in),
+                 FormatBytes(report.bytes_out));
+      report_->fields.push_back(std::move(report));
     }
     std::fflush(stdout);
   }
@@ -207,7 +219,7 @@ class Run {
     description.patches = static_cast<std::uint64_t>(grid_->patch_count());
 
     Bytes samples;
-    QUARRY_RETURN_IF_ERROR(Read(input, &samples, &description));
+    QUARRY_RETURN_IF_ERROR(Read(input, field.fill_bits(), &samples, &description));
     description.tolerance = AbsoluteTolerance(field, description.min, description.max);
     if (!std::isfinite(description.tolerance)) {
       return InvalidArgument(
@@ -222,33 +234,45 @@ class Run {
     }
     std::vector<EncodedPatchOfGrid> encoded;
     QUARRY_RETURN_IF_ERROR(Encode(field, description.tolerance, std::move(patches), &encoded));
-    std::vector<PackedPatch> received;
-    const std::vector<FileContents> files = AssignAndTransfer(std::move(encoded), &received);
-    Bytes summaries;
-    QUARRY_RETURN_IF_ERROR(WriteFiles(step, number, files, &received, &summaries));
-    Describe(GatherBytes(comm_, summaries), &description);
+    const Sizes sizes = ShareSizes(encoded);
+    if (sizes.mask_name != 0) {
+      QUARRY_ASSIGN_OR_RETURN(description.mask, WriteMask(sizes, encoded));
+    }
+    std::map<std::int64_t, PackedPatch> mine;
+    for (EncodedPatchOfGrid& patch : encoded) {
+      mine.emplace(patch.patch_index, PackedPatch::Pack(patch));
+      patch.encoded = EncodedPatch();
+    }
+    ReceivedPatches received = AssignAndTransfer(sizes.packed, std::move(mine));
+    format::SubfileHeader header;
+    header.step = step;
+    header.field_number = static_cast<std::uint32_t>(number);
+    header.dims = dataset_.grid.dims;
+    header.patch = dataset_.patch;
+    header.levels = dataset_.levels;
+    header.type = field.type;
+    header.coder = field.coder;
+    header.order = dataset_.order;
+    header.field_name = field.name;
+    header.mask = sizes.mask_name;
+    const auto stage = [&] { return publisher_->StageField(step, field.name); };
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
+                            WriteFiles(stage, header, std::move(received)));
+    Describe(summaries, &description);
     return description;
   }
 
-  /// This rank's part of the file; range and finiteness of the whole.
-  Status Read(const Input& input, Bytes* samples, FieldStepDescription* description) {
+  /// This rank's part of the file; range of the whole.
+  Status Read(const Input& input, std::optional<std::uint64_t> fill, Bytes* samples,
+              FieldStepDescription* description) {
     const PhaseTimer timer(&seconds_, Phase::kRead);
     const Box& mine = owned_[static_cast<std::size_t>(rank_)];
     SampleScan scan;
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
                                            QUARRY_ASSIGN_OR_RETURN(*samples, ReadBox(input, mine));
-                                           scan = ScanSamples(input.type, *samples, mine, input.dims);
+                                           scan = ScanSamples(input.type, *samples, fill);
                                            return Status::Ok();
                                          })));
-    const std::int64_t bad = MinOverRanks(comm_, scan.first_not_finite);
-    if (bad != SampleScan::kNone) {
-      return InvalidArgument(
-          "\"{}\" has a NaN or infinite sample at x {}, y {}, z {} (the first of them); this version codes "
-          "finite "
-          "samples only: replace them before converting",
-          input.path, bad % input.dims[0], bad / input.dims[0] % input.dims[1],
-          bad / input.dims[0] / input.dims[1]);
-    }
     description->min = MinOverRanks(comm_, scan.min);
     description->max = MaxOverRanks(comm_, scan.max);
     return Status::Ok();
@@ -258,150 +282,170 @@ class Run {
                 std::vector<EncodedPatchOfGrid>* encoded) {
     const PhaseTimer timer(&seconds_, Phase::kEncode);
     Progress progress(fmt::format("encode {}", field.name), patches.size(), root());
-    return AgreeOnStatus(
-        comm_, Guarded([&]() -> Status {
-          QUARRY_ASSIGN_OR_RETURN(
-              *encoded,
-              EncodePatches(*grid_, *FindCoder(field.coder), field.type, dataset_.levels, tolerance,
-                            std::move(patches), threads_, [&](std::size_t done) { progress.Update(done); }));
-          return Status::Ok();
-        }));
+    const EncodeSettings settings{field.coder, field.type, dataset_.levels, tolerance, field.fill_bits()};
+    return AgreeOnStatus(comm_, Guarded([&]() -> Status {
+                           QUARRY_ASSIGN_OR_RETURN(
+                               *encoded, EncodePatches(*grid_, settings, std::move(patches), threads_,
+                                                       [&](std::size_t done) { progress.Update(done); }));
+                           return Status::Ok();
+                         }));
   }
 
-  /// A subfile that this rank writes: its number, and where its patches begin and end among those received.
-  struct FileContents {
-    std::size_t number;
-    std::size_t begin;
-    std::size_t end;
+  /// What every rank has to know of all patches.
+  struct Sizes {
+    std::vector<std::uint64_t> packed;       ///< bytes of a packed patch, by patch index
+    std::vector<std::uint64_t> packed_mask;  ///< the same of its mask
+    std::uint64_t mask_name = 0;             ///< 0: no sample of the grid is missing
   };
 
-  /// Every rank learns all patch sizes, computes the same assignment, and sends its patches to their
-  /// aggregators.
-  std::vector<FileContents> AssignAndTransfer(std::vector<EncodedPatchOfGrid> encoded,
-                                              std::vector<PackedPatch>* received) {
+  std::int64_t SamplesOf(std::int64_t patch) const { return grid_->PatchBox(patch).volume(); }
+
+  Sizes ShareSizes(const std::vector<EncodedPatchOfGrid>& encoded) {
+    const PhaseTimer timer(&seconds_, Phase::kAssign);
+    constexpr std::size_t kNumbers = 5;
+    std::vector<std::uint64_t> mine;
+    for (const EncodedPatchOfGrid& patch : encoded) {
+      mine.push_back(static_cast<std::uint64_t>(patch.patch_index));
+      mine.push_back(PackedPatch::PackedSize(patch.encoded));
+      mine.push_back(PackedPatch::PackedMaskSize(patch.encoded));
+      mine.push_back(format::MaskDigest(MaskRow(patch, SamplesOf(patch.patch_index))));
+      mine.push_back(patch.encoded.mask_levels.empty() ? 0 : 1);
+    }
+    const std::vector<std::uint64_t> all = GatherEverywhere(comm_, mine);
+    Sizes sizes;
+    sizes.packed.resize(morton_order_.size());
+    sizes.packed_mask.resize(morton_order_.size());
+    std::vector<std::uint64_t> digests(morton_order_.size());
+    bool any_missing = false;
+    for (std::size_t i = 0; i < all.size(); i += kNumbers) {
+      sizes.packed[all[i]] = all[i + 1];
+      sizes.packed_mask[all[i]] = all[i + 2];
+      digests[all[i]] = all[i + 3];
+      any_missing = any_missing || all[i + 4] != 0;
+    }
+    if (any_missing) sizes.mask_name = format::MaskName(InMortonOrder(digests));
+    return sizes;
+  }
+
+  std::vector<std::uint64_t> InMortonOrder(const std::vector<std::uint64_t>& by_index) const {
+    std::vector<std::uint64_t> in_order;
+    for (const std::int64_t patch : morton_order_)
+      in_order.push_back(by_index[static_cast<std::size_t>(patch)]);
+    return in_order;
+  }
+
+  /// Writes the mask, unless a step or field before has written it. The description is complete on rank 0.
+  Result<MaskDescription> WriteMask(const Sizes& sizes, const std::vector<EncodedPatchOfGrid>& encoded) {
+    std::optional<MaskDescription> known;
+    QUARRY_RETURN_IF_ERROR(BroadcastStatus(comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
+                                             QUARRY_ASSIGN_OR_RETURN(known,
+                                                                     publisher_->FindMask(sizes.mask_name));
+                                             return Status::Ok();
+                                           })));
+    if (!BroadcastText(comm_, known ? "known" : "").empty()) return known.value_or(MaskDescription{});
+    std::map<std::int64_t, PackedPatch> mine;
+    for (const EncodedPatchOfGrid& patch : encoded)
+      mine.emplace(patch.patch_index, PackedPatch::PackMask(patch, SamplesOf(patch.patch_index)));
+    ReceivedPatches received = AssignAndTransfer(sizes.packed_mask, std::move(mine));
+    const format::SubfileHeader header = format::MaskHeader(sizes.mask_name, dataset_.grid.dims,
+                                                            dataset_.patch, dataset_.levels, dataset_.order);
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::vector<SubfileSummary> summaries,
+        WriteFiles([&] { return publisher_->StageMask(sizes.mask_name); }, header, std::move(received)));
+    const MaskDescription mask{sizes.mask_name, SubfilesOf(summaries)};
+    if (root()) {
+      publisher_->AddMask(mask);
+      new_mask_bytes_[mask.name] = mask.bytes();
+    }
+    return mask;
+  }
+
+  /// Every rank computes the same assignment and sends its patches to their aggregators.
+  /// @param packed_size  by patch index
+  ReceivedPatches AssignAndTransfer(const std::vector<std::uint64_t>& packed_size,
+                                    std::map<std::int64_t, PackedPatch> mine) {
     distribution::Assignment assignment;
-    std::vector<std::uint64_t> packed_size(morton_order_.size());  // by patch index
     {
       const PhaseTimer timer(&seconds_, Phase::kAssign);
-      std::vector<std::uint64_t> mine;
-      for (const EncodedPatchOfGrid& patch : encoded) {
-        mine.push_back(static_cast<std::uint64_t>(patch.patch_index));
-        mine.push_back(PackedPatch::PackedSize(patch.encoded));
-      }
-      const std::vector<std::uint64_t> all = GatherEverywhere(comm_, mine);
-      for (std::size_t i = 0; i < all.size(); i += 2) packed_size[all[i]] = all[i + 1];
-      std::vector<std::uint64_t> in_order;
-      for (const std::int64_t patch : morton_order_)
-        in_order.push_back(packed_size[static_cast<std::size_t>(patch)]);
-      assignment = distribution::AssignPatches(in_order, files_, options_.aggregation);
+      assignment = distribution::AssignPatches(InMortonOrder(packed_size), files_, options_.aggregation);
     }
     const PhaseTimer timer(&seconds_, Phase::kTransfer);
-    return Transfer(assignment, packed_size, std::move(encoded), received);
+    return TransferPatches(comm_, morton_order_, placement_, packed_size, assignment, std::move(mine));
   }
 
-  std::vector<FileContents> Transfer(const distribution::Assignment& assignment,
-                                     const std::vector<std::uint64_t>& packed_size,
-                                     std::vector<EncodedPatchOfGrid> encoded,
-                                     std::vector<PackedPatch>* received) {
-    std::map<std::int64_t, PackedPatch> mine;
-    for (EncodedPatchOfGrid& patch : encoded) {
-      mine.emplace(patch.patch_index, PackedPatch::Pack(patch));
-      patch.encoded = EncodedPatch();
-    }
-    // Sender and receiver both walk files and patches in order, so that messages match in the order of
-    // posting.
-    constexpr int kTag = 1;
-    std::vector<FileContents> files;
-    std::vector<MPI_Request> requests;
-    for (std::size_t f = 0; f < files_; ++f) {
-      const int aggregator = distribution::AggregatorRank(f, files_, ranks_);
-      if (aggregator == rank_)
-        files.push_back({f, received->size(), received->size() + assignment[f + 1] - assignment[f]});
-      for (std::size_t i = assignment[f]; i < assignment[f + 1]; ++i) {
-        const std::int64_t patch = morton_order_[i];
-        const int encoder = placement_[static_cast<std::size_t>(patch)];
-        if (aggregator == rank_) {
-          received->emplace_back();
-          if (encoder == rank_) {
-            received->back() = std::move(mine.at(patch));
-          } else {
-            Bytes& bytes = received->back().bytes;
-            bytes.resize(packed_size[static_cast<std::size_t>(patch)]);
-            requests.emplace_back();
-            MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, encoder, kTag, comm_,
-                      &requests.back());
-          }
-        } else if (encoder == rank_) {
-          const Bytes& bytes = mine.at(patch).bytes;
-          requests.emplace_back();
-          MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, aggregator, kTag, comm_,
-                    &requests.back());
-        }
-      }
-    }
-    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-    return files;
-  }
-
-  Status WriteFiles(std::uint64_t step, std::size_t field_number, const std::vector<FileContents>& files,
-                    std::vector<PackedPatch>* received, Bytes* summaries) {
+  /// Writes the subfiles of which this rank has the patches.
+  /// @param stage   called on rank 0: makes the folder for them
+  /// @param header  of the first; number and count are filled in
+  /// @returns       the summaries of all of them, in file order, on rank 0
+  template <typename Stage>
+  Result<std::vector<SubfileSummary>> WriteFiles(Stage stage, format::SubfileHeader header,
+                                                 ReceivedPatches received) {
     const PhaseTimer timer(&seconds_, Phase::kWrite);
-    const FieldDescription& field = dataset_.fields[field_number];
     std::string folder;
-    QUARRY_RETURN_IF_ERROR(BroadcastStatus(
-        comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
-          QUARRY_ASSIGN_OR_RETURN(const fs::path path, publisher_->StageField(step, field.name));
-          folder = path.string();
-          return Status::Ok();
-        })));
+    QUARRY_RETURN_IF_ERROR(BroadcastStatus(comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
+                                             QUARRY_ASSIGN_OR_RETURN(const fs::path path, stage());
+                                             folder = path.string();
+                                             return Status::Ok();
+                                           })));
     folder = BroadcastText(comm_, folder);
-    return AgreeOnStatus(
+    Bytes mine;
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
         comm_, Guarded([&]() -> Status {
-          for (const FileContents& file : files) {
-            std::vector<PackedPatch> patches(
-                std::make_move_iterator(received->begin() + static_cast<std::ptrdiff_t>(file.begin)),
-                std::make_move_iterator(received->begin() + static_cast<std::ptrdiff_t>(file.end)));
-            format::SubfileHeader header;
-            header.step = step;
-            header.field_number = static_cast<std::uint32_t>(field_number);
+          for (const FileContents& file : received.files) {
+            const auto first = received.patches.begin();
+            const std::vector<PackedPatch> patches(
+                std::make_move_iterator(first + static_cast<std::ptrdiff_t>(file.begin)),
+                std::make_move_iterator(first + static_cast<std::ptrdiff_t>(file.end)));
             header.subfile_number = static_cast<std::uint32_t>(file.number);
-            header.dims = dataset_.grid.dims;
-            header.patch = dataset_.patch;
-            header.levels = dataset_.levels;
-            header.type = field.type;
-            header.coder = field.coder;
-            header.order = dataset_.order;
             header.patch_count = patches.size();
-            header.field_name = field.name;
             QUARRY_ASSIGN_OR_RETURN(
                 const SubfileSummary summary,
                 WriteSubfile(fs::path(folder) / format::SubfileName(file.number), header, *grid_, patches));
-            summary.EncodeTo(summaries);
+            summary.EncodeTo(&mine);
           }
           return Status::Ok();
-        }));
+        })));
+    const Bytes all = GatherBytes(comm_, mine);
+    std::vector<SubfileSummary> summaries;
+    if (!root()) return summaries;
+    // Aggregators ascend with the files, so that the order of the ranks is that of the files.
+    LittleEndianReader reader(all.data());
+    for (std::size_t f = 0; f < files_; ++f)
+      summaries.push_back(SubfileSummary::DecodeFrom(&reader, dataset_.levels));
+    return summaries;
   }
 
-  /// Rank 0: subfile summaries, in file order because aggregators ascend with the files, into the field's
-  /// record.
-  void Describe(const Bytes& summaries, FieldStepDescription* field) const {
+  static std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& summaries) {
+    std::vector<SubfileDescription> subfiles;
+    for (const SubfileSummary& summary : summaries) {
+      subfiles.push_back({format::SubfileName(subfiles.size()), summary.bytes, summary.patches,
+                          summary.bounds, summary.table_checksum});
+    }
+    return subfiles;
+  }
+
+  /// Rank 0: subfile summaries into the field's record.
+  void Describe(const std::vector<SubfileSummary>& summaries, FieldStepDescription* field) const {
     if (!root()) return;
-    LittleEndianReader reader(summaries.data());
-    std::vector<double> squares(static_cast<std::size_t>(dataset_.levels), 0);
-    field->levels.resize(squares.size());
-    for (std::size_t f = 0; f < files_; ++f) {
-      const SubfileSummary summary = SubfileSummary::DecodeFrom(&reader, dataset_.levels);
-      field->subfiles.push_back(
-          {format::SubfileName(f), summary.bytes, summary.patches, summary.bounds, summary.table_checksum});
+    field->subfiles = SubfilesOf(summaries);
+    const auto levels = static_cast<std::size_t>(dataset_.levels);
+    std::vector<double> squares(levels, 0);
+    std::vector<double> covered(levels, 0);
+    field->levels.resize(levels);
+    for (const SubfileSummary& summary : summaries) {
       field->stored_bytes += summary.bytes;
-      for (std::size_t l = 0; l < squares.size(); ++l) {
+      field->valid += summary.valid;
+      for (std::size_t l = 0; l < levels; ++l) {
         field->levels[l].max_error = std::max(field->levels[l].max_error, summary.levels[l].max_error);
         field->levels[l].bytes += summary.levels[l].bytes;
         squares[l] += summary.levels[l].sum_of_squares;
+        covered[l] += summary.levels[l].covered;
       }
     }
-    const double samples = static_cast<double>(Volume(dataset_.grid.dims));
-    for (std::size_t l = 0; l < squares.size(); ++l) field->levels[l].rmse = std::sqrt(squares[l] / samples);
+    for (std::size_t l = 0; l < levels; ++l) {
+      field->levels[l].rmse = covered[l] > 0 ? std::sqrt(squares[l] / covered[l]) : 0;
+      field->levels[l].coverage = field->valid > 0 ? covered[l] / static_cast<double>(field->valid) : 1;
+    }
     field->max_error = field->levels[0].max_error;
     field->rmse = field->levels[0].rmse;
     field->psnr = Psnr(field->min, field->max, field->rmse);
@@ -432,6 +476,8 @@ class Run {
   std::size_t files_ = 1;
   std::vector<Box> owned_;
   distribution::Placement placement_;
+  /// Masks that this run has written and not reported yet, on rank 0.
+  std::map<std::uint64_t, std::uint64_t> new_mask_bytes_;
 };
 
 }  // namespace

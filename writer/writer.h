@@ -30,7 +30,8 @@ struct WriteOptions {
   std::optional<double> tolerance;
   std::optional<double> relative_tolerance;
   bool lossless = false;
-  std::string codec = "wavelet-zfp";
+  std::string codec;  ///< empty: from the type and the bound
+  std::string fill;   ///< value of missing samples, as the user wrote it; empty: NaN and infinity alone
 
   std::optional<Index3> patch;
   std::optional<int> levels;

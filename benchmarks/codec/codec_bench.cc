@@ -10,6 +10,7 @@
 #include <set>
 
 #include "benchmarks/codec/candidate.h"
+#include "quarry/base/memory.h"
 #include "quarry/format/subfile.h"
 
 namespace quarry::bench {
@@ -294,6 +295,7 @@ Result<bool> Start(Options options, const Text& text) {
 }  // namespace quarry::bench
 
 int main(int argc, char** argv) {
+  quarry::KeepFreedMemory();  // as the programs that read and write do
   CLI::App app(
       R"(Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints JSON lines.
 Ends with 1 when a decoded sample is not what was promised.

@@ -87,7 +87,7 @@ class RemoteDataset final : public Dataset {
       QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
                               connection_->Call(&pb::QuarryService::Stub::GetDataset, request));
       for (const pb::StepManifest& manifest : response.steps()) {
-        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest));
+        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_.grid));
         steps.push_back(std::move(step));
       }
       request.set_page_token(response.next_page_token());

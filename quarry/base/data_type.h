@@ -29,6 +29,30 @@ std::string_view Name(DataType type);
 /// Inverse of Name. @errors kInvalidArgument that lists the known names
 Result<DataType> ParseDataType(std::string_view name);
 
+/// Calls `visit` with a value of the C++ type of `type`; the type must be one of those above.
+template <typename Visit>
+auto DispatchType(DataType type, Visit visit) {
+  switch (type) {
+    case DataType::kFloat32:
+      return visit(float{});
+    case DataType::kFloat64:
+      return visit(double{});
+    case DataType::kInt8:
+      return visit(std::int8_t{});
+    case DataType::kUint8:
+      return visit(std::uint8_t{});
+    case DataType::kInt16:
+      return visit(std::int16_t{});
+    case DataType::kUint16:
+      return visit(std::uint16_t{});
+    case DataType::kInt32:
+      return visit(std::int32_t{});
+    case DataType::kUint32:
+      break;
+  }
+  return visit(std::uint32_t{});
+}
+
 inline bool IsFloat(DataType type) { return type == DataType::kFloat32 || type == DataType::kFloat64; }
 
 }  // namespace quarry

@@ -102,6 +102,11 @@ Result<Bytes> ReadWholeFile(const fs::path& path, std::uint64_t limit) {
   return bytes;
 }
 
+Result<std::string> ReadTextFile(const fs::path& path, std::uint64_t limit) {
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, limit));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 Status ReplaceFile(const fs::path& path, ByteSpan bytes) {
   return ReplaceFile(path, bytes, path.string() + fmt::format(".partial-{}", ::getpid()));
 }

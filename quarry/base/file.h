@@ -77,6 +77,9 @@ class WritableFile {
 /// The whole file, refused above `limit` bytes so that a damaged size cannot exhaust memory.
 Result<Bytes> ReadWholeFile(const std::filesystem::path& path, std::uint64_t limit);
 
+/// The same as text.
+Result<std::string> ReadTextFile(const std::filesystem::path& path, std::uint64_t limit);
+
 /// Writes `bytes` to `temporary`, syncs, renames over `path`, syncs the directory: readers see the old file
 /// or the new one.
 /// @param temporary  on the same file system; whoever may be killed chooses a place that the next run cleans

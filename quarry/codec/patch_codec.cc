@@ -11,8 +11,6 @@
 #include "quarry/codec/error_record.h"
 #include "quarry/codec/missing_values.h"
 #include "quarry/codec/validity_coder.h"
-#include "quarry/geometry/patch_grid.h"
-#include "quarry/wavelet/lifting.h"
 
 namespace quarry {
 namespace {
@@ -120,76 +118,6 @@ void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
   encoded->min = static_cast<double>(*std::min_element(low.begin(), low.end()));
   encoded->max = static_cast<double>(*std::max_element(high.begin(), high.end()));
 }
-
-// To be replaced by RecordErrors of error_record.h: from here ...
-std::vector<double> AsDoubles(DataType type, ByteSpan samples) {
-  return WithTypeOf(type, [&](auto zero) {
-    const auto typed = SamplesOf<decltype(zero)>(samples);
-    return std::vector<double>(typed.begin(), typed.end());
-  });
-}
-
-LevelError CompareValid(const std::vector<double>& original, Validity validity,
-                        const std::vector<double>& shown) {
-  LevelError error;
-  double squares = 0;
-  std::uint64_t valid = 0;
-  std::uint64_t covered = 0;
-  for (std::size_t i = 0; i < original.size(); ++i) {
-    if (!validity.empty() && validity[i] == 0) continue;
-    ++valid;
-    if (std::isnan(shown[i])) continue;
-    ++covered;
-    const double difference = std::abs(original[i] - shown[i]);
-    error.max_error = std::max(error.max_error, difference);
-    squares += difference * difference;
-  }
-  error.coverage = static_cast<double>(covered) / static_cast<double>(valid);
-  error.rmse = covered > 0 ? std::sqrt(squares / static_cast<double>(covered)) : 0;
-  return error;
-}
-
-template <typename T>
-std::vector<LevelError> CompareUnmasked(const PatchLayout& layout, ByteSpan original,
-                                        std::span<const Bytes> decoded) {
-  std::vector<LevelError> errors;
-  for (int l = 0; l < layout.levels; ++l) {
-    const std::span<const T> level = SamplesOf<T>(decoded[static_cast<std::size_t>(l)]);
-    errors.push_back(l == 0 ? CompareSamples<T>(SamplesOf<T>(original), level)
-                            : CompareUpsampled<T>(SamplesOf<T>(original), layout.shape, level, l));
-  }
-  return errors;
-}
-
-std::vector<LevelError> RecordErrors(const PatchLayout& layout, ByteSpan original, Validity validity,
-                                     std::span<const Bytes> decoded) {
-  if (validity.empty() && layout.type == DataType::kFloat32)
-    return CompareUnmasked<float>(layout, original, decoded);
-  if (validity.empty() && layout.type == DataType::kFloat64)
-    return CompareUnmasked<double>(layout, original, decoded);
-  const std::vector<double> samples = AsDoubles(layout.type, original);
-  std::vector<LevelError> errors;
-  for (int level = 0; level < layout.levels; ++level) {
-    std::vector<double> shown = AsDoubles(layout.type, decoded[static_cast<std::size_t>(level)]);
-    const Index3 shape = LevelShape(layout.shape, level);
-    for (std::size_t i = 0; level > 0 && !validity.empty() && i < shown.size(); ++i) {
-      const auto n = static_cast<std::int64_t>(i);
-      const std::int64_t fine = ((n % shape[0]) << level) +
-                                layout.shape[0] * (((n / shape[0] % shape[1]) << level) +
-                                                   layout.shape[1] * ((n / shape[0] / shape[1]) << level));
-      if (validity[static_cast<std::size_t>(fine)] == 0) shown[i] = std::numeric_limits<double>::quiet_NaN();
-    }
-    for (int l = level - 1; l >= 0; --l) {
-      const Index3 finer_shape = LevelShape(layout.shape, l);
-      std::vector<double> finer(static_cast<std::size_t>(Volume(finer_shape)));
-      wavelet::Inverse<double>(shown.data(), nullptr, finer_shape, finer.data());
-      shown.swap(finer);
-    }
-    errors.push_back(CompareValid(samples, validity, shown));
-  }
-  return errors;
-}
-// ... to here.
 
 /// The patch as the coder codes it, with what it loses.
 /// @param missing_replaced  `original`, or with other values in the places of missing samples

@@ -12,7 +12,7 @@
 namespace quarry {
 
 /// What was lost at a level: its samples, interpolated multilinearly to full resolution, against the original
-/// (UpsampledError in error_record.h says how).
+/// (RecordErrors in error_record.h says how).
 struct LevelError {
   double max_error = 0;  ///< [unit of the field] largest absolute difference over the covered samples
   double rmse = 0;       ///< [unit of the field] root of the mean squared difference over them

@@ -13,6 +13,8 @@ namespace quarry {
 /// sample holds the tolerance. A patch that cannot hold it (tolerance near the precision of the type) is
 /// stored verbatim, in the same levels.
 ///
+/// Missing samples are filled before the transform (FillMissing) and not compared; the decoder ignores them.
+///
 /// Payload layout: docs/format.md, "Payload of wavelet-zfp". Types: float32 and float64.
 class WaveletZfpCoder final : public PatchCoder {
  public:

@@ -13,13 +13,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kManifestLimit = 256 << 20;
-
-Result<std::string> ReadText(const fs::path& path) {
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, kManifestLimit));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
 std::string FieldNames(const std::vector<FieldDescription>& fields) {
   std::vector<std::string> names;
   for (const FieldDescription& field : fields) names.push_back(field.name);
@@ -60,7 +53,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const fs::path& root) {
       return DataLoss("\"{}\" is missing; the dataset is damaged", path.string());
     return NotFound("\"{}\" is not a dataset: it has no dataset.json", root.string());
   }
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, format::kManifestLimit));
   Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
   if (!description.ok())
     return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
@@ -82,11 +75,11 @@ Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step)
                     root_.string(), steps_.size());
   }
   const fs::path path = root_ / format::StepFolder(step) / "step.json";
-  Result<std::string> text = ReadText(path);
+  Result<std::string> text = ReadTextFile(path, format::kManifestLimit);
   if (!text.ok() && text.status().code() == StatusCode::kNotFound)
     return DataLoss("\"{}\" is missing; the step is damaged", path.string());
   if (!text.ok()) return std::move(text).status();
-  Result<StepDescription> description = format::DecodeStepManifest(*text);
+  Result<StepDescription> description = format::DecodeStepManifest(*text, description_.grid);
   if (!description.ok())
     return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
   if (description->step != step)
@@ -125,10 +118,13 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const Index3& dims = description_.grid.dims;
   query.box = request.box.value_or(Box{{0, 0, 0}, dims});
   QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
-  query.level = request.level;
-  query.first_level = request.first_level.value_or(request.level);
+  query.level = request.max_error ? 0 : request.level;
+  query.first_level = request.first_level.value_or(query.level);
+  query.max_error = request.max_error;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
+  QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
+  query.mask = step->FindField(request.field)->mask_name();
   return query;
 }
 

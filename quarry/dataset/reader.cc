@@ -5,6 +5,7 @@
 #include <map>
 
 #include "quarry/base/checksum.h"
+#include "quarry/codec/patch_codec.h"
 
 namespace quarry {
 namespace {
@@ -14,13 +15,13 @@ using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
 
-/// Decoder of a patch, kept between levels while a finer one is still to come.
-using DecoderPointer = std::unique_ptr<PatchDecoder>;
+/// Reader of a patch, kept between levels while a finer one is still to come.
+using ReaderPointer = std::unique_ptr<PatchReader>;
 
 /// A decoded patch, or what went wrong with it.
 struct DecodedPatch {
   Status status;
-  DecoderPointer decoder;
+  ReaderPointer reader;
 };
 
 /// The payload of one batch and the decoding tasks that share it.
@@ -40,44 +41,50 @@ struct BatchInFlight {
   std::atomic<bool> abandoned = false;
 };
 
-/// Subfiles of a read, each opened once.
+/// Subfiles of a read, of the field and of its mask, each opened once.
 class OpenSubfiles {
  public:
   OpenSubfiles(const Dataset& dataset, const query::Query& query) : dataset_(dataset), query_(query) {}
 
-  Result<const RandomAccessFile*> Get(std::uint32_t subfile) {
-    auto it = files_.find(subfile);
+  Result<const RandomAccessFile*> Get(query::FileNumber number) {
+    auto it = files_.find(number);
     if (it == files_.end()) {
-      Result<RandomAccessFile> file = RandomAccessFile::Open(Path(subfile));
+      Result<RandomAccessFile> file = RandomAccessFile::Open(Path(number));
       if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
-        return DataLoss("\"{}\" is missing, though step.json lists it", Path(subfile).string());
+        return DataLoss("\"{}\" is missing, though step.json lists it", Path(number).string());
       }
       if (!file.ok()) return std::move(file).status();
-      it = files_.emplace(subfile, *std::move(file)).first;
+      it = files_.emplace(number, *std::move(file)).first;
     }
     return &it->second;
   }
 
-  std::filesystem::path Path(std::uint32_t subfile) const {
+  std::filesystem::path Path(query::FileNumber number) const {
+    if (number.of_mask) return MaskSubfilePath(dataset_.root(), query_.mask, number.subfile);
     return SubfilePath(dataset_.root(), query_.step, dataset_.description().fields[query_.field_number].name,
-                       subfile);
+                       number.subfile);
   }
 
  private:
   const Dataset& dataset_;
   const query::Query& query_;
-  std::map<std::uint32_t, RandomAccessFile> files_;
+  std::map<query::FileNumber, RandomAccessFile> files_;
 };
 
-Status CheckPayload(ByteSpan payload, const PlannedPatch& patch, int level, const std::string& path) {
-  const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
+/// One level of one patch out of what was read, compared with its checksum.
+/// @param row  of the field's table or of the mask's
+Result<ByteSpan> TakePayload(const BatchInFlight& in_flight, const format::PatchEntry& row, int level,
+                             const query::Slice& slice, const std::string& path) {
+  const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(level)];
+  ByteSpan payload;
+  if (entry.size > 0) payload = ByteSpan(in_flight.payload[slice.range]).subspan(slice.offset, entry.size);
   const std::uint64_t computed = Checksum(payload);
-  if (computed == entry.checksum) return Status::Ok();
+  if (computed == entry.checksum) return payload;
   return DataLoss(
       "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
       "run \"quarry verify\" to list all damage",
-      level, patch.entry.patch.patch_index, path, entry.offset, entry.offset + entry.size,
-      ChecksumText(entry.checksum), ChecksumText(computed));
+      level, row.patch_index, path, entry.offset, entry.offset + entry.size, ChecksumText(entry.checksum),
+      ChecksumText(computed));
 }
 
 /// The samples of `extent` out of a dense box of samples `from`, both in level samples.
@@ -117,7 +124,7 @@ class Execution {
     coder_ = coder;
     std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = 0; p < passes.size(); ++p) {
-      keep_decoders_ = p + 1 < passes.size();
+      keep_readers_ = p + 1 < passes.size();
       QUARRY_RETURN_IF_ERROR(RunPass(std::move(passes[p])));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
@@ -149,7 +156,7 @@ class Execution {
   Result<std::shared_ptr<BatchInFlight>> Fetch(Batch batch) {
     auto in_flight = std::make_shared<BatchInFlight>();
     for (const query::ByteRange& range : batch.ranges) {
-      QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.subfile));
+      QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.file));
       // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
       if (range.offset > file->size() || range.size > file->size() - range.offset) {
         return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
@@ -165,26 +172,30 @@ class Execution {
   void StartDecoding(const Pass& pass, const std::shared_ptr<BatchInFlight>& in_flight) {
     for (std::size_t i = 0; i < in_flight->batch.patch_count; ++i) {
       const PlannedPatch& patch = plan_.patches[in_flight->batch.first_patch + i];
-      DecoderPointer decoder = std::move(kept_[in_flight->batch.first_patch + i]);
-      if (!decoder) decoder = coder_->NewDecoder({plan_.type, patch.samples.shape(), plan_.dataset_levels});
+      ReaderPointer reader = std::move(kept_[in_flight->batch.first_patch + i]);
+      if (!reader) {
+        reader = std::make_unique<PatchReader>(
+            *coder_, PatchLayout{plan_.type, patch.samples.shape(), plan_.dataset_levels});
+      }
       auto promise = std::make_shared<std::promise<DecodedPatch>>();
       in_flight->decoded.push_back(promise->get_future());
       // The copy of the plan's row keeps the task independent of this read's lifetime.
       auto task = [in_flight, i, promise, patch, coarsest = pass.coarsest, finest = pass.finest,
-                   path = files_.Path(patch.entry.subfile).string(),
-                   decoder = std::make_shared<DecoderPointer>(std::move(decoder))] {
+                   path = files_.Path({false, patch.entry.subfile}).string(),
+                   mask_path = patch.mask ? files_.Path({true, patch.mask->subfile}).string() : "",
+                   reader = std::make_shared<ReaderPointer>(std::move(reader))] {
         DecodedPatch result;
         try {
           if (in_flight->abandoned) {
             result.status = Status(StatusCode::kCancelled, "the read was given up");
           } else {
-            result.status = Advance(*in_flight, i, patch, coarsest, finest, path, decoder->get());
+            result.status = Advance(*in_flight, i, patch, coarsest, finest, path, mask_path, reader->get());
           }
         } catch (const std::bad_alloc&) {
           result.status = InternalError(
               "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path);
         }
-        result.decoder = std::move(*decoder);
+        result.reader = std::move(*reader);
         promise->set_value(std::move(result));
       };
       pool_->Submit(std::move(task));
@@ -192,16 +203,18 @@ class Execution {
   }
 
   static Status Advance(const BatchInFlight& in_flight, std::size_t i, const PlannedPatch& patch,
-                        int coarsest, int finest, const std::string& path, PatchDecoder* decoder) {
+                        int coarsest, int finest, const std::string& path, const std::string& mask_path,
+                        PatchReader* reader) {
     for (int level = coarsest; level >= finest; --level) {
-      const format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
-      ByteSpan payload;
-      if (entry.size > 0) {
-        const query::Slice& slice = in_flight.batch.slices[i][static_cast<std::size_t>(level - finest)];
-        payload = ByteSpan(in_flight.payload[slice.range]).subspan(slice.offset, entry.size);
+      const query::LevelSlices& slices = in_flight.batch.slices[i][static_cast<std::size_t>(level - finest)];
+      QUARRY_ASSIGN_OR_RETURN(const ByteSpan payload,
+                              TakePayload(in_flight, patch.entry.patch, level, slices.payload, path));
+      ByteSpan mask;
+      if (patch.mask) {
+        QUARRY_ASSIGN_OR_RETURN(mask,
+                                TakePayload(in_flight, patch.mask->patch, level, slices.mask, mask_path));
       }
-      QUARRY_RETURN_IF_ERROR(CheckPayload(payload, patch, level, path));
-      Status status = decoder->Advance(payload, {});
+      Status status = reader->Advance(payload, mask);
       if (!status.ok()) {
         return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
                                                       patch.entry.patch.patch_index, path));
@@ -216,22 +229,22 @@ class Execution {
       DecodedPatch decoded = in_flight->decoded[i].get();
       const std::size_t index = in_flight->batch.first_patch + i;
       Status status = decoded.status;
-      if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.decoder);
+      if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.reader);
       if (!status.ok()) {
         in_flight->Abandon();
         return status;
       }
-      if (keep_decoders_) kept_[index] = std::move(decoded.decoder);
+      if (keep_readers_) kept_[index] = std::move(decoded.reader);
     }
     return Status::Ok();
   }
 
-  Status DeliverPatch(const Pass& pass, const PlannedPatch& patch, const PatchDecoder& decoder) {
+  Status DeliverPatch(const Pass& pass, const PlannedPatch& patch, const PatchReader& reader) {
     const Box whole = LevelBox(patch.samples, pass.finest);
     const Box extent = Intersect(whole, LevelBox(plan_.query.box, pass.finest));
     if (extent.empty()) return Status::Ok();
-    if (extent == whole) return sink_->Block(pass.finest, extent, decoder.samples());
-    const Bytes cut = CutOut(decoder.samples(), whole, extent, SizeOf(plan_.type));
+    if (extent == whole) return sink_->Block(pass.finest, extent, reader.samples());
+    const Bytes cut = CutOut(reader.samples(), whole, extent, SizeOf(plan_.type));
     return sink_->Block(pass.finest, extent, cut);
   }
 
@@ -246,8 +259,8 @@ class Execution {
   BlockSink* sink_;
   OpenSubfiles files_;
   const PatchCoder* coder_ = nullptr;
-  std::vector<DecoderPointer> kept_;
-  bool keep_decoders_ = false;
+  std::vector<ReaderPointer> kept_;
+  bool keep_readers_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/mask.h"
 
 namespace quarry {
 namespace {
@@ -20,17 +21,53 @@ class Verifier {
         AddDamage(std::move(step).status());
         continue;
       }
-      for (const FieldStepDescription& field : (*step)->fields) total_ += field.stored_bytes;
+      for (const FieldStepDescription& field : (*step)->fields) {
+        total_ += field.stored_bytes;
+        if (field.mask) AddMask(**step, *field.mask);
+      }
       steps.push_back(*std::move(step));
     }
     for (const auto& step : steps) {
       ++report_.steps;
       for (const FieldStepDescription& field : step->fields) VerifyField(*step, field);
     }
+    for (const auto& [name, mask] : masks_) VerifyMask(mask);
     return std::move(report_);
   }
 
  private:
+  /// Steps that share a mask must say the same of it.
+  void AddMask(const StepDescription& step, const MaskDescription& mask) {
+    const auto [it, added] = masks_.emplace(mask.name, mask);
+    if (added) total_ += mask.bytes();
+    if (it->second != mask)
+      AddDamage(DataLoss("step {} of \"{}\" describes mask {} otherwise than another step", step.step,
+                         dataset_.root().string(), format::MaskText(mask.name)));
+  }
+
+  void VerifyMask(const MaskDescription& mask) {
+    ++report_.masks;
+    std::vector<std::uint64_t> digests;
+    bool whole = true;
+    for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
+      ++report_.subfiles;
+      Result<std::shared_ptr<const SubfileTable>> table = dataset_.tables().MaskTable(mask, s);
+      if (!table.ok()) {
+        AddDamage(std::move(table).status());
+        whole = false;
+        continue;
+      }
+      for (const format::PatchEntry& row : (*table)->rows) digests.push_back(format::MaskDigest(row));
+      const Status status = VerifyPayload(MaskSubfilePath(dataset_.root(), mask.name, s), **table);
+      if (!status.ok()) AddDamage(status);
+    }
+    if (whole && format::MaskName(digests) != mask.name) {
+      AddDamage(DataLoss("\"{}\" should be called {}, after its contents",
+                         (dataset_.root() / format::MaskFolder(mask.name)).string(),
+                         format::MaskText(format::MaskName(digests))));
+    }
+  }
+
   void VerifyField(const StepDescription& step, const FieldStepDescription& field) {
     const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
     if (!number) {
@@ -53,7 +90,7 @@ class Verifier {
   /// Payload ranges follow each other without a gap, so that every byte of the file is under some checksum.
   Status VerifyPayload(const std::filesystem::path& path, const SubfileTable& table) {
     QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
-    std::uint64_t position = format::SubfileHeader::kEncodedSize;
+    std::uint64_t position = format::HeaderSize(table.header.version);
     Status first_error;
     Bytes payload;
     format::ForEachPayload(
@@ -93,6 +130,7 @@ class Verifier {
   const Dataset& dataset_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   VerifyReport report_;
+  std::map<std::uint64_t, MaskDescription> masks_;
   std::uint64_t total_ = 0;
 };
 

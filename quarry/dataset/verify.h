@@ -11,13 +11,15 @@ namespace quarry {
 struct VerifyReport {
   std::uint64_t steps = 0;
   std::uint64_t subfiles = 0;
+  std::uint64_t masks = 0;  ///< that a step names; their subfiles and bytes are counted with the others
   std::uint64_t patches = 0;
   std::uint64_t bytes = 0;
   std::vector<Status> damage;  ///< one per damaged file or payload; at most kMaxDamage are kept
   static constexpr std::size_t kMaxDamage = 100;
 };
 
-/// Reads every byte of every published step and compares it with the stored checksums; goes on after damage.
+/// Reads every byte of every published step, and of the masks that the steps name, and compares it with the
+/// stored checksums; goes on after damage.
 /// @param progress  called with bytes checked and bytes in all
 /// @errors only when the dataset itself cannot be opened or read; damage is in the report
 Result<VerifyReport> VerifyDataset(const Dataset& dataset,

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "quarry/base/missing.h"
+
 namespace quarry {
 
 std::optional<std::size_t> DatasetDescription::FindField(const std::string& name) const {
@@ -17,6 +19,16 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
     if (field.name == name) return &field;
   }
   return nullptr;
+}
+
+std::optional<std::uint64_t> FieldDescription::fill_bits() const {
+  return fill ? std::optional(BitsOf(type, *fill)) : std::nullopt;
+}
+
+std::uint64_t MaskDescription::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const SubfileDescription& subfile : subfiles) bytes += subfile.bytes;
+  return bytes;
 }
 
 double Psnr(double min, double max, double rmse) {

@@ -28,7 +28,12 @@ struct FieldDescription {
   std::string units;
   CoderId coder = CoderId::kWaveletZfp;
   std::optional<double> tolerance;           ///< absolute, [unit of the field]; or
-  std::optional<double> relative_tolerance;  ///< fraction of the value range of each step
+  std::optional<double> relative_tolerance;  ///< fraction of the value range of each step; or
+  bool lossless = false;
+  std::optional<double> fill;  ///< samples with this value, bit by bit, are missing, besides NaN and infinity
+
+  /// The bits of the fill value in a sample.
+  std::optional<std::uint64_t> fill_bits() const;
 };
 
 /// dataset.json
@@ -50,28 +55,46 @@ struct SubfileDescription {
   std::uint64_t patches = 0;
   Box bounds;  ///< level-0 samples
   std::uint64_t table_checksum = 0;
+
+  friend bool operator==(const SubfileDescription&, const SubfileDescription&) = default;
+};
+
+/// A mask: the subfiles in its folder.
+struct MaskDescription {
+  std::uint64_t name = 0;
+  std::vector<SubfileDescription> subfiles;
+
+  std::uint64_t bytes() const;
+
+  friend bool operator==(const MaskDescription&, const MaskDescription&) = default;
 };
 
 struct LevelRecord {
   double max_error = 0;
   double rmse = 0;
-  std::uint64_t bytes = 0;  ///< payload of this level alone
+  std::uint64_t bytes = 0;  ///< payload of this level alone, without masks
+  double coverage = 1;
 };
 
 struct FieldStepDescription {
   std::string name;
   std::string source;
   double tolerance = 0;
-  double min = 0;
-  double max = 0;
+  double min = 0;  ///< of the valid samples; +infinity when there is none
+  double max = 0;  ///< -infinity when there is none
   double max_error = 0;
   double rmse = 0;
   double psnr = 0;
   std::uint64_t raw_bytes = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t patches = 0;
+  std::uint64_t valid = 0;          ///< samples that are not missing
   std::vector<LevelRecord> levels;  ///< finest first
   std::vector<SubfileDescription> subfiles;
+  std::optional<MaskDescription> mask;  ///< where any sample is missing
+
+  /// Name of the mask; 0 where there is none.
+  std::uint64_t mask_name() const { return mask ? mask->name : 0; }
 };
 
 /// step.json

@@ -66,9 +66,9 @@ Result<DatasetDescription> DecodeDatasetManifest(const std::string& text) {
   return FromProto(manifest);
 }
 
-Result<StepDescription> DecodeStepManifest(const std::string& text) {
+Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid) {
   QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text));
-  return FromProto(manifest);
+  return FromProto(manifest, grid);
 }
 
 Status CheckFieldName(const std::string& name) {

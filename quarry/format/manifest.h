@@ -7,7 +7,7 @@
 namespace quarry::format {
 
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
-inline constexpr std::uint32_t kManifestVersion = 1;
+inline constexpr std::uint32_t kManifestVersion = 2;
 
 /// The text of dataset.json or step.json: JSON form of the protobuf message, closed by the file's own
 /// checksum.
@@ -16,7 +16,11 @@ std::string EncodeManifest(const StepDescription& step);
 
 /// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, annotate it
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
-Result<StepDescription> DecodeStepManifest(const std::string& text);
+/// @param grid  of the dataset: a manifest of version 1 does not count valid samples, all are
+Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid);
+
+/// Largest dataset.json or step.json that is read.
+inline constexpr std::uint64_t kManifestLimit = std::uint64_t{256} << 20;
 
 /// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot or ending
 /// in .json, at most 63.

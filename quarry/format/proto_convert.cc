@@ -4,7 +4,9 @@
 #include <set>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/missing.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
 
 namespace quarry::format {
 namespace {
@@ -34,6 +36,8 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   out.set_codec(std::string(Name(field.coder)));
   if (field.tolerance) out.set_tolerance(*field.tolerance);
   if (field.relative_tolerance) out.set_relative_tolerance(*field.relative_tolerance);
+  if (field.lossless) out.set_lossless(true);
+  if (field.fill) out.set_fill(*field.fill);
   return out;
 }
 
@@ -49,9 +53,62 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (!coder.ok())
     return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
   out.coder = *coder;
+  if (out.coder == CoderId::kValidity)
+    return DataLoss("field \"{}\" has the coder of masks, {}", out.name, field.codec());
   if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
   if (field.bound_case() == pb::FieldDescription::kRelativeTolerance)
     out.relative_tolerance = field.relative_tolerance();
+  out.lossless = field.bound_case() == pb::FieldDescription::kLossless && field.lossless();
+  if (field.has_fill()) {
+    out.fill = field.fill();
+    if (!CanHold(out.type, *out.fill))
+      return DataLoss("field \"{}\": {} cannot be the fill value of {}", out.name, *out.fill, Name(out.type));
+  }
+  return out;
+}
+
+pb::Subfile SubfileToProto(const SubfileDescription& subfile) {
+  pb::Subfile out;
+  out.set_name(subfile.name);
+  out.set_bytes(subfile.bytes);
+  out.set_patches(subfile.patches);
+  *out.mutable_bounds() = ToProto(subfile.bounds);
+  out.set_table_checksum(ChecksumText(subfile.table_checksum));
+  return out;
+}
+
+/// @param owner  whose subfiles they are, for the message
+template <typename List>
+Result<std::vector<SubfileDescription>> SubfilesFromProto(const List& files, const std::string& owner) {
+  std::vector<SubfileDescription> out;
+  for (const pb::Subfile& file : files) {
+    SubfileDescription subfile;
+    subfile.name = file.name();
+    if (subfile.name != SubfileName(out.size()))
+      return DataLoss("subfile {} of {} is called \"{}\"", out.size(), owner, subfile.name);
+    subfile.bytes = file.bytes();
+    subfile.patches = file.patches();
+    QUARRY_ASSIGN_OR_RETURN(subfile.bounds, FromProto(file.bounds()));
+    QUARRY_ASSIGN_OR_RETURN(subfile.table_checksum, ParseChecksum(file.table_checksum()));
+    out.push_back(std::move(subfile));
+  }
+  return out;
+}
+
+pb::Mask MaskToProto(const MaskDescription& mask) {
+  pb::Mask out;
+  out.set_name(MaskText(mask.name));
+  out.set_bytes(mask.bytes());
+  for (const SubfileDescription& subfile : mask.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
+  return out;
+}
+
+Result<MaskDescription> MaskFromProto(const pb::Mask& mask) {
+  MaskDescription out;
+  QUARRY_ASSIGN_OR_RETURN(out.name, ParseChecksum(mask.name()));
+  QUARRY_ASSIGN_OR_RETURN(out.subfiles, SubfilesFromProto(mask.subfiles(), "mask " + mask.name()));
+  if (out.name == 0 || out.subfiles.empty())
+    return DataLoss("mask \"{}\" has {} subfiles", mask.name(), out.subfiles.size());
   return out;
 }
 
@@ -68,25 +125,23 @@ pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
   out.set_raw_bytes(field.raw_bytes);
   out.set_stored_bytes(field.stored_bytes);
   out.set_patches(field.patches);
+  out.set_valid(field.valid);
   for (std::size_t l = 0; l < field.levels.size(); ++l) {
     pb::LevelRecord* record = out.add_levels();
     record->set_level(static_cast<std::uint32_t>(l));
     record->set_max_error(field.levels[l].max_error);
     record->set_rmse(field.levels[l].rmse);
     record->set_bytes(field.levels[l].bytes);
+    record->set_coverage(field.levels[l].coverage);
   }
-  for (const SubfileDescription& subfile : field.subfiles) {
-    pb::Subfile* file = out.add_subfiles();
-    file->set_name(subfile.name);
-    file->set_bytes(subfile.bytes);
-    file->set_patches(subfile.patches);
-    *file->mutable_bounds() = ToProto(subfile.bounds);
-    file->set_table_checksum(ChecksumText(subfile.table_checksum));
-  }
+  for (const SubfileDescription& subfile : field.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
+  if (field.mask) *out.mutable_mask() = MaskToProto(*field.mask);
   return out;
 }
 
-Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field) {
+/// @param samples  of the grid
+Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std::uint32_t version,
+                                                std::uint64_t samples) {
   FieldStepDescription out;
   out.name = field.name();
   if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
@@ -100,21 +155,20 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field) {
   out.raw_bytes = field.raw_bytes();
   out.stored_bytes = field.stored_bytes();
   out.patches = field.patches();
-  for (const pb::LevelRecord& record : field.levels())
-    out.levels.push_back({record.max_error(), record.rmse(), record.bytes()});
-  for (const pb::Subfile& file : field.subfiles()) {
-    SubfileDescription subfile;
-    subfile.name = file.name();
-    if (subfile.name != SubfileName(out.subfiles.size())) {
-      return DataLoss("subfile {} of field \"{}\" is called \"{}\"", out.subfiles.size(), out.name,
-                      subfile.name);
-    }
-    subfile.bytes = file.bytes();
-    subfile.patches = file.patches();
-    QUARRY_ASSIGN_OR_RETURN(subfile.bounds, FromProto(file.bounds()));
-    QUARRY_ASSIGN_OR_RETURN(subfile.table_checksum, ParseChecksum(file.table_checksum()));
-    out.subfiles.push_back(std::move(subfile));
+  out.valid = version == 1 ? samples : field.valid();
+  for (const pb::LevelRecord& record : field.levels()) {
+    out.levels.push_back(
+        {record.max_error(), record.rmse(), record.bytes(), version == 1 ? 1 : record.coverage()});
   }
+  QUARRY_ASSIGN_OR_RETURN(out.subfiles,
+                          SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out.name)));
+  if (field.has_mask()) {
+    QUARRY_ASSIGN_OR_RETURN(out.mask, MaskFromProto(field.mask()));
+  }
+  // Without a mask every sample is valid, with one at least one is not.
+  if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
+    return DataLoss("field \"{}\" has {} valid samples of {} and {} mask", out.name, out.valid, samples,
+                    out.mask ? "a" : "no");
   return out;
 }
 
@@ -218,7 +272,7 @@ pb::StepManifest ToProto(const StepDescription& step) {
   return out;
 }
 
-Result<StepDescription> FromProto(const pb::StepManifest& manifest) {
+Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDescription& grid) {
   if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
     return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
                     manifest.format_version(), kManifestVersion);
@@ -227,7 +281,9 @@ Result<StepDescription> FromProto(const pb::StepManifest& manifest) {
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();
   for (const pb::FieldStep& field : manifest.fields()) {
-    QUARRY_ASSIGN_OR_RETURN(FieldStepDescription converted, FieldStepFromProto(field));
+    QUARRY_ASSIGN_OR_RETURN(
+        FieldStepDescription converted,
+        FieldStepFromProto(field, manifest.format_version(), static_cast<std::uint64_t>(Volume(grid.dims))));
     out.fields.push_back(std::move(converted));
   }
   return out;

@@ -16,7 +16,8 @@ pb::Grid ToProto(const GridDescription& grid);
 
 /// @errors kDataLoss: a value is missing or impossible
 Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest);
-Result<StepDescription> FromProto(const pb::StepManifest& manifest);
+/// @param grid  of the dataset
+Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDescription& grid);
 Result<Box> FromProto(const pb::Box& box);
 Result<GridDescription> FromProto(const pb::Grid& grid);
 

@@ -43,30 +43,37 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
   PadWithZeros(begin + 56, out);
   PutLittleEndian(out, patch_count);
   for (const char c : field_name) out->push_back(static_cast<std::byte>(c));
-  PadWithZeros(begin + kEncodedSize - sizeof(std::uint64_t), out);
+  PadWithZeros(begin + 128, out);
+  PutLittleEndian(out, mask);
   PutLittleEndian(out, Checksum(ByteSpan(*out).subspan(begin)));
 }
 
 Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   if (bytes.size() < kEncodedSize)
     return DataLoss("a subfile header has {} bytes, this one {}", kEncodedSize, bytes.size());
-  bytes = bytes.first(kEncodedSize);
   if (std::memcmp(bytes.data(), kHeaderMagic.data(), kHeaderMagic.size()) != 0)
     return DataLoss("this is not a Quarry subfile (magic at byte 0)");
-  const std::uint64_t stored = GetLittleEndian<std::uint64_t>(bytes.data() + kEncodedSize - 8);
-  const std::uint64_t computed = Checksum(bytes.first(kEncodedSize - 8));
   const std::uint16_t major = GetLittleEndian<std::uint16_t>(bytes.data() + 8);
-  if (major != kMajorVersion && stored == computed) {
-    return DataLoss(
-        "subfile format version {} is not known, this program reads version {}; use a newer Quarry", major,
-        kMajorVersion);
-  }
+  const bool known = major >= 1 && major <= kMajorVersion;
+  // A version that is not known says itself how large its header is; where that is too large to check, the
+  // version may just as well be damaged.
+  const std::size_t size = known ? HeaderSize(major) : GetLittleEndian<std::uint32_t>(bytes.data() + 12);
+  const Status not_known = DataLoss(
+      "subfile format version {} is not known, this program reads up to {}; use a newer Quarry, unless the "
+      "file is damaged",
+      major, kMajorVersion);
+  if (size < HeaderSize(1) || size > bytes.size()) return not_known;
+  bytes = bytes.first(size);
+  const std::uint64_t stored = GetLittleEndian<std::uint64_t>(bytes.data() + size - 8);
+  const std::uint64_t computed = Checksum(bytes.first(size - 8));
   if (stored != computed) {
-    return DataLoss("header (bytes 0..{}): checksum {} stored, {} computed", kEncodedSize,
-                    ChecksumText(stored), ChecksumText(computed));
+    return DataLoss("header (bytes 0..{}): checksum {} stored, {} computed", size, ChecksumText(stored),
+                    ChecksumText(computed));
   }
+  if (!known) return not_known;
   LittleEndianReader reader(bytes.data() + 16);
   SubfileHeader header;
+  header.version = major;
   header.step = reader.Get<std::uint64_t>();
   header.field_number = reader.Get<std::uint32_t>();
   header.subfile_number = reader.Get<std::uint32_t>();
@@ -84,6 +91,7 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.patch_count = reader.Get<std::uint64_t>();
   const auto* name = reinterpret_cast<const char*>(bytes.data() + 64);
   header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
+  if (major >= 2) header.mask = GetLittleEndian<std::uint64_t>(bytes.data() + 128);
   if (header.levels < 1 || header.levels > kMaxLevels || SizeOf(header.type) == 0 ||
       (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
     return DataLoss("header: {} levels, type {}, payload order {}", header.levels,
@@ -96,21 +104,24 @@ void PatchEntry::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, patch_index);
   PutLittleEndian(out, min);
   PutLittleEndian(out, max);
+  PutLittleEndian(out, valid);
   for (const LevelEntry& level : levels) {
     PutLittleEndian(out, level.offset);
     PutLittleEndian(out, level.size);
     PutLittleEndian(out, level.rmse);
     PutLittleEndian(out, level.checksum);
     PutLittleEndian(out, level.max_error);
+    PutLittleEndian(out, level.coverage);
   }
 }
 
-PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int levels) {
+PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int levels, std::uint16_t major_version) {
   LittleEndianReader reader(bytes.data());
   PatchEntry entry;
   entry.patch_index = reader.Get<std::uint64_t>();
   entry.min = reader.Get<double>();
   entry.max = reader.Get<double>();
+  if (major_version >= 2) entry.valid = reader.Get<std::uint32_t>();
   entry.levels.resize(static_cast<std::size_t>(levels));
   for (LevelEntry& level : entry.levels) {
     level.offset = reader.Get<std::uint64_t>();
@@ -118,6 +129,7 @@ PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int levels) {
     level.rmse = reader.Get<float>();
     level.checksum = reader.Get<std::uint64_t>();
     level.max_error = reader.Get<double>();
+    if (major_version >= 2) level.coverage = reader.Get<float>();
   }
   return entry;
 }
@@ -157,7 +169,7 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
   std::uint64_t end = 0;
   if (!CheckedAdd(footer.table_offset, footer.table_size, &end) ||
       !CheckedAdd(end, std::uint64_t{kEncodedSize}, &end) || end != footer.file_size ||
-      footer.table_offset < SubfileHeader::kEncodedSize) {
+      footer.table_offset < HeaderSize(1)) {
     return DataLoss("footer: table of {} bytes at {} in a file of {} bytes", footer.table_size,
                     footer.table_offset, footer.file_size);
   }
@@ -166,7 +178,7 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
 
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer) {
-  const std::size_t row_size = PatchEntry::EncodedSize(header.levels);
+  const std::size_t row_size = PatchEntry::EncodedSize(header.levels, header.version);
   if (table.size() != footer.table_size || table.size() % row_size != 0 ||
       table.size() / row_size != header.patch_count) {
     return DataLoss("patch table: {} bytes for {} patches of {} levels", table.size(), header.patch_count,
@@ -183,8 +195,9 @@ Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHe
   rows.reserve(header.patch_count);
   std::uint64_t previous_code = 0;
   for (std::uint64_t i = 0; i < header.patch_count; ++i) {
-    rows.push_back(PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), header.levels));
-    const PatchEntry& row = rows.back();
+    rows.push_back(
+        PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), header.levels, header.version));
+    PatchEntry& row = rows.back();
     if (row.patch_index >= static_cast<std::uint64_t>(grid.patch_count())) {
       return DataLoss("patch table row {}: patch {} of {}", i, row.patch_index, grid.patch_count());
     }
@@ -192,12 +205,18 @@ Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHe
     if (i > 0 && code <= previous_code)
       return DataLoss("patch table row {}: patch {} is out of Morton order", i, row.patch_index);
     previous_code = code;
+    const std::int64_t samples = grid.PatchBox(static_cast<std::int64_t>(row.patch_index)).volume();
+    if (header.version == 1) row.valid = static_cast<std::uint32_t>(samples);
+    if (row.valid > samples)
+      return DataLoss("patch table row {}: {} valid samples in a patch of {}", i, row.valid, samples);
     for (const LevelEntry& level : row.levels) {
+      if (!(level.coverage >= 0 && level.coverage <= 1))
+        return DataLoss("patch table row {}: coverage {}", i, level.coverage);
       std::uint64_t end = 0;
-      if (level.offset < SubfileHeader::kEncodedSize ||
+      if (level.offset < HeaderSize(header.version) ||
           !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) || end > footer.table_offset) {
         return DataLoss("patch table row {}: payload of {} bytes at {}, outside {}..{}", i, level.size,
-                        level.offset, SubfileHeader::kEncodedSize, footer.table_offset);
+                        level.offset, HeaderSize(header.version), footer.table_offset);
       }
     }
   }

@@ -15,7 +15,8 @@
 /// specification.
 namespace quarry::format {
 
-inline constexpr std::uint16_t kMajorVersion = 1;
+/// Version that this program writes, and the newest that it reads; it reads every one from 1 on.
+inline constexpr std::uint16_t kMajorVersion = 2;
 inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;
@@ -25,10 +26,15 @@ enum class PayloadOrder : std::uint8_t {
   kLevel = 2,  ///< level by level from the coarsest, patches in Morton order: whole-domain previews first
 };
 
-/// First bytes of a subfile: enough to read it without any other file of the dataset.
-struct SubfileHeader {
-  static constexpr std::size_t kEncodedSize = 136;
+/// Bytes of the header in a subfile of this version: where its payload begins.
+constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_version == 1 ? 136 : 144; }
 
+/// First bytes of a subfile: enough to read it without any other file of the dataset but its mask.
+struct SubfileHeader {
+  /// Of the version that is written, and the largest that is read.
+  static constexpr std::size_t kEncodedSize = HeaderSize(kMajorVersion);
+
+  std::uint16_t version = kMajorVersion;
   std::uint64_t step = 0;
   std::uint32_t field_number = 0;    ///< position in DatasetManifest.fields
   std::uint32_t subfile_number = 0;  ///< position in FieldStep.subfiles
@@ -40,9 +46,11 @@ struct SubfileHeader {
   PayloadOrder order = PayloadOrder::kPatch;
   std::uint64_t patch_count = 0;
   std::string field_name;
+  std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
 
   friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
 
+  /// As the version that is written, whatever `version` says.
   void EncodeTo(Bytes* out) const;
   /// @param bytes at least the first kEncodedSize bytes of the file
   /// @errors kDataLoss: magic, version, checksum or a value out of range
@@ -51,32 +59,39 @@ struct SubfileHeader {
 
 /// Where one level of one patch lies in the payload, and how good it is.
 struct LevelEntry {
-  static constexpr std::size_t kEncodedSize = 32;
+  static constexpr std::size_t EncodedSize(std::uint16_t major_version) {
+    return major_version == 1 ? 32 : 36;
+  }
 
   std::uint64_t offset = 0;  ///< from the start of the file
   std::uint32_t size = 0;
-  float rmse = 0;
+  float rmse = 0;  ///< over the covered samples
   std::uint64_t checksum = 0;
   double max_error = 0;
+  float coverage = 1;  ///< share of the patch's valid samples that the level can show
 
   friend bool operator==(const LevelEntry&, const LevelEntry&) = default;
 };
 
 /// One row of the patch table.
 struct PatchEntry {
-  std::uint64_t patch_index = 0;  ///< x + px * (y + py * z)
-  double min = 0;                 ///< of the original samples
-  double max = 0;
+  std::uint64_t patch_index = 0;   ///< x + px * (y + py * z)
+  double min = 0;                  ///< of the valid original samples; +infinity when there is none
+  double max = 0;                  ///< -infinity when there is none
+  std::uint32_t valid = 0;         ///< samples that are not missing
   std::vector<LevelEntry> levels;  ///< finest first
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;
 
-  static constexpr std::size_t EncodedSize(int levels) {
-    return 24 + static_cast<std::size_t>(levels) * LevelEntry::kEncodedSize;
+  static constexpr std::size_t EncodedSize(int levels, std::uint16_t major_version = kMajorVersion) {
+    return (major_version == 1 ? 24 : 28) +
+           static_cast<std::size_t>(levels) * LevelEntry::EncodedSize(major_version);
   }
+  /// As the version that is written.
   void EncodeTo(Bytes* out) const;
-  /// @param bytes exactly EncodedSize(levels) bytes, checked by the table's checksum
-  static PatchEntry DecodeFrom(ByteSpan bytes, int levels);
+  /// A row of version 1 has no count of valid samples: it is left at 0 for somebody who knows the grid.
+  /// @param bytes exactly EncodedSize(levels, major_version) bytes, checked by the table's checksum
+  static PatchEntry DecodeFrom(ByteSpan bytes, int levels, std::uint16_t major_version = kMajorVersion);
 
   std::uint64_t payload_bytes() const;
 };
@@ -98,8 +113,8 @@ struct SubfileFooter {
 };
 
 /// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
-/// ranges inside [header end, table begin). After this every offset and size can be used without further
-/// checks.
+/// ranges inside [header end, table begin), counts and shares of valid samples that are possible. After this
+/// every offset and size can be used without further checks.
 /// @errors kDataLoss
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer);

@@ -8,6 +8,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
 #include "quarry/geometry/morton.h"
 #include "quarry/index/lmdb.h"
 #include "quarry/index/records.h"
@@ -22,6 +23,8 @@ struct IndexCatalog::Lmdb {
   MDB_dbi patches;
   MDB_dbi subfiles;
   MDB_dbi steps;
+  MDB_dbi masks;
+  MDB_dbi mask_subfiles;
 };
 
 namespace {
@@ -45,11 +48,26 @@ std::vector<std::uint64_t> MortonCodes(const Box& positions) {
   return codes;
 }
 
+/// The subfiles under the keys of 0, 1, 2, ... up to the first that is not there.
+template <typename KeyOf>
+Result<std::vector<SubfileDescription>> ReadSubfiles(const lmdb::Environment& environment, MDB_dbi database,
+                                                     KeyOf key_of) {
+  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, true));
+  std::vector<SubfileDescription> subfiles;
+  while (true) {
+    QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(database, key_of(subfiles.size())));
+    if (!value) return subfiles;
+    QUARRY_ASSIGN_OR_RETURN(SubfileDescription subfile, DecodeSubfileValue(*value));
+    subfile.name = format::SubfileName(subfiles.size());
+    subfiles.push_back(std::move(subfile));
+  }
+}
+
 }  // namespace
 
 Result<std::uint64_t> StepManifestChecksum(const fs::path& dataset, std::uint64_t step) {
   const fs::path path = dataset / format::StepFolder(step) / "step.json";
-  Result<Bytes> bytes = ReadWholeFile(path, std::uint64_t{256} << 20);
+  Result<Bytes> bytes = ReadWholeFile(path, format::kManifestLimit);
   if (!bytes.ok() && bytes.status().code() == StatusCode::kNotFound)
     return DataLoss("\"{}\" is missing; the step is damaged", path.string());
   if (!bytes.ok()) return std::move(bytes).status();
@@ -68,12 +86,14 @@ Result<std::shared_ptr<const IndexCatalog>> IndexCatalog::Open(std::shared_ptr<c
   fs::remove(copy, ignored);  // the mapping keeps it alive, and nobody else can reach it
   if (!environment.ok()) return std::move(environment).status();
 
-  auto lmdb = std::make_unique<Lmdb>(Lmdb{*std::move(environment), 0, 0, 0});
+  auto lmdb = std::make_unique<Lmdb>(Lmdb{*std::move(environment), 0, 0, 0, 0, 0});
   {
     QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(lmdb->environment, true));
     QUARRY_ASSIGN_OR_RETURN(lmdb->patches, transaction.OpenDatabase(kPatches, false));
     QUARRY_ASSIGN_OR_RETURN(lmdb->subfiles, transaction.OpenDatabase(kSubfiles, false));
     QUARRY_ASSIGN_OR_RETURN(lmdb->steps, transaction.OpenDatabase(kSteps, false));
+    QUARRY_ASSIGN_OR_RETURN(lmdb->masks, transaction.OpenDatabase(kMasks, false));
+    QUARRY_ASSIGN_OR_RETURN(lmdb->mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, false));
     QUARRY_RETURN_IF_ERROR(transaction.Commit());  // keeps the database handles for later transactions
   }
   return std::shared_ptr<const IndexCatalog>(new IndexCatalog(std::move(dataset), std::move(lmdb), folder));
@@ -102,21 +122,49 @@ Result<std::vector<query::CatalogEntry>> IndexCatalog::Find(std::uint64_t step, 
                                                             const Box& positions) const {
   QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
   if (!current) return dataset_->tables().Find(step, field_number, positions);
-  return FindInIndex(step, field_number, positions);
+  return FindInIndex(
+      lmdb_->patches, [&](std::uint64_t code) { return PatchKey(step, field_number, code); }, positions,
+      fmt::format("field \"{}\", step {}", dataset_->description().fields[field_number].name, step));
 }
 
-Result<std::vector<query::CatalogEntry>> IndexCatalog::FindInIndex(std::uint64_t step,
-                                                                   std::size_t field_number,
-                                                                   const Box& positions) const {
+Result<std::vector<query::CatalogEntry>> IndexCatalog::FindMask(std::uint64_t step, std::size_t field_number,
+                                                                const Box& positions) const {
+  const std::string& name = dataset_->description().fields[field_number].name;
+  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
+  const FieldStepDescription* field = description->FindField(name);
+  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
+  if (!field->mask) return std::vector<query::CatalogEntry>();
+  QUARRY_ASSIGN_OR_RETURN(const bool indexed, HasMask(*field->mask));
+  if (!indexed) return dataset_->tables().FindMask(step, field_number, positions);
+  return FindInIndex(
+      lmdb_->masks, [&](std::uint64_t code) { return MaskPatchKey(field->mask->name, code); }, positions,
+      "mask " + format::MaskText(field->mask->name));
+}
+
+Result<bool> IndexCatalog::HasMask(const MaskDescription& mask) const {
+  const std::lock_guard lock(mutex_);
+  auto known = masks_.find(mask.name);
+  if (known == masks_.end()) {
+    QUARRY_ASSIGN_OR_RETURN(std::vector<SubfileDescription> subfiles,
+                            ReadSubfiles(lmdb_->environment, lmdb_->mask_subfiles,
+                                         [&](std::size_t s) { return MaskSubfileKey(mask.name, s); }));
+    known = masks_.emplace(mask.name, std::move(subfiles)).first;
+  }
+  return known->second == mask.subfiles;
+}
+
+Result<std::vector<query::CatalogEntry>> IndexCatalog::FindInIndex(unsigned database, const KeyOf& key_of,
+                                                                   const Box& positions,
+                                                                   const std::string& what) const {
   const DatasetDescription& dataset = dataset_->description();
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
                           lmdb::Transaction::Begin(lmdb_->environment, true));
-  QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, lmdb_->patches));
+  QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, database));
   std::vector<query::CatalogEntry> found;
   std::optional<lmdb::Cursor::Record> record;
   for (const std::uint64_t code : MortonCodes(positions)) {
-    const Bytes key = PatchKey(step, field_number, code);
+    const Bytes key = key_of(code);
     // Neighbours on the curve are neighbours in the index: one step forward usually finds the next.
     if (record) {
       QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
@@ -128,9 +176,8 @@ Result<std::vector<query::CatalogEntry>> IndexCatalog::FindInIndex(std::uint64_t
       QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(key));
     }
     if (!is_wanted()) {
-      return DataLoss(
-          "the index \"{}\" lacks patch {} of field \"{}\", step {}; run quarry-index with --rebuild",
-          folder_.string(), grid.PatchIndex(MortonDecode(code)), dataset.fields[field_number].name, step);
+      return DataLoss("the index \"{}\" lacks patch {} of {}; run quarry-index with --rebuild",
+                      folder_.string(), grid.PatchIndex(MortonDecode(code)), what);
     }
     QUARRY_ASSIGN_OR_RETURN(query::CatalogEntry entry, DecodePatchValue(record->value, dataset.levels));
     if (entry.patch.patch_index != static_cast<std::uint64_t>(grid.PatchIndex(MortonDecode(code)))) {
@@ -145,17 +192,8 @@ Result<std::vector<query::CatalogEntry>> IndexCatalog::FindInIndex(std::uint64_t
 
 Result<std::vector<SubfileDescription>> IndexCatalog::Subfiles(std::uint64_t step,
                                                                std::size_t field_number) const {
-  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
-                          lmdb::Transaction::Begin(lmdb_->environment, true));
-  std::vector<SubfileDescription> subfiles;
-  while (true) {
-    QUARRY_ASSIGN_OR_RETURN(
-        const auto value, transaction.Get(lmdb_->subfiles, SubfileKey(step, field_number, subfiles.size())));
-    if (!value) return subfiles;
-    QUARRY_ASSIGN_OR_RETURN(SubfileDescription subfile, DecodeSubfileValue(*value));
-    subfile.name = format::SubfileName(subfiles.size());
-    subfiles.push_back(std::move(subfile));
-  }
+  return ReadSubfiles(lmdb_->environment, lmdb_->subfiles,
+                      [&](std::size_t s) { return SubfileKey(step, field_number, s); });
 }
 
 }  // namespace quarry::index

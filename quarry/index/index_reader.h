@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,27 +28,36 @@ class IndexCatalog final : public query::PatchCatalog {
 
   Result<std::vector<query::CatalogEntry>> Find(std::uint64_t step, std::size_t field_number,
                                                 const Box& positions) const override;
+  Result<std::vector<query::CatalogEntry>> FindMask(std::uint64_t step, std::size_t field_number,
+                                                    const Box& positions) const override;
 
   /// The subfiles of a field and step with their bounding boxes, as indexed.
   Result<std::vector<SubfileDescription>> Subfiles(std::uint64_t step, std::size_t field_number) const;
 
   /// Whether the index has this step as it is published now.
   Result<bool> IsCurrent(std::uint64_t step) const;
+  /// Whether the index has this mask with these subfiles.
+  Result<bool> HasMask(const MaskDescription& mask) const;
 
  private:
   struct Lmdb;
+  /// Key of the record of a patch, by Morton code.
+  using KeyOf = std::function<Bytes(std::uint64_t morton_code)>;
 
   IndexCatalog(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb,
                std::filesystem::path folder);
 
-  Result<std::vector<query::CatalogEntry>> FindInIndex(std::uint64_t step, std::size_t field_number,
-                                                       const Box& positions) const;
+  /// @param database  patches or masks
+  /// @param what      whose patches they are, for messages
+  Result<std::vector<query::CatalogEntry>> FindInIndex(unsigned database, const KeyOf& key_of,
+                                                       const Box& positions, const std::string& what) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::unique_ptr<Lmdb> lmdb_;
   const std::filesystem::path folder_;
   mutable std::mutex mutex_;
   mutable std::map<std::uint64_t, bool> current_;
+  mutable std::map<std::uint64_t, std::vector<SubfileDescription>> masks_;  ///< as indexed, by name
 };
 
 }  // namespace quarry::index

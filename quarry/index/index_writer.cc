@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
@@ -41,6 +42,8 @@ struct Databases {
   MDB_dbi patches;
   MDB_dbi subfiles;
   MDB_dbi steps;
+  MDB_dbi masks;
+  MDB_dbi mask_subfiles;
 };
 
 Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool create) {
@@ -48,6 +51,8 @@ Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool creat
   QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches, create));
   QUARRY_ASSIGN_OR_RETURN(databases.subfiles, transaction.OpenDatabase(kSubfiles, create));
   QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps, create));
+  QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks, create));
+  QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, create));
   return databases;
 }
 
@@ -60,22 +65,42 @@ Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transact
   while (record) {
     if (record->key.size() != 8 || record->value.size() != 8)
       return DataLoss("a step record of the index has the wrong size");
-    indexed[StepOfKey(record->key)] = GetLittleEndian<std::uint64_t>(record->value.data());
+    indexed[FirstOfKey(record->key)] = GetLittleEndian<std::uint64_t>(record->value.data());
     QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
   }
   return indexed;
 }
 
-Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, std::uint64_t step) {
-  for (const MDB_dbi database : {databases.patches, databases.subfiles, databases.steps}) {
+/// Deletes every record whose key begins with `first`.
+Status DeleteRecords(lmdb::Transaction* transaction, std::initializer_list<MDB_dbi> databases,
+                     std::uint64_t first) {
+  for (const MDB_dbi database : databases) {
     QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(*transaction, database));
-    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(step)));
-    while (record && StepOfKey(record->key) == step) {
+    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(first)));
+    while (record && FirstOfKey(record->key) == first) {
       QUARRY_RETURN_IF_ERROR(cursor.Delete());
-      QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(StepKey(step)));
+      QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(StepKey(first)));
     }
   }
   return Status::Ok();
+}
+
+Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, std::uint64_t step) {
+  return DeleteRecords(transaction, {databases.patches, databases.subfiles, databases.steps}, step);
+}
+
+/// Whether the index has the mask with these subfiles.
+Result<bool> HasMask(const lmdb::Transaction& transaction, MDB_dbi mask_subfiles,
+                     const MaskDescription& mask) {
+  // One more than there are must not be there.
+  for (std::size_t s = 0; s <= mask.subfiles.size(); ++s) {
+    QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(mask_subfiles, MaskSubfileKey(mask.name, s)));
+    if (value.has_value() != (s < mask.subfiles.size())) return false;
+    if (!value) return true;
+    const Bytes expected = SubfileValue(mask.subfiles[s]);
+    if (!std::equal(value->begin(), value->end(), expected.begin(), expected.end())) return false;
+  }
+  return false;
 }
 
 class Updater {
@@ -125,9 +150,11 @@ class Updater {
         QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
         QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s),
                                                SubfileValue(field.subfiles[s])));
-        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, step, *number, s, *table));
+        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
+                                         [&](std::uint64_t code) { return PatchKey(step, *number, code); }));
         report->patches_added += table->rows.size();
       }
+      if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));
       ++report->fields_added;
     }
     Bytes value;
@@ -137,13 +164,31 @@ class Updater {
     return transaction.Commit();
   }
 
-  Status LoadTable(lmdb::Transaction* transaction, std::uint64_t step, std::size_t field, std::size_t subfile,
-                   const SubfileTable& table) {
+  /// A mask is loaded once, with the first step that names it.
+  Status LoadMask(lmdb::Transaction* transaction, const MaskDescription& mask, IndexReport* report) {
+    QUARRY_ASSIGN_OR_RETURN(const bool known, HasMask(*transaction, databases_.mask_subfiles, mask));
+    if (known) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(
+        DeleteRecords(transaction, {databases_.masks, databases_.mask_subfiles}, mask.name));
+    for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
+      QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().MaskTable(mask, s));
+      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, MaskSubfileKey(mask.name, s),
+                                              SubfileValue(mask.subfiles[s])));
+      QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, *table,
+                                       [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
+    }
+    ++report->masks_added;
+    return Status::Ok();
+  }
+
+  /// @param key_of  key of a patch, by its Morton code
+  static Status LoadTable(lmdb::Transaction* transaction, MDB_dbi database, std::size_t subfile,
+                          const SubfileTable& table, const std::function<Bytes(std::uint64_t)>& key_of) {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table.header.dims, table.header.patch));
     for (const format::PatchEntry& row : table.rows) {
       const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.patches, PatchKey(step, field, code),
-                                              PatchValue({static_cast<std::uint32_t>(subfile), row})));
+      QUARRY_RETURN_IF_ERROR(
+          transaction->Put(database, key_of(code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
     }
     return Status::Ok();
   }
@@ -212,9 +257,19 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
 
 namespace {
 
-bool SameSubfile(const SubfileDescription& a, const SubfileDescription& b) {
-  return a.name == b.name && a.bytes == b.bytes && a.patches == b.patches && a.bounds == b.bounds &&
-         a.table_checksum == b.table_checksum;
+/// Compares records of the index with those of the tables, patch by patch.
+/// @param what  whose patches they are, for the message
+Status CompareEntries(const std::vector<query::CatalogEntry>& indexed,
+                      const std::vector<query::CatalogEntry>& expected, const fs::path& folder,
+                      const std::string& what) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (indexed[i].subfile == expected[i].subfile && indexed[i].patch == expected[i].patch) continue;
+    return DataLoss(
+        "the index \"{}\" has another record of patch {} of {} than its subfile; run quarry-index with "
+        "--rebuild",
+        folder.string(), expected[i].patch.patch_index, what);
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -225,6 +280,7 @@ Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
   const Box everywhere{{0, 0, 0}, grid.patches()};
+  std::set<std::uint64_t> masks;
   for (const std::uint64_t step : dataset.steps()) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, catalog->IsCurrent(step));
     if (!current)
@@ -239,20 +295,24 @@ Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
       QUARRY_ASSIGN_OR_RETURN(const auto indexed, catalog->Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto subfiles, catalog->Subfiles(step, *number));
-      if (!std::equal(subfiles.begin(), subfiles.end(), field.subfiles.begin(), field.subfiles.end(),
-                      SameSubfile)) {
+      if (subfiles != field.subfiles) {
         return DataLoss(
             "the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index "
             "with --rebuild",
             folder.string(), field.name, step);
       }
-      for (std::size_t i = 0; i < expected.size(); ++i) {
-        if (indexed[i].subfile == expected[i].subfile && indexed[i].patch == expected[i].patch) continue;
+      const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
+      QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
+      if (!field.mask || !masks.insert(field.mask->name).second) continue;
+      QUARRY_ASSIGN_OR_RETURN(const bool has_mask, catalog->HasMask(*field.mask));
+      if (!has_mask) {
         return DataLoss(
-            "the index \"{}\" has another record of patch {} of field \"{}\", step {}, than its subfile; run "
-            "quarry-index with --rebuild",
-            folder.string(), expected[i].patch.patch_index, field.name, step);
+            "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild",
+            folder.string(), what);
       }
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, catalog->FindMask(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, *number, everywhere));
+      QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
     }
   }
   return Status::Ok();

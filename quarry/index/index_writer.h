@@ -15,6 +15,7 @@ struct IndexReport {
   std::uint64_t steps_removed = 0;  ///< indexed before, but no longer published or published anew
   std::uint64_t fields_added = 0;   ///< pairs of a field and a step
   std::uint64_t patches_added = 0;
+  std::uint64_t masks_added = 0;
   std::uint64_t steps = 0;      ///< in the index now
   std::string rebuilt_because;  ///< why an existing index was not used; empty when it was
 };

@@ -30,6 +30,20 @@ Bytes SubfileKey(std::uint64_t step, std::size_t field_number, std::size_t subfi
   return key;
 }
 
+Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code) {
+  Bytes key;
+  PutBigEndian(&key, mask);
+  PutBigEndian(&key, morton_code);
+  return key;
+}
+
+Bytes MaskSubfileKey(std::uint64_t mask, std::size_t subfile) {
+  Bytes key;
+  PutBigEndian(&key, mask);
+  PutBigEndian(&key, static_cast<std::uint32_t>(subfile));
+  return key;
+}
+
 Bytes PatchValue(const query::CatalogEntry& entry) {
   Bytes value;
   PutLittleEndian(&value, entry.subfile);
@@ -78,10 +92,10 @@ Result<SubfileDescription> DecodeSubfileValue(ByteSpan value) {
   return subfile;
 }
 
-std::uint64_t StepOfKey(ByteSpan key) {
-  std::uint64_t step = 0;
-  for (std::size_t i = 0; i < 8; ++i) step = step << 8 | std::to_integer<std::uint64_t>(key[i]);
-  return step;
+std::uint64_t FirstOfKey(ByteSpan key) {
+  std::uint64_t first = 0;
+  for (std::size_t i = 0; i < 8; ++i) first = first << 8 | std::to_integer<std::uint64_t>(key[i]);
+  return first;
 }
 
 }  // namespace quarry::index

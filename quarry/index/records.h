@@ -10,16 +10,22 @@
 /// tables.
 namespace quarry::index {
 
-inline constexpr std::uint32_t kIndexVersion = 1;
+inline constexpr std::uint32_t kIndexVersion = 2;
 
 /// Names of the databases in the environment.
 inline constexpr const char* kPatches = "patches";    ///< PatchKey -> PatchValue
 inline constexpr const char* kSubfiles = "subfiles";  ///< SubfileKey -> SubfileValue
 inline constexpr const char* kSteps = "steps";        ///< StepKey -> checksum of the bytes of step.json
+inline constexpr const char* kMasks = "masks";        ///< MaskPatchKey -> PatchValue
+inline constexpr const char* kMaskSubfiles = "mask_subfiles";  ///< MaskSubfileKey -> SubfileValue
 
 Bytes StepKey(std::uint64_t step);
 Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code);
 Bytes SubfileKey(std::uint64_t step, std::size_t field_number, std::size_t subfile);
+
+/// Of the mask with this name.
+Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code);
+Bytes MaskSubfileKey(std::uint64_t mask, std::size_t subfile);
 
 Bytes PatchValue(const query::CatalogEntry& entry);
 /// @errors kDataLoss: not a value of this many levels
@@ -29,7 +35,8 @@ Result<query::CatalogEntry> DecodePatchValue(ByteSpan value, int levels);
 Bytes SubfileValue(const SubfileDescription& subfile);
 Result<SubfileDescription> DecodeSubfileValue(ByteSpan value);
 
-/// Step number of a key of any of the databases. The caller has checked that it has at least 8 bytes.
-std::uint64_t StepOfKey(ByteSpan key);
+/// What a key begins with: the number of a step, or the name of a mask. The caller has checked that it has at
+/// least 8 bytes.
+std::uint64_t FirstOfKey(ByteSpan key);
 
 }  // namespace quarry::index

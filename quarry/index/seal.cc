@@ -52,6 +52,10 @@ Result<Seal> ReadSeal(const fs::path& folder) {
       !json["checksum"].is_string() || !json.contains("seal") || !json["seal"].is_string()) {
     return damaged;
   }
+  if (json.contains("version") && json["version"].is_number_unsigned() && json["version"] != kIndexVersion) {
+    return DataLoss("index \"{}\" has version {}, this program uses {}; run quarry-index to build it anew",
+                    path.string(), json["version"].get<std::uint64_t>(), kIndexVersion);
+  }
   Seal seal;
   seal.data_file = json["data_file"].get<std::string>();
   seal.bytes = json["bytes"].get<std::uint64_t>();

@@ -7,7 +7,8 @@
 
 namespace quarry::query {
 
-/// One patch of a field and step: its row of the patch table, and in which subfile its payload lies.
+/// One patch of a field and step, or of a mask: its row of the patch table, and in which subfile its payload
+/// lies.
 struct CatalogEntry {
   std::uint32_t subfile = 0;
   format::PatchEntry patch;
@@ -24,6 +25,10 @@ class PatchCatalog {
   /// none of them
   virtual Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field_number,
                                                  const Box& positions) const = 0;
+
+  /// The same patches of the mask of this field and step; nothing where no sample is missing.
+  virtual Result<std::vector<CatalogEntry>> FindMask(std::uint64_t step, std::size_t field_number,
+                                                     const Box& positions) const = 0;
 };
 
 }  // namespace quarry::query

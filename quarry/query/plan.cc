@@ -1,21 +1,35 @@
 #include "quarry/query/plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace quarry::query {
 namespace {
 
-const format::LevelEntry& LevelOf(const PlannedPatch& patch, int level) {
-  return patch.entry.patch.levels[static_cast<std::size_t>(level)];
+const format::LevelEntry& LevelOf(const CatalogEntry& entry, int level) {
+  return entry.patch.levels[static_cast<std::size_t>(level)];
+}
+
+/// Payload of one level with its mask.
+std::uint64_t PayloadBytes(const PlannedPatch& patch, int level) {
+  const std::uint64_t bytes = LevelOf(patch.entry, level).size;
+  return patch.mask ? bytes + LevelOf(*patch.mask, level).size : bytes;
 }
 
 std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
   return static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
 }
 
+/// What a decoded level takes: its samples; where some are missing, once more with the missing ones in place,
+/// and a byte of validity for each.
+std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
+  const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
+  return samples * (patch.mask ? 2 * SizeOf(plan.type) + 1 : SizeOf(plan.type));
+}
+
 /// One payload that a batch needs, before neighbours are joined.
 struct Wanted {
-  std::uint32_t subfile;
+  FileNumber file;
   std::uint64_t offset;
   std::uint64_t size;
   Slice* slice;
@@ -24,13 +38,13 @@ struct Wanted {
 /// Sorts the wanted payloads by place and joins those that lie next to each other.
 std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted) {
   std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
-    return std::tie(a.subfile, a.offset) < std::tie(b.subfile, b.offset);
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
   });
   std::vector<ByteRange> ranges;
   for (const Wanted& want : wanted) {
-    const bool joins = !ranges.empty() && ranges.back().subfile == want.subfile &&
+    const bool joins = !ranges.empty() && ranges.back().file == want.file &&
                        want.offset <= ranges.back().offset + ranges.back().size + kMaxGap;
-    if (!joins) ranges.push_back({want.subfile, want.offset, 0});
+    if (!joins) ranges.push_back({want.file, want.offset, 0});
     ByteRange& range = ranges.back();
     range.size = std::max(range.size, want.offset + want.size - range.offset);
     *want.slice = {ranges.size() - 1, want.offset - range.offset};
@@ -44,14 +58,17 @@ Batch MakeBatch(const ReadPlan& plan, const Pass& pass, std::size_t first, std::
   batch.patch_count = count;
   batch.slices.resize(count);
   std::vector<Wanted> wanted;
+  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
+    const format::LevelEntry& payload = LevelOf(entry, level);
+    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const PlannedPatch& patch = plan.patches[first + i];
     batch.slices[i].resize(static_cast<std::size_t>(pass.coarsest - pass.finest + 1));
     for (int level = pass.finest; level <= pass.coarsest; ++level) {
-      const format::LevelEntry& entry = LevelOf(patch, level);
-      if (entry.size == 0) continue;
-      wanted.push_back({patch.entry.subfile, entry.offset, entry.size,
-                        &batch.slices[i][static_cast<std::size_t>(level - pass.finest)]});
+      LevelSlices& slices = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
+      want(false, patch.entry, level, &slices.payload);
+      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
     }
   }
   batch.ranges = JoinNeighbours(std::move(wanted));
@@ -64,7 +81,7 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::uint64_t samples = 0;
   for (std::size_t i = 0; i < plan.patches.size(); ++i) {
     for (int level = pass->finest; level <= pass->coarsest; ++level)
-      payload += LevelOf(plan.patches[i], level).size;
+      payload += PayloadBytes(plan.patches[i], level);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
       pass->batches.push_back(MakeBatch(plan, *pass, first, i + 1 - first));
@@ -78,14 +95,65 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
   LevelExtent described;
   described.level = level;
   described.extent = LevelBox(plan.query.box, level);
+  double valid = 0;
+  double covered = 0;
   for (const PlannedPatch& patch : plan.patches) {
-    described.max_error = std::max(described.max_error, LevelOf(patch, level).max_error);
-    for (int l = level; l <= coarsest_payload; ++l) described.bytes += LevelOf(patch, l).size;
+    const format::LevelEntry& entry = LevelOf(patch.entry, level);
+    described.max_error = std::max(described.max_error, entry.max_error);
+    valid += static_cast<double>(patch.entry.patch.valid);
+    covered += static_cast<double>(patch.entry.patch.valid) * static_cast<double>(entry.coverage);
+    for (int l = level; l <= coarsest_payload; ++l) described.bytes += PayloadBytes(patch, l);
   }
+  described.coverage = valid > 0 ? covered / valid : 1;
   return described;
 }
 
+/// The mask rows of the patches that have one.
+Status AddMasks(const PatchCatalog& catalog, const Query& query, const Box& positions,
+                std::vector<PlannedPatch>* patches) {
+  std::vector<CatalogEntry> masks;
+  if (query.mask != 0) {
+    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
+  }
+  auto next = masks.begin();
+  for (PlannedPatch& patch : *patches) {
+    const std::uint64_t index = patch.entry.patch.patch_index;
+    while (next != masks.end() && next->patch.patch_index != index) ++next;
+    const bool masked = next != masks.end() && next->patch.payload_bytes() > 0;
+    if (masked != (static_cast<std::int64_t>(patch.entry.patch.valid) < patch.samples.volume())) {
+      return DataLoss("patch {} of step {} has {} valid samples of {}, but {} mask", index, query.step,
+                      patch.entry.patch.valid, patch.samples.volume(), masked ? "a" : "no");
+    }
+    if (masked) patch.mask = std::move(*next);
+  }
+  return Status::Ok();
+}
+
+/// Whether a level shows all of a patch's valid samples in the box within `max_error`.
+bool Keeps(const PatchGrid& grid, const CatalogEntry& entry, int level, const Box& box, double max_error) {
+  const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+  const format::LevelEntry& record = LevelOf(entry, level);
+  return !LevelBox(Intersect(box, samples), level).empty() && record.max_error <= max_error &&
+         record.coverage >= 1;
+}
+
 }  // namespace
+
+Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
+                        const Box& box, double max_error) {
+  for (int level = levels - 1; level >= 0; --level) {
+    if (std::all_of(entries.begin(), entries.end(),
+                    [&](const CatalogEntry& entry) { return Keeps(grid, entry, level, box, max_error); })) {
+      return level;
+    }
+  }
+  double best = 0;
+  for (const CatalogEntry& entry : entries) best = std::max(best, LevelOf(entry, 0).max_error);
+  return NotFound(
+      "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
+      "or for level 0",
+      ToString(box), max_error, best);
+}
 
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog,
                           const Query& query) {
@@ -96,16 +164,23 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   plan.type = field.type;
   plan.coder = field.coder;
   plan.dataset_levels = dataset.levels;
+  const Box positions = grid.PatchesMeeting(query.box);
   QUARRY_ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
-                          catalog.Find(query.step, query.field_number, grid.PatchesMeeting(query.box)));
+                          catalog.Find(query.step, query.field_number, positions));
+  if (query.max_error) {
+    QUARRY_ASSIGN_OR_RETURN(plan.query.level,
+                            ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
+    plan.query.first_level = std::max(query.first_level, plan.query.level);
+  }
   for (CatalogEntry& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     // A thin box may pass between the level's samples of a patch: then there is nothing to fetch from it.
-    if (LevelBox(Intersect(query.box, samples), query.level).empty()) continue;
-    plan.patches.push_back({std::move(entry), samples});
+    if (LevelBox(Intersect(query.box, samples), plan.query.level).empty()) continue;
+    plan.patches.push_back({std::move(entry), std::nullopt, samples});
   }
+  QUARRY_RETURN_IF_ERROR(AddMasks(catalog, query, positions, &plan.patches));
   int coarsest_payload = dataset.levels - 1;
-  for (int level = query.first_level; level >= query.level; --level) {
+  for (int level = plan.query.first_level; level >= plan.query.level; --level) {
     plan.levels.push_back(DescribeLevel(plan, level, coarsest_payload));
     coarsest_payload = level - 1;
   }
@@ -145,15 +220,14 @@ std::uint64_t PeakMemory(const ReadPlan& plan) {
       for (const ByteRange& range : batch.ranges) bytes += range.size;
       for (std::size_t i = 0; i < batch.patch_count; ++i) {
         // Twice: a decoder holds the coarser level and the new one, and a cut block is a copy.
-        bytes += 2 * LevelSampleBytes(plan, plan.patches[batch.first_patch + i], pass.finest);
+        bytes += 2 * DecodedBytes(plan, plan.patches[batch.first_patch + i], pass.finest);
       }
       largest_batch = std::max(largest_batch, bytes);
     }
   }
   std::uint64_t kept = 0;
   if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches)
-      kept += LevelSampleBytes(plan, patch, plan.query.level + 1);
+    for (const PlannedPatch& patch : plan.patches) kept += DecodedBytes(plan, patch, plan.query.level + 1);
   }
   return 2 * largest_batch + kept;
 }

@@ -18,12 +18,16 @@ struct ReadRequest {
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
   int level = 0;                      ///< 0 is full resolution
+  /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
+  /// within this error, see ChooseLevel
+  std::optional<double> max_error;
   std::optional<int>
-      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone
+      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone. Where
+                    ///< `max_error` leads to a coarser level than this, that level comes alone
 };
 
 /// @param levels  of the dataset
-/// @errors kInvalidArgument with the levels that there are
+/// @errors kInvalidArgument with the levels that there are, or when max_error is negative or no number
 Status CheckLevels(const ReadRequest& request, int levels);
 
 /// A level of the answer.
@@ -32,7 +36,8 @@ struct LevelExtent {
   Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
   double max_error =
       0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
-  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it
+  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it, with masks
+  double coverage = 1;      ///< share of the valid level-0 samples of the touched patches that it can show
 };
 
 /// What an answer costs.

@@ -10,7 +10,11 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   out.set_field(request.field);
   if (request.step) out.set_step(*request.step);
   if (request.box) *out.mutable_box() = format::ToProto(*request.box);
-  out.set_level(static_cast<std::uint32_t>(request.level));
+  if (request.max_error) {
+    out.set_max_error(*request.max_error);
+  } else {
+    out.set_level(static_cast<std::uint32_t>(request.level));
+  }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   return out;
 }
@@ -31,6 +35,7 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
     return static_cast<int>(std::min<std::uint32_t>(value, 1000));
   };
   request.level = level(query.level());
+  if (query.target_case() == pb::ReadQuery::kMaxError) request.max_error = query.max_error();
   if (query.has_first_level()) request.first_level = level(query.first_level());
   return request;
 }
@@ -59,6 +64,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     SetExtent(level.extent, extent);
     extent->set_max_error(level.max_error);
     extent->set_bytes(level.bytes);
+    extent->set_coverage(level.coverage);
   }
   *out.mutable_price() = ToProto(header.price);
   return out;
@@ -76,6 +82,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     QUARRY_ASSIGN_OR_RETURN(level.extent, GetExtent(extent));
     level.max_error = extent.max_error();
     level.bytes = extent.bytes();
+    if (extent.has_coverage()) level.coverage = extent.coverage();
     out.levels.push_back(level);
   }
   out.price = FromProto(header.price());

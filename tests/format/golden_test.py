@@ -2,9 +2,11 @@
 current writer must still produce the newest of them byte for byte. `--update VERSION` makes a new one."""
 import filecmp
 import hashlib
+import json
 import math
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -12,11 +14,36 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["QUARRY_BIN"])
-NEWEST = "v1"
+NEWEST = "v2"
 DIMS = (37, 19, 5)
 
+# Of each field: name, type, coder, options, and the value of missing samples. "edges" misses what "holes" does, so that
+# they share their masks.
+FIELDS = (
+    ("smooth", "float32", "wavelet-zfp", ("--tolerance", "0.01"), None),
+    ("precise", "float64", "wavelet-zfp", ("--tolerance", "1e-12"), None),
+    ("holes", "float32", "wavelet-zfp", ("--relative", "1e-3"), math.nan),
+    ("near", "float32", "interpolate", ("--tolerance", "0.01"), None),
+    ("far", "float64", "interpolate", ("--relative", "1e-5", "--fill", "-1e30"), -1e30),
+    ("rounded", "int32", "interpolate", ("--tolerance", "5"), None),
+    ("exact", "float64", "lossless", ("--lossless",), math.inf),
+    ("edges", "float32", "lossless", ("--lossless", "--fill", "-999.5"), -999.5),
+    ("counts", "int16", "lossless", ("--fill", "-32768"), -32768),
+    ("labels", "uint8", "lossless", (), None),
+    ("wide", "uint32", "lossless", ("--fill", "4294967295"), 4294967295),
+)
+LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
 
-def source(step, double):
+
+def coders():
+    """Names of the coders of this build, from what it says to a wrong one."""
+    command = [BIN / "quarry-write", __file__, "--dims", "1", "--type", "uint8", "--tolerance", "1", "--codec", "?",
+               "--offset", str(os.path.getsize(__file__) - 1), "--output", "none.quarry"]
+    errors = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    return re.search(r"knows ([\w, -]+)", errors)[1].split(", ")
+
+
+def source(step, kind, hole):
     """A field with a smooth part, a front and a constant corner: every way in which a patch can be stored."""
     values = []
     for z in range(DIMS[2]):
@@ -24,31 +51,40 @@ def source(step, double):
             for x in range(DIMS[0]):
                 # Multiples of 1/64 are exact in float32, whatever the machine's sine does in its last bit.
                 value = round(64 * (math.sin(0.3 * x + step) + 0.1 * y * z)) / 64
-                values.append(293.0 if x >= 32 else value + (5.0 if x + y > 30 else 0.0))
-    return struct.pack(f"<{len(values)}{'d' if double else 'f'}", *values)
+                value = 293.0 if x >= 32 else value + (5.0 if x + y > 30 else 0.0)
+                if not kind.startswith("float"):
+                    value = min(max(int(value * 16) + 20, 0), 250)
+                # A whole patch, parts of others and single samples.
+                missing = (x < 20 and 6 <= y < 17 and z < 4) or (x + 3 * y + 5 * z + step) % 29 == 0
+                values.append(hole if hole is not None and missing else value)
+    return struct.pack(f"<{len(values)}{LETTERS[kind]}", *values)
 
 
 def write(folder):
-    """The golden dataset, by quarry-write: two steps, two fields, both types."""
+    """The golden dataset, by quarry-write: two steps, every coder, with and without missing samples."""
     dataset = folder / "golden.quarry"
-    for field, double, order in (("smooth", False, "level"), ("precise", True, None)):
+    known = coders()
+    for field, kind, coder, options, hole in FIELDS:
+        if coder not in known:
+            continue
         inputs = []
         for step in range(2):
-            path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]-Float{64 if double else 32}.raw"
-            path.write_bytes(source(step, double))
+            path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]-{kind.capitalize()}.raw"
+            path.write_bytes(source(step, kind, hole))
             inputs.append(path)
-        command = [BIN / "quarry-write", *inputs, "--output", dataset, "--tolerance", "1e-12" if double else "0.01", "--files", "2"]
-        command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", order]
+        command = [BIN / "quarry-write", *inputs, "--output", dataset, "--codec", coder, *options, "--files", "2"]
+        command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", "level"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return dataset
 
 
 def digests(dataset, folder):
     """Hash of every field, step and level as `quarry get` writes them."""
+    described = json.loads(subprocess.run([BIN / "quarry", "info", dataset, "--json"], check=True, capture_output=True).stdout)
     lines = []
-    for field in ("smooth", "precise"):
-        for step in range(2):
-            for level in range(3):
+    for field in [field["name"] for field in described["fields"]]:
+        for step in described["steps"]:
+            for level in range(described["levels"]):
                 out = folder / "out.raw"
                 subprocess.run([BIN / "quarry", "get", dataset, "--field", field, "--step", str(step), "--level", str(level), "--output", out],
                                check=True, stdout=subprocess.DEVNULL)

@@ -2,8 +2,9 @@
 
 Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which knows nothing but
 docs/format.md, and compares the annotated dump of its subfile with the one in the document. On the way it checks every
-checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Standard
-library only; of the coder it knows all but zfp, which the example is chosen not to need.
+checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Then it reads
+the same example as version 1 of the format had it, and the files of a mask. Standard library only; of the coder it
+knows all but zfp, which the example is chosen not to need, and of masks all but their payload.
 
 Usage: worked_example.py            exit code 0, or 1 and the difference
        worked_example.py --update   writes the dump into docs/format.md
@@ -23,6 +24,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
 DOCUMENT = REPOSITORY / "docs" / "format.md"
+FIRST_VERSION = Path(__file__).resolve().parent / "example" / "v1" / "example.quarry"
 BEGIN = "<!-- worked example begin -->"
 END = "<!-- worked example end -->"
 
@@ -185,7 +187,7 @@ def f32(value):
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
-def inverse_line(evens, odds):
+def inverse_line(evens, odds, rounded=f32):
     count = len(odds)
     if count == 0:
         return list(evens)
@@ -193,19 +195,19 @@ def inverse_line(evens, odds):
     for i, s in enumerate(evens):
         before = odds[i - 1] if i > 0 else odds[i]
         after = odds[i] if i < count else odds[i - 1]
-        even.append(f32(s - f32(0.25 * f32(before + after))))
+        even.append(rounded(s - rounded(0.25 * rounded(before + after))))
     line = []
     for i, e in enumerate(even):
         line.append(e)
         if i == count:
             break
         if i + 1 < len(even):
-            prediction = f32(0.5 * f32(e + even[i + 1]))
+            prediction = rounded(0.5 * rounded(e + even[i + 1]))
         elif i > 0:
-            prediction = f32(f32(1.5 * e) - f32(0.5 * even[i - 1]))
+            prediction = rounded(rounded(1.5 * e) - rounded(0.5 * even[i - 1]))
         else:
             prediction = e
-        line.append(f32(odds[i] + prediction))
+        line.append(rounded(odds[i] + prediction))
     return line
 
 
@@ -224,7 +226,7 @@ def merge(coarse, details, shape):
     return samples
 
 
-def refine(coarse, details, shape, transform):
+def refine(coarse, details, shape, transform, rounded=f32):
     """One level finer: the inverse transform, or where there is none the mere merging of evens and odds."""
     samples = merge(coarse, details, shape)
     for axis in range(3):  # x, then y, then z
@@ -235,7 +237,7 @@ def refine(coarse, details, shape, transform):
             evens = [samples[p] for p in places[:half]]
             odds = [samples[p] for p in places[half:]]
             if transform:
-                line = inverse_line(evens, odds)
+                line = inverse_line(evens, odds, rounded)
             else:
                 line = [(odds if i % 2 else evens)[i // 2] for i in range(shape[axis])]
             samples.update(zip(places, line))
@@ -288,11 +290,11 @@ def decode_patch(shape, levels, payloads):
     return mode, decoded
 
 
-def level_error(original, shape, decoded, level):
+def level_error(original, shape, decoded, level, rounded):
     """Largest difference and RMSE of a level, interpolated to full resolution: docs/format.md, "Error record"."""
     for finer in reversed(range(level)):
         fine = level_shape(shape, finer)
-        decoded = refine(decoded, [0.0] * (volume(fine) - len(decoded)), fine, True)
+        decoded = refine(decoded, [0.0] * (volume(fine) - len(decoded)), fine, True, rounded)
     differences = [abs(a - b) for a, b in zip(original, decoded)]
     return max(differences), math.sqrt(sum(d * d for d in differences) / len(differences))
 
@@ -336,20 +338,29 @@ class Dump:
         require(stored == xxh3(self.data[begin:end]), f"{meaning} does not hold")
 
 
+TYPES = {1: "float32", 4: "uint8"}
+CODERS = {1: "wavelet-zfp", 4: "validity"}
+
+
 def read_header(dump):
     require(dump.data[:8] == b"\x89QSF\r\n\x1a\n", "magic")
     dump.title("header")
     dump.line(0, 8, "magic")
-    require(dump.number(8, "H", "major version") == 1, "major version")
+    version = dump.number(8, "H", "major version")
+    require(version in (1, 2), "major version")
     dump.number(10, "H", "minor version")
-    require(dump.number(12, "I", "bytes of the header") == 136, "bytes of the header")
-    header = {"step": dump.number(16, "Q", "step"), "field": dump.number(24, "I", "field number"),
+    size = dump.number(12, "I", "bytes of the header")
+    require(size == (136 if version == 1 else 144), "bytes of the header")
+    header = {"version": version, "size": size,
+              "step": dump.number(16, "Q", "step"), "field": dump.number(24, "I", "field number"),
               "subfile": dump.number(28, "I", "subfile number"),
               "dims": tuple(dump.number(32 + 4 * a, "I", f"samples along {'xyz'[a]}") for a in range(3)),
               "patch": tuple(2**dump.number(44 + a, "B", f"log2 of the patch along {'xyz'[a]}") for a in range(3)),
               "levels": dump.number(47, "B", "levels")}
-    require(dump.number(48, "B", "type (float32)") == 1, "type")
-    require(dump.number(49, "B", "coder (wavelet-zfp)") == 1, "coder")
+    header["type"] = TYPES[dump.data[48]]
+    header["coder"] = CODERS[dump.data[49]]
+    dump.number(48, "B", f"type ({header['type']})")
+    dump.number(49, "B", f"coder ({header['coder']})")
     header["order"] = dump.number(50, "B", "payload order (patch)")
     require(header["order"] == 1, "payload order")
     dump.line(51, 5, "reserved, zero")
@@ -357,7 +368,8 @@ def read_header(dump):
     name = dump.data[64:128].split(b"\0")[0]
     dump.line(64, len(name), f"field name: {name.decode()}")
     dump.line(64 + len(name), 64 - len(name), "")
-    dump.checksum(128, 0, 128, "checksum of bytes 0..128")
+    header["mask"] = dump.number(128, "Q", "name of the mask", "{:016x}") if version > 1 else 0
+    dump.checksum(size - 8, 0, size - 8, f"checksum of bytes 0..{size - 8}")
     header["name"] = name.decode()
     return header
 
@@ -374,7 +386,8 @@ def read_footer(dump, at):
 
 
 def read_table(dump, header, table):
-    row_bytes = 24 + 32 * header["levels"]
+    fixed, of_level = (24, 32) if header["version"] == 1 else (28, 36)
+    row_bytes = fixed + of_level * header["levels"]
     require(table[1] == row_bytes * header["patch_count"], "bytes of the patch table")
     patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
     rows = []
@@ -383,15 +396,19 @@ def read_table(dump, header, table):
         dump.title(f"patch table, row {number}")
         row = {"patch": dump.number(at, "Q", "patch index"), "min": dump.number(at + 8, "d", "smallest sample"),
                "max": dump.number(at + 16, "d", "largest sample"), "levels": []}
+        if header["version"] > 1:
+            row["valid"] = dump.number(at + 24, "I", "valid samples")
         for level in range(header["levels"]):
-            entry = at + 24 + 32 * level
+            entry = at + fixed + of_level * level
             offset = dump.number(entry, "Q", f"level {level}: offset")
             size = dump.number(entry + 8, "I", f"level {level}: bytes")
             rmse = dump.number(entry + 12, "f", f"level {level}: RMSE", "{:.6g}")
-            require(136 <= offset and offset + size <= table[0], "payload range")
+            require(header["size"] <= offset and offset + size <= table[0], "payload range")
             dump.checksum(entry + 16, offset, offset + size, f"level {level}: checksum of the payload")
             error = dump.number(entry + 24, "d", f"level {level}: largest error", "{:.6g}")
-            row["levels"].append({"offset": offset, "size": size, "rmse": rmse, "max_error": error})
+            coverage = dump.number(entry + 32, "f", f"level {level}: coverage") if header["version"] > 1 else 1
+            row["levels"].append({"offset": offset, "size": size, "rmse": rmse, "max_error": error,
+                                  "coverage": coverage, "checksum": xxh3(dump.data[offset:offset + size])})
         rows.append(row)
     codes = [morton(patch_position(row["patch"], patches)) for row in rows]
     require(codes == sorted(set(codes)), "Morton order")
@@ -400,7 +417,7 @@ def read_table(dump, header, table):
 
 def dump_payload(dump, header, rows, decoded):
     """Payload in the order of the file: patch by patch, coarsest level first."""
-    position = 136
+    position = header["size"]
     for row in rows:
         begin, end = patch_box(row["patch"], header["dims"], header["patch"])
         shape = tuple(e - b for b, e in zip(begin, end))
@@ -438,12 +455,24 @@ def check_samples(header, rows, decoded):
         shape = tuple(e - b for b, e in zip(*box))
         original = source_samples(box)
         require((row["min"], row["max"]) == (min(original), max(original)), "range of a patch")
+        require(row.get("valid", volume(shape)) == volume(shape), "valid samples of a patch")
         for level, samples in enumerate(decoded[row["patch"]][1]):
-            error, rmse = level_error(original, shape, samples, level)
+            first = header["version"] == 1
+            error, rmse = level_error(original, shape, samples, level, f32 if first else float)
             require(level > 0 or error <= TOLERANCE, f"patch {row['patch']}: error {error}")
             recorded = row["levels"][level]
-            require(error == recorded["max_error"], f"recorded error of patch {row['patch']}, level {level}")
-            require(math.isclose(rmse, recorded["rmse"], rel_tol=1e-6), f"recorded RMSE of patch {row['patch']}")
+            # Version 1 recorded what float32 gives, version 2 never less than the true one.
+            most = error if first or level == 0 else 1.125 * error + max(map(abs, original)) / 2**44
+            require(error <= recorded["max_error"] <= most, f"recorded error of patch {row['patch']}, level {level}")
+            require(math.isclose(rmse, recorded["rmse"], rel_tol=1e-5), f"recorded RMSE of patch {row['patch']}")
+            require(recorded["coverage"] == 1, "coverage where nothing is missing")
+
+
+def read_tables(data):
+    """Header and rows of a subfile, without looking at its payload."""
+    dump = Dump(data)
+    header = read_header(dump)
+    return header, read_table(dump, header, read_footer(dump, len(data) - 48))
 
 
 def read_subfile(data):
@@ -479,7 +508,8 @@ def read_manifest(path):
 
 def check_manifests(dataset, header, rows, subfile):
     described = read_manifest(dataset / "dataset.json")
-    require(described["format_version"] == 1, "format_version")
+    version = header["version"]
+    require(described["format_version"] == version, "format_version")
     require(tuple(described["grid"]["dims"]) == header["dims"] and tuple(described["patch"]) == header["patch"], "grid")
     require(described["levels"] == header["levels"] and described["order"] == "PAYLOAD_ORDER_PATCH", "levels and order")
     field = described["fields"][header["field"]]
@@ -491,6 +521,10 @@ def check_manifests(dataset, header, rows, subfile):
     record = step["fields"][0]
     require(record["name"] == header["name"] and record["patches"] == str(len(rows)), "patches")
     require(record["max_error"] == max(row["levels"][0]["max_error"] for row in rows), "largest error")
+    if version > 1:
+        require(step["format_version"] == version, "format_version of the step")
+        require(record["valid"] == str(volume(DIMS)) and "mask" not in record, "valid samples")
+        require(all(level["coverage"] == 1 for level in record["levels"]), "coverage")
     listed = record["subfiles"][header["subfile"]]
     require(listed["name"] == "0000.qsf" and listed["bytes"] == str(len(subfile)), "subfile")
     require(listed["bounds"] == {"begin": [0, 0, 0], "end": list(DIMS)}, "bounds")
@@ -504,12 +538,12 @@ def check_manifests(dataset, header, rows, subfile):
 def check_seal(dataset):
     seal = json.loads((dataset / "index" / "seal.json").read_text())
     text = f"{seal['version']} {seal['data_file']} {seal['bytes']} {seal['checksum']}"
-    require(seal["version"] == 1 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
+    require(seal["version"] == 2 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
     data = (dataset / "index" / seal["data_file"]).read_bytes()
     require(len(data) == seal["bytes"] and f"{xxh3(data):016x}" == seal["checksum"], "checksum of the index")
 
 
-def check_answers(dataset, header, decoded):
+def check_answers(dataset, answers, header, decoded):
     """`quarry get` answers bit for bit what the reader of this file has decoded."""
     for level in range(header["levels"]):
         shape = level_shape(header["dims"], level)
@@ -521,7 +555,7 @@ def check_answers(dataset, header, decoded):
             for i, sample in enumerate(samples[level]):
                 x, y, z = begin[0] + i % width, begin[1] + i // width % height, begin[2] + i // width // height
                 whole[x + shape[0] * (y + shape[1] * z)] = sample
-        answer = dataset.parent / f"level{level}.raw"
+        answer = answers / f"level{level}.raw"
         run("quarry", "get", dataset, "--level", level, "--output", answer)
         expected = struct.pack(f"<{len(whole)}f", *whole)
         require(answer.read_bytes() == expected, f"quarry get answers otherwise at level {level}")
@@ -537,15 +571,63 @@ def run(program, *arguments):
     require(done.returncode == 0, f"{program} ended with {done.returncode}: {done.stderr}")
 
 
-def make_example(folder):
+def make_dataset(folder, name, values, *options):
     source = folder / "example.raw"
-    source.write_bytes(struct.pack(f"<{volume(DIMS)}f", *(value for row in ROWS for value in row)))
-    dataset = folder / "example.quarry"
+    source.write_bytes(struct.pack(f"<{len(values)}f", *values))
+    dataset = folder / f"{name}.quarry"
     run("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f",
-        "--tolerance", TOLERANCE, "--patch", 4, "--levels", 2, "--output", dataset)
+        "--codec", "wavelet-zfp", "--tolerance", TOLERANCE, "--patch", 4, "--levels", 2, *options, "--output", dataset)
     run("quarry-index", dataset)
     run("quarry", "verify", dataset)
     return dataset
+
+
+def make_example(folder):
+    return make_dataset(folder, "example", [value for row in ROWS for value in row])
+
+
+def check_example(dataset, answers):
+    """The whole dataset; returns the lines of the dump of its subfile."""
+    subfile = (dataset / "steps" / "000000" / "f" / "0000.qsf").read_bytes()
+    header, rows, decoded, lines = read_subfile(subfile)
+    check_manifests(dataset, header, rows, subfile)
+    check_answers(dataset, answers, header, decoded)
+    return lines
+
+
+def check_mask(folder):
+    """The files of a mask, without their payload: names, tables, and what step.json says of them."""
+    values = [value for row in ROWS for value in row]
+    for missing in (5, 6, 14, 23, 26):
+        values[missing] = -1.0
+    dataset = make_dataset(folder, "masked", values, "--fill", "-1", "--files", 2)
+    described = read_manifest(dataset / "dataset.json")["fields"][0]
+    require(described["fill"] == -1, "fill value")
+    record = read_manifest(dataset / "steps" / "000000" / "step.json")["fields"][0]
+    require(record["valid"] == str(volume(DIMS) - 5), "valid samples of the field")
+    mask = record["mask"]
+    require([path.name for path in (dataset / "masks").iterdir()] == [mask["name"]], "folder of the mask")
+    digests = []
+    for number, listed in enumerate(mask["subfiles"]):
+        data = (dataset / "masks" / mask["name"] / listed["name"]).read_bytes()
+        require((listed["name"], listed["bytes"]) == (f"{number:04}.qsf", str(len(data))), "subfile of the mask")
+        header, rows = read_tables(data)
+        require((header["type"], header["coder"], header["name"]) == ("uint8", "validity", mask["name"]), "header of a mask")
+        require((header["step"], header["field"], header["subfile"], header["mask"]) == (0, 0, number, 0), "numbers")
+        require(listed["table_checksum"] == data[-32:-24][::-1].hex(), "checksum of the mask's patch table")
+        for row in rows:
+            levels = reversed(row["levels"])
+            digests.append(xxh3(b"".join(struct.pack("<IQ", level["size"], level["checksum"]) for level in levels)))
+            require(any(level["size"] for level in row["levels"]) == (row["patch"] != 0), "patches with a mask")
+            require((row["min"], row["max"]) == (float(row["patch"] == 0), 1.0), "range of a mask")
+    require(xxh3(struct.pack(f"<{len(digests)}Q", *digests)) == int(mask["name"], 16), "name of the mask")
+    require(mask["bytes"] == str(sum(int(listed["bytes"]) for listed in mask["subfiles"])), "bytes of the mask")
+    valid = {}
+    for path in sorted((dataset / "steps" / "000000" / "f").iterdir()):
+        header, rows = read_tables(path.read_bytes())
+        require(f"{header['mask']:016x}" == mask["name"], "mask in the header of a field")
+        valid.update((row["patch"], row["valid"]) for row in rows)
+    require(valid == {0: 12, 1: 12 - 4, 2: 3 - 1}, "valid samples of the patches")
 
 
 CHECKSUM_VECTORS = {0: 0x2D06800538D394C2, 12: 0x5ACE6A511C10894B, 100: 0x004E4F921A64BD1C,
@@ -568,11 +650,10 @@ def main():
     check_test_vectors()
     with tempfile.TemporaryDirectory() as folder:
         dataset = make_example(Path(folder))
-        subfile = (dataset / "steps" / "000000" / "f" / "0000.qsf").read_bytes()
-        header, rows, decoded, lines = read_subfile(subfile)
-        check_manifests(dataset, header, rows, subfile)
+        lines = check_example(dataset, Path(folder))
         check_seal(dataset)
-        check_answers(dataset, header, decoded)
+        check_example(FIRST_VERSION, Path(folder))
+        check_mask(Path(folder))
     block = "\n".join(["", "```text", *lines, "```", ""])
     document = DOCUMENT.read_text()
     require(BEGIN in document and END in document, f"{DOCUMENT} has no markers for the example")

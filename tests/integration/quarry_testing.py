@@ -11,11 +11,13 @@ Shapes are x, y, z as in Quarry's options; arrays are [z, y, x].
 """
 
 import atexit
+import functools
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import threading
@@ -206,6 +208,15 @@ class QuarryTest(unittest.TestCase):
     def assert_verified(self, dataset):
         succeed("quarry", "verify", dataset)
 
+    def assert_decoded(self, original, decoded, tolerance, fill=None):
+        """Valid samples within the tolerance, missing ones as they were, bit by bit."""
+        original, decoded = original.ravel(), decoded.ravel()
+        self.assertEqual((decoded.size, decoded.dtype), (original.size, original.dtype))
+        gone = missing(original, fill)
+        self.assertTrue((bits(original)[gone] == bits(decoded)[gone]).all(), "missing samples have changed")
+        if not gone.all():
+            self.assertLessEqual(largest_error(original[~gone], decoded[~gone]), tolerance)
+
     def assert_no_leftovers(self, folder):
         """Nothing half-written is left below a folder."""
         leftovers = [str(path) for path in Path(folder).rglob("*") if ".partial" in path.name]
@@ -254,6 +265,92 @@ def uneven(dims, dtype="<f4"):
     return field.astype(dtype)
 
 
+TYPES = ("<f4", "<f8", "i1", "u1", "<i2", "<u2", "<i4", "<u4")
+
+
+def integers(dims, dtype, *, name="integers"):
+    """Turbulence over most of the range of an integer type, with both ends of the range in it."""
+    limits = np.iinfo(dtype)
+    field = turbulent(dims, "<f8", name=name)
+    field = np.clip((field + 4) / 8, 0, 1) * (float(limits.max) - float(limits.min)) + float(limits.min)
+    field = np.clip(np.rint(field), limits.min, limits.max).astype(dtype)
+    field.flat[0], field.flat[-1] = limits.min, limits.max
+    return field
+
+
+def make_field(dims, dtype, *, name):
+    """Turbulence of any type."""
+    kind = np.dtype(dtype).kind
+    return turbulent(dims, dtype, name=name) if kind == "f" else integers(dims, dtype, name=name)
+
+
+def with_holes(field, value, *, name="holes"):
+    """A copy with samples set to `value`: a large box, so that whole patches are gone, and one in ten of the
+    rest of some planes."""
+    field = field.copy()
+    box = tuple(slice(n // 5, n // 5 + -(-n // 2)) for n in field.shape)
+    field[box] = value
+    scattered = random_numbers(name, field.shape).random(field.shape) < 0.1
+    scattered[field.shape[0] // 2 + 1:] = False
+    field[scattered] = value
+    return field
+
+
+def bits(field):
+    """Samples as unsigned integers: equal when every bit is."""
+    field = np.ascontiguousarray(field)
+    return field.view(f"u{field.itemsize}")
+
+
+def missing(field, fill=None):
+    """Which samples Quarry takes for missing ones."""
+    gone = ~np.isfinite(field) if field.dtype.kind == "f" else np.zeros(field.shape, bool)
+    return gone if fill is None else gone | (bits(field) == bits(np.array([fill], field.dtype)))
+
+
+def netcdf_variable(path, name):
+    """A variable without records of a NetCDF classic file (version 1) as an array."""
+    data = Path(path).read_bytes()
+    if data[:4] != b"CDF\x01":
+        raise ValueError(f"{path} is no NetCDF classic file")
+    position = 8  # behind magic and number of records
+
+    def take(length):
+        """Everything is padded to multiples of four bytes."""
+        nonlocal position
+        begin = position
+        position += -(-length // 4) * 4
+        return data[begin:begin + length]
+
+    def number():
+        return int.from_bytes(take(4), "big")
+
+    def text():
+        return take(number()).decode()
+
+    def skip_attributes():
+        number()
+        for _ in range(number()):
+            text()
+            size = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8}[number()]
+            take(size * number())
+
+    number()
+    dimensions = [(text(), number())[1] for _ in range(number())]
+    skip_attributes()
+    number()
+    for _ in range(number()):
+        found = text()
+        shape = [dimensions[number()] for _ in range(number())]
+        skip_attributes()
+        dtype = {1: "i1", 3: ">i2", 4: ">i4", 5: ">f4", 6: ">f8"}[number()]
+        number()
+        begin = number()
+        if found == name:
+            return np.frombuffer(data, dtype, int(np.prod(shape)), begin).reshape(shape)
+    raise ValueError(f"{path} has no variable {name}")
+
+
 def type_name(dtype):
     """Quarry's name of a NumPy type."""
     return np.dtype(dtype).name
@@ -280,6 +377,31 @@ def describe(field):
 # --- datasets ---
 
 
+@functools.cache
+def coders():
+    """Names of the coders that this build has, from what it says to a wrong one."""
+    source = SCRATCH / "coders.raw"
+    source.write_bytes(bytes(4))
+    outcome = run("quarry-write", source, "--dims", "1", "--type", "float32", "--tolerance", "1", "--codec", "?",
+                  "--output", SCRATCH / "coders.quarry")
+    return re.search(r"knows ([\w, -]+)", outcome.err)[1].split(", ")
+
+
+def lossy_coders():
+    return [name for name in coders() if name != "lossless"]
+
+
+def subfiles(dataset):
+    """Bytes of every subfile, of fields and masks, by its path in the dataset."""
+    return {str(path.relative_to(dataset)): path.read_bytes() for path in Path(dataset).rglob("*.qsf")}
+
+
+def masks(dataset):
+    """Names of the masks in a dataset."""
+    folder = Path(dataset) / "masks"
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
 def get(target, output, *options, field="f"):
     """Bytes of the file that `quarry get` writes."""
     succeed("quarry", "get", target, "--field", field, "--output", output, *options)
@@ -293,6 +415,31 @@ def get_array(target, output, dtype, *options, **keywords):
 
 def info(target):
     return json.loads(succeed("quarry", "info", target, "--json").out)
+
+
+def read_png(data):
+    """The pixels of a PNG as `quarry get` writes them, [row, column, channel]."""
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    channels = {2: 3, 6: 4}[colour]
+    if data[:8] != b"\x89PNG\r\n\x1a\n" or depth != 8:
+        raise AssertionError("not such a PNG")
+    packed, position = b"", 8
+    while position < len(data):
+        length, kind = struct.unpack(">I4s", data[position:position + 8])
+        if kind == b"IDAT":
+            packed += data[position + 8:position + 8 + length]
+        position += length + 12
+    rows = np.frombuffer(zlib.decompress(packed), "u1").reshape(height, 1 + channels * width)
+    image = np.zeros((height + 1, width + 1, channels), int)  # a border of zeros above and to the left
+    for y in range(height):
+        method, row = rows[y, 0], rows[y, 1:].reshape(width, channels)
+        for x in range(width):
+            left, up, corner = image[y + 1, x], image[y, x + 1], image[y, x]
+            estimate = left + up - corner
+            distances = np.abs(np.stack([estimate - left, estimate - up, estimate - corner]))
+            paeth = np.choose(distances.argmin(axis=0), [left, up, corner])
+            image[y + 1, x + 1] = (row[x] + [0 * left, left, up, (left + up) // 2, paeth][method]) % 256
+    return image[1:, 1:]
 
 
 def step_manifest(dataset, step=0):

@@ -81,18 +81,39 @@ class Converting(qt.QuarryTest):
         self.check(qt.USAGE, "12x8x10", "12x10x8", dims="12x8x10", more=(*again, "--step", "1"))
         self.check(qt.USAGE, "32", more=(*again, "--step", "1", "--patch", "32"))
         self.check(qt.USAGE, "0.01", bound=("--tolerance", "0.02"), more=(*again, "--step", "1"))
+        self.check(qt.USAGE, "0.01", bound=("--lossless",), more=(*again, "--step", "1"))
+        self.check(qt.USAGE, "lossless", bound=("--codec", "lossless"), more=(*again, "--step", "1"))
+        self.check(qt.USAGE, "--fill 7", "without --fill", more=(*again, "--step", "1", "--fill", "7"))
         np.zeros(DIMS[::-1]).tofile(self.tmp / "double.f64")
         self.check(qt.USAGE, "float64", source=self.tmp / "double.f64", type_="float64",
                    more=(*again, "--step", "1"))
 
-    def test_samples_that_are_no_numbers(self):
-        for value in (np.nan, np.inf, -np.inf):
-            with self.subTest(value=value):
-                bad = self.field.copy()
-                bad[1, 2, 3] = value
-                bad[5, 6, 7] = value
-                bad.tofile(self.tmp / "bad.f32")
-                self.check(qt.USAGE, "bad.f32", "x 3, y 2, z 1", source=self.tmp / "bad.f32")
+    def test_bounds_and_coders_that_contradict(self):
+        for bound in (("--tolerance", "1"), ("--relative", "1e-3")):
+            with self.subTest(bound=bound):
+                self.check(qt.USAGE, "--lossless", bound[0], bound=("--lossless", *bound))
+                self.check(qt.USAGE, "lossless", bound[0], bound=("--codec", "lossless", *bound))
+        self.check(qt.USAGE, "--lossless", "wavelet-zfp", bound=("--lossless", "--codec", "wavelet-zfp"))
+        self.check(qt.USAGE, "validity", bound=("--tolerance", "1", "--codec", "validity"))
+
+    def test_coders_for_integers(self):
+        source = self.tmp / "in.i2"
+        qt.integers(DIMS, "<i2").tofile(source)
+        self.check(qt.USAGE, "in.i2", "int16", "wavelet-zfp", source=source, type_="int16",
+                   bound=("--codec", "wavelet-zfp", "--tolerance", "1"))
+        self.check(qt.USAGE, "in.i2", "without loss", "wavelet-zfp", source=source, type_="int16",
+                   bound=("--codec", "wavelet-zfp"))
+
+    def test_fill_values(self):
+        for fill in ("empty", "1e50", "1,5", "0x10", "3 4"):
+            with self.subTest(fill=fill):
+                self.check(qt.USAGE, "--fill", fill, "float32", more=(f"--fill={fill}",))
+        source = self.tmp / "in.u1"
+        qt.integers(DIMS, "u1").tofile(source)
+        for fill in ("1.5", "256", "-1", "nan", "1e2"):
+            with self.subTest(fill=fill):
+                self.check(qt.USAGE, "--fill", fill, "uint8", source=source, type_="uint8", bound=(),
+                           more=(f"--fill={fill}",))
 
     def test_numpy_files(self):
         np.save(self.tmp / "fortran.npy", np.asfortranarray(self.field))

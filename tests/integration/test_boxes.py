@@ -1,5 +1,6 @@
 """Random boxes at random levels of random grids: disk and network give the same bytes, and the right ones."""
 
+import itertools
 import json
 from typing import NamedTuple
 
@@ -10,11 +11,32 @@ import quarry_testing as qt
 RELATIVE = 1e-3
 
 
+class Kind(NamedTuple):
+    """What a field holds and how it is coded."""
+
+    dtype: str
+    options: tuple
+    hole: object = None  # value of missing samples
+
+
+def kinds():
+    """Every coder with the types that it codes, without holes and with; the first ones first in short runs."""
+    bound = ("--relative", RELATIVE)
+    lossy = [Kind("<f4", (*bound, "--codec", name), hole) for hole in (None, np.nan) for name in qt.lossy_coders()]
+    lossy += [Kind("<f8", (*bound, "--codec", name, "--fill", "-1e30"), -1e30) for name in qt.lossy_coders()]
+    exact = [Kind("<i2", ()), Kind("<f8", ("--lossless",), np.inf), Kind("u1", ("--fill", "200"), 200),
+             Kind("<u4", ("--fill", "0"), 0), Kind("<f4", ("--lossless",))]
+    if "interpolate" in qt.coders():
+        exact.insert(2, Kind("<i4", ("--tolerance", "100000", "--fill", "-7"), -7))
+    return [kind for pair in itertools.zip_longest(lossy, exact) for kind in pair if kind]
+
+
 class Case(NamedTuple):
     """A dataset and what it was made from."""
 
     path: object
     original: np.ndarray  # [z, y, x]
+    fill: object
     tolerance: float
     levels: int
 
@@ -46,16 +68,18 @@ class Boxes(qt.QuarryTest):
         super().setUpClass()
         random = qt.random_numbers("boxes")
         cls.cases = []
-        for number in range(qt.scaled(6, 12)):
-            dims = random_dims(random, number % 3 + 1, 30_000)
-            dtype = ("<f4", "<f8")[number // 3 % 2]
-            original = qt.turbulent(dims, dtype, name=number)
+        for number, kind in enumerate(kinds()[:qt.scaled(8, 99)]):
+            dims = random_dims(random, 3 - number % 3, 30_000)
+            original = qt.make_field(dims, kind.dtype, name=number)
+            if kind.hole is not None:
+                original = qt.with_holes(original, kind.hole, name=number)
             patch = "x".join(str(2 ** random.integers(2, 6)) for _ in range(3))
             path = cls.shared / f"grid{number}.quarry"
-            qt.convert(original, path, "--relative", RELATIVE, "--patch", patch,
-                       "--files", random.integers(1, 4), "--order", ("patch", "level")[number % 2])
-            tolerance = RELATIVE * (float(original.max()) - float(original.min()))
-            cls.cases.append(Case(path, original, tolerance, qt.info(path)["levels"]))
+            qt.convert(original, path, *kind.options, "--patch", patch,
+                       "--files", random.integers(1, 4), "--order", ("patch", "level")[number // 2 % 2])
+            described = qt.info(path)
+            fill = described["fields"][0].get("fill")
+            cls.cases.append(Case(path, original, fill, described["fields"][0]["tolerance"], described["levels"]))
             qt.succeed("quarry-index", path)
         cls.server = cls.enterClassContext(qt.Server(cls.shared))
 
@@ -82,8 +106,8 @@ class Boxes(qt.QuarryTest):
         part = tuple(slice(b, b + n) for b, n in zip(first[::-1], shape[::-1]))
         self.assertTrue(data == levels[level][part].tobytes(), "not the part of the whole level")
         if level == 0:
-            box = np.frombuffer(data, case.original.dtype)
-            self.assertLessEqual(qt.largest_error(case.original[part], box), case.tolerance)
+            self.assert_decoded(case.original[part], np.frombuffer(data, case.original.dtype), case.tolerance,
+                                case.fill)
         return options, first, shape, data
 
     def check_other_forms(self, case, options, first, shape, data):
@@ -108,10 +132,12 @@ class Boxes(qt.QuarryTest):
             self.assertEqual(answer["shape"], shape)
             self.assertEqual(answer["dtype"], qt.type_name(case.original.dtype))
             self.assertLessEqual({"max_error", "bytes_received", "patches", "seconds"}, answer.keys())
+            self.assertTrue(0 <= answer["coverage"] <= 1, answer)
             if wanted_level == 0:
                 self.assertLessEqual(answer["max_error"], case.tolerance)
+                self.assertEqual(answer["coverage"], 1)
             plan = json.loads(qt.succeed("quarry", "plan", target, *ask, "--json").out)
-            for member in ("level", "begin", "shape", "dtype", "max_error", "patches"):
+            for member in ("level", "begin", "shape", "dtype", "max_error", "coverage", "patches"):
                 self.assertEqual(plan[member], answer[member])
             self.assertEqual(plan["reply_bytes"], len(data))
 

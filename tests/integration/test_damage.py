@@ -3,7 +3,10 @@ Never a wrong value, never a crash."""
 
 import json
 import shutil
+import unittest
 from typing import NamedTuple
+
+import numpy as np
 
 import quarry_testing as qt
 
@@ -20,20 +23,34 @@ class Question(NamedTuple):
 
 
 class Damage(qt.QuarryTest):
+    """Of a dataset whose second step has a mask, for each coder by a class of its own."""
+
+    DTYPE = "<f4"
+    HOLE = np.nan
+    OPTIONS = ("--relative", "1e-3", "--codec", "wavelet-zfp")
+    SHARE = 1  # of the counts
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.dataset = cls.shared / NAME
         for step in range(STEPS):
-            qt.convert(qt.turbulent(DIMS, name=step), cls.dataset, "--relative", "1e-3", "--patch", "8",
+            field = qt.make_field(DIMS, cls.DTYPE, name=step)
+            qt.convert(qt.with_holes(field, cls.HOLE) if step else field, cls.dataset, *cls.OPTIONS, "--patch", "8",
                        "--files", "2", "--step", step, *["--append"] * bool(step))
         qt.succeed("quarry-index", cls.dataset)
+        if not qt.masks(cls.dataset):
+            raise AssertionError("this test is about masks, too")
         cls.undamaged = qt.snapshot(cls.dataset)
         cls.files = [name for name, data in cls.undamaged.items() if data is not None]
         cls.info = qt.info(cls.dataset)
         cls.wholes = [cls.ask("--step", step) for step in range(STEPS)]
         random = qt.random_numbers("questions")
-        cls.parts = [cls.ask(*cls.random_question(random)) for _ in range(qt.scaled(12, 60))]
+        cls.parts = [cls.ask(*cls.random_question(random)) for _ in range(cls.count(12, 60))]
+
+    @classmethod
+    def count(cls, short, full):
+        return max(1, round(cls.SHARE * qt.scaled(short, full)))
 
     @classmethod
     def random_question(cls, random):
@@ -126,7 +143,7 @@ class Damage(qt.QuarryTest):
 
     def test_flipped_bits(self):
         """Files take turns, so that small ones are hit as often as large ones."""
-        for number in range(qt.scaled(50, 1000)):
+        for number in range(self.count(50, 1000)):
             name = self.files[number % len(self.files)]
             data = bytearray(self.undamaged[name])
             position, bit = int(self.random.integers(0, len(data))), int(self.random.integers(0, 8))
@@ -137,7 +154,7 @@ class Damage(qt.QuarryTest):
     def test_cut_files(self):
         for name in self.files:
             data = self.undamaged[name]
-            lengths = {0, len(data) - 1, *self.random.integers(1, len(data), qt.scaled(3, 50) - 2)}
+            lengths = {0, len(data) - 1, *self.random.integers(1, len(data), max(1, self.count(3, 50) - 2))}
             for number, length in enumerate(sorted(map(int, lengths))):
                 (self.dataset / name).write_bytes(data[:length])
                 self.check_everything(name, f"cut to {length} bytes", server=number % 5 == 1)
@@ -164,11 +181,34 @@ class Damage(qt.QuarryTest):
 
     def test_swapped_files(self):
         """A file that is sound in itself, but another's: from another step, or another place."""
-        subfiles = [name for name in self.files if name.endswith(".qsf")]
+        subfiles = [name for name in self.files if name.endswith(".qsf") and name.startswith("steps")]
+        masks = [name for name in self.files if name.startswith("masks")]
         manifests = [name for name in self.files if name.endswith("step.json")]
-        for first, second in [subfiles[:2], [subfiles[0], subfiles[-2]], manifests]:
+        pairs = [subfiles[:2], [subfiles[0], subfiles[-2]], masks[:2], [masks[0], subfiles[0]], [subfiles[-2], masks[0]],
+                 manifests]
+        for first, second in pairs:
             (self.dataset / first).write_bytes(self.undamaged[second])
             self.check_everything(first, f"replaced by {second}", server=True)
+
+
+class DamageLossless(Damage):
+    DTYPE = "<i2"
+    HOLE = -32768
+    OPTIONS = ("--fill", "-32768")
+    SHARE = 0.4
+
+
+class DamageInterpolate(Damage):
+    DTYPE = "<f8"
+    HOLE = -1e30
+    OPTIONS = ("--relative", "1e-3", "--codec", "interpolate", "--fill", "-1e30")
+    SHARE = 0.4
+
+    @classmethod
+    def setUpClass(cls):
+        if "interpolate" not in qt.coders():
+            raise unittest.SkipTest("this build has no coder interpolate")
+        super().setUpClass()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ class Index(qt.QuarryTest):
         return dataset
 
     def append(self, field, step):
-        qt.convert(qt.turbulent(DIMS, name=field), self.dataset, "--append", "--step", step)
+        """A step with missing samples: its mask has to be found as well."""
+        original = qt.with_holes(qt.turbulent(DIMS, name=field), np.nan)
+        qt.convert(original, self.dataset, "--append", "--step", step)
 
     def check_served(self, dataset=None):
         """Every step through a server, whatever state the index is in, is what the directory itself holds."""

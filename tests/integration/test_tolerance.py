@@ -12,23 +12,23 @@ FILES = 3
 
 
 class Tolerance(qt.QuarryTest):
-    def check_promise(self, original, relative, patch, order):
+    def check_promise(self, original, relative, patch, order, codec):
         """Converts with each number of ranks, reads everything back and compares; the subfiles must not
         depend on the number of ranks."""
         low, high = float(original.min()), float(original.max())
         tolerance = relative * (high - low)
         subfiles = {}
         for ranks in RANKS:
-            dataset = self.tmp / f"r{relative}-p{patch}-{order}-n{ranks}.quarry"
+            dataset = self.tmp / f"r{relative}-p{patch}-{order}-{codec}-n{ranks}.quarry"
             report = self.tmp / "report.json"
             qt.convert(original, dataset, "--relative", relative, "--patch", patch, "--order", order,
-                       "--files", FILES, "--report", report, ranks=ranks)
+                       "--codec", codec, "--files", FILES, "--report", report, ranks=ranks)
             decoded = qt.get_array(dataset, self.tmp / "whole.raw", original.dtype)
             self.assertEqual(decoded.size, original.size)
             error = qt.largest_error(original, decoded)
             self.assertLessEqual(error, tolerance)
             self.check_records(dataset, report, tolerance, error)
-            subfiles[ranks] = {path.name: path.read_bytes() for path in dataset.rglob("*.qsf")}
+            subfiles[ranks] = qt.subfiles(dataset)
             self.assertEqual(len(subfiles[ranks]), FILES)
         for ranks in RANKS[1:]:
             self.assertEqual(subfiles[ranks], subfiles[RANKS[0]], f"{ranks} ranks wrote other bytes")
@@ -45,9 +45,10 @@ class Tolerance(qt.QuarryTest):
 
     def check_all(self, original, short):
         everything = list(itertools.product((1e-2, 1e-3, 1e-4), (32, 64), ("patch", "level")))
-        for relative, patch, order in everything if qt.FULL else short:
-            with self.subTest(relative=relative, patch=patch, order=order):
-                self.check_promise(original, relative, patch, order)
+        cases = everything if qt.FULL else short
+        for (relative, patch, order), codec in itertools.product(cases, qt.lossy_coders()):
+            with self.subTest(relative=relative, patch=patch, order=order, codec=codec):
+                self.check_promise(original, relative, patch, order, codec)
 
     def test_real_turbulence(self):
         original = np.fromfile(qt.shared_data("wmag91.f32"), "<f4").reshape(91, 91, 91)
@@ -62,15 +63,19 @@ class Tolerance(qt.QuarryTest):
     def test_tolerance_below_the_precision_of_the_type(self):
         """A bound that single precision can only just express must hold all the same."""
         original = qt.turbulent((40, 30, 20)) + np.float32(1000)
-        self.check_promise(original, 1e-7, 16, "patch")
+        for codec in qt.lossy_coders():
+            with self.subTest(codec=codec):
+                self.check_promise(original, 1e-7, 16, "patch", codec)
 
     def test_constant_field(self):
         """A range of zero makes a relative tolerance of zero: nothing may be lost."""
         original = np.full((9, 10, 11), 2.5, "<f4")
-        dataset = self.tmp / "constant.quarry"
-        qt.convert(original, dataset, "--relative", 1e-3)
-        decoded = qt.get_array(dataset, self.tmp / "whole.raw", original.dtype)
-        self.assertEqual(decoded.tobytes(), original.tobytes())
+        for codec in qt.lossy_coders():
+            with self.subTest(codec=codec):
+                dataset = self.tmp / f"{codec}.quarry"
+                qt.convert(original, dataset, "--relative", 1e-3, "--codec", codec)
+                decoded = qt.get_array(dataset, self.tmp / "whole.raw", original.dtype)
+                self.assertEqual(decoded.tobytes(), original.tobytes())
 
 
 if __name__ == "__main__":

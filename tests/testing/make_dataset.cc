@@ -10,6 +10,7 @@
 
 #include "quarry/dataset/reader.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/encode.h"
 #include "writer/publish.h"
@@ -44,44 +45,95 @@ Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box&
   return bytes;
 }
 
+/// Cuts patches into files and writes those.
+/// @param packed  in Morton order
+std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, const PatchGrid& grid,
+                                               format::SubfileHeader header, const fs::path& folder,
+                                               std::vector<writer::PackedPatch> packed) {
+  std::vector<std::uint64_t> sizes;
+  for (const auto& patch : packed) sizes.push_back(patch.bytes.size());
+  const std::size_t files = distribution::UsableFiles(packed.size(), recipe.files);
+  const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
+  std::vector<writer::SubfileSummary> summaries;
+  for (std::size_t f = 0; f < files; ++f) {
+    const std::vector<writer::PackedPatch> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
+                                                packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
+    header.subfile_number = static_cast<std::uint32_t>(f);
+    header.patch_count = part.size();
+    summaries.push_back(Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, part)));
+  }
+  return summaries;
+}
+
+std::vector<SubfileDescription> SubfilesOf(const std::vector<writer::SubfileSummary>& summaries) {
+  std::vector<SubfileDescription> subfiles;
+  for (const auto& summary : summaries)
+    subfiles.push_back({format::SubfileName(subfiles.size()), summary.bytes, summary.patches, summary.bounds,
+                        summary.table_checksum});
+  return subfiles;
+}
+
+/// The mask of encoded patches, written unless it is there; nothing when no sample is missing.
+std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const PatchGrid& grid,
+                                         const std::vector<writer::EncodedPatchOfGrid>& encoded,
+                                         writer::Publisher* publisher) {
+  std::vector<std::uint64_t> digests;
+  std::vector<writer::PackedPatch> packed;
+  bool any = false;
+  for (const auto& patch : encoded) {
+    const std::int64_t samples = grid.PatchBox(patch.patch_index).volume();
+    digests.push_back(format::MaskDigest(writer::MaskRow(patch, samples)));
+    packed.push_back(writer::PackedPatch::PackMask(patch, samples));
+    any = any || !patch.encoded.mask_levels.empty();
+  }
+  if (!any) return std::nullopt;
+  const std::uint64_t name = format::MaskName(digests);
+  if (auto known = Require(publisher->FindMask(name))) return known;
+  const format::SubfileHeader header =
+      format::MaskHeader(name, recipe.dims, recipe.patch, recipe.levels, recipe.order);
+  const fs::path folder = Require(publisher->StageMask(name));
+  const MaskDescription mask{name, SubfilesOf(WriteFiles(recipe, grid, header, folder, std::move(packed)))};
+  publisher->AddMask(mask);
+  return mask;
+}
+
 FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& grid, std::uint64_t step,
-                                std::size_t number, const fs::path& folder) {
-  const std::vector<float> samples = MakeSamples(recipe.dims, step);
+                                std::size_t number, writer::Publisher* publisher) {
+  const std::vector<float> samples = MakeSamples(recipe.dims, step, recipe.missing);
   std::vector<writer::PatchSamples> patches;
   for (const std::int64_t p : grid.MortonOrder())
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
+  const writer::EncodeSettings settings{
+      recipe.coder, DataType::kFloat32, recipe.levels, recipe.lossless ? 0 : recipe.tolerance, {}};
   const auto encoded =
-      Require(writer::EncodePatches(grid, *FindCoder(CoderId::kWaveletZfp), DataType::kFloat32, recipe.levels,
-                                    recipe.tolerance, std::move(patches), 1, [](std::size_t) {}));
-  std::vector<std::uint64_t> sizes;
-  for (const auto& patch : encoded) sizes.push_back(patch.encoded.size() + 1);
-  const std::size_t files = distribution::UsableFiles(encoded.size(), recipe.files);
-  const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
+      Require(writer::EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
 
   FieldStepDescription field;
   field.name = recipe.field;
-  field.tolerance = recipe.tolerance;
+  field.tolerance = settings.tolerance;
   field.raw_bytes = samples.size() * sizeof(float);
   field.patches = encoded.size();
   field.levels.resize(static_cast<std::size_t>(recipe.levels));
-  for (std::size_t f = 0; f < files; ++f) {
-    std::vector<writer::PackedPatch> packed;
-    for (std::size_t i = begin[f]; i < begin[f + 1]; ++i)
-      packed.push_back(writer::PackedPatch::Pack(encoded[i]));
-    format::SubfileHeader header;
-    header.step = step;
-    header.field_number = static_cast<std::uint32_t>(number);
-    header.subfile_number = static_cast<std::uint32_t>(f);
-    header.dims = recipe.dims;
-    header.patch = recipe.patch;
-    header.levels = recipe.levels;
-    header.order = recipe.order;
-    header.patch_count = packed.size();
-    header.field_name = recipe.field;
-    const auto summary = Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, packed));
-    field.subfiles.push_back(
-        {format::SubfileName(f), summary.bytes, summary.patches, summary.bounds, summary.table_checksum});
+  field.mask = WriteMask(recipe, grid, encoded, publisher);
+
+  format::SubfileHeader header;
+  header.step = step;
+  header.field_number = static_cast<std::uint32_t>(number);
+  header.dims = recipe.dims;
+  header.patch = recipe.patch;
+  header.levels = recipe.levels;
+  header.coder = recipe.coder;
+  header.order = recipe.order;
+  header.field_name = recipe.field;
+  header.mask = field.mask_name();
+  std::vector<writer::PackedPatch> packed;
+  for (const auto& patch : encoded) packed.push_back(writer::PackedPatch::Pack(patch));
+  const fs::path folder = Require(publisher->StageField(step, recipe.field));
+  const auto summaries = WriteFiles(recipe, grid, header, folder, std::move(packed));
+  field.subfiles = SubfilesOf(summaries);
+  for (const auto& summary : summaries) {
     field.stored_bytes += summary.bytes;
+    field.valid += summary.valid;
     field.max_error = std::max(field.max_error, summary.levels[0].max_error);
   }
   return field;
@@ -127,7 +179,7 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, ignored);
 }
 
-std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step) {
+std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool missing) {
   std::mt19937 random(static_cast<unsigned>(step) + 17);
   std::uniform_real_distribution<float> noise(-0.1f, 0.1f);
   std::vector<float> samples;
@@ -136,6 +188,8 @@ std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step) {
       for (std::int64_t x = 0; x < dims[0]; ++x) {
         samples.push_back(std::sin(0.3f * static_cast<float>(x)) + 0.05f * static_cast<float>(y * z) +
                           static_cast<float>(step) + noise(random));
+        if (missing && x >= 5 && x < 17 && y >= 3 && y < 19) samples.back() = NAN;
+        if (missing && (x + 5 * y + 7 * z) % 41 == 0) samples.back() = -INFINITY;
       }
     }
   }
@@ -151,13 +205,18 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   dataset.levels = recipe.levels;
   dataset.order = recipe.order;
   if (!dataset.FindField(recipe.field))
-    dataset.fields.push_back(
-        {recipe.field, DataType::kFloat32, "Pa", CoderId::kWaveletZfp, recipe.tolerance, {}});
+    dataset.fields.push_back({recipe.field,
+                              DataType::kFloat32,
+                              "Pa",
+                              recipe.coder,
+                              recipe.lossless ? std::nullopt : std::optional(recipe.tolerance),
+                              {},
+                              recipe.lossless,
+                              {}});
   for (const std::uint64_t number : recipe.steps) {
     StepDescription step;
     step.step = number;
-    const fs::path folder = Require(publisher.StageField(number, recipe.field));
-    step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), folder));
+    step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), &publisher));
     Require(publisher.PublishStep(dataset, step));
   }
 }

@@ -30,10 +30,14 @@ struct DatasetRecipe {
   double tolerance = 1e-3;
   std::vector<std::uint64_t> steps = {0};
   std::string field = "pressure";
+  CoderId coder = CoderId::kWaveletZfp;
+  bool lossless = false;
+  bool missing = false;  ///< with the holes of MakeSamples
 };
 
 /// Samples of a step: smooth with some noise; the same for the same arguments.
-std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step);
+/// @param missing  NaN in a box that holds whole patches and parts of others, and infinity here and there
+std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool missing = false);
 
 /// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile
 /// writer. Failures end the test program: the tests are about reading.

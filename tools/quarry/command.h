@@ -30,9 +30,12 @@ struct QuestionOptions {
   std::optional<std::uint64_t> step;
   std::string box;
   int level = 0;
+  std::optional<double> max_error;
   double timeout_seconds = 0;
 
   void DeclareOn(CLI::App* app);
+  /// After DeclareOn, for commands that can do without a level.
+  void DeclareMaxErrorOn(CLI::App* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
@@ -41,5 +44,8 @@ struct QuestionOptions {
 
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
 std::string WithUnits(double value, const std::string& units);
+
+/// ", covers 97.5%" where a level cannot show every valid sample, and nothing where it can.
+std::string CoverageText(double coverage);
 
 }  // namespace quarry::tools

@@ -17,11 +17,6 @@ struct GetOptions {
   std::string range;
 };
 
-std::string UnitsOf(const DatasetDescription& dataset, const std::string& field) {
-  const std::optional<std::size_t> number = dataset.FindField(field);
-  return number ? dataset.fields[*number].units : "";
-}
-
 std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& cost, double seconds) {
   nlohmann::ordered_json json;
   json["level"] = samples.level;
@@ -29,6 +24,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["shape"] = samples.extent.shape();
   json["dtype"] = Name(samples.type);
   json["max_error"] = samples.max_error;
+  json["coverage"] = samples.coverage;
   json["bytes_received"] = cost.bytes_received;
   json["patches"] = cost.price.patches;
   json["seconds"] = seconds;
@@ -36,9 +32,9 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
 }
 
 /// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
-ImageOptions ImageForLevel(const GetOptions& options, int level) {
+ImageOptions ImageForLevel(const GetOptions& options, const client::LevelSamples& samples) {
   ImageOptions image = options.image;
-  if (options.progressive) image.zoom <<= level - options.question.level;
+  image.zoom <<= samples.level - samples.finest_level;
   return image;
 }
 
@@ -57,7 +53,11 @@ Result<int> Get(GetOptions options) {
   QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, options.question.Resolve(dataset->description()));
   if (options.progressive && request.level < dataset->description().levels)
     request.first_level = dataset->description().levels - 1;
-  const std::string units = UnitsOf(dataset->description(), request.field);
+  std::string units;
+  if (const auto number = dataset->description().FindField(request.field)) {
+    units = dataset->description().fields[*number].units;
+    options.image.fill = dataset->description().fields[*number].fill_bits();
+  }
 
   QUARRY_RETURN_IF_ERROR(dataset->ReadLevels(
       request, [&](client::LevelSamples* samples, const client::ReadCost& cost) -> Status {
@@ -65,22 +65,22 @@ Result<int> Get(GetOptions options) {
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next
         // level may have one.
-        const bool last = samples->level == request.level;
+        const bool last = samples->level == samples->finest_level;
         if (last || !samples->extent.empty())
-          QUARRY_RETURN_IF_ERROR(
-              WriteSamples(options.output, *samples, ImageForLevel(options, samples->level)));
+          QUARRY_RETURN_IF_ERROR(WriteSamples(options.output, *samples, ImageForLevel(options, *samples)));
         if (options.progressive && !options.json) {
-          fmt::print("level {}  {:.3f} s  {} received  max error {}\n", samples->level, seconds,
-                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units));
+          fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples->level, seconds,
+                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units),
+                     CoverageText(samples->coverage));
         }
         if (!last) return Status::Ok();
         if (options.json) {
           fmt::print("{}\n", ToJson(*samples, cost, seconds));
         } else {
-          fmt::print("{}: level {}, {} samples of {} from {}, max error {}, {} patches, {:.3f} s\n",
+          fmt::print("{}: level {}, {} samples of {} from {}, max error {}{}, {} patches, {:.3f} s\n",
                      options.output, samples->level, ToString(samples->extent.shape()), Name(samples->type),
                      ToString(samples->extent.begin), WithUnits(samples->max_error, units),
-                     cost.price.patches, seconds);
+                     CoverageText(samples->coverage), cost.price.patches, seconds);
         }
         return Status::Ok();
       }));
@@ -92,7 +92,10 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  app->add_option("-o,--output", options->output, "file to write; .raw, .npy or (one sample thick) .png")
+  options->question.DeclareMaxErrorOn(app);
+  app->add_option(
+         "-o,--output", options->output,
+         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
       ->required();
   app->add_flag("--progressive", options->progressive,
                 "write the coarsest level first and again at each finer one");

@@ -1,3 +1,4 @@
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
@@ -22,14 +23,28 @@ struct FieldSummary {
   double tolerance = 0;  ///< the largest that any step promises
   double max_error = 0;
   double psnr = 0;  ///< the lowest of any step
+  std::uint64_t samples = 0;
+  std::uint64_t valid = 0;                       ///< of them
+  std::map<std::uint64_t, std::uint64_t> masks;  ///< bytes of each, by name; shared ones once
   std::vector<LevelRecord> levels;
 
+  std::uint64_t mask_bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, mask] : masks) sum += mask;
+    return sum;
+  }
+  double valid_fraction() const {
+    return samples == 0 ? 1 : static_cast<double>(valid) / static_cast<double>(samples);
+  }
+  /// With masks.
   double ratio() const {
-    return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes);
+    return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes + mask_bytes());
   }
 };
 
-FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps) {
+/// @param samples  of the grid
+FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps,
+                       std::uint64_t samples) {
   FieldSummary summary;
   summary.field = &field;
   for (const StepDescription& step : steps) {
@@ -42,11 +57,15 @@ FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDesc
     summary.max_error = std::max(summary.max_error, record->max_error);
     summary.raw_bytes += record->raw_bytes;
     summary.bytes += record->stored_bytes;
+    summary.samples += samples;
+    summary.valid += record->valid;
+    if (record->mask) summary.masks[record->mask->name] = record->mask->bytes();
     summary.levels.resize(record->levels.size());
     for (std::size_t l = 0; l < record->levels.size(); ++l) {
       summary.levels[l].max_error = std::max(summary.levels[l].max_error, record->levels[l].max_error);
       summary.levels[l].rmse = std::max(summary.levels[l].rmse, record->levels[l].rmse);
       summary.levels[l].bytes += record->levels[l].bytes;
+      summary.levels[l].coverage = std::min(summary.levels[l].coverage, record->levels[l].coverage);
     }
     ++summary.steps;
   }
@@ -59,8 +78,14 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["dtype"] = Name(s.field->type);
   json["units"] = s.field->units;
   json["codec"] = Name(s.field->coder);
+  json["lossless"] = s.field->lossless;
   json["tolerance"] = s.tolerance;
   if (s.field->relative_tolerance) json["relative_tolerance"] = *s.field->relative_tolerance;
+  // JSON has no NaN and no infinity: null stands for them.
+  if (s.field->fill) json["fill"] = *s.field->fill;
+  json["valid_fraction"] = s.valid_fraction();
+  json["masks"] = s.masks.size();
+  json["mask_bytes"] = s.mask_bytes();
   json["max_error"] = s.max_error;
   json["psnr"] = s.psnr;  // null when nothing was lost: JSON has no infinity
   json["min"] = s.min;
@@ -73,6 +98,7 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
     json["levels"].push_back({{"level", l},
                               {"max_error", s.levels[l].max_error},
                               {"rmse", s.levels[l].rmse},
+                              {"coverage", s.levels[l].coverage},
                               {"bytes", s.levels[l].bytes}});
   }
   return json;
@@ -116,15 +142,24 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     fmt::print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
                s.field->units.empty() ? "" : " in " + s.field->units);
     fmt::print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max,
-               FormatBytes(s.raw_bytes), FormatBytes(s.bytes), s.ratio());
-    fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
-               s.psnr);
-    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>12}\n", "level", "samples", "max error", "rmse",
-               "bytes");
+               FormatBytes(s.raw_bytes), FormatBytes(s.bytes + s.mask_bytes()), s.ratio());
+    if (s.field->fill || !s.masks.empty()) {
+      fmt::print("           {:.4g}% valid, {} mask{} of {}{}\n", 100 * s.valid_fraction(), s.masks.size(),
+                 s.masks.size() == 1 ? "" : "s", FormatBytes(s.mask_bytes()),
+                 s.field->fill ? fmt::format(", fill {}", *s.field->fill) : "");
+    }
+    if (s.field->lossless) {
+      fmt::print("           lossless\n");
+    } else {
+      fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
+                 s.psnr);
+    }
+    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error",
+               "rmse", "coverage", "bytes");
     for (std::size_t l = 0; l < s.levels.size(); ++l) {
-      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>12}\n", l,
+      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
                  ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
-                 s.levels[l].rmse, FormatBytes(s.levels[l].bytes));
+                 s.levels[l].rmse, 100 * s.levels[l].coverage, FormatBytes(s.levels[l].bytes));
     }
   }
 }
@@ -135,7 +170,8 @@ Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   std::vector<FieldSummary> fields;
   for (const FieldDescription& field : dataset->description().fields)
-    fields.push_back(Summarise(field, steps));
+    fields.push_back(
+        Summarise(field, steps, static_cast<std::uint64_t>(Volume(dataset->description().grid.dims))));
   if (options.json) {
     fmt::print("{}\n", ToJson(dataset->description(), steps, fields));
   } else {

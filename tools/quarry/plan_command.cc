@@ -25,6 +25,7 @@ Result<int> Plan(const PlanOptions& options) {
     json["shape"] = level.extent.shape();
     json["dtype"] = Name(plan.type);
     json["max_error"] = level.max_error;
+    json["coverage"] = level.coverage;
     json["patches"] = price.patches;
     json["bytes"] = price.bytes;
     json["bytes_read"] = price.bytes_read;
@@ -38,10 +39,11 @@ Result<int> Plan(const PlanOptions& options) {
       "  patches    {}\n"
       "  bytes      {} of payload, {} read in {} read{}\n"
       "  reply      {}\n"
-      "  max error  {:.5g}\n",
+      "  max error  {:.5g}{}\n",
       level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
       price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
-      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error);
+      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error,
+      CoverageText(level.coverage));
   return 0;
 }
 
@@ -50,6 +52,7 @@ Result<int> Plan(const PlanOptions& options) {
 Command DeclarePlan(CLI::App* app) {
   auto options = std::make_shared<PlanOptions>();
   options->question.DeclareOn(app);
+  options->question.DeclareMaxErrorOn(app);
   app->add_flag("--json", options->json, "print one JSON object");
   app->footer("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <vector>
+
+#include "quarry/base/missing.h"
 
 namespace quarry::tools {
 namespace {
@@ -30,19 +33,24 @@ Result<PlaneAxes> FindPlane(const Box& extent) {
       ToString(shape));
 }
 
-double SampleAt(const client::LevelSamples& samples, std::int64_t index) {
-  const auto i = static_cast<std::size_t>(index);
-  return samples.type == DataType::kFloat32 ? static_cast<double>(samples.SamplesAs<float>()[i])
-                                            : samples.SamplesAs<double>()[i];
+/// Samples as numbers; nothing for a missing one.
+std::vector<std::optional<double>> ValuesOf(const client::LevelSamples& samples,
+                                            std::optional<std::uint64_t> fill) {
+  std::vector<std::optional<double>> values;
+  DispatchType(samples.type, [&]<typename T>(T) {
+    for (const T sample : samples.SamplesAs<T>())
+      values.push_back(IsMissing(sample, fill) ? std::nullopt : std::optional(static_cast<double>(sample)));
+  });
+  return values;
 }
 
-std::pair<double, double> RangeOf(const client::LevelSamples& samples) {
+std::pair<double, double> RangeOf(const std::vector<std::optional<double>>& values) {
   double low = INFINITY;
   double high = -INFINITY;
-  for (std::int64_t i = 0; i < samples.extent.volume(); ++i) {
-    const double value = SampleAt(samples, i);
-    low = std::fmin(low, value);
-    high = std::fmax(high, value);
+  for (const std::optional<double>& value : values) {
+    if (!value) continue;
+    low = std::fmin(low, *value);
+    high = std::fmax(high, *value);
   }
   return {low, high};
 }
@@ -55,13 +63,14 @@ void AppendToBytes(png_structp png, png_bytep data, png_size_t size) {
 
 /// libpng reports errors by longjmp; no object with a destructor lives in this function's frame.
 bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 height, int zoom,
-               const std::uint8_t* rows) {
+               bool transparency, const std::uint8_t* rows) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, width, height, 8, transparency ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, info);
   for (png_uint_32 y = 0; y < height; ++y) {
-    png_write_row(png, rows + static_cast<std::size_t>(y / static_cast<png_uint_32>(zoom)) * width * 3);
+    const std::size_t row = y / static_cast<png_uint_32>(zoom);
+    png_write_row(png, rows + row * width * (transparency ? 4 : 3));
   }
   png_write_end(png, nullptr);
   return true;
@@ -72,8 +81,6 @@ bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 h
 Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const PlaneAxes axes, FindPlane(samples.extent));
   QUARRY_ASSIGN_OR_RETURN(const Colormap colormap, Colormap::Find(options.colormap));
-  if (!IsFloat(samples.type))
-    return InvalidArgument("samples of {} cannot be made a picture; write .raw or .npy", Name(samples.type));
   const Index3 shape = samples.extent.shape();
   const std::int64_t columns = shape[axes.right];
   const std::int64_t lines = shape[axes.up];
@@ -82,15 +89,21 @@ Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions&
         "a picture of {} x {} samples at zoom {} is not possible; at most {} pixels a side", columns, lines,
         options.zoom, kMaxPixelsPerSide);
   }
-  const auto [low, high] = options.range.value_or(RangeOf(samples));
+  const std::vector<std::optional<double>> values = ValuesOf(samples, options.fill);
+  const auto [low, high] = options.range.value_or(RangeOf(values));
   const double scale = high > low ? 1 / (high - low) : 0;
+  const bool transparency = std::find(values.begin(), values.end(), std::nullopt) != values.end();
   const std::array<std::int64_t, 3> stride = {1, shape[0], shape[0] * shape[1]};
   std::vector<std::uint8_t> rows;
   for (std::int64_t line = lines - 1; line >= 0; --line) {
     for (std::int64_t column = 0; column < columns; ++column) {
-      const double value = SampleAt(samples, column * stride[axes.right] + line * stride[axes.up]);
-      const Rgb colour = colormap.At((value - low) * scale);
-      for (int z = 0; z < options.zoom; ++z) rows.insert(rows.end(), colour.begin(), colour.end());
+      const auto& value =
+          values[static_cast<std::size_t>(column * stride[axes.right] + line * stride[axes.up])];
+      const Rgb colour = value ? colormap.At((*value - low) * scale) : Rgb{};
+      for (int z = 0; z < options.zoom; ++z) {
+        rows.insert(rows.end(), colour.begin(), colour.end());
+        if (transparency) rows.push_back(value ? 255 : 0);
+      }
     }
   }
   Bytes out;
@@ -99,8 +112,9 @@ Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions&
   bool written = false;
   if (info != nullptr) {
     png_set_write_fn(png, &out, AppendToBytes, nullptr);
-    written = WriteRows(png, info, static_cast<png_uint_32>(columns * options.zoom),
-                        static_cast<png_uint_32>(lines * options.zoom), options.zoom, rows.data());
+    written =
+        WriteRows(png, info, static_cast<png_uint_32>(columns * options.zoom),
+                  static_cast<png_uint_32>(lines * options.zoom), options.zoom, transparency, rows.data());
   }
   png_destroy_write_struct(&png, &info);
   if (!written) return InternalError("libpng could not encode a picture of {} x {} samples", columns, lines);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
 #include "quarry/dataset/verify.h"
@@ -40,11 +41,9 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                             progress.Update(total == 0 ? 1000 : 1000 * done / total);
                           }));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps},
-                                   {"subfiles", report.subfiles},
-                                   {"patches", report.patches},
-                                   {"bytes", report.bytes},
-                                   {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps}, {"subfiles", report.subfiles},
+                                   {"masks", report.masks}, {"patches", report.patches},
+                                   {"bytes", report.bytes}, {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
@@ -57,7 +56,47 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
   return 0;
 }
 
-/// Largest absolute difference and PSNR of a field against the file that it was made from.
+/// A field against the file that it was made from.
+struct Comparison {
+  double max_error = 0;  ///< over the valid samples of the source
+  double squares = 0;
+  double low = INFINITY;
+  double high = -INFINITY;
+  std::uint64_t valid = 0;
+  std::uint64_t missing = 0;
+  std::uint64_t different = 0;          ///< samples with other bits, missing ones included
+  std::uint64_t different_missing = 0;  ///< samples that are missing in the source, with other bits
+
+  double psnr() const {
+    return valid == 0 ? Psnr(low, high, 0) : Psnr(low, high, std::sqrt(squares / static_cast<double>(valid)));
+  }
+};
+
+template <typename T>
+Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::optional<std::uint64_t> fill) {
+  Comparison result;
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    const bool same = SampleBits(source[i]) == SampleBits(decoded[i]);
+    result.different += same ? 0 : 1;
+    if (IsMissing(source[i], fill)) {
+      ++result.missing;
+      result.different_missing += same ? 0 : 1;
+      continue;
+    }
+    const double value = static_cast<double>(source[i]);
+    const double difference = std::abs(value - static_cast<double>(decoded[i]));
+    // A NaN is as wrong as can be; left as it is, the next comparison would forget it.
+    result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
+    result.squares += difference * difference;
+    result.low = std::fmin(result.low, value);
+    result.high = std::fmax(result.high, value);
+    ++result.valid;
+  }
+  return result;
+}
+
+/// Valid samples must be within the tolerance, missing ones and those of a lossless field the same bit by
+/// bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
   if (!options.dims.empty()) {
     QUARRY_ASSIGN_OR_RETURN(options.source.dims, ParseShape(options.dims, "--dims"));
@@ -81,45 +120,44 @@ Result<int> VerifyAgainst(VerifyOptions options) {
                            Name(source.type), Name(decoded.type));
   QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(source, decoded.extent));
 
-  double max_error = 0;
-  double squares = 0;
-  double low = INFINITY;
-  double high = -INFINITY;
-  const auto compare = [&]<typename T>(T) {
-    const auto* expected = reinterpret_cast<const T*>(original.data());
-    const std::span<const T> samples = decoded.SamplesAs<T>();
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double difference = std::abs(static_cast<double>(expected[i]) - static_cast<double>(samples[i]));
-      // A NaN on either side is as wrong as can be; left as it is, the next comparison would forget it.
-      max_error = std::fmax(max_error, std::isnan(difference) ? INFINITY : difference);
-      squares += difference * difference;
-      low = std::fmin(low, static_cast<double>(expected[i]));
-      high = std::fmax(high, static_cast<double>(expected[i]));
-    }
-  };
-  if (decoded.type == DataType::kFloat32) {
-    compare(float{});
-  } else {
-    compare(double{});
-  }
-  const double psnr = Psnr(low, high, std::sqrt(squares / static_cast<double>(decoded.extent.volume())));
+  const FieldDescription& field =
+      dataset->description().fields[*dataset->description().FindField(request.field)];
+  const Comparison comparison = DispatchType(decoded.type, [&]<typename T>(T) {
+    return Compare(std::span(reinterpret_cast<const T*>(original.data()), original.size() / sizeof(T)),
+                   decoded.SamplesAs<T>(), field.fill_bits());
+  });
 
   double tolerance = 0;
   QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   for (const StepDescription& step : steps) {
-    const FieldStepDescription* field = step.FindField(request.field);
-    if (step.step == plan.step && field != nullptr) tolerance = field->tolerance;
+    const FieldStepDescription* record = step.FindField(request.field);
+    if (step.step == plan.step && record != nullptr) tolerance = record->tolerance;
   }
-  const bool holds = max_error <= tolerance;
+  const bool holds = comparison.max_error <= tolerance && comparison.different_missing == 0 &&
+                     (!field.lossless || comparison.different == 0);
   if (options.json) {
-    fmt::print("{}\n",
-               nlohmann::ordered_json{
-                   {"max_error", max_error}, {"tolerance", tolerance}, {"psnr", psnr}, {"holds", holds}}
-                   .dump());
+    fmt::print("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
+                                              {"tolerance", tolerance},
+                                              {"lossless", field.lossless},
+                                              {"psnr", comparison.psnr()},
+                                              {"valid", comparison.valid},
+                                              {"missing", comparison.missing},
+                                              {"different", comparison.different},
+                                              {"different_missing", comparison.different_missing},
+                                              {"holds", holds}}
+                           .dump());
+    return holds ? 0 : kCheckFailed;
+  }
+  if (comparison.missing > 0 || comparison.different_missing > 0) {
+    fmt::print("{} samples are missing, {} of them differ\n", comparison.missing,
+               comparison.different_missing);
+  }
+  if (field.lossless) {
+    fmt::print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {
-    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", max_error, tolerance,
-               holds ? "holds" : "DOES NOT HOLD", psnr);
+    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error,
+               tolerance, holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
   }
   return holds ? 0 : kCheckFailed;
 }
@@ -133,7 +171,7 @@ Command DeclareVerify(CLI::App* app) {
                   "the file that the field was made from: compares samples instead of checksums");
   app->add_option("--format", options->source.format, "raw or npy (of the source)");
   app->add_option("--dims", options->dims, "XxYxZ (of a raw source)");
-  app->add_option("--type", options->type, "float32 or float64 (of a raw source)");
+  app->add_option("--type", options->type, "float32, uint8, ... (of a raw source)");
   app->add_option("--byte-order", options->byte_order, "little or big (of a raw source)")
       ->check(CLI::IsMember({"little", "big"}));
   app->add_option("--offset", options->source.offset, "bytes before the first sample (of a raw source)");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -9,20 +10,72 @@
 /// Indices as adaptive bits: no tables to send. For small levels, and for those that are nearly all zero.
 namespace quarry::interpolate {
 
-/// Flags of groups of samples whose whole neighbourhood is zero: "all zero" or not.
+/// Flags of runs of samples that are expected to be zero. Blocks of kBlock samples whose contexts are all
+/// zero have one flag; the groups of kGroup samples of other blocks have one each, unless more than
+/// kMostActive of their contexts are not zero.
 class GroupFlags {
  public:
+  static constexpr std::size_t kBlock = 256;
   static constexpr std::size_t kGroup = 32;
+  /// With tables, a flag also saves time where some contexts are not zero; adaptive bits are nearly free there.
+  static constexpr std::size_t kMostActiveWithTables = 6;
 
-  /// Model of the next flag; tell it the flag with Update.
-  AdaptiveBit* model() { return &models_[history_]; }
-  void Update(bool all_zero) {
-    history_ = static_cast<std::uint8_t>((history_ << 1 | (all_zero ? 1 : 0)) & 3);
+  explicit GroupFlags(std::size_t most_active) : most_active_(most_active) {}
+
+  /// Walks over the samples of a band. `code_flag(model, begin, end)` writes or reads whether samples
+  /// begin .. end are all zero; `use(begin, end, zero)` is told all runs in order.
+  /// @param contexts  tables or bins of the samples
+  template <typename CodeFlag, typename Use>
+  void Walk(const std::uint8_t* contexts, std::size_t count, CodeFlag code_flag, Use use) {
+    for (std::size_t begin = 0; begin < count;) {
+      const std::size_t block_end = std::min(begin + kBlock, count);
+      const bool quiet = CountActive(contexts + begin, block_end - begin) == 0;
+      if (quiet && Code(&of_blocks_, code_flag, begin, block_end)) {
+        use(begin, block_end, true);
+        begin = block_end;
+        continue;
+      }
+      for (; begin < block_end; begin += kGroup) {
+        const std::size_t end = std::min(begin + kGroup, block_end);
+        const std::size_t active = quiet ? 0 : CountActive(contexts + begin, end - begin);
+        const bool zero = active <= most_active_ &&
+                          Code(&of_groups_[quiet ? 0 : 1 + (active + 1) / 2], code_flag, begin, end);
+        use(begin, end, zero);
+      }
+      begin = block_end;
+    }
   }
 
  private:
-  std::array<AdaptiveBit, 4> models_;
-  std::uint8_t history_ = 3;
+  /// Models by what the two flags of the kind before were.
+  struct Kind {
+    std::array<AdaptiveBit, 4> models;
+    std::uint8_t history = 3;
+  };
+
+  template <typename CodeFlag>
+  static bool Code(Kind* kind, CodeFlag& code_flag, std::size_t begin, std::size_t end) {
+    const bool zero = code_flag(&kind->models[kind->history], begin, end);
+    kind->history = static_cast<std::uint8_t>((kind->history << 1 | (zero ? 1 : 0)) & 3);
+    return zero;
+  }
+
+  static std::size_t CountActive(const std::uint8_t* contexts, std::size_t count) {
+    // Bytes at first: so that the compiler counts sixteen at once. A group has fewer than 256.
+    std::size_t active = 0;
+    for (std::size_t i = 0; i < count; i += kGroup) {
+      const std::size_t end = std::min(i + kGroup, count);
+      std::uint8_t of_group = 0;
+      for (std::size_t k = i; k < end; ++k)
+        of_group = static_cast<std::uint8_t>(of_group + (contexts[k] != 0));
+      active += of_group;
+    }
+    return active;
+  }
+
+  const std::size_t most_active_;
+  Kind of_blocks_;
+  std::array<Kind, 2 + (kMostActiveWithTables + 1) / 2> of_groups_;  ///< in quiet blocks; else by active contexts
 };
 
 /// Models of one index: is it zero, its sign, how many bits it has, those bits. `Coder` is Writing or Reading

@@ -233,10 +233,15 @@ class Encoder {
   using T = Working<S>;
   template <typename U>
   using Buffer = std::vector<U, BufferAllocator<U>>;
+  /// Above it, steps and their reciprocals would not be normal numbers any more.
+  static constexpr double kLargestTolerance = static_cast<double>(std::numeric_limits<T>::max() / 16);
 
  public:
   Encoder(const PatchLayout& layout, std::span<const S> samples, Validity validity, double tolerance)
-      : layout_(layout), samples_(samples), validity_(validity), tolerance_(tolerance) {}
+      : layout_(layout),
+        samples_(samples),
+        validity_(validity),
+        tolerance_(std::min(tolerance, kLargestTolerance)) {}
 
   CodedPatch Run() {
     Examine();
@@ -437,6 +442,8 @@ class Encoder {
       count += 1;
       sum += (static_cast<double>(values[i]) - sum) / count;
     }
+    // The difference of huge numbers may be infinite: any number will do then.
+    if (!std::isfinite(sum)) return T(0);
     return static_cast<T>(integral ? std::nearbyint(sum) : sum);
   }
 

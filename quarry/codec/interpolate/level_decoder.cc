@@ -48,6 +48,13 @@ class LowBitReader {
   std::size_t limit_ = 0;
 };
 
+/// Samples that are all zero, or all have symbols.
+struct SampleRun {
+  std::size_t begin;
+  std::size_t end;
+  bool zero;
+};
+
 /// Scratch of a thread beside LevelScratch.
 struct SymbolScratch {
   std::vector<std::uint8_t> tables;  ///< table or bin of every sample of a band
@@ -58,7 +65,7 @@ struct SymbolScratch {
   std::vector<std::uint32_t> slots;
   std::vector<std::uint16_t> words;
   std::vector<std::uint8_t> validity;  ///< of the band
-  std::vector<std::uint8_t> live;      ///< per group: it has symbols
+  std::vector<SampleRun> runs;               ///< of the band
   LowBitReader low_bits;
 
   static SymbolScratch& OfThread() {
@@ -70,19 +77,6 @@ struct SymbolScratch {
 template <typename V>
 void EnsureSize(V* vector, std::size_t size) {
   if (vector->size() < size) vector->resize(size);
-}
-
-/// Of a group, usually a whole one.
-bool AllZero(const std::uint8_t* values, std::size_t count) {
-  if (count != GroupFlags::kGroup)
-    return std::all_of(values, values + count, [](std::uint8_t v) { return v == 0; });
-  std::uint64_t any = 0;
-  for (std::size_t i = 0; i < GroupFlags::kGroup; i += sizeof(any)) {
-    std::uint64_t eight;
-    std::memcpy(&eight, values + i, sizeof(eight));
-    any |= eight;
-  }
-  return any == 0;
 }
 
 template <typename T>
@@ -249,27 +243,26 @@ class LevelDecoder {
       return Status::Ok();
     }
     if (!has_groups_) return DecodeSymbols(tables, count, indices);
-    constexpr std::size_t kGroup = GroupFlags::kGroup;
     EnsureSize(&scratch_.coded, count + kManyLanes);
-    EnsureSize(&scratch_.live, count / kGroup + 1);
+    scratch_.runs.clear();
     std::size_t coded = 0;
-    for (std::size_t begin = 0; begin < count; begin += kGroup) {
-      const std::size_t size = std::min(kGroup, count - begin);
-      const bool zero = AllZero(tables + begin, size) && DecodeFlag();
-      scratch_.live[begin / kGroup] = zero ? 0 : 1;
-      if (zero) continue;
-      std::memcpy(scratch_.coded.data() + coded, tables + begin, size);
-      coded += size;
-    }
+    flags_.Walk(
+        tables, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+        [&](std::size_t begin, std::size_t end, bool zero) {
+          scratch_.runs.push_back({begin, end, zero});
+          if (zero) return;
+          std::memcpy(scratch_.coded.data() + coded, tables + begin, end - begin);
+          coded += end - begin;
+        });
     EnsureSize(&group_indices_, coded);
     QUARRY_RETURN_IF_ERROR(DecodeSymbols(scratch_.coded.data(), coded, group_indices_.data()));
     const std::int32_t* next = group_indices_.data();
-    for (std::size_t begin = 0; begin < count; begin += kGroup) {
-      const std::size_t size = std::min(kGroup, count - begin);
-      if (scratch_.live[begin / kGroup] == 0) {
-        std::fill_n(indices + begin, size, 0);
+    for (const SampleRun& run : scratch_.runs) {
+      const std::size_t size = run.end - run.begin;
+      if (run.zero) {
+        std::memset(indices + run.begin, 0, size * sizeof(std::int32_t));
       } else {
-        std::memcpy(indices + begin, next, size * sizeof(std::int32_t));
+        std::memcpy(indices + run.begin, next, size * sizeof(std::int32_t));
         next += size;
       }
     }
@@ -291,24 +284,18 @@ class LevelDecoder {
   }
 
   void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::int32_t* indices) {
-    constexpr std::size_t kGroup = GroupFlags::kGroup;
     BitReader reader{&bits_};
     model_.Restart();
-    for (std::size_t begin = 0; begin < count; begin += kGroup) {
-      const std::size_t size = std::min(kGroup, count - begin);
-      if (AllZero(bins + begin, size) && DecodeFlag()) {
-        std::fill_n(indices + begin, size, 0);
-        model_.Restart();
-        continue;
-      }
-      for (std::size_t i = begin; i < begin + size; ++i) indices[i] = model_.Code(reader, 0, bins[i]);
-    }
-  }
-
-  bool DecodeFlag() {
-    const bool zero = bits_.Decode(flags_.model());
-    flags_.Update(zero);
-    return zero;
+    quiet_flags_.Walk(
+        bins, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+        [&](std::size_t begin, std::size_t end, bool zero) {
+          if (zero) {
+            std::memset(indices + begin, 0, (end - begin) * sizeof(std::int32_t));
+            model_.Restart();
+            return;
+          }
+          for (std::size_t i = begin; i < end; ++i) indices[i] = model_.Code(reader, 0, bins[i]);
+        });
   }
 
   void Reconstruct(int band, std::size_t begin, std::size_t size) {
@@ -407,7 +394,8 @@ class LevelDecoder {
   bool has_groups_ = false;
   bool has_low_bits_ = false;
   BinaryDecoder bits_ = BinaryDecoder({});
-  GroupFlags flags_;
+  GroupFlags quiet_flags_ = GroupFlags(0);
+  GroupFlags flags_ = GroupFlags(GroupFlags::kMostActiveWithTables);
   IndexModel model_;
 };
 

@@ -101,8 +101,7 @@ struct EncoderScratch {
   std::vector<std::size_t> raw_escapes;     ///< positions, ascending
   std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
   std::vector<std::uint8_t> coded_bins;
-  std::vector<std::size_t> coded_ends;   ///< of the bands that are not empty
-  std::vector<std::size_t> group_begin;  ///< of the same
+  std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
   std::vector<CodedSymbol> symbols;
   std::array<std::vector<T>, kBands> kept;
 
@@ -221,7 +220,8 @@ class LevelEncoder {
     }
   }
 
-  /// A missing sample is what is predicted for it, and has no index.
+  /// A missing sample is what is predicted for it, and has no index. A decoder adds zero steps to it: then
+  /// there is no negative zero.
   void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
     T* decoded = bands_.Values(band) + at;
     std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
@@ -229,7 +229,7 @@ class LevelEncoder {
       if (scratch_.valid[begin + at + i] != 0) continue;
       scratch_.indices[begin + at + i] = 0;
       magnitudes[i] = 0;
-      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral);
+      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral) + T(0);
     }
   }
 
@@ -328,34 +328,38 @@ class LevelEncoder {
     Bytes body;
     BinaryEncoder encoder(&body);
     BitWriter writer{&encoder};
-    GroupFlags flags;
+    GroupFlags flags(0);
     IndexModel model;
-    std::size_t begin = 0;
+    std::size_t band_begin = 0;
     for (const std::size_t band_end : scratch_.coded_ends) {
       model.Restart();
-      for (; begin < band_end; begin = std::min(begin + GroupFlags::kGroup, band_end)) {
-        const std::size_t end = std::min(begin + GroupFlags::kGroup, band_end);
-        if (AllZero<std::uint8_t>(coded_bins_, begin, end)) {
-          const bool zero = AllZero<std::int32_t>(coded_indices_, begin, end);
-          encoder.Encode(zero, flags.model());
-          flags.Update(zero);
-          if (zero) {
-            model.Restart();
-            continue;
-          }
-        }
-        for (std::size_t i = begin; i < end; ++i) model.Code(writer, coded_indices_[i], coded_bins_[i]);
-      }
+      const std::int32_t* indices = coded_indices_.data() + band_begin;
+      const std::uint8_t* bins = coded_bins_.data() + band_begin;
+      flags.Walk(bins, band_end - band_begin, FlagWriter{&encoder, indices},
+                 [&](std::size_t begin, std::size_t end, bool zero) {
+                   if (zero) {
+                     model.Restart();
+                     return;
+                   }
+                   for (std::size_t i = begin; i < end; ++i) model.Code(writer, indices[i], bins[i]);
+                 });
+      band_begin = band_end;
     }
     encoder.Finish();
     return WithHead(LevelMode::kAdaptive, 0, spec, {}, body);
   }
 
-  template <typename V>
-  static bool AllZero(std::span<const V> values, std::size_t begin, std::size_t end) {
-    const auto part = values.subspan(begin, end - begin);
-    return std::all_of(part.begin(), part.end(), [](V v) { return v == 0; });
-  }
+  /// Writes whether indices are all zero.
+  struct FlagWriter {
+    BinaryEncoder* encoder;
+    const std::int32_t* indices;
+
+    bool operator()(AdaptiveBit* model, std::size_t begin, std::size_t end) const {
+      const bool zero = std::all_of(indices + begin, indices + end, [](std::int32_t q) { return q == 0; });
+      encoder->Encode(zero, model);
+      return zero;
+    }
+  };
 
   Bytes CodeRans(const TableChoice& choice, const PredictorSpec& spec) {
     const std::array<std::uint8_t, kFineBins> table_of_bin = choice.contexts.TableOfBin();
@@ -367,7 +371,7 @@ class LevelEncoder {
     std::uint8_t flags = static_cast<std::uint8_t>((fine ? kFineTables : 0) | (many ? kManyLanesFlag : 0));
 
     Bytes group_flags;
-    const std::vector<std::uint8_t> live = FlagGroups(tables_of, &group_flags);
+    const std::vector<LiveRuns> live = FlagGroups(tables_of, &group_flags);
     if (!live.empty()) flags |= kGroupFlags;
 
     SymbolSink sink(choice.shifts, coded_indices_.size(), &scratch_.symbols);
@@ -377,11 +381,8 @@ class LevelEncoder {
       if (live.empty()) {
         sink.Add(coded_indices_, tables_of, begin, band_end);
       } else {
-        const std::uint8_t* is_live = live.data() + scratch_.group_begin[run_ends.size()];
-        for (std::size_t at = begin; at < band_end; at += GroupFlags::kGroup) {
-          if (*is_live++ != 0)
-            sink.Add(coded_indices_, tables_of, at, std::min(at + GroupFlags::kGroup, band_end));
-        }
+        for (const auto& [run_begin, run_end] : live[run_ends.size()])
+          sink.Add(coded_indices_, tables_of, begin + run_begin, begin + run_end);
       }
       begin = band_end;
       run_ends.push_back(sink.size());
@@ -418,30 +419,33 @@ class LevelEncoder {
     out->insert(out->end(), part.begin(), part.end());
   }
 
-  /// Flags of the groups of table 0, and per group whether it has symbols; nothing when flags would not pay.
-  std::vector<std::uint8_t> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
-    constexpr std::size_t kGroup = GroupFlags::kGroup;
-    std::vector<std::uint8_t> live;
+  /// Begin and end of the runs of a band that have symbols.
+  using LiveRuns = std::vector<std::pair<std::size_t, std::size_t>>;
+
+  /// Codes flags, and says for every band what is left; nothing when flags would not pay.
+  std::vector<LiveRuns> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
+    std::vector<LiveRuns> live;
     std::size_t zeros = 0;
     BinaryEncoder encoder(out);
-    GroupFlags flags;
-    scratch_.group_begin.clear();
-    std::size_t begin = 0;
+    GroupFlags flags(GroupFlags::kMostActiveWithTables);
+    std::size_t band_begin = 0;
     for (const std::size_t band_end : scratch_.coded_ends) {
-      scratch_.group_begin.push_back(live.size());
-      for (; begin < band_end; begin = std::min(begin + kGroup, band_end)) {
-        const std::size_t end = std::min(begin + kGroup, band_end);
-        live.push_back(1);
-        if (!AllZero<std::uint8_t>(tables_of, begin, end)) continue;
-        const bool zero = AllZero<std::int32_t>(coded_indices_, begin, end);
-        encoder.Encode(zero, flags.model());
-        flags.Update(zero);
-        live.back() = zero ? 0 : 1;
-        zeros += zero ? 1 : 0;
-      }
+      live.emplace_back();
+      flags.Walk(tables_of.data() + band_begin, band_end - band_begin,
+                 FlagWriter{&encoder, coded_indices_.data() + band_begin},
+                 [&](std::size_t begin, std::size_t end, bool zero) {
+                   if (zero) {
+                     zeros += end - begin;
+                   } else if (!live.back().empty() && live.back().back().second == begin) {
+                     live.back().back().second = end;
+                   } else {
+                     live.back().emplace_back(begin, end);
+                   }
+                 });
+      band_begin = band_end;
     }
     encoder.Finish();
-    if (zeros * 8 <= live.size()) live.clear();
+    if (zeros * 8 <= coded_indices_.size()) live.clear();
     return live;
   }
 

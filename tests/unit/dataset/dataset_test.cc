@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <fstream>
 
@@ -55,6 +56,107 @@ TEST_F(DatasetTest, ReadsBackWithinTheTolerance) {
   for (std::size_t i = 0; i < original.size(); ++i) {
     ASSERT_LE(std::abs(static_cast<double>(original[i]) - static_cast<double>(decoded[i])), recipe.tolerance);
   }
+}
+
+std::uint32_t Bits(float sample) { return std::bit_cast<std::uint32_t>(sample); }
+
+/// Folders below masks/.
+std::vector<fs::path> MasksOf(const fs::path& dataset) {
+  std::vector<fs::path> masks;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dataset / "masks", ignored))
+    masks.push_back(entry.path());
+  return masks;
+}
+
+TEST_F(DatasetTest, MissingSamplesComeBackBitByBitAtEveryLevel) {
+  const DatasetRecipe recipe{.missing = true};
+  MakeDataset(path(), recipe);
+  const std::vector<float> original = MakeSamples(recipe.dims, 0, true);
+  std::size_t missing = 0;
+  for (int level = 0; level < recipe.levels; ++level) {
+    const std::vector<float> decoded = ReadAll(*Open(), {.field = "pressure", .level = level});
+    const Index3 shape = LevelShape(recipe.dims, level);
+    ASSERT_EQ(decoded.size(), static_cast<std::size_t>(Volume(shape)));
+    for (std::size_t i = 0; i < decoded.size(); ++i) {
+      const auto n = static_cast<std::int64_t>(i);
+      const std::int64_t x = n % shape[0] << level;
+      const std::int64_t y = n / shape[0] % shape[1] << level;
+      const std::int64_t z = n / shape[0] / shape[1] << level;
+      const float sample = original[static_cast<std::size_t>(x + recipe.dims[0] * (y + recipe.dims[1] * z))];
+      if (std::isfinite(sample)) {
+        ASSERT_TRUE(std::isfinite(decoded[i])) << "level " << level << " sample " << i;
+        if (level == 0) {
+          ASSERT_LE(std::abs(static_cast<double>(sample) - static_cast<double>(decoded[i])),
+                    recipe.tolerance);
+        }
+      } else {
+        ASSERT_EQ(Bits(decoded[i]), Bits(sample)) << "level " << level << " sample " << i;
+        ++missing;
+      }
+    }
+  }
+  EXPECT_GT(missing, 1000u);
+}
+
+TEST_F(DatasetTest, CoarseToFineWithMissingSamplesEndsWithTheSameSamples) {
+  MakeDataset(path(), {.order = format::PayloadOrder::kLevel, .missing = true});
+  const auto dataset = Open();
+  const std::vector<float> at_once = ReadAll(*dataset, {.field = "pressure"});
+  const std::vector<float> progressive = ReadAll(*dataset, {.field = "pressure", .first_level = 3});
+  ASSERT_EQ(at_once.size(), progressive.size());
+  for (std::size_t i = 0; i < at_once.size(); ++i) ASSERT_EQ(Bits(at_once[i]), Bits(progressive[i]));
+}
+
+TEST_F(DatasetTest, StepsAndFieldsWithTheSameMissingSamplesShareOneMask) {
+  MakeDataset(path(), {.steps = {0, 1}, .missing = true});
+  MakeDataset(path(), {.files = 1, .field = "temperature", .missing = true});
+  MakeDataset(path(), {.field = "speed"});
+  ASSERT_EQ(MasksOf(path()).size(), 1u);
+  const auto dataset = Open();
+  const auto first = *dataset->Step(0);
+  EXPECT_EQ(first->FindField("pressure")->mask, first->FindField("temperature")->mask);
+  EXPECT_EQ(first->FindField("pressure")->mask, (*dataset->Step(1))->FindField("pressure")->mask);
+  EXPECT_FALSE(first->FindField("speed")->mask);
+  EXPECT_EQ(VerifyDataset(*dataset, [](std::uint64_t, std::uint64_t) {})->masks, 1u);
+}
+
+TEST_F(DatasetTest, ADamagedMaskIsReportedWithItsPlace) {
+  MakeDataset(path(), {.files = 1, .missing = true});
+  const fs::path mask = MasksOf(path()).at(0);
+  DamageByte(mask / "0000.qsf", format::SubfileHeader::kEncodedSize + 1);
+  const auto dataset = Open();
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  DecodePool pool(2);
+  IgnoringSink sink;
+  const Status status = ExecuteRead(
+      *dataset, plan, &pool, [] { return false; }, &sink);
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find(mask.filename().string() + "/0000.qsf"), std::string::npos)
+      << status.message();
+  const auto nothing = [](std::uint64_t, std::uint64_t) {};
+  EXPECT_EQ(VerifyDataset(*dataset, nothing)->damage.size(), 1u);
+
+  fs::remove(mask / "0000.qsf");
+  EXPECT_EQ(Open()->Plan({.field = "pressure"}).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(VerifyDataset(*Open(), nothing)->damage.size(), 1u);
+}
+
+TEST_F(DatasetTest, TheMaskOfAnotherStepIsNoticed) {
+  MakeDataset(path(), {.files = 1, .missing = true});
+  MakeDataset(folder_.path() / "b.quarry", {.dims = {37, 22, 12}, .files = 1, .missing = true});
+  fs::copy_file(MasksOf(folder_.path() / "b.quarry").at(0) / "0000.qsf", MasksOf(path()).at(0) / "0000.qsf",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(Open()->Plan({.field = "pressure"}).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(DatasetTest, AMaskThatNoStepNeedsIsNoDamage) {
+  MakeDataset(path(), {.missing = true});
+  const fs::path mask = MasksOf(path()).at(0);
+  fs::copy(mask, mask.parent_path() / "0123456789abcdef", fs::copy_options::recursive);
+  fs::create_directories(mask.parent_path() / ".0000000000000001.partial");
+  EXPECT_TRUE(VerifyDataset(*Open(), [](std::uint64_t, std::uint64_t) {})->damage.empty());
 }
 
 TEST_F(DatasetTest, CoarseToFineEndsWithTheSameSamples) {

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "quarry/base/checksum.h"
+
 namespace quarry::format {
 namespace {
 
@@ -16,8 +18,9 @@ DatasetDescription ExampleDataset() {
   dataset.patch = {32, 32, 4};
   dataset.levels = 3;
   dataset.order = PayloadOrder::kLevel;
-  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
-                    {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3}};
+  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}, false, -1e10},
+                    {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3, false, {}},
+                    {"count", DataType::kInt16, "", CoderId::kWaveletZfp, {}, {}, true, -32768.0}};
   return dataset;
 }
 
@@ -31,10 +34,16 @@ StepDescription ExampleStep() {
   field.max_error = 0.1234567890123456789;
   field.psnr = std::numeric_limits<double>::infinity();
   field.stored_bytes = std::uint64_t{1} << 60;
-  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}, {0.7, 0.8, 9}};
+  field.levels = {{0.1, 0.2, 3, 1}, {0.4, 0.5, 6, 0.99}, {0.7, 0.8, 9, 0.1}};
   field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  field.valid = 1000;
+  field.mask = MaskDescription{0xfedcba9876543210, {{"0000.qsf", 7, 5, {{0, 0, 0}, {91, 45, 7}}, 3}}};
   step.fields = {field};
   return step;
+}
+
+Result<StepDescription> Decode(const std::string& text) {
+  return DecodeStepManifest(text, ExampleDataset().grid);
 }
 
 TEST(DatasetManifest, RoundTripKeepsEveryValue) {
@@ -48,14 +57,18 @@ TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   EXPECT_EQ(read->patch, dataset.patch);
   EXPECT_EQ(read->levels, 3);
   EXPECT_EQ(read->order, PayloadOrder::kLevel);
-  ASSERT_EQ(read->fields.size(), 2u);
+  ASSERT_EQ(read->fields.size(), 3u);
   EXPECT_EQ(read->fields[0].tolerance, 0.25);
+  EXPECT_EQ(read->fields[0].fill, -1e10);
   EXPECT_EQ(read->fields[1].relative_tolerance, 1e-3);
+  EXPECT_FALSE(read->fields[1].lossless);
+  EXPECT_TRUE(read->fields[2].lossless);
+  EXPECT_EQ(read->fields[2].fill_bits(), 0x8000u);
   EXPECT_EQ(EncodeManifest(*read), EncodeManifest(dataset));
 }
 
 TEST(StepManifest, RoundTripKeepsEveryValue) {
-  const Result<StepDescription> read = DecodeStepManifest(EncodeManifest(ExampleStep()));
+  const Result<StepDescription> read = Decode(EncodeManifest(ExampleStep()));
 
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->step, 12345678901u);
@@ -65,6 +78,53 @@ TEST(StepManifest, RoundTripKeepsEveryValue) {
   EXPECT_EQ(read->fields[0].psnr, std::numeric_limits<double>::infinity());
   EXPECT_EQ(read->fields[0].stored_bytes, std::uint64_t{1} << 60);
   EXPECT_EQ(read->fields[0].subfiles[0].table_checksum, 0x0123456789abcdefu);
+  EXPECT_EQ(read->fields[0].levels[1].coverage, 0.99);
+  EXPECT_EQ(read->fields[0].valid, 1000u);
+  EXPECT_EQ(read->fields[0].mask, ExampleStep().fields[0].mask);
+}
+
+TEST(StepManifest, ValidSamplesAndMaskMustFitEachOther) {
+  StepDescription step = ExampleStep();
+  step.fields[0].valid = 91 * 45 * 7;
+  EXPECT_EQ(Decode(EncodeManifest(step)).status().code(), StatusCode::kDataLoss)
+      << "a mask that masks nothing";
+  step.fields[0].mask.reset();
+  EXPECT_TRUE(Decode(EncodeManifest(step)).ok());
+  step.fields[0].valid -= 1;
+  EXPECT_EQ(Decode(EncodeManifest(step)).status().code(), StatusCode::kDataLoss) << "no mask";
+  step = ExampleStep();
+  step.fields[0].mask->subfiles[0].name = "../0000.qsf";
+  EXPECT_EQ(Decode(EncodeManifest(step)).status().code(), StatusCode::kDataLoss);
+}
+
+/// Puts the right checksum into a text that was changed.
+std::string Resealed(std::string text) {
+  const std::size_t digits = text.rfind("\"checksum\": \"") + 13;
+  text.replace(digits, 16, std::string(16, '0'));
+  return text.replace(digits, 16, ChecksumText(Checksum(std::as_bytes(std::span(text)))));
+}
+
+TEST(StepManifest, VersionOneHasEverySampleValid) {
+  const std::string text = R"({
+ "format_version": 1,
+ "step": "4",
+ "fields": [
+  {
+   "name": "pressure",
+   "levels": [ {"level": 0, "max_error": 0.5, "rmse": 0.25, "bytes": "10"} ],
+   "subfiles": [ {"name": "0000.qsf", "bytes": "100", "patches": "5", "bounds": {"begin": [0, 0, 0],
+                  "end": [91, 45, 7]}, "table_checksum": "0123456789abcdef"} ]
+  }
+ ],
+ "checksum": "0000000000000000"
+}
+)";
+  const Result<StepDescription> read = Decode(Resealed(text));
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->fields[0].valid, 91u * 45 * 7);
+  EXPECT_EQ(read->fields[0].levels[0].coverage, 1);
+  EXPECT_FALSE(read->fields[0].mask);
 }
 
 TEST(Manifest, EveryFlippedBitIsFound) {
@@ -82,7 +142,7 @@ TEST(Manifest, EveryFlippedBitIsFound) {
 TEST(Manifest, EveryTruncationIsFound) {
   const std::string text = EncodeManifest(ExampleStep());
   for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_EQ(DecodeStepManifest(text.substr(0, length)).status().code(), StatusCode::kDataLoss) << length;
+    EXPECT_EQ(Decode(text.substr(0, length)).status().code(), StatusCode::kDataLoss) << length;
   }
 }
 
@@ -99,6 +159,11 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
   dataset = ExampleDataset();
   dataset.fields[1].name = dataset.fields[0].name;
   EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
+  for (const double fill : {1e10, 0.5, std::numeric_limits<double>::quiet_NaN(), 32768.0}) {
+    dataset = ExampleDataset();
+    dataset.fields[2].fill = fill;  // of int16
+    EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss) << fill;
+  }
 }
 
 TEST(CheckFieldName, AcceptsFolderNamesOnly) {

@@ -16,7 +16,10 @@ using testing::MakeDataset;
 
 class IndexTest : public ::testing::Test {
  protected:
-  void SetUp() override { MakeDataset(path(), {.steps = {0, 1}}); }
+  void SetUp() override {
+    MakeDataset(path(), {.steps = {0}});
+    MakeDataset(path(), {.steps = {1}, .missing = true});
+  }
 
   fs::path path() const { return folder_.path() / "a.quarry"; }
   fs::path index() const { return DefaultIndexFolder(path()); }
@@ -44,6 +47,14 @@ class IndexTest : public ::testing::Test {
           EXPECT_EQ((*indexed)[i].subfile, (*expected)[i].subfile);
           EXPECT_EQ((*indexed)[i].patch, (*expected)[i].patch);
         }
+        const auto indexed_mask = catalog->FindMask(step, 0, positions);
+        const auto expected_mask = dataset->tables().FindMask(step, 0, positions);
+        ASSERT_TRUE(indexed_mask.ok()) << indexed_mask.status().message();
+        ASSERT_EQ(indexed_mask->size(), expected_mask->size());
+        for (std::size_t i = 0; i < expected_mask->size(); ++i) {
+          EXPECT_EQ((*indexed_mask)[i].subfile, (*expected_mask)[i].subfile);
+          EXPECT_EQ((*indexed_mask)[i].patch, (*expected_mask)[i].patch);
+        }
       }
     }
   }
@@ -55,6 +66,7 @@ TEST_F(IndexTest, HoldsWhatTheTablesHold) {
   const IndexReport report = *Update();
   EXPECT_EQ(report.steps_added, 2u);
   EXPECT_EQ(report.patches_added, 2u * 5 * 3 * 2);
+  EXPECT_EQ(report.masks_added, 1u);
   ExpectSameAsTables();
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
@@ -82,6 +94,46 @@ TEST_F(IndexTest, AStepWithANewFieldIsLoadedAgain) {
   MakeDataset(path(), {.steps = {1}, .field = "speed"});
   EXPECT_EQ(Update()->steps_added, 1u);
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+}
+
+TEST_F(IndexTest, AMaskIsLoadedOnce) {
+  ASSERT_TRUE(Update().ok());
+  MakeDataset(path(), {.steps = {7}, .missing = true});
+  const IndexReport report = *Update();
+  EXPECT_EQ(report.steps_added, 1u);
+  EXPECT_EQ(report.masks_added, 0u);
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+  ExpectSameAsTables();
+}
+
+TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
+  ASSERT_TRUE(Update().ok());
+  const MaskDescription before = *(*Open()->Step(1))->FindField("pressure")->mask;
+  EXPECT_TRUE(*(*OpenIndex())->HasMask(before));
+  testing::TemporaryFolder kept;
+  fs::copy(index(), kept.path() / "index", fs::copy_options::recursive);
+  fs::remove_all(path());
+  MakeDataset(path(), {.files = 1, .steps = {1}, .missing = true});
+  fs::copy(kept.path() / "index", index(), fs::copy_options::recursive);
+  const MaskDescription after = *(*Open()->Step(1))->FindField("pressure")->mask;
+
+  EXPECT_EQ(after.name, before.name);
+  EXPECT_FALSE(*(*OpenIndex())->HasMask(after));
+  ExpectSameAsTables();
+  EXPECT_EQ(Update()->masks_added, 1u);
+  EXPECT_TRUE(*(*OpenIndex())->HasMask(after));
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
+}
+
+TEST_F(IndexTest, AnIndexOfAnotherVersionIsNotReadAndBuiltAnew) {
+  ASSERT_TRUE(Update().ok());
+  std::ofstream(index() / "seal.json") << R"({"version": 1, "data_file": "patches-0123456789abcdef.mdb",)"
+                                       << R"( "bytes": 1, "checksum": "0", "seal": "0"})";
+  const Status status = OpenIndex().status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("version 1"), std::string::npos) << status.message();
+  EXPECT_NE(Update()->rebuilt_because.find("version 1"), std::string::npos);
+  ExpectSameAsTables();
 }
 
 TEST_F(IndexTest, AStaleIndexStillGivesRightAnswers) {

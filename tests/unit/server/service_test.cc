@@ -24,6 +24,7 @@ class ServiceTest : public ::testing::Test {
     testing::MakeDataset(
         Path("b"),
         {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
+    testing::MakeDataset(Path("c"), {.missing = true});
     Start(std::uint64_t{1} << 30);
   }
   void TearDown() override { server_->Shutdown(); }
@@ -61,7 +62,7 @@ class ServiceTest : public ::testing::Test {
 
 TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
   std::mt19937 random(1);
-  for (const std::string name : {"a", "b"}) {
+  for (const std::string name : {"a", "b", "c"}) {
     const auto remote = Remote(name);
     const auto local = Local(name);
     const DatasetDescription& dataset = local->description();
@@ -83,8 +84,43 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
       EXPECT_EQ(answer->extent, expected->extent);
       EXPECT_EQ(answer->data, expected->data);
       EXPECT_EQ(answer->max_error, expected->max_error);
+      EXPECT_EQ(answer->coverage, expected->coverage);
     }
   }
+}
+
+TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
+  for (const std::string name : {"a", "b", "c"}) {
+    const auto remote = Remote(name);
+    const auto local = Local(name);
+    for (double error = 1e-6; error < 100; error *= 2) {
+      const query::ReadRequest request{
+          .field = "pressure", .max_error = error, .first_level = local->description().levels - 1};
+      const auto expected = local->Read(request);
+      const auto answer = remote->Read(request);
+
+      ASSERT_EQ(answer.status().code(), expected.status().code());
+      if (!expected.ok()) {
+        EXPECT_EQ(expected.status().code(), StatusCode::kNotFound);
+        EXPECT_EQ(answer.status().message(), expected.status().message());
+        continue;
+      }
+      EXPECT_LE(answer->max_error, error);
+      EXPECT_EQ(answer->level, expected->level);
+      EXPECT_EQ(answer->finest_level, answer->level);
+      EXPECT_EQ(answer->data, expected->data);
+      EXPECT_EQ(remote->PlanRead(request)->levels.back().level, expected->level);
+    }
+  }
+}
+
+TEST_F(ServiceTest, StepsSayWhatIsMissing) {
+  const std::vector<StepDescription> remote = *Remote("c")->Steps();
+  const std::vector<StepDescription> local = *Local("c")->Steps();
+  ASSERT_TRUE(remote.at(0).fields.at(0).mask);
+  EXPECT_EQ(remote[0].fields[0].mask, local.at(0).fields.at(0).mask);
+  EXPECT_EQ(remote[0].fields[0].valid, local[0].fields[0].valid);
+  EXPECT_LT(Remote("c")->Read({.field = "pressure", .level = 2})->coverage, 1);
 }
 
 TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
@@ -131,7 +167,10 @@ TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
        {query::ReadRequest{.field = "speed"}, query::ReadRequest{.field = "pressure", .step = 9},
         query::ReadRequest{.field = "pressure", .level = 9},
         query::ReadRequest{.field = "pressure", .box = Box{{0, 0, 0}, {1000, 1, 1}}},
-        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0}}) {
+        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0},
+        query::ReadRequest{.field = "pressure", .max_error = -1},
+        query::ReadRequest{.field = "pressure", .max_error = std::nan("")},
+        query::ReadRequest{.field = "pressure", .max_error = 0}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());
   }
@@ -152,7 +191,7 @@ TEST_F(ServiceTest, ListsArePaginated) {
     for (const auto& dataset : response.datasets()) names.push_back(dataset.name());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
-  EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
 }
 
 TEST_F(ServiceTest, StepsArePaginated) {

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "quarry/base/data_type.h"
+
+/// Which samples are missing: those that are not finite, and those equal to the fill value of their field,
+/// bit by bit.
+namespace quarry {
+
+/// The bits of a sample as an unsigned integer of its size.
+template <typename T>
+std::uint64_t SampleBits(T sample) {
+  if constexpr (sizeof(T) == 8) {
+    return std::bit_cast<std::uint64_t>(sample);
+  } else if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<std::uint32_t>(sample);
+  } else if constexpr (sizeof(T) == 2) {
+    return std::bit_cast<std::uint16_t>(sample);
+  } else {
+    return std::bit_cast<std::uint8_t>(sample);
+  }
+}
+
+/// @param fill  bits of the fill value, or nothing
+template <typename T>
+bool IsMissing(T sample, std::optional<std::uint64_t> fill) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(sample)) return true;
+  }
+  return fill && SampleBits(sample) == *fill;
+}
+
+/// Whether a sample of this type can have exactly this value.
+inline bool CanHold(DataType type, double value) {
+  return DispatchType(type, [value](auto sample) {
+    using T = decltype(sample);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(value)) return true;
+    }
+    return value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+           value <= static_cast<double>(std::numeric_limits<T>::max()) &&
+           static_cast<double>(static_cast<T>(value)) == value;
+  });
+}
+
+/// The bits of a sample of this type with a value that it can hold.
+inline std::uint64_t BitsOf(DataType type, double value) {
+  return DispatchType(type,
+                      [value](auto sample) { return SampleBits(static_cast<decltype(sample)>(value)); });
+}
+
+}  // namespace quarry

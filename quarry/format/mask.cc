@@ -1,0 +1,40 @@
+#include "quarry/format/mask.h"
+
+#include "quarry/base/checksum.h"
+
+namespace quarry::format {
+
+std::uint64_t MaskDigest(const PatchEntry& row) {
+  Bytes bytes;
+  for (std::size_t l = row.levels.size(); l-- > 0;) {
+    PutLittleEndian(&bytes, row.levels[l].size);
+    PutLittleEndian(&bytes, row.levels[l].checksum);
+  }
+  return Checksum(bytes);
+}
+
+std::uint64_t MaskName(std::span<const std::uint64_t> digests) {
+  Bytes bytes;
+  bytes.reserve(digests.size() * sizeof(std::uint64_t));
+  for (const std::uint64_t digest : digests) PutLittleEndian(&bytes, digest);
+  const std::uint64_t name = Checksum(bytes);
+  return name == 0 ? 1 : name;  // 0 stands for no mask
+}
+
+std::string MaskText(std::uint64_t name) { return ChecksumText(name); }
+std::string MaskFolder(std::uint64_t name) { return "masks/" + MaskText(name); }
+
+SubfileHeader MaskHeader(std::uint64_t name, const Index3& dims, const Index3& patch, int levels,
+                         PayloadOrder order) {
+  SubfileHeader header;
+  header.dims = dims;
+  header.patch = patch;
+  header.levels = levels;
+  header.type = DataType::kUint8;
+  header.coder = CoderId::kValidity;
+  header.order = order;
+  header.field_name = MaskText(name);
+  return header;
+}
+
+}  // namespace quarry::format

@@ -1,0 +1,34 @@
+#include "quarry/format/subfile_table.h"
+
+namespace quarry::format {
+
+Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file) {
+  const std::string where = fmt::format("\"{}\"", file.path());
+  constexpr std::uint64_t kSmallest = SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize;
+  if (file.size() < kSmallest)
+    return DataLoss("{} has {} bytes, too few for a subfile; it is truncated", where, file.size());
+  Bytes bytes(SubfileHeader::kEncodedSize);
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
+  SubfileTable table;
+  Result<SubfileHeader> header = SubfileHeader::DecodeFrom(bytes);
+  if (!header.ok()) return std::move(header).status().Annotate(where);
+  table.header = *std::move(header);
+
+  bytes.resize(SubfileFooter::kEncodedSize);
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(file.size() - bytes.size(), bytes));
+  Result<SubfileFooter> footer = SubfileFooter::DecodeFrom(bytes);
+  if (!footer.ok()) return std::move(footer).status().Annotate(where);
+  table.footer = *footer;
+  if (table.footer.file_size != file.size()) {
+    return DataLoss("{} has {} bytes, its footer says {}", where, file.size(), table.footer.file_size);
+  }
+
+  bytes.resize(table.footer.table_size);
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(table.footer.table_offset, bytes));
+  Result<std::vector<PatchEntry>> rows = DecodePatchTable(bytes, table.header, table.footer);
+  if (!rows.ok()) return std::move(rows).status().Annotate(where);
+  table.rows = *std::move(rows);
+  return table;
+}
+
+}  // namespace quarry::format

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "quarry/base/file.h"
+#include "quarry/format/subfile.h"
+
+namespace quarry::format {
+
+/// Header, footer and patch table of one subfile, all checked.
+struct SubfileTable {
+  SubfileHeader header;
+  SubfileFooter footer;
+  std::vector<PatchEntry> rows;
+};
+
+/// Reads and checks the tables of an open subfile. @errors kDataLoss, naming the file
+Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file);
+
+}  // namespace quarry::format

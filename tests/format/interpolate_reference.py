@@ -1,0 +1,774 @@
+"""A decoder of the coder `interpolate`, written from docs/format.md alone, and a proof that it is enough.
+
+Encodes patches with the library (encode_patch), decodes their payloads with the decoder in this file, and compares
+every sample of every level bit by bit with what the library decodes. Samples are also held against the tolerance. The
+patches are chosen so that every form of a level, and every part of each form, occurs; the test fails when one does not.
+
+Python with numpy, whose additions and multiplications of arrays are rounded one by one. zstd comes from the system's
+library.
+
+Environment: ENCODE_PATCH, the program; default: build/release/bin/encode_patch
+"""
+
+import collections
+import ctypes
+import ctypes.util
+import itertools
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ENCODE_PATCH = os.environ.get("ENCODE_PATCH") or REPOSITORY / "build" / "release" / "bin" / "encode_patch"
+
+
+SEEN = collections.Counter()  # how often each part of the format occurred
+
+
+class Damaged(Exception):
+    """What docs/format.md calls an error."""
+
+
+def require(condition, text):
+    if not condition:
+        raise Damaged(text)
+
+
+class Bytes:
+    """Takes fields off the front of a payload."""
+
+    def __init__(self, data):
+        self.data, self.at = bytes(data), 0
+
+    def left(self):
+        return len(self.data) - self.at
+
+    def take(self, count):
+        require(count <= self.left(), f"{count} bytes needed, {self.left()} left")
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def number(self, form):
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
+
+    def varint(self):
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.number("B")
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise Damaged("a varint is too long")
+
+
+# --- "Arithmetic coder", with the even bits of "Mode adaptive" ---------------------------------------------------------
+
+
+class Bits:
+    def __init__(self, data):
+        self.data, self.at = data, 4
+        self.range, self.code = 2**32 - 1, int.from_bytes(data[:4].ljust(4, b"\0"), "big")
+
+    def narrow(self, p):
+        bound = (self.range >> 16) * p
+        bit = self.code < bound
+        if bit:
+            self.range = bound
+        else:
+            self.range -= bound
+            self.code -= bound
+        while self.range < 2**24:
+            self.range <<= 8
+            self.code = self.code << 8 | (self.data[self.at] if self.at < len(self.data) else 0)
+            self.at += 1
+        return int(bit)
+
+    def bit(self, models, key):
+        """Models are a dictionary of [p, n]: one that is not there is new."""
+        model = models.setdefault(key, [32768, 0])
+        bit = self.narrow(model[0])
+        change = ((65511 if bit else 24) - model[0]) * (32768 // (model[1] + 2))
+        model[0] += change // 32768 if change >= 0 else -(-change // 32768)
+        model[1] = min(model[1] + 1, 95)
+        return bit
+
+    def even(self, count=1):
+        value = 0
+        for _ in range(count):
+            value = value << 1 | self.narrow(32768)
+        return value
+
+
+# --- "Planes" ---------------------------------------------------------------------------------------------------------
+
+ZSTD = ctypes.CDLL(ctypes.util.find_library("zstd"))
+ZSTD.ZSTD_decompress.restype = ctypes.c_size_t
+ZSTD.ZSTD_decompress.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+
+
+def zstd_frame(frame, size):
+    frame = b"\x28\xb5\x2f\xfd" + frame
+    out = ctypes.create_string_buffer(max(size, 1))
+    require(ZSTD.ZSTD_decompress(out, size, frame, len(frame)) == size, "a zstd frame is damaged")
+    return out.raw[:size]
+
+
+def read_plane(payload, size):
+    tag = payload.varint()
+    SEEN[f"plane: {('zero', 'constant', 'raw')[tag] if tag < 3 else 'zstd'}"] += 1
+    if tag == 0:
+        return bytes(size)
+    if tag == 1:
+        return payload.take(1) * size
+    return payload.take(size) if tag == 2 else zstd_frame(payload.take(tag - 3), size)
+
+
+def read_planes(payload, word, count):
+    """`count` words of `word` bytes, as an array of u64."""
+    if count == 0:
+        return np.zeros(0, np.uint64)
+    layout = payload.number("B")
+    require(layout <= 2, f"layout {layout}")
+    if layout == 2:
+        return np.frombuffer(read_plane(payload, word * count), f"<u{word}").astype(np.uint64)
+    words = np.zeros(count, np.uint64)
+    for k in range(word if layout == 0 else 8 * word):
+        plane = np.frombuffer(read_plane(payload, count if layout == 0 else (count + 7) // 8), np.uint8)
+        if layout == 1:
+            plane = np.unpackbits(plane, count=count, bitorder="little")
+        words |= plane.astype(np.uint64) << np.uint64(k if layout == 1 else 8 * k)
+    return words
+
+
+# --- "Prediction" -----------------------------------------------------------------------------------------------------
+
+# Name, condition, prediction.
+SIX = ("line: six", lambda j, E: j >= 2 and j + 3 < E, lambda e, j, T: (
+    (e[j] + e[j + 1]) * T(0.5859375) - (e[j - 1] + e[j + 2]) * T(0.09765625)) + (e[j - 2] + e[j + 3]) * T(0.01171875))
+FOUR = ("line: four", lambda j, E: j >= 1 and j + 2 < E, lambda e, j, T: (
+    (e[j] + e[j + 1]) * T(0.5625) - (e[j - 1] + e[j + 2]) * T(0.0625)))
+FIRST_OF_FOUR = ("line: first of four", lambda j, E: j == 0 and E >= 4, lambda e, j, T: (
+    (e[0] * T(0.3125) + e[1] * T(0.9375)) + (e[2] * T(-0.3125) + e[3] * T(0.0625))))
+LAST_OF_FOUR = ("line: last of four", lambda j, E: j >= 2, lambda e, j, T: (
+    (e[j - 2] * T(0.0625) + e[j - 1] * T(-0.3125)) + (e[j] * T(0.9375) + e[j + 1] * T(0.3125))))
+FIRST_OF_THREE = ("line: first of three", lambda j, E: j == 0 and E >= 3, lambda e, j, T: (
+    (e[0] * T(0.375) + e[1] * T(0.75)) + e[2] * T(-0.125)))
+LAST_OF_THREE = ("line: last of three", lambda j, E: j >= 1, lambda e, j, T: (
+    (e[j - 1] * T(-0.125) + e[j] * T(0.75)) + e[j + 1] * T(0.375)))
+TWO = ("line: two", lambda j, E: True, lambda e, j, T: (e[j] + e[j + 1]) * T(0.5))
+INSIDE = ((TWO,),  # by the order of interpolation: linear, cubic, quintic
+          (FOUR, FIRST_OF_THREE, LAST_OF_THREE, TWO),
+          (SIX, FOUR, FIRST_OF_FOUR, LAST_OF_FOUR, FIRST_OF_THREE, LAST_OF_THREE, TWO))
+
+BEHIND_FOUR = ("line: behind four", lambda j, E: j >= 3, lambda e, j, T: (
+    (e[j - 3] * T(-0.3125) + e[j - 2] * T(1.3125)) + (e[j - 1] * T(-2.1875) + e[j] * T(2.1875))))
+BEHIND_THREE = ("line: behind three", lambda j, E: j >= 2, lambda e, j, T: (
+    (e[j - 2] * T(0.375) + e[j - 1] * T(-1.25)) + e[j] * T(1.875)))
+BEHIND_TWO = ("line: behind two", lambda j, E: j >= 1, lambda e, j, T: e[j - 1] * T(-0.5) + e[j] * T(1.5))
+COPY = ("line: copy", lambda j, E: True, lambda e, j, T: e[0])
+BEHIND = ((BEHIND_TWO, COPY),  # by the order of extrapolation: linear, quadratic, cubic
+          (BEHIND_THREE, BEHIND_TWO, COPY),
+          (BEHIND_FOUR, BEHIND_THREE, BEHIND_TWO, COPY))
+
+EQUAL = {band: {axis: 8 for axis in range(3) if band >> axis & 1} for band in range(8)}
+BANDS = (1, 2, 4, 3, 5, 6, 7)
+
+
+def predict_place(e, j, order, behind, T):
+    """Sample j along axis 0 from e, the band with this axis even."""
+    E = len(e)
+    for name, fits, line in (INSIDE[order] if j + 1 < E else BEHIND[behind]):
+        if fits(j, E):
+            SEEN[name] += 1
+            return line(e, j, T)
+
+
+def odd_axes(band):
+    return [axis for axis in range(3) if band >> axis & 1]
+
+
+def predict(bands, band, shape, predictor, T):
+    """Predictions of a band; arrays are indexed [z, y, x], axis a of the format is axis 2 - a of numpy."""
+    extent = [n // 2 if band >> axis & 1 else (n + 1) // 2 for axis, n in enumerate(shape)]
+    along = {}
+    for axis in odd_axes(band):
+        e = np.moveaxis(bands[band & ~(1 << axis)], 2 - axis, 0)
+        places = [predict_place(e, j, predictor["order"][axis], predictor["behind"][axis], T) for j in range(extent[axis])]
+        along[axis] = np.moveaxis(np.array(places, T), 0, 2 - axis)
+    if len(along) == 1:
+        return next(iter(along.values()))
+    total = None
+    shares = {axis: np.zeros(extent[::-1], T) for axis in along}
+    # The samples by the axes along which they are extrapolated: the last ones of even axes.
+    ends = [axis for axis in along if shape[axis] % 2 == 0]
+    for count in range(len(ends) + 1):
+        for behind in itertools.combinations(ends, count):
+            where = tuple(slice(-1, None) if axis in behind else slice(None, -1) if axis in ends else slice(None) for axis in (2, 1, 0))
+            chosen = [axis for axis in along if axis not in behind] or list(along)
+            weights = [predictor["weights"][band][axis] for axis in chosen]
+            for axis, weight in zip(chosen, weights):
+                shares[axis][where] = T(weight) / T(sum(weights)) if sum(weights) > 0 else T(1) / T(len(chosen))
+    for axis in sorted(along):
+        part = along[axis] * shares[axis]
+        total = part if total is None else total + part
+    return total
+
+
+def for_use(p, lattice, T):
+    p = np.where(np.isfinite(p), p, T(0))
+    if not lattice:
+        return p
+    rounder = T(1.5 * 2**23 if T == np.float32 else 1.5 * 2**52)
+    return np.where(np.abs(p) < rounder / T(4), (p + rounder) - rounder, T(0))
+
+
+# --- "Activity" -------------------------------------------------------------------------------------------------------
+
+
+def activity_bins(magnitudes, band):
+    """The bin of every sample of a band."""
+    total = 0
+    for axis in odd_axes(band):
+        source = np.moveaxis(magnitudes[band & ~(1 << axis)], 2 - axis, 0)
+        count = len(magnitudes_along(magnitudes, band, axis))
+        right = source[1:count + 1]
+        if len(source) == count:
+            right = np.concatenate((right, source[-1:]))
+        total = total + np.moveaxis(source[:count] + right, 0, 2 - axis)
+    a = total * {1: 6, 2: 3, 3: 2}[len(odd_axes(band))]
+    assert a.max() <= 64800
+    exponent = np.frexp(np.maximum(a, 1).astype(np.float64))[1] - 1
+    return np.where(a < 2, a, 2 * exponent + (a >= 1.5 * 2.0**exponent)).astype(int).ravel()
+
+
+def magnitudes_along(magnitudes, band, axis):
+    """A range as long as a band is along one of its axes."""
+    return range(magnitudes["extent"][band][axis])
+
+
+# --- "Runs of zeros" --------------------------------------------------------------------------------------------------
+
+BLOCK, GROUP = 256, 32
+
+
+class Flags:
+    def __init__(self, bits, most_active, name):
+        self.bits, self.most_active, self.name = bits, most_active, name
+        self.models, self.last_two = {}, collections.defaultdict(lambda: 3)
+
+    def decode(self, kind):
+        flag = self.bits.bit(self.models, (kind, self.last_two[kind]))
+        self.last_two[kind] = 2 * (self.last_two[kind] & 1) + flag
+        SEEN[f"{self.name}: flag {kind}"] += 1
+        return flag == 1
+
+    def runs(self, contexts):
+        """(begin, end, are they zeros) of all runs of a band; what a run of others has in the stream may be read before
+        the next one."""
+        for begin in range(0, len(contexts), BLOCK):
+            block_end = min(begin + BLOCK, len(contexts))
+            quiet = not any(contexts[begin:block_end])
+            if quiet and self.decode("block"):
+                yield begin, block_end, True
+                continue
+            for group in range(begin, block_end, GROUP):
+                end = min(group + GROUP, block_end)
+                active = sum(context != 0 for context in contexts[group:end])
+                kind = "quiet" if quiet else -(-active // 2)
+                yield group, end, active <= self.most_active and self.decode(kind)
+
+
+# --- "Mode adaptive" and "Mode tables" --------------------------------------------------------------------------------
+
+
+class AdaptiveIndices:
+    def __init__(self, payload):
+        self.bits = Bits(payload.take(payload.left()))
+        self.flags, self.models = Flags(self.bits, 0, "adaptive"), {}
+
+    def band(self, bins):
+        t, indices = 0, []
+        for begin, end, zero in self.flags.runs(bins):
+            if zero:
+                indices += [0] * (end - begin)
+                t = 0
+                continue
+            for b in bins[begin:end]:
+                indices.append(self.index(b, t))
+                t = min(abs(indices[-1]), 2)
+        return indices
+
+    def index(self, b, t):
+        if self.bits.bit(self.models, ("zero", b, t)):
+            return 0
+        negative = self.bits.even()
+        c = 1
+        while c < 29 and self.bits.bit(self.models, ("longer", b, c)):
+            c += 1
+        size = 1
+        for i in range(c - 1):
+            size = 2 * size + (self.bits.bit(self.models, ("second", c, b)) if i == 0 else self.bits.even())
+        return -size if negative else size
+
+
+def read_table(bits, models, B):
+    shift, rest, end = bits.even(5), bits.even(8), bits.even(8)
+    require(shift <= 22, f"a shift of {shift} bits")
+    frequency, c = [0] * 256, 0
+    for s in range(end):
+        if s == rest:
+            continue
+        node = 1
+        for _ in range(4):
+            node = 2 * node + bits.bit(models, (c, node))
+        c = min(node - 16, 12)
+        m = min(c - 1, 3)
+        frequency[s] = c if c <= 1 else (2**m + bits.even(m)) * 2**(c - 1 - m)
+    require(sum(frequency) <= 2**B, "frequencies above their sum")
+    frequency[rest] = 2**B - sum(frequency)
+    return shift, frequency
+
+
+def unfold(s):
+    return -(s + 1) // 2 if s % 2 else s // 2
+
+
+class TableIndices:
+    def __init__(self, payload, head):
+        self.B = 11 if head & 128 else 10
+        bins = payload.number("I")
+        self.begins = [0] + [b for b in range(1, 33) if bins >> (b - 1) & 1]
+        require(len(self.begins) <= 12, f"{len(self.begins)} tables")
+        stream, models = Bits(payload.take(payload.varint())), {}
+        tables = [read_table(stream, models, self.B) for _ in self.begins]
+        self.shifts = [shift for shift, _ in tables]
+        # Per table and slot: symbol, its frequency, slot - first(symbol).
+        self.slots = [[(s, f, i) for s, f in enumerate(frequency) for i in range(f)] for _, frequency in tables]
+        self.flags = Flags(Bits(payload.take(payload.varint())), 6, "tables") if head & 16 else None
+        low = payload.take(payload.varint()) if any(self.shifts) else b""
+        self.low, self.low_left = int.from_bytes(low, "little"), 8 * len(low)
+        self.states = [payload.number("I") for _ in range(32 if head & 32 else 8)]
+        require(payload.left() % 2 == 0, "half a word")
+        self.words = iter(struct.unpack(f"<{payload.left() // 2}H", payload.take(payload.left())))
+        SEEN[f"tables: {len(self.states)} lanes, {self.B} bits"] += 1
+        SEEN["tables: more than one"] += len(tables) > 1
+        SEEN["tables: low bits"] += any(self.shifts)
+
+    def band(self, bins):
+        tables = (np.searchsorted(self.begins, bins, side="right") - 1).tolist()
+        if self.flags is None:
+            return self.coded(tables)
+        runs = list(self.flags.runs(tables))
+        coded = iter(self.coded([table for begin, end, zero in runs if not zero for table in tables[begin:end]]))
+        return [0 if zero else next(coded) for begin, end, zero in runs for _ in range(begin, end)]
+
+    def coded(self, tables):
+        symbols, states, mask = [], self.states, 2**self.B - 1
+        for begin in range(0, len(tables), len(states)):
+            turn = tables[begin:begin + len(states)]
+            for lane, table in enumerate(turn):
+                x = states[lane]
+                s, frequency, offset = self.slots[table][x & mask]
+                symbols.append(s)
+                states[lane] = frequency * (x >> self.B) + offset
+            for lane in range(len(turn)):
+                if states[lane] < 2**15:
+                    word = next(self.words, None)
+                    require(word is not None, "the words end")
+                    states[lane] = states[lane] << 16 | word
+        return [self.index(s, self.shifts[table]) for s, table in zip(symbols, tables)]
+
+    def index(self, s, k):
+        if k == 0:
+            return unfold(s)
+        require(k <= self.low_left, "the low bits end")
+        v = self.low & 2**k - 1
+        self.low >>= k
+        self.low_left -= k
+        return 2**k * unfold(s) + v - 2**(k - 1)
+
+
+class ZeroIndices:
+    def __init__(self, payload):
+        require(payload.left() == 0, "bytes behind a level without indices")
+
+    def band(self, bins):
+        return [0] * len(bins)
+
+
+# --- "One level" ------------------------------------------------------------------------------------------------------
+
+
+def read_predictor(payload, with_weights):
+    orders = payload.number("H")
+    order = [orders >> 2 * axis & 3 for axis in range(3)]
+    behind = [orders >> 6 + 2 * axis & 3 for axis in range(3)]
+    require(max(order + behind) <= 2, "an unknown order")
+    weights = {band: dict(axes) for band, axes in EQUAL.items()}
+    if with_weights:
+        packed = int.from_bytes(payload.take(5), "little")
+        for n, (band, axis) in enumerate((band, axis) for band in (3, 5, 6, 7) for axis in odd_axes(band)):
+            weights[band][axis] = packed >> 4 * n & 15
+    return {"order": order, "behind": behind, "weights": weights}
+
+
+def read_escapes(payload, samples, T):
+    """Of each sample number: (index, value or None)."""
+    escapes, number = {}, -1
+    for i in range(payload.varint()):
+        number += payload.varint() + 1
+        require(number < samples, f"an escape at sample {number} of {samples}")
+        code = payload.varint()
+        require(code <= 2**30, "an escape out of range")
+        if code == 0:
+            value = np.frombuffer(payload.take(T().itemsize), np.dtype(T).newbyteorder("<"))[0]
+            require(np.isfinite(value), "an escape is not finite")
+            escapes[number] = (0, value)
+        else:
+            escapes[number] = (unfold(code - 1), None)
+        SEEN[f"escape: {'index' if code else 'value'}"] += 1
+    return escapes
+
+
+def exact_values(p, words, T):
+    """Values from predictions and the words of valid samples."""
+    U = np.uint32 if T == np.float32 else np.uint64
+    top = U(1) << U(8 * U().itemsize - 1)
+
+    def flipped(bits):
+        return np.where(bits & top, bits ^ (top - U(1)), bits)
+
+    w = words.astype(U)
+    rank = flipped(p.view(U))
+    rank = np.where(w & U(1), rank - (w >> U(1)) - U(1), rank + (w >> U(1)))
+    values = flipped(rank).view(T)
+    require(np.isfinite(values).all(), "an exact sample is not finite")
+    return values
+
+
+class LevelDecoder:
+    """Levels of one patch, in values and magnitudes indexed [z, y, x]."""
+
+    def __init__(self, base, step, ratio, lattice, T):
+        self.values = np.full((1, 1, 1), base, T)
+        self.magnitudes = np.zeros((1, 1, 1), np.int64)
+        self.predictor = {"order": [0] * 3, "behind": [0] * 3, "weights": EQUAL}
+        self.step, self.ratio, self.lattice, self.T = step, ratio, lattice, T
+
+    def step_of(self, level):
+        factor = 1.0
+        for _ in range(level):
+            factor *= (1.0, 0.9, 0.8, 0.7)[self.ratio]
+        factor = max(factor, 0.25)
+        if not self.lattice:
+            return self.step * factor
+        return 2 * float(np.floor((self.step - 1) / 2 * factor)) + 1
+
+    def refine(self, payload, level, shape, mask):
+        """@param mask of the level [z, y, x], or None"""
+        T, payload = self.T, Bytes(payload)
+        head = payload.number("B") if payload.left() else 0
+        mode = head & 3
+        SEEN[("mode: zero", "mode: tables", "mode: adaptive", "mode: exact")[mode]] += 1
+        SEEN["masked: " + ("zero", "tables", "adaptive", "exact")[mode]] += mask is not None and not mask.all()
+        if head & 4:
+            self.predictor = read_predictor(payload, bool(head & 8))
+            SEEN["predictor with weights" if head & 8 else "predictor"] += 1
+        extent = {band: [n // 2 if band >> axis & 1 else (n + 1) // 2 for axis, n in enumerate(shape)] for band in range(8)}
+        sizes = {band: int(np.prod(extent[band])) for band in range(8)}
+        bands, magnitudes = {0: self.values}, {0: self.magnitudes, "extent": extent}
+        valid = {band: self.band_of(mask, band) for band in BANDS} if mask is not None else {}
+
+        escapes, indices, words, next_word = {}, None, None, 0
+        if mode == 3:
+            count = int(sum(valid[band].sum() if mask is not None else sizes[band] for band in BANDS))
+            words = read_planes(payload, T().itemsize, count)
+            require(payload.left() == 0, "bytes behind an exact level")
+        else:
+            step = self.step_of(level)
+            require(mode == 0 or step > 0, "indices without a step")
+            if head & 64:
+                escapes = read_escapes(payload, sum(sizes[band] for band in BANDS), T)
+            if mode == 0:
+                indices = ZeroIndices(payload)
+            elif mode == 1:
+                indices = TableIndices(payload, head)
+            else:
+                indices = AdaptiveIndices(payload)
+
+        number = 0  # of the first sample of the band
+        for band in BANDS:
+            if sizes[band] == 0:
+                continue
+            p = for_use(predict(bands, band, shape, self.predictor, T), self.lattice, T).astype(T).ravel()
+            is_valid = valid[band].ravel() if mask is not None else np.ones(len(p), bool)
+            q = np.zeros(len(p), np.int64)
+            if mode == 3:
+                value = p.copy()
+                count = int(is_valid.sum())
+                value[is_valid] = exact_values(p[is_valid], words[next_word:next_word + count], T)
+                next_word += count
+            else:
+                bins = activity_bins(magnitudes, band)
+                q[is_valid] = indices.band(bins[is_valid].tolist())
+                of_band = [(n - number, *escapes[n]) for n in escapes if number <= n < number + len(p)]
+                for n, index, _ in of_band:
+                    q[n] = index
+                value = p + q.astype(T) * T(step)
+                for n, _, exact in of_band:
+                    if exact is not None:
+                        value[n] = exact
+            bands[band] = value.reshape(extent[band][::-1])
+            magnitudes[band] = np.minimum(np.abs(q), 5400).reshape(extent[band][::-1])
+            number += len(p)
+        self.values = self.merged(bands, shape)
+        self.magnitudes = self.merged(magnitudes, shape)
+
+    @staticmethod
+    def band_of(array, band):
+        return array[(band >> 2 & 1)::2, (band >> 1 & 1)::2, (band & 1)::2]
+
+    def merged(self, bands, shape):
+        whole = np.empty(shape[::-1], bands[0].dtype)
+        for band in range(8):
+            if band in bands:
+                self.band_of(whole, band)[...] = bands[band]
+        return whole
+
+
+# --- "Head of the patch" and "Levels" ---------------------------------------------------------------------------------
+
+
+def level_shape(shape, level):
+    return [-(-n // 2**level) for n in shape]
+
+
+class PatchDecoder:
+    def __init__(self, dtype, shape, levels):
+        self.S = np.dtype(dtype)
+        self.T = np.float64 if dtype in ("float64", "int32", "uint32") else np.float32
+        self.shape, self.levels = shape, levels
+        self.singles = next(k for k in itertools.count() if level_shape(shape, k) == [1, 1, 1])  # K - 1
+        self.constant = None
+
+    def decode(self, payloads, masks):
+        """@param payloads of each level; @param masks [z, y, x] of each level, or None
+        @returns samples of each level, [z, y, x]"""
+        samples = {}
+        for level in reversed(range(self.levels)):
+            payload, mask = payloads[level], masks[level] if masks else None
+            if level == self.levels - 1:
+                self.coarsest(Bytes(payload), mask)
+            elif self.constant is not None:
+                require(not payload, "bytes in a finer level of a constant patch")
+            else:
+                self.level(payload, level, mask)
+            samples[level] = self.returned(level)
+        return [samples[level] for level in range(self.levels)]
+
+    def coarsest(self, payload, mask):
+        form = payload.number("B")
+        if form == 0:
+            self.constant = payload.take(self.S.itemsize)
+            require(payload.left() == 0, "bytes behind a constant")
+            SEEN["constant"] += 1
+            return
+        require(form & 0b11001001 == 1, f"form {form}")
+        SEEN["step of 8 bytes"] += form >> 1 & 1
+        SEEN[f"ratio {form >> 4 & 3}"] += 1
+        step = payload.number("d" if form & 2 else "f")
+        lattice = bool(form & 4)
+        self.exponent = payload.number("h") if lattice else 0
+        base = payload.number("f" if self.T == np.float32 else "d")
+        require(0 <= step <= np.finfo(self.T).max, "the step is out of range")
+        require(lattice or self.S.kind == "f", "integers without a lattice")
+        require(abs(self.exponent) <= 1100 and np.isfinite(base), "exponent or base out of range")
+        SEEN["lattice of floats"] += lattice and self.S.kind == "f"
+        self.lattice = lattice
+        self.inner = LevelDecoder(base, step, form >> 4 & 3, lattice, self.T)
+        for level in range(self.singles - 1, self.levels - 1, -1):
+            coarse = None if mask is None else mask[tuple([slice(None, None, 2**(level - self.levels + 1))] * 3)]
+            self.inner.refine(payload.take(payload.varint()), level, level_shape(self.shape, level), coarse)
+            SEEN["inner level"] += 1
+        self.level(payload.take(payload.left()), self.levels - 1, mask)
+
+    def level(self, payload, level, mask):
+        if level < self.singles:
+            self.inner.refine(payload, level, level_shape(self.shape, level), mask)
+        else:
+            require(not payload, "bytes in a level of one sample")
+
+    def returned(self, level):
+        if self.constant is not None:
+            count = int(np.prod(level_shape(self.shape, level)))
+            return np.frombuffer(self.constant * count, self.S).reshape(level_shape(self.shape, level)[::-1])
+        values = self.inner.values
+        if self.S.kind == "f":
+            return values * self.T(2.0**self.exponent) if self.lattice else values
+        limits = np.iinfo(self.S)
+        return np.clip(values, self.T(limits.min), self.T(limits.max)).astype(self.S)
+
+
+# --- The test ---------------------------------------------------------------------------------------------------------
+
+
+def waves(shape, seed, noise=0.0):
+    """A smooth field of range about 2, [z, y, x]."""
+    random = np.random.default_rng(seed)
+    z, y, x = np.meshgrid(*[np.arange(n) for n in shape[::-1]], indexing="ij")
+    field = np.zeros(shape[::-1])
+    for _ in range(6):
+        k = random.normal(size=3) * 0.25
+        field += np.sin(k[0] * x + k[1] * y + k[2] * z + random.uniform(0, 6)) / 6
+    return field + noise * random.normal(size=field.shape)
+
+
+def ball(shape, radius):
+    """True outside of a ball in the middle."""
+    z, y, x = np.meshgrid(*[np.arange(n) - n / 2.2 for n in shape[::-1]], indexing="ij")
+    return x * x + y * y + z * z > radius * radius
+
+
+def cases():
+    """(name, samples [z, y, x], levels, tolerance, mask or None)"""
+    shapes = ((9, 7, 5), (33, 17, 1), (1, 40, 1), (31, 1, 12), (1, 1, 77), (16, 16, 16), (2, 3, 2), (1, 1, 1))
+    for n, shape in enumerate(shapes):
+        field = waves(shape, n, 0.02)
+        most = len(level_sizes(shape))
+        for tolerance, dtype, levels in ((1e-1, "float32", 1), (1e-3, "float64", most + 1), (1e-6, "float32", 2), (1e-9, "float64", 3), (0, "float32", 2)):
+            yield f"{shape} {dtype} {tolerance}", field.astype(dtype), levels, 2 * tolerance, None
+    large = waves((33, 32, 31), 20)
+    for tolerance in (1e-1, 1e-2, 1e-3, 1e-5, 1e-7):
+        yield f"smooth {tolerance}", large.astype("float32"), 3, tolerance, None
+    for tolerance in (1e-4, 1e-6, 1e-9, 1e-12):
+        yield f"noisy {tolerance}", waves((20, 21, 22), 21, 0.1), 4, tolerance, None
+
+    front = np.where(ball((40, 24, 20), 9), 0, 1) + np.where(ball((40, 24, 20), 4), 0, waves((40, 24, 20), 3, 0.05))
+    yield "front", front.astype("float32"), 2, 1e-3, None
+    rough = waves((24, 20, 16), 22, 0.001)
+    rough[:, :, ::7] += 1000
+    yield "spikes", rough, 3, 1e-3, None
+    rare = waves((24, 20, 16), 23)
+    rare[4, 5, 6], rare[10, 11, 12], rare[15, 15, 15] = 1e6, -7e5, 3e3
+    yield "outliers", rare.astype("float32"), 3, 0.5, None
+    yield "huge outliers", (1e20 * (np.abs(rare) > 100) * np.sign(rare) + waves((24, 20, 16), 23)).astype("float64"), 2, 1e-2, None
+    stripes = waves((25, 24, 23), 24)
+    stripes += np.random.default_rng(1).normal(size=(1, 24, 1)) + 0.3 * np.random.default_rng(2).normal(size=(23, 1, 1))
+    for tolerance in (1e-2, 1e-4):
+        yield f"unlike axes {tolerance}", stripes, 2, tolerance, None
+    yield "large numbers", (1e300 * waves((9, 9, 9), 25)), 2, 1e296, None
+    yield "largest numbers", np.sign(waves((8, 8, 8), 26)).astype("float32") * np.finfo("float32").max, 2, 1e30, None
+    yield "small numbers", (1e-310 * waves((9, 9, 9), 27)), 2, 1e-314, None
+    yield "small step", (1e-20 * waves((9, 9, 9), 27)).astype("float32"), 2, 1e-23, None
+
+    yield "constant", np.full((4, 5, 6), 3.25, "float32"), 3, 1e-3, None
+    yield "zeros of both signs", np.where(ball((6, 5, 4), 2), 0.0, -0.0).astype("float32"), 2, 0, None
+    yield "lattice", (np.round(20 * waves((17, 16, 15), 28)) / 8).astype("float32"), 3, 1e-3, None
+    yield "lattice of float64", np.round(1e6 * waves((17, 16, 15), 29)) * 4, 3, 0, None
+    for dtype, scale in (("uint8", 60), ("int8", 60), ("int16", 9000), ("uint16", 20000), ("int32", 9e8), ("uint32", 1.5e9)):
+        middle = scale * 1.2 if dtype.startswith("u") else 0
+        values = np.round(scale * waves((19, 18, 13), 30, 0.01) + middle)
+        for tolerance in (0, 1, 0.04 * scale):
+            yield f"{dtype} {tolerance}", values.astype(dtype), 3, tolerance, None
+    extreme = np.where(waves((12, 12, 12), 31) > 0, 2**31 - 1, -2**31).astype("int32")
+    yield "int32 from end to end", extreme, 2, 3, None
+
+    for dtype in ("float32", "float64", "uint8", "int16"):
+        field = 100 * waves((30, 22, 18), 40, 0.02) + 120
+        for tolerance in (0, 1e-9, 1, 10):
+            mask = ball((30, 22, 18), 7 if tolerance else 12)
+            yield f"masked {dtype} {tolerance}", field.astype(dtype), 2, tolerance, mask
+    yield "sparse", waves((20, 20, 20), 41).astype("float32"), 3, 1e-4, np.random.default_rng(5).random((20, 20, 20)) < 0.02
+    signs = np.where(ball((40, 8, 8), 14), waves((40, 8, 8), 43, 0.1), -0.0)
+    signs[:2], signs[:, :3] = -0.0, -0.0
+    for tolerance in (0, 1e-12, 1e-3):
+        yield f"negative zeros {tolerance}", signs, 2, tolerance, None
+        yield f"masked negative zeros {tolerance}", signs, 2, tolerance, np.random.default_rng(6).random((8, 8, 40)) < 0.8
+    sparse = np.random.default_rng(7).random((5, 5, 5))
+    coarse = np.ones((5, 5, 5), bool)
+    coarse[::4, ::4, ::4], sparse[0, 0, 0] = False, -0.0
+    coarse[0, 0, 0] = True
+    yield "zero among missing ones, then exact", sparse, 1, 1e-12, coarse
+    yield "more levels than the ratio falls", np.cumsum(np.random.default_rng(8).normal(size=(1, 1, 700))).reshape(1, 1, 700), 4, 4.0, None
+    first = np.ones((7, 8, 9), bool)
+    first[0, 0, 0] = False
+    yield "first is missing", waves((9, 8, 7), 42).astype("float32"), 4, 1e-2, first
+    first = np.zeros((7, 8, 9), bool)
+    first[6, 7, 8] = first[6, 7, 7] = True
+    yield "two are valid", waves((9, 8, 7), 42).astype("float32"), 4, 1e-2, first
+
+
+def level_sizes(shape):
+    sizes = [list(shape)]
+    while sizes[-1] != [1, 1, 1]:
+        sizes.append(level_shape(shape, len(sizes)))
+    return sizes
+
+
+REQUIRED = (
+    "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "inner level", "predictor", "predictor with weights",
+    "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
+    *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
+    "tables: more than one", "tables: low bits",
+    "tables: 8 lanes, 10 bits", "tables: 32 lanes, 10 bits", "tables: 8 lanes, 11 bits", "tables: 32 lanes, 11 bits",
+    "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
+    "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd")
+
+
+def check(folder, samples, levels, tolerance, mask):
+    """What is wrong with one patch, or an empty text."""
+    shape = list(samples.shape[::-1])
+    (folder / "samples").write_bytes(samples.astype(samples.dtype.newbyteorder("<")).tobytes())
+    if mask is not None:
+        (folder / "mask").write_bytes(mask.astype(np.uint8).tobytes())
+    done = subprocess.run([ENCODE_PATCH, "interpolate", str(samples.dtype), "x".join(map(str, shape)), str(levels), repr(float(tolerance)),
+                           folder / "samples", "-" if mask is None else folder / "mask", folder], capture_output=True, text=True)
+    if done.returncode != 0:
+        return done.stderr.strip() or f"encode_patch ends with {done.returncode}"
+    payloads = [(folder / f"payload.{level}").read_bytes() for level in range(levels)]
+    masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
+    try:
+        decoded = PatchDecoder(str(samples.dtype), shape, levels).decode(payloads, masks)
+    except Damaged as error:
+        return f"refused: {error}"
+    for level, got in enumerate(decoded):
+        expected = (folder / f"decoded.{level}").read_bytes()
+        if got.astype(samples.dtype.newbyteorder("<")).tobytes() != expected:
+            wanted = np.frombuffer(expected, samples.dtype.newbyteorder("<")).reshape(got.shape)
+            wrong = np.argwhere((got != wanted) | (np.signbit(got) != np.signbit(wanted)))
+            at = tuple(wrong[0])
+            return f"level {level}: {len(wrong)} of {got.size} samples differ, [z, y, x] = {at}: {got[at]!r} instead of {wanted[at]!r}"
+        original = samples[::2**level, ::2**level, ::2**level].astype(np.float64)
+        error = np.abs(got.astype(np.float64) - original)[slice(None) if masks is None else masks[level]]
+        if error.size and not error.max() <= tolerance:
+            return f"level {level}: an error of {error.max()} above the tolerance"
+    return ""
+
+
+def main():
+    failures, count = 0, 0
+    np.seterr(all="ignore")
+    with tempfile.TemporaryDirectory() as name:
+        for name_of_case, samples, levels, tolerance, mask in cases():
+            count += 1
+            wrong = check(Path(name), samples, levels, tolerance, mask)
+            if wrong:
+                print(f"{name_of_case}: {wrong}")
+                failures += 1
+    for feature in REQUIRED:
+        if not SEEN[feature]:
+            print(f"no patch has: {feature}")
+            failures += 1
+    print(f"{count} patches, {failures} failures")
+    for feature in sorted(SEEN):
+        print(f"  {SEEN[feature]:6} {feature}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

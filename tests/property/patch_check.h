@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/codec/patch_codec.h"
+#include "tests/testing/generated_patch.h"
+
+namespace quarry::testing {
+
+/// One patch and how it is to be coded.
+struct PatchCase {
+  const PatchCoder* coder = nullptr;
+  PatchLayout layout;
+  const GeneratedPatch* patch = nullptr;
+  double tolerance = 0;
+};
+
+/// Checks every promise of a coder on one patch, by definitions of its own. Keeps its buffers from patch to
+/// patch; one caller at a time.
+class PatchChecker {
+ public:
+  /// @param garbage  seed of what a coder gets in the places of missing samples in a call of its own
+  /// @returns what is broken, or nothing
+  std::optional<std::string> Check(const PatchCase& patch, std::uint64_t garbage);
+
+ private:
+  template <typename T>
+  std::optional<std::string> CheckTyped(const PatchCase& patch, std::uint64_t garbage);
+  template <typename T>
+  std::optional<std::string> CheckRecord(const PatchCase& patch, const EncodedPatch& encoded) const;
+  template <typename T>
+  std::optional<std::string> CheckCoder(const PatchCase& patch, const EncodedPatch& encoded);
+  template <typename T>
+  std::optional<std::string> CheckReader(const PatchCase& patch, const EncodedPatch& encoded,
+                                         double* max_error);
+  template <typename T>
+  std::optional<std::string> CheckLevel(const PatchCase& patch, int level, ByteSpan decoded,
+                                        bool with_missing, double* max_error) const;
+  template <typename T>
+  std::optional<std::string> CheckGarbage(const PatchCase& patch, std::uint64_t garbage);
+  template <typename T>
+  std::optional<std::string> CheckAnyBits(const PatchCase& patch);
+
+  std::vector<std::uint8_t> validity_;        // of level 0
+  std::vector<std::uint8_t> level_validity_;  // of the level in work
+  std::size_t valid_ = 0;
+  Bytes replaced_;    // samples with others in the places of missing ones
+  CodedPatch coded_;  // by the coder itself
+};
+
+}  // namespace quarry::testing

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "quarry/codec/patch_codec.h"
+#include "tests/testing/random.h"
+
+/// Patches for tests of coders, made of integers: the same samples on every machine, without any function of
+/// the mathematical library.
+namespace quarry::testing {
+
+/// What the samples do in space.
+enum class Shape : std::uint8_t {
+  kSmooth,       ///< a few waves
+  kRough,        ///< waves of all lengths, the shorter the weaker
+  kNoise,        ///< every sample on its own
+  kSmoothNoise,  ///< waves with weak noise
+  kFronts,       ///< jumps between two waves
+  kSpikes,       ///< waves and a few samples far away
+  kConstant,     ///< one value
+  kAllButOne,    ///< one value, except in one sample
+  kLabels,       ///< a few values in coherent regions
+  kRamp,         ///< linear along every axis
+  kMostlyZero,   ///< zeros and a few others
+  kAlternating,  ///< the opposite of the neighbours: what no prediction expects
+  kCount,
+};
+
+/// What the samples are as numbers. Integers know the first four; for them the others are kUnit.
+enum class Scale : std::uint8_t {
+  kUnit,     ///< any ordinary unit; integers: a part of the range of the type
+  kBase,     ///< a small variation on a large value
+  kLattice,  ///< multiples of a power of two; integers: few values
+  kHuge,     ///< up to the largest number of the type
+  kTiny,     ///< around the smallest normal number
+  kBits,     ///< any finite bits
+  kCount,
+};
+
+/// Which samples are missing.
+enum class Missing : std::uint8_t { kNone, kRandom, kCoast, kBox, kPlanes, kOne, kAllButOne, kAll, kCount };
+
+/// What stands in the place of missing samples; integers always have kFill.
+enum class MissingValue : std::uint8_t { kNan, kNanPayloads, kInfinities, kFill, kFillAndNan, kCount };
+
+struct PatchSpec {
+  PatchLayout layout;
+  Shape shape = Shape::kSmooth;
+  Scale scale = Scale::kUnit;
+  Missing missing = Missing::kNone;
+  MissingValue missing_value = MissingValue::kNan;
+  std::uint64_t seed = 0;
+};
+
+/// "float32 7x1x64, 3 levels, smooth, huge, random nan": for messages.
+std::string ToString(const PatchSpec& spec);
+
+struct GeneratedPatch {
+  Bytes samples;
+  std::optional<std::uint64_t> fill;  ///< as for EncodePatch
+};
+
+/// Depends on the spec alone. @param patch  its memory is used again
+void Generate(const PatchSpec& spec, GeneratedPatch* patch);
+
+/// A spec at random. Most are small; most samples are in large ones.
+/// @param max_volume  of the patch, in samples
+PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random);
+
+/// A patch of which sample i is missing where validity[i] is 0, as both sides of a coder see it.
+/// @param validity  out: one byte a sample, 1 for a valid one. Made from the bits of the samples
+/// @returns valid samples
+std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill,
+                            std::vector<std::uint8_t>* validity);
+
+/// Calls `use` with a zero of the C++ type of the samples.
+template <typename Use>
+auto WithTypeOf(DataType type, Use use) {
+  switch (type) {
+    case DataType::kFloat64:
+      return use(double{});
+    case DataType::kInt8:
+      return use(std::int8_t{});
+    case DataType::kUint8:
+      return use(std::uint8_t{});
+    case DataType::kInt16:
+      return use(std::int16_t{});
+    case DataType::kUint16:
+      return use(std::uint16_t{});
+    case DataType::kInt32:
+      return use(std::int32_t{});
+    case DataType::kUint32:
+      return use(std::uint32_t{});
+    default:
+      return use(float{});
+  }
+}
+
+inline constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,
+                                         DataType::kUint8,   DataType::kInt16,   DataType::kUint16,
+                                         DataType::kInt32,   DataType::kUint32};
+
+}  // namespace quarry::testing
