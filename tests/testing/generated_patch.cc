@@ -439,4 +439,21 @@ std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::
   });
 }
 
+double ValueRange(DataType type, const GeneratedPatch& patch) {
+  std::vector<std::uint8_t> validity;
+  ClassifySamples(type, patch.samples, patch.fill, &validity);
+  return WithTypeOf(type, [&]<typename T>(T) {
+    const T* samples = reinterpret_cast<const T*>(patch.samples.data());
+    double least = std::numeric_limits<double>::max();
+    double most = std::numeric_limits<double>::lowest();
+    for (std::size_t i = 0; i < validity.size(); ++i) {
+      if (validity[i] == 0) continue;
+      least = std::min(least, static_cast<double>(samples[i]));
+      most = std::max(most, static_cast<double>(samples[i]));
+    }
+    if (least > most) return 0.0;
+    return std::min(most - least, std::numeric_limits<double>::max());
+  });
+}
+
 }  // namespace quarry::testing

@@ -75,6 +75,9 @@ PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random);
 std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill,
                             std::vector<std::uint8_t>* validity);
 
+/// Difference of the largest and the smallest valid sample, at most the largest number; 0 without any.
+double ValueRange(DataType type, const GeneratedPatch& patch);
+
 /// Calls `use` with a zero of the C++ type of the samples.
 template <typename Use>
 auto WithTypeOf(DataType type, Use use) {
