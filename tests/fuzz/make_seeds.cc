@@ -55,7 +55,7 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
   Random random(2024);
   GeneratedPatch patch;
   for (std::size_t i = 0; i < kSeedsPerCoder;) {
-    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 128 << (i * 8 / kSeedsPerCoder), &random);
+    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 64 << (i * 7 / kSeedsPerCoder), &random);
     for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
     spec.shape = static_cast<Shape>(i % static_cast<std::size_t>(Shape::kCount));
     if (masked && spec.missing == Missing::kNone) spec.missing = Missing::kCoast;

@@ -8,7 +8,7 @@
 namespace quarry::fuzz {
 namespace {
 
-constexpr std::int64_t kMaxVolume = 16384;
+constexpr std::int64_t kMaxVolume = 4096;
 constexpr std::uint8_t kMasked = 0x08;
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,  DataType::kUint8,
                                DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32};

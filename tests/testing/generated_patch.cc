@@ -367,11 +367,12 @@ std::int64_t RandomExtent(Random* random) {
 
 }  // namespace
 
+std::string_view Name(Shape shape) { return kShapeNames[static_cast<std::size_t>(shape)]; }
+
 std::string ToString(const PatchSpec& spec) {
   std::string text =
       fmt::format("{} {}, {} levels, {}, {}", Name(spec.layout.type), quarry::ToString(spec.layout.shape),
-                  spec.layout.levels, kShapeNames[static_cast<std::size_t>(spec.shape)],
-                  kScaleNames[static_cast<std::size_t>(spec.scale)]);
+                  spec.layout.levels, Name(spec.shape), kScaleNames[static_cast<std::size_t>(spec.scale)]);
   if (spec.missing != Missing::kNone)
     text += fmt::format(", missing: {}, {}", kMissingNames[static_cast<std::size_t>(spec.missing)],
                         kMissingValueNames[static_cast<std::size_t>(spec.missing_value)]);

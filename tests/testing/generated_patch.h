@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "quarry/codec/patch_codec.h"
 #include "tests/testing/random.h"
@@ -53,6 +55,8 @@ struct PatchSpec {
   MissingValue missing_value = MissingValue::kNan;
   std::uint64_t seed = 0;
 };
+
+std::string_view Name(Shape shape);
 
 /// "float32 7x1x64, 3 levels, smooth, huge, random nan": for messages.
 std::string ToString(const PatchSpec& spec);
