@@ -133,6 +133,12 @@ int Compare(const std::string& file, const std::vector<std::string>& lines) {
   }
   fmt::print("{} of {} lines are the same\n", lines.size() - std::min(different, lines.size()),
              expected.size());
+  if (different > 0) {
+    fmt::print(
+        "If the bytes of a coder were meant to change: identity_fingerprints {} --update, then "
+        "scripts/identity.sh\n",
+        file);
+  }
   return different == 0 ? 0 : 1;
 }
 
