@@ -675,6 +675,11 @@ def cases():
         values = np.round(scale * waves((19, 18, 13), 30, 0.01) + middle)
         for tolerance in (0, 1, 0.04 * scale):
             yield f"{dtype} {tolerance}", values.astype(dtype), 3, tolerance, None
+    # Predictions outside of the whole numbers that are exact, and between -0.5 and 0 in an exact level.
+    yield "lattice of noise", np.random.default_rng(9).integers(-2**20 + 1, 2**20, (12, 12, 12)).astype("float32"), 2, 0, None
+    noise = np.random.default_rng(10).integers(-2**31, 2**31, (12, 12, 12))
+    noise[:, :, 6:] >>= 31
+    yield "int32 of noise", noise.astype("int32"), 2, 0, None
     extreme = np.where(waves((12, 12, 12), 31) > 0, 2**31 - 1, -2**31).astype("int32")
     yield "int32 from end to end", extreme, 2, 3, None
 
