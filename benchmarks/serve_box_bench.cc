@@ -121,6 +121,9 @@ Status Run(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const quarry::query::ReadPlan plan, dataset->Plan(request));
   if (plan.type != quarry::DataType::kFloat32)
     return quarry::InvalidArgument("this benchmark reads float32 fields");
+  if (plan.coder != quarry::CoderId::kWaveletZfp || plan.query.mask != 0)
+    return quarry::InvalidArgument(
+        "this benchmark compares with zfp; convert a field without missing samples with --codec wavelet-zfp");
   QUARRY_ASSIGN_OR_RETURN(const auto payloads, LoadPayloads(*dataset, plan));
 
   quarry::server::CatalogueOptions catalogue;

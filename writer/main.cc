@@ -42,16 +42,16 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   const char* input = "Input";
   app->add_option("--format", o->input.format, "raw or npy; default: from the file name")->group(input);
   app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
-  app->add_option("--type", line->type,
-                  "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
+  app->add_option("--type", line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
       ->group(input);
   app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
   app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")
       ->check(CLI::NonNegativeNumber)
       ->group(input);
-  app->add_option("--fill", o->fill,
-                  "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
-                  "are missing anyhow")
+  app->add_option(
+         "--fill", o->fill,
+         "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
+         "are missing anyhow")
       ->group(input);
   const char* meaning = "What it is";
   app->add_option("--field", o->input.field, "name of the field; default: from the file name")
@@ -72,7 +72,8 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
       ->group(meaning);
   app->add_option("--units", o->units, "unit of the field")->group(meaning);
   const char* quality =
-      "Quality (one of the first three is required for a new field of floats; integers are lossless otherwise)";
+      "Quality (one of the first three is required for a new field of floats; integers are lossless "
+      "otherwise)";
   app->add_option("--tolerance", o->tolerance, "largest absolute error of any sample")->group(quality);
   app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")
       ->group(quality);

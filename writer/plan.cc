@@ -52,10 +52,9 @@ Status CheckSameField(const WriteOptions& options, const Input& input, const Fie
   if (options.fill.empty()) return Status::Ok();
   QUARRY_ASSIGN_OR_RETURN(const double fill, ParseFill(options.fill, existing.type));
   if (existing.fill_bits() == BitsOf(existing.type, fill)) return Status::Ok();
-  return InvalidArgument("field \"{}\" was declared {}, not with --fill {}; leave --fill out to use it again",
-                         existing.name,
-                         existing.fill ? fmt::format("with --fill {}", *existing.fill) : "without --fill",
-                         options.fill);
+  return InvalidArgument(
+      "field \"{}\" was declared {}, not with --fill {}; leave --fill out to use it again", existing.name,
+      existing.fill ? fmt::format("with --fill {}", *existing.fill) : "without --fill", options.fill);
 }
 
 /// The coder of a new field.
@@ -71,7 +70,8 @@ Result<CoderId> ChooseCoder(const WriteOptions& options, const Input& input, boo
     return InvalidArgument(
         "\"{}\" is to be coded {}, which --codec {} cannot; leave --codec out, or give --tolerance or "
         "--relative",
-        input.path, options.lossless ? "with --lossless" : "without loss, as integers are without a tolerance",
+        input.path,
+        options.lossless ? "with --lossless" : "without loss, as integers are without a tolerance",
         options.codec);
   }
   const PatchCoder* found = FindCoder(coder);
@@ -80,8 +80,9 @@ Result<CoderId> ChooseCoder(const WriteOptions& options, const Input& input, boo
                            Name(input.type));
   }
   if (!found->Supports(input.type)) {
-    return InvalidArgument("\"{}\" holds {}, which coder {} does not code; choose another --codec, or leave it out",
-                           input.path, Name(input.type), Name(coder));
+    return InvalidArgument(
+        "\"{}\" holds {}, which coder {} does not code; choose another --codec, or leave it out", input.path,
+        Name(input.type), Name(coder));
   }
   return coder;
 }
@@ -103,12 +104,12 @@ Result<FieldDescription> DescribeField(const WriteOptions& options, const Input&
   QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ChooseCoder(options, input, lossless));
   if (!lossless && !bounded) {
     return InvalidArgument(
-        "no error bound given; add --tolerance E (absolute), --relative R (of the value range) or --lossless");
+        "no error bound given; add --tolerance E (absolute), --relative R (of the value range) or "
+        "--lossless");
   }
-  FieldDescription field{input.field,       input.type,
-                         options.units,     coder,
-                         options.tolerance, options.relative_tolerance,
-                         lossless,          {}};
+  FieldDescription field{
+      input.field, input.type, options.units, coder, options.tolerance, options.relative_tolerance,
+      lossless,    {}};
   if (!options.fill.empty()) {
     QUARRY_ASSIGN_OR_RETURN(field.fill, ParseFill(options.fill, input.type));
   }

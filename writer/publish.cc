@@ -67,8 +67,7 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
     if (table.header.dims != dataset.grid.dims || table.header.patch != dataset.patch)
       return DataLoss("\"{}\" is a mask of another grid", file.path());
     for (const format::PatchEntry& row : table.rows) {
-      subfile.bounds =
-          BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
+      subfile.bounds = BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
       digests.push_back(format::MaskDigest(row));
     }
     mask.subfiles.push_back(std::move(subfile));

@@ -62,9 +62,9 @@ Balance WriteReport::bytes_per_file() const {
 }
 
 std::string WriteReport::ToTable() const {
-  std::string table = fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9} {:>8} {:>10}\n", "step",
-                                  "field", "in", "out", "ratio", "tolerance", "max error", "PSNR dB", "valid",
-                                  "mask");
+  std::string table =
+      fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>8} {:>12} {:>12} {:>9} {:>8} {:>10}\n", "step", "field",
+                  "in", "out", "ratio", "tolerance", "max error", "PSNR dB", "valid", "mask");
   for (const FieldReport& f : fields) {
     const std::string tolerance = f.lossless ? "lossless" : fmt::format("{:.5g}", f.tolerance);
     table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12} {:>12.5g} {:>9.2f} {:>7.2f}% {:>10}\n",

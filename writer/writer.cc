@@ -337,21 +337,21 @@ class Run {
   /// Writes the mask, unless a step or field before has written it. The description is complete on rank 0.
   Result<MaskDescription> WriteMask(const Sizes& sizes, const std::vector<EncodedPatchOfGrid>& encoded) {
     std::optional<MaskDescription> known;
-    QUARRY_RETURN_IF_ERROR(
-        BroadcastStatus(comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
-          QUARRY_ASSIGN_OR_RETURN(known, publisher_->FindMask(sizes.mask_name));
-          return Status::Ok();
-        })));
+    QUARRY_RETURN_IF_ERROR(BroadcastStatus(comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
+                                             QUARRY_ASSIGN_OR_RETURN(known,
+                                                                     publisher_->FindMask(sizes.mask_name));
+                                             return Status::Ok();
+                                           })));
     if (!BroadcastText(comm_, known ? "known" : "").empty()) return known.value_or(MaskDescription{});
     std::map<std::int64_t, PackedPatch> mine;
     for (const EncodedPatchOfGrid& patch : encoded)
       mine.emplace(patch.patch_index, PackedPatch::PackMask(patch, SamplesOf(patch.patch_index)));
     ReceivedPatches received = AssignAndTransfer(sizes.packed_mask, std::move(mine));
-    const format::SubfileHeader header = format::MaskHeader(
-        sizes.mask_name, dataset_.grid.dims, dataset_.patch, dataset_.levels, dataset_.order);
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
-                            WriteFiles([&] { return publisher_->StageMask(sizes.mask_name); }, header,
-                                       std::move(received)));
+    const format::SubfileHeader header = format::MaskHeader(sizes.mask_name, dataset_.grid.dims,
+                                                            dataset_.patch, dataset_.levels, dataset_.order);
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::vector<SubfileSummary> summaries,
+        WriteFiles([&] { return publisher_->StageMask(sizes.mask_name); }, header, std::move(received)));
     const MaskDescription mask{sizes.mask_name, SubfilesOf(summaries)};
     if (root()) {
       publisher_->AddMask(mask);
@@ -383,10 +383,10 @@ class Run {
     const PhaseTimer timer(&seconds_, Phase::kWrite);
     std::string folder;
     QUARRY_RETURN_IF_ERROR(BroadcastStatus(comm_, !root() ? Status::Ok() : Guarded([&]() -> Status {
-      QUARRY_ASSIGN_OR_RETURN(const fs::path path, stage());
-      folder = path.string();
-      return Status::Ok();
-    })));
+                                             QUARRY_ASSIGN_OR_RETURN(const fs::path path, stage());
+                                             folder = path.string();
+                                             return Status::Ok();
+                                           })));
     folder = BroadcastText(comm_, folder);
     Bytes mine;
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(

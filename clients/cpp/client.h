@@ -27,7 +27,8 @@ struct LevelSamples {
   DataType type = DataType::kFloat32;
   double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
   double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
-  Bytes data;            ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
+  int finest_level = 0;  ///< of the answer: `level` of the last call
+  Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
   template <typename T>
@@ -79,11 +80,11 @@ class Dataset {
   virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
-  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step; kDataLoss: a payload is
-  /// damaged
+  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error;
+  /// kDataLoss: a payload is damaged
   virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
 
-  /// Reads `request.level` alone.
+  /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;
 };
 

@@ -9,8 +9,8 @@
 
 #include "quarry/base/data_type.h"
 
-/// Which samples are missing: those that are not finite, and those equal to the fill value of their field, bit
-/// by bit.
+/// Which samples are missing: those that are not finite, and those equal to the fill value of their field,
+/// bit by bit.
 namespace quarry {
 
 /// The bits of a sample as an unsigned integer of its size.
@@ -51,7 +51,8 @@ inline bool CanHold(DataType type, double value) {
 
 /// The bits of a sample of this type with a value that it can hold.
 inline std::uint64_t BitsOf(DataType type, double value) {
-  return DispatchType(type, [value](auto sample) { return SampleBits(static_cast<decltype(sample)>(value)); });
+  return DispatchType(type,
+                      [value](auto sample) { return SampleBits(static_cast<decltype(sample)>(value)); });
 }
 
 }  // namespace quarry

@@ -118,8 +118,9 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const Index3& dims = description_.grid.dims;
   query.box = request.box.value_or(Box{{0, 0, 0}, dims});
   QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
-  query.level = request.level;
-  query.first_level = request.first_level.value_or(request.level);
+  query.level = request.max_error ? 0 : request.level;
+  query.first_level = request.first_level.value_or(query.level);
+  query.max_error = request.max_error;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));

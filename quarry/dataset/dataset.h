@@ -36,7 +36,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   /// Checks a question against the dataset and plans it.
   /// @param catalog  where to find patches; null: the subfiles' own tables
-  /// @errors kNotFound: no such field or step; kInvalidArgument: box or level out of range; those of MakePlan
+  /// @errors kNotFound: no such field or step, or no level within max_error; kInvalidArgument: box, level or
+  /// max_error out of range; those of MakePlan
   Result<query::ReadPlan> Plan(const query::ReadRequest& request,
                                const query::PatchCatalog* catalog = nullptr) const;
 

@@ -88,7 +88,7 @@ struct FieldStepDescription {
   std::uint64_t raw_bytes = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t patches = 0;
-  std::uint64_t valid = 0;  ///< samples that are not missing
+  std::uint64_t valid = 0;          ///< samples that are not missing
   std::vector<LevelRecord> levels;  ///< finest first
   std::vector<SubfileDescription> subfiles;
   std::optional<MaskDescription> mask;  ///< where any sample is missing

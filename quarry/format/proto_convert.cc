@@ -281,9 +281,9 @@ Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDe
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();
   for (const pb::FieldStep& field : manifest.fields()) {
-    QUARRY_ASSIGN_OR_RETURN(FieldStepDescription converted,
-                            FieldStepFromProto(field, manifest.format_version(),
-                                               static_cast<std::uint64_t>(Volume(grid.dims))));
+    QUARRY_ASSIGN_OR_RETURN(
+        FieldStepDescription converted,
+        FieldStepFromProto(field, manifest.format_version(), static_cast<std::uint64_t>(Volume(grid.dims))));
     out.fields.push_back(std::move(converted));
   }
   return out;

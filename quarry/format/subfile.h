@@ -75,10 +75,10 @@ struct LevelEntry {
 
 /// One row of the patch table.
 struct PatchEntry {
-  std::uint64_t patch_index = 0;  ///< x + px * (y + py * z)
-  double min = 0;                 ///< of the valid original samples; +infinity when there is none
-  double max = 0;                 ///< -infinity when there is none
-  std::uint32_t valid = 0;        ///< samples that are not missing
+  std::uint64_t patch_index = 0;   ///< x + px * (y + py * z)
+  double min = 0;                  ///< of the valid original samples; +infinity when there is none
+  double max = 0;                  ///< -infinity when there is none
+  std::uint32_t valid = 0;         ///< samples that are not missing
   std::vector<LevelEntry> levels;  ///< finest first
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;

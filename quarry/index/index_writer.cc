@@ -150,9 +150,8 @@ class Updater {
         QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
         QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s),
                                                SubfileValue(field.subfiles[s])));
-        QUARRY_RETURN_IF_ERROR(LoadTable(
-            &transaction, databases_.patches, s, *table,
-            [&](std::uint64_t code) { return PatchKey(step, *number, code); }));
+        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
+                                         [&](std::uint64_t code) { return PatchKey(step, *number, code); }));
         report->patches_added += table->rows.size();
       }
       if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));
@@ -175,9 +174,8 @@ class Updater {
       QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().MaskTable(mask, s));
       QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, MaskSubfileKey(mask.name, s),
                                               SubfileValue(mask.subfiles[s])));
-      QUARRY_RETURN_IF_ERROR(
-          LoadTable(transaction, databases_.masks, s, *table,
-                    [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
+      QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, *table,
+                                       [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
     }
     ++report->masks_added;
     return Status::Ok();
@@ -189,8 +187,8 @@ class Updater {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table.header.dims, table.header.patch));
     for (const format::PatchEntry& row : table.rows) {
       const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-      QUARRY_RETURN_IF_ERROR(transaction->Put(database, key_of(code),
-                                              PatchValue({static_cast<std::uint32_t>(subfile), row})));
+      QUARRY_RETURN_IF_ERROR(
+          transaction->Put(database, key_of(code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
     }
     return Status::Ok();
   }
@@ -308,8 +306,9 @@ Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
       if (!field.mask || !masks.insert(field.mask->name).second) continue;
       QUARRY_ASSIGN_OR_RETURN(const bool has_mask, catalog->HasMask(*field.mask));
       if (!has_mask) {
-        return DataLoss("the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild",
-                        folder.string(), what);
+        return DataLoss(
+            "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild",
+            folder.string(), what);
       }
       QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, catalog->FindMask(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, *number, everywhere));

@@ -20,10 +20,11 @@ std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, 
   return static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
 }
 
-/// What a decoded level takes: its samples, and a byte of validity for each where some are missing.
+/// What a decoded level takes: its samples; where some are missing, once more with the missing ones in place,
+/// and a byte of validity for each.
 std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
   const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
-  return samples * (SizeOf(plan.type) + (patch.mask ? 1 : 0));
+  return samples * (patch.mask ? 2 * SizeOf(plan.type) + 1 : SizeOf(plan.type));
 }
 
 /// One payload that a batch needs, before neighbours are joined.
@@ -128,7 +129,31 @@ Status AddMasks(const PatchCatalog& catalog, const Query& query, const Box& posi
   return Status::Ok();
 }
 
+/// Whether a level shows all of a patch's valid samples in the box within `max_error`.
+bool Keeps(const PatchGrid& grid, const CatalogEntry& entry, int level, const Box& box, double max_error) {
+  const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+  const format::LevelEntry& record = LevelOf(entry, level);
+  return !LevelBox(Intersect(box, samples), level).empty() && record.max_error <= max_error &&
+         record.coverage >= 1;
+}
+
 }  // namespace
+
+Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
+                        const Box& box, double max_error) {
+  for (int level = levels - 1; level >= 0; --level) {
+    if (std::all_of(entries.begin(), entries.end(),
+                    [&](const CatalogEntry& entry) { return Keeps(grid, entry, level, box, max_error); })) {
+      return level;
+    }
+  }
+  double best = 0;
+  for (const CatalogEntry& entry : entries) best = std::max(best, LevelOf(entry, 0).max_error);
+  return NotFound(
+      "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
+      "or for level 0",
+      ToString(box), max_error, best);
+}
 
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog,
                           const Query& query) {
@@ -142,15 +167,20 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   const Box positions = grid.PatchesMeeting(query.box);
   QUARRY_ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
                           catalog.Find(query.step, query.field_number, positions));
+  if (query.max_error) {
+    QUARRY_ASSIGN_OR_RETURN(plan.query.level,
+                            ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
+    plan.query.first_level = std::max(query.first_level, plan.query.level);
+  }
   for (CatalogEntry& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     // A thin box may pass between the level's samples of a patch: then there is nothing to fetch from it.
-    if (LevelBox(Intersect(query.box, samples), query.level).empty()) continue;
+    if (LevelBox(Intersect(query.box, samples), plan.query.level).empty()) continue;
     plan.patches.push_back({std::move(entry), std::nullopt, samples});
   }
   QUARRY_RETURN_IF_ERROR(AddMasks(catalog, query, positions, &plan.patches));
   int coarsest_payload = dataset.levels - 1;
-  for (int level = query.first_level; level >= query.level; --level) {
+  for (int level = plan.query.first_level; level >= plan.query.level; --level) {
     plan.levels.push_back(DescribeLevel(plan, level, coarsest_payload));
     coarsest_payload = level - 1;
   }
@@ -197,8 +227,7 @@ std::uint64_t PeakMemory(const ReadPlan& plan) {
   }
   std::uint64_t kept = 0;
   if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches)
-      kept += DecodedBytes(plan, patch, plan.query.level + 1);
+    for (const PlannedPatch& patch : plan.patches) kept += DecodedBytes(plan, patch, plan.query.level + 1);
   }
   return 2 * largest_batch + kept;
 }

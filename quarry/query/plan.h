@@ -16,9 +16,10 @@ struct Query {
   std::uint64_t step = 0;
   std::size_t field_number = 0;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
-  Box box;              ///< level-0 samples, inside the grid
-  int level = 0;        ///< level wanted
-  int first_level = 0;  ///< >= level; coarser levels from here on are delivered too, one after the other
+  Box box;                 ///< level-0 samples, inside the grid
+  int level = 0;           ///< level wanted
+  int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
+  std::optional<double> max_error;  ///< the plan chooses the level: `level` is 0, first_level any
 };
 
 struct PlannedPatch {
@@ -28,7 +29,7 @@ struct PlannedPatch {
 };
 
 struct ReadPlan {
-  Query query;
+  Query query;  ///< with the level that was chosen
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
@@ -88,8 +89,16 @@ inline constexpr std::uint64_t kMaxGap = 8 << 10;
 inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 
+/// The coarsest level at which every patch that meets the box has samples in the box, covers all its valid
+/// samples, and is recorded with an error of at most `max_error`. The record is of whole patches: a box that
+/// cuts one may lack the samples beside it that the interpolation at its faces would take.
+/// @param entries  of the patches that meet the box
+/// @errors kNotFound with the error of level 0 when no level keeps it
+Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
+                        const Box& box, double max_error);
+
 /// Plans a query. The price is exact: executing the plan reads those ranges and delivers those samples.
-/// @errors those of PatchCatalog::Find; kDataLoss: field and mask do not fit each other
+/// @errors those of PatchCatalog::Find and ChooseLevel; kDataLoss: field and mask do not fit each other
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
 
 /// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.

@@ -18,12 +18,16 @@ struct ReadRequest {
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
   int level = 0;                      ///< 0 is full resolution
+  /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
+  /// within this error, see ChooseLevel
+  std::optional<double> max_error;
   std::optional<int>
-      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone
+      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone. Where
+                    ///< `max_error` leads to a coarser level than this, that level comes alone
 };
 
 /// @param levels  of the dataset
-/// @errors kInvalidArgument with the levels that there are
+/// @errors kInvalidArgument with the levels that there are, or when max_error is negative or no number
 Status CheckLevels(const ReadRequest& request, int levels);
 
 /// A level of the answer.

@@ -10,7 +10,11 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   out.set_field(request.field);
   if (request.step) out.set_step(*request.step);
   if (request.box) *out.mutable_box() = format::ToProto(*request.box);
-  out.set_level(static_cast<std::uint32_t>(request.level));
+  if (request.max_error) {
+    out.set_max_error(*request.max_error);
+  } else {
+    out.set_level(static_cast<std::uint32_t>(request.level));
+  }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   return out;
 }
@@ -31,6 +35,7 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
     return static_cast<int>(std::min<std::uint32_t>(value, 1000));
   };
   request.level = level(query.level());
+  if (query.target_case() == pb::ReadQuery::kMaxError) request.max_error = query.max_error();
   if (query.has_first_level()) request.first_level = level(query.first_level());
   return request;
 }

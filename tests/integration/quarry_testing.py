@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import threading
@@ -414,6 +415,31 @@ def get_array(target, output, dtype, *options, **keywords):
 
 def info(target):
     return json.loads(succeed("quarry", "info", target, "--json").out)
+
+
+def read_png(data):
+    """The pixels of a PNG as `quarry get` writes them, [row, column, channel]."""
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    channels = {2: 3, 6: 4}[colour]
+    if data[:8] != b"\x89PNG\r\n\x1a\n" or depth != 8:
+        raise AssertionError("not such a PNG")
+    packed, position = b"", 8
+    while position < len(data):
+        length, kind = struct.unpack(">I4s", data[position:position + 8])
+        if kind == b"IDAT":
+            packed += data[position + 8:position + 8 + length]
+        position += length + 12
+    rows = np.frombuffer(zlib.decompress(packed), "u1").reshape(height, 1 + channels * width)
+    image = np.zeros((height + 1, width + 1, channels), int)  # a border of zeros above and to the left
+    for y in range(height):
+        method, row = rows[y, 0], rows[y, 1:].reshape(width, channels)
+        for x in range(width):
+            left, up, corner = image[y + 1, x], image[y, x + 1], image[y, x]
+            estimate = left + up - corner
+            distances = np.abs(np.stack([estimate - left, estimate - up, estimate - corner]))
+            paeth = np.choose(distances.argmin(axis=0), [left, up, corner])
+            image[y + 1, x + 1] = (row[x] + [0 * left, left, up, (left + up) // 2, paeth][method]) % 256
+    return image[1:, 1:]
 
 
 def step_manifest(dataset, step=0):

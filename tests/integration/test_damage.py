@@ -195,14 +195,14 @@ class DamageLossless(Damage):
     DTYPE = "<i2"
     HOLE = -32768
     OPTIONS = ("--fill", "-32768")
-    SHARE = 0.4
+    SHARE = 0.25
 
 
 class DamageInterpolate(Damage):
     DTYPE = "<f8"
     HOLE = -1e30
     OPTIONS = ("--relative", "1e-3", "--codec", "interpolate", "--fill", "-1e30")
-    SHARE = 0.4
+    SHARE = 0.25
 
     @classmethod
     def setUpClass(cls):

@@ -278,6 +278,56 @@ class Sharing(qt.QuarryTest):
         self.assertTrue(qt.snapshot(dataset) == before, "something has changed")
 
 
+class Pictures(qt.QuarryTest):
+    def test_missing_samples_are_transparent(self):
+        original = qt.with_holes(qt.integers((20, 14, 1), "<i2"), -7)
+        dataset = self.tmp / "plane.quarry"
+        qt.convert(original, dataset, "--patch", "8", "--fill", "-7")
+        image = qt.read_png(qt.get(dataset, self.tmp / "plane.png", "--zoom", "2"))
+        self.assertEqual(image.shape, (28, 40, 4))
+        expected = np.where(original[0, ::-1] == -7, 0, 255)  # y goes up
+        self.assertTrue((image[::2, ::2, 3] == expected).all())
+        self.assertTrue((image[1::2, 1::2, 3] == expected).all())
+
+        qt.convert(qt.integers((20, 14, 1), "<i2"), self.tmp / "whole.quarry", "--patch", "8")
+        image = qt.read_png(qt.get(self.tmp / "whole.quarry", self.tmp / "whole.png"))
+        self.assertEqual(image.shape, (14, 20, 3))
+
+
+class Versions(qt.QuarryTest):
+    """What version 1 has written can be read, indexed, served and continued."""
+
+    def test_version_1_goes_on(self):
+        golden = qt.REPOSITORY / "tests" / "format" / "golden" / "v1" / "golden.quarry"
+        dataset = self.tmp / "old.quarry"
+        shutil.copytree(golden, dataset)
+        before = [qt.get(golden, self.tmp / "before.raw", "--step", step, field="smooth") for step in range(2)]
+        dims = tuple(qt.info(golden)["dims"])
+        holes = qt.with_holes(qt.smooth(dims), np.nan)
+        source = self.tmp / "holes.raw"
+        holes.tofile(source)
+        append = ["quarry-write", source, *qt.describe(holes), "--append", "--output", dataset]
+        qt.succeed(*append, "--field", "smooth", "--step", "2")
+        qt.succeed(*append, "--field", "new", "--step", "0", "--lossless")
+        qt.succeed("quarry-index", dataset, "--verify", "--rebuild")
+        self.assert_verified(dataset)
+        versions = [qt.step_manifest(dataset, step)["format_version"] for step in range(3)]
+        self.assertEqual(versions, [2, 1, 2], "steps that were touched are written anew")
+        record = qt.step_manifest(dataset, 0)["fields"][0]
+        self.assertEqual((record["name"], int(record["valid"])), ("smooth", holes.size))
+        self.assertEqual([level["coverage"] for level in record["levels"]], [1] * len(record["levels"]))
+        described = {field["name"]: field for field in qt.info(dataset)["fields"]}
+        self.assertEqual(described["precise"]["valid_fraction"], 1)
+        with qt.Server(self.tmp) as server:
+            for target in (dataset, server.target(dataset)):
+                for step in range(2):
+                    after = qt.get(target, self.tmp / "after.raw", "--step", step, field="smooth")
+                    self.assertTrue(after == before[step], "old samples have changed")
+                decoded = qt.get_array(target, self.tmp / "new.raw", "<f4", "--step", 2, field="smooth")
+                self.assert_decoded(holes, decoded, 0.01)
+                self.assertTrue(qt.get(target, self.tmp / "new.raw", field="new") == holes.tobytes())
+
+
 class Exact(qt.QuarryTest):
     """Lossless: bit by bit, whatever the type and the bits."""
 

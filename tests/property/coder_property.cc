@@ -55,24 +55,6 @@ DataType RandomType(const PatchCoder& coder, Random* random) {
   }
 }
 
-/// Difference of the largest and the smallest valid sample; never infinite.
-double RangeOf(DataType type, const GeneratedPatch& patch) {
-  std::vector<std::uint8_t> validity;
-  ClassifySamples(type, patch.samples, patch.fill, &validity);
-  return WithTypeOf(type, [&]<typename T>(T) {
-    const T* samples = reinterpret_cast<const T*>(patch.samples.data());
-    double least = std::numeric_limits<double>::max();
-    double most = std::numeric_limits<double>::lowest();
-    for (std::size_t i = 0; i < validity.size(); ++i) {
-      if (validity[i] == 0) continue;
-      least = std::min(least, static_cast<double>(samples[i]));
-      most = std::max(most, static_cast<double>(samples[i]));
-    }
-    if (least > most) return 0.0;
-    return std::min(most - least, std::numeric_limits<double>::max());
-  });
-}
-
 /// Mostly 1e-1 to 1e-12 of the range, evenly in the logarithm.
 double RandomTolerance(double range, Random* random) {
   const double base = range > 0 ? range : 1;
@@ -159,7 +141,7 @@ class Run {
     const PatchCoder& coder = *coders_[number % coders_.size()];
     const PatchSpec spec = RandomSpec(RandomType(coder, &random), options_.max_volume, &random);
     Generate(spec, patch);
-    const double tolerance = RandomTolerance(RangeOf(spec.layout.type, *patch), &random);
+    const double tolerance = RandomTolerance(ValueRange(spec.layout.type, *patch), &random);
     const std::string text = fmt::format("{}, {}, tolerance {}", Name(coder.id()), ToString(spec), tolerance);
     if (verbose) fmt::print("{}\n", text);
     const std::optional<std::string> broken =

@@ -367,11 +367,12 @@ std::int64_t RandomExtent(Random* random) {
 
 }  // namespace
 
+std::string_view Name(Shape shape) { return kShapeNames[static_cast<std::size_t>(shape)]; }
+
 std::string ToString(const PatchSpec& spec) {
   std::string text =
       fmt::format("{} {}, {} levels, {}, {}", Name(spec.layout.type), quarry::ToString(spec.layout.shape),
-                  spec.layout.levels, kShapeNames[static_cast<std::size_t>(spec.shape)],
-                  kScaleNames[static_cast<std::size_t>(spec.scale)]);
+                  spec.layout.levels, Name(spec.shape), kScaleNames[static_cast<std::size_t>(spec.scale)]);
   if (spec.missing != Missing::kNone)
     text += fmt::format(", missing: {}, {}", kMissingNames[static_cast<std::size_t>(spec.missing)],
                         kMissingValueNames[static_cast<std::size_t>(spec.missing_value)]);
@@ -436,6 +437,23 @@ std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::
       valid += missing ? 0 : 1;
     }
     return valid;
+  });
+}
+
+double ValueRange(DataType type, const GeneratedPatch& patch) {
+  std::vector<std::uint8_t> validity;
+  ClassifySamples(type, patch.samples, patch.fill, &validity);
+  return WithTypeOf(type, [&]<typename T>(T) {
+    const T* samples = reinterpret_cast<const T*>(patch.samples.data());
+    double least = std::numeric_limits<double>::max();
+    double most = std::numeric_limits<double>::lowest();
+    for (std::size_t i = 0; i < validity.size(); ++i) {
+      if (validity[i] == 0) continue;
+      least = std::min(least, static_cast<double>(samples[i]));
+      most = std::max(most, static_cast<double>(samples[i]));
+    }
+    if (least > most) return 0.0;
+    return std::min(most - least, std::numeric_limits<double>::max());
   });
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "quarry/codec/patch_codec.h"
 #include "tests/testing/random.h"
@@ -54,6 +56,8 @@ struct PatchSpec {
   std::uint64_t seed = 0;
 };
 
+std::string_view Name(Shape shape);
+
 /// "float32 7x1x64, 3 levels, smooth, huge, random nan": for messages.
 std::string ToString(const PatchSpec& spec);
 
@@ -74,6 +78,9 @@ PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random);
 /// @returns valid samples
 std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill,
                             std::vector<std::uint8_t>* validity);
+
+/// Difference of the largest and the smallest valid sample, at most the largest number; 0 without any.
+double ValueRange(DataType type, const GeneratedPatch& patch);
 
 /// Calls `use` with a zero of the C++ type of the samples.
 template <typename Use>

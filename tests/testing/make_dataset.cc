@@ -60,8 +60,7 @@ std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, cons
                                                 packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
     header.subfile_number = static_cast<std::uint32_t>(f);
     header.patch_count = part.size();
-    summaries.push_back(
-        Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, part)));
+    summaries.push_back(Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, part)));
   }
   return summaries;
 }
@@ -104,8 +103,8 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   std::vector<writer::PatchSamples> patches;
   for (const std::int64_t p : grid.MortonOrder())
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
-  const writer::EncodeSettings settings{recipe.coder, DataType::kFloat32, recipe.levels,
-                                        recipe.lossless ? 0 : recipe.tolerance, {}};
+  const writer::EncodeSettings settings{
+      recipe.coder, DataType::kFloat32, recipe.levels, recipe.lossless ? 0 : recipe.tolerance, {}};
   const auto encoded =
       Require(writer::EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
 
@@ -206,9 +205,14 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   dataset.levels = recipe.levels;
   dataset.order = recipe.order;
   if (!dataset.FindField(recipe.field))
-    dataset.fields.push_back({recipe.field, DataType::kFloat32, "Pa", recipe.coder,
-                              recipe.lossless ? std::nullopt : std::optional(recipe.tolerance), {},
-                              recipe.lossless, {}});
+    dataset.fields.push_back({recipe.field,
+                              DataType::kFloat32,
+                              "Pa",
+                              recipe.coder,
+                              recipe.lossless ? std::nullopt : std::optional(recipe.tolerance),
+                              {},
+                              recipe.lossless,
+                              {}});
   for (const std::uint64_t number : recipe.steps) {
     StepDescription step;
     step.step = number;

@@ -12,6 +12,13 @@ void QuestionOptions::DeclareOn(CLI::App* app) {
   app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit");
 }
 
+void QuestionOptions::DeclareMaxErrorOn(CLI::App* app) {
+  app->add_option("--max-error", max_error,
+                  "instead of --level: the coarsest level that shows every sample of the box within this "
+                  "error, in the field's unit")
+      ->excludes("--level");
+}
+
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
   client::Options options;
   options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
@@ -32,6 +39,7 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   }
   request.step = step;
   request.level = level;
+  request.max_error = max_error;
   if (!box.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grid.dims));
   }

@@ -30,9 +30,12 @@ struct QuestionOptions {
   std::optional<std::uint64_t> step;
   std::string box;
   int level = 0;
+  std::optional<double> max_error;
   double timeout_seconds = 0;
 
   void DeclareOn(CLI::App* app);
+  /// After DeclareOn, for commands that can do without a level.
+  void DeclareMaxErrorOn(CLI::App* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen

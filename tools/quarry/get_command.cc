@@ -32,9 +32,9 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
 }
 
 /// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
-ImageOptions ImageForLevel(const GetOptions& options, int level) {
+ImageOptions ImageForLevel(const GetOptions& options, const client::LevelSamples& samples) {
   ImageOptions image = options.image;
-  if (options.progressive) image.zoom <<= level - options.question.level;
+  image.zoom <<= samples.level - samples.finest_level;
   return image;
 }
 
@@ -65,10 +65,9 @@ Result<int> Get(GetOptions options) {
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next
         // level may have one.
-        const bool last = samples->level == request.level;
+        const bool last = samples->level == samples->finest_level;
         if (last || !samples->extent.empty())
-          QUARRY_RETURN_IF_ERROR(
-              WriteSamples(options.output, *samples, ImageForLevel(options, samples->level)));
+          QUARRY_RETURN_IF_ERROR(WriteSamples(options.output, *samples, ImageForLevel(options, *samples)));
         if (options.progressive && !options.json) {
           fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples->level, seconds,
                      FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units),
@@ -93,8 +92,10 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  app->add_option("-o,--output", options->output,
-                  "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
+  options->question.DeclareMaxErrorOn(app);
+  app->add_option(
+         "-o,--output", options->output,
+         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
       ->required();
   app->add_flag("--progressive", options->progressive,
                 "write the coarsest level first and again at each finer one");

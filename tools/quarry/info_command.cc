@@ -170,8 +170,8 @@ Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   std::vector<FieldSummary> fields;
   for (const FieldDescription& field : dataset->description().fields)
-    fields.push_back(Summarise(field, steps,
-                               static_cast<std::uint64_t>(Volume(dataset->description().grid.dims))));
+    fields.push_back(
+        Summarise(field, steps, static_cast<std::uint64_t>(Volume(dataset->description().grid.dims))));
   if (options.json) {
     fmt::print("{}\n", ToJson(dataset->description(), steps, fields));
   } else {

@@ -52,6 +52,7 @@ Result<int> Plan(const PlanOptions& options) {
 Command DeclarePlan(CLI::App* app) {
   auto options = std::make_shared<PlanOptions>();
   options->question.DeclareOn(app);
+  options->question.DeclareMaxErrorOn(app);
   app->add_flag("--json", options->json, "print one JSON object");
   app->footer("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };

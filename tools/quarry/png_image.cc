@@ -112,8 +112,9 @@ Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions&
   bool written = false;
   if (info != nullptr) {
     png_set_write_fn(png, &out, AppendToBytes, nullptr);
-    written = WriteRows(png, info, static_cast<png_uint_32>(columns * options.zoom),
-                        static_cast<png_uint_32>(lines * options.zoom), options.zoom, transparency, rows.data());
+    written =
+        WriteRows(png, info, static_cast<png_uint_32>(columns * options.zoom),
+                  static_cast<png_uint_32>(lines * options.zoom), options.zoom, transparency, rows.data());
   }
   png_destroy_write_struct(&png, &info);
   if (!written) return InternalError("libpng could not encode a picture of {} x {} samples", columns, lines);

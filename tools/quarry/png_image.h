@@ -11,8 +11,8 @@ namespace quarry::tools {
 struct ImageOptions {
   std::string colormap = "viridis";
   std::optional<std::pair<double, double>>
-      range;     ///< values of the first and last colour; left out: of the samples
-  int zoom = 1;                        ///< pixels along each side of a sample
+      range;                          ///< values of the first and last colour; left out: of the samples
+  int zoom = 1;                       ///< pixels along each side of a sample
   std::optional<std::uint64_t> fill;  ///< bits of missing samples, besides NaN and infinity
 };
 

@@ -41,12 +41,9 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                             progress.Update(total == 0 ? 1000 : 1000 * done / total);
                           }));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps},
-                                   {"subfiles", report.subfiles},
-                                   {"masks", report.masks},
-                                   {"patches", report.patches},
-                                   {"bytes", report.bytes},
-                                   {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps}, {"subfiles", report.subfiles},
+                                   {"masks", report.masks}, {"patches", report.patches},
+                                   {"bytes", report.bytes}, {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
@@ -98,7 +95,8 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
   return result;
 }
 
-/// Valid samples must be within the tolerance, missing ones and those of a lossless field the same bit by bit.
+/// Valid samples must be within the tolerance, missing ones and those of a lossless field the same bit by
+/// bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
   if (!options.dims.empty()) {
     QUARRY_ASSIGN_OR_RETURN(options.source.dims, ParseShape(options.dims, "--dims"));
@@ -158,8 +156,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (field.lossless) {
     fmt::print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {
-    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error, tolerance,
-               holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
+    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error,
+               tolerance, holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
   }
   return holds ? 0 : kCheckFailed;
 }

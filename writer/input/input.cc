@@ -112,7 +112,9 @@ Status ParseNpyType(const std::string& descr, const std::string& path, Input* in
       return Status::Ok();
     }
   }
-  return InvalidArgument("\"{}\" has the NumPy type {}; convert it to float32, float64 or an integer of up to 32 bits first", path, descr);
+  return InvalidArgument(
+      "\"{}\" has the NumPy type {}; convert it to float32, float64 or an integer of up to 32 bits first",
+      path, descr);
 }
 
 Status ParseNpyShape(const std::string& text, const std::string& path, Input* input) {

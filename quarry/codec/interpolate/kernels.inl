@@ -5,9 +5,14 @@
 
 namespace {
 
-template <typename T>
-QUARRY_KERNEL void PredictLine(const Line<T>& line, const T* __restrict source, std::ptrdiff_t stride,
-                               std::size_t count, T* __restrict out) {
+/// Predictions of `count` samples, whose taps are `stride` apart. Dense ones lie next to each other; of
+/// others the first taps are `source_step` and the predictions `out_step` apart: a column of a plane.
+template <bool kDense, typename T>
+QUARRY_KERNEL void PredictRun(const Line<T>& line, const T* __restrict source, std::ptrdiff_t stride,
+                              std::size_t source_step, std::size_t count, T* __restrict out,
+                              std::size_t out_step) {
+  const std::size_t from = kDense ? 1 : source_step;
+  const std::size_t to = kDense ? 1 : out_step;
   const T* s0 = source;
   const T* s1 = s0 + stride;
   const T* s2 = s1 + stride;
@@ -20,31 +25,40 @@ QUARRY_KERNEL void PredictLine(const Line<T>& line, const T* __restrict source, 
   const T w3 = line.weights[3];
   switch (line.kind) {
     case LineKind::kCopy:
-      for (std::size_t i = 0; i < count; ++i) out[i] = s0[i];
+      for (std::size_t i = 0; i < count; ++i) out[i * to] = s0[i * from];
       break;
     case LineKind::kTwo:
-      for (std::size_t i = 0; i < count; ++i) out[i] = (s0[i] + s1[i]) * T(0.5);
+      for (std::size_t i = 0; i < count; ++i) out[i * to] = (s0[i * from] + s1[i * from]) * T(0.5);
       break;
     case LineKind::kFour:  // (-1 9 9 -1) / 16
       for (std::size_t i = 0; i < count; ++i)
-        out[i] = (s1[i] + s2[i]) * T(0.5625) - (s0[i] + s3[i]) * T(0.0625);
+        out[i * to] = (s1[i * from] + s2[i * from]) * T(0.5625) - (s0[i * from] + s3[i * from]) * T(0.0625);
       break;
     case LineKind::kSix:  // (3 -25 150 150 -25 3) / 256
       for (std::size_t i = 0; i < count; ++i) {
-        out[i] = ((s2[i] + s3[i]) * T(0.5859375) - (s1[i] + s4[i]) * T(0.09765625)) +
-                 (s0[i] + s5[i]) * T(0.01171875);
+        out[i * to] =
+            ((s2[i * from] + s3[i * from]) * T(0.5859375) - (s1[i * from] + s4[i * from]) * T(0.09765625)) +
+            (s0[i * from] + s5[i * from]) * T(0.01171875);
       }
       break;
     case LineKind::kWeighted2:
-      for (std::size_t i = 0; i < count; ++i) out[i] = s0[i] * w0 + s1[i] * w1;
+      for (std::size_t i = 0; i < count; ++i) out[i * to] = s0[i * from] * w0 + s1[i * from] * w1;
       break;
     case LineKind::kWeighted3:
-      for (std::size_t i = 0; i < count; ++i) out[i] = (s0[i] * w0 + s1[i] * w1) + s2[i] * w2;
+      for (std::size_t i = 0; i < count; ++i)
+        out[i * to] = (s0[i * from] * w0 + s1[i * from] * w1) + s2[i * from] * w2;
       break;
     case LineKind::kWeighted4:
-      for (std::size_t i = 0; i < count; ++i) out[i] = (s0[i] * w0 + s1[i] * w1) + (s2[i] * w2 + s3[i] * w3);
+      for (std::size_t i = 0; i < count; ++i)
+        out[i * to] = (s0[i * from] * w0 + s1[i * from] * w1) + (s2[i * from] * w2 + s3[i * from] * w3);
       break;
   }
+}
+
+template <typename T>
+QUARRY_KERNEL void PredictLine(const Line<T>& line, const T* source, std::ptrdiff_t stride, std::size_t count,
+                               T* out) {
+  PredictRun<true>(line, source, stride, 1, count, out, 1);
 }
 
 /// Along x. Where even and odd samples are equally many, one index shift holds for the whole plane: the
@@ -63,6 +77,12 @@ QUARRY_KERNEL void PredictAlongX(const BandSource<T>& source, std::int64_t z, st
   for (std::size_t s = 0; s < source.segment_count; ++s) {
     const Segment<T>& segment = source.segments[s];
     if (&segment == swept) continue;
+    if (segment.count == 1) {
+      PredictRun<false>(segment.line, plane + segment.begin + segment.line.first, 1,
+                        static_cast<std::size_t>(source.row), static_cast<std::size_t>(rows),
+                        out + segment.begin, static_cast<std::size_t>(width));
+      continue;
+    }
     for (std::int64_t y = 0; y < rows; ++y) {
       PredictLine(segment.line, plane + y * source.row + segment.begin + segment.line.first, 1,
                   static_cast<std::size_t>(segment.count), out + y * width + segment.begin);
@@ -89,9 +109,11 @@ QUARRY_KERNEL bool PredictAlongZ(const BandSource<T>& source, std::int64_t z, T*
   return segment->line.extrapolated;
 }
 
-template <typename T>
+/// Weighted means of the predictions along the odd axes of a band, `step` samples apart.
+template <bool kDense, typename T>
 QUARRY_KERNEL void Average(const T* const* planes, const T* weights, int band, std::size_t begin,
-                           std::size_t count, T* __restrict out) {
+                           std::size_t count, std::size_t step, T* __restrict out) {
+  const std::size_t by = kDense ? 1 : step;
   const T wx = weights[0];
   const T wy = weights[1];
   const T wz = weights[2];
@@ -100,13 +122,14 @@ QUARRY_KERNEL void Average(const T* const* planes, const T* weights, int band, s
   const T* pz = planes[2] + begin;
   out += begin;
   if (band == 3) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = px[i] * wx + py[i] * wy;
+    for (std::size_t i = 0; i < count; ++i) out[i * by] = px[i * by] * wx + py[i * by] * wy;
   } else if (band == 5) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = px[i] * wx + pz[i] * wz;
+    for (std::size_t i = 0; i < count; ++i) out[i * by] = px[i * by] * wx + pz[i * by] * wz;
   } else if (band == 6) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = py[i] * wy + pz[i] * wz;
+    for (std::size_t i = 0; i < count; ++i) out[i * by] = py[i * by] * wy + pz[i * by] * wz;
   } else {
-    for (std::size_t i = 0; i < count; ++i) out[i] = (px[i] * wx + py[i] * wy) + pz[i] * wz;
+    for (std::size_t i = 0; i < count; ++i)
+      out[i * by] = (px[i * by] * wx + py[i * by] * wy) + pz[i * by] * wz;
   }
 }
 
@@ -138,17 +161,19 @@ QUARRY_KERNEL void PredictPlane(const PredictArgs<T>& args, std::int64_t z, T* o
   const bool last_y =
       (args.band & 2) != 0 && args.sources[1].segments[args.sources[1].segment_count - 1].line.extrapolated;
   const std::int64_t inner_rows = last_y ? rows - 1 : rows;
-  Average(planes, &args.weights[static_cast<std::size_t>(available)][0], args.band, 0,
-          static_cast<std::size_t>(inner_rows * width), out);
+  Average<true>(planes, &args.weights[static_cast<std::size_t>(available)][0], args.band, 0,
+                static_cast<std::size_t>(inner_rows * width), 1, out);
   if (last_y) {
-    Average(planes, &args.weights[static_cast<std::size_t>(available & ~2)][0], args.band,
-            static_cast<std::size_t>(inner_rows * width), static_cast<std::size_t>(width), out);
+    Average<true>(planes, &args.weights[static_cast<std::size_t>(available & ~2)][0], args.band,
+                  static_cast<std::size_t>(inner_rows * width), static_cast<std::size_t>(width), 1, out);
   }
   if (!last_x) return;
-  for (std::int64_t y = 0; y < rows; ++y) {
-    const int of_row = available & ~1 & (y >= inner_rows ? ~2 : 7);
-    Average(planes, &args.weights[static_cast<std::size_t>(of_row)][0], args.band,
-            static_cast<std::size_t>(y * width + width - 1), 1, out);
+  const std::size_t last = static_cast<std::size_t>(width - 1);
+  Average<false>(planes, &args.weights[static_cast<std::size_t>(available & ~1)][0], args.band, last,
+                 static_cast<std::size_t>(inner_rows), static_cast<std::size_t>(width), out);
+  if (last_y) {
+    Average<false>(planes, &args.weights[static_cast<std::size_t>(available & ~3)][0], args.band,
+                   static_cast<std::size_t>(inner_rows * width) + last, 1, 1, out);
   }
 }
 

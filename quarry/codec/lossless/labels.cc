@@ -1,6 +1,8 @@
 #include "quarry/codec/lossless/labels.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "quarry/codec/binary_coder.h"
 #include "quarry/codec/lossless/arithmetic.h"
@@ -10,10 +12,12 @@
 namespace quarry::lossless {
 namespace {
 
-// Lists of samples that are equal to no neighbour repeat themselves.
+// Lists of samples that are equal to no neighbour repeat themselves; long ones are no labels.
+constexpr std::size_t kLongList = 8192;
 constexpr int kListLevel = 9;
+constexpr int kLongListLevel = 1;
 
-/// Around a new sample, as ordered words: its neighbours along the axis of the pass (`after` is `before`
+/// Around a new sample, as bits: its neighbours along the axis of the pass (`after` is `before`
 /// where there is none), the sample in the row before, and the one before it in its own row.
 template <typename Word>
 struct Neighbours {
@@ -75,10 +79,17 @@ class PassDecisions {
   bool last_exception_ = false;
 };
 
+/// Ordered word of a sample with these bits; back with SampleOf.
+template <typename V>
+WordOf<V> OrderedBits(WordOf<V> bits) {
+  return OrderedWord<V>(std::bit_cast<V>(bits));
+}
+
 template <typename V>
 WordOf<V> MeanWord(const Neighbours<WordOf<V>>& near) {
-  return OrderedPrediction<V>(
-      Mean<WorkOf<V>>(Load<V>(SampleOf<V>(near.before)), Load<V>(SampleOf<V>(near.after))));
+  const auto before = Load<V>(std::bit_cast<V>(near.before));
+  const auto after = Load<V>(std::bit_cast<V>(near.after));
+  return OrderedPrediction<V>(Mean<WorkOf<V>>(before, after));
 }
 
 template <typename V>
@@ -92,8 +103,9 @@ class EncodingSide {
     return bit;
   }
   Word Listed(Word sample, const Neighbours<Word>& near) {
-    list_.push_back(sample);
-    differences_.push_back(ZigZag<Word>(static_cast<Word>(sample - MeanWord<V>(near))));
+    const Word ordered = OrderedBits<V>(sample);
+    list_.push_back(ordered);
+    differences_.push_back(ZigZag<Word>(static_cast<Word>(ordered - MeanWord<V>(near))));
     return sample;
   }
 
@@ -102,11 +114,12 @@ class EncodingSide {
   /// @param order  of the axes
   void AppendTo(unsigned order, Bytes* out) {
     encoder_.Finish();
+    const int level = list_.size() < kLongList ? kListLevel : kLongListLevel;
     Bytes values, differences;
-    AppendPlanes(std::as_bytes(std::span<const Word>(list_)), sizeof(Word), PlaneLayout::kBytes, kListLevel,
+    AppendPlanes(std::as_bytes(std::span<const Word>(list_)), sizeof(Word), PlaneLayout::kBytes, level,
                  &values);
-    AppendPlanes(std::as_bytes(std::span<const Word>(differences_)), sizeof(Word), PlaneLayout::kBytes,
-                 kListLevel, &differences);
+    AppendPlanes(std::as_bytes(std::span<const Word>(differences_)), sizeof(Word), PlaneLayout::kBytes, level,
+                 &differences);
     const bool relative = differences.size() < values.size();
     const Bytes& list = relative ? differences : values;
     out->push_back(static_cast<std::byte>(kLabelsKind | order << 3 | (relative ? 1u : 0u) << 6));
@@ -136,7 +149,8 @@ class DecodingSide {
   Word Listed(Word /*sample*/, const Neighbours<Word>& near) {
     const Word word = next_ < list_.size() ? list_[next_] : Word{0};
     ++next_;
-    return relative_ ? static_cast<Word>(MeanWord<V>(near) + UnZigZag<Word>(word)) : word;
+    const Word ordered = relative_ ? static_cast<Word>(MeanWord<V>(near) + UnZigZag<Word>(word)) : word;
+    return std::bit_cast<Word>(SampleOf<V>(ordered));
   }
 
   bool Finished() const { return next_ == list_.size(); }
@@ -148,7 +162,7 @@ class DecodingSide {
   std::size_t next_ = 0;
 };
 
-/// One pass, row by row, as ordered words.
+/// One pass, row by row. Samples are compared by their bits.
 template <typename V>
 class LabelRows {
  public:
@@ -157,93 +171,112 @@ class LabelRows {
   LabelRows(const V* even, const Index3& shape, int axis, const std::uint8_t* valid)
       : even_(even), shape_(shape), axis_(axis), valid_(valid), rows_(shape, axis) {
     const auto length = static_cast<std::size_t>(rows_.length);
-    for (Buffer<Word>* row : {&before_, &after_, &above_, &words_}) row->resize(length);
-    samples_.resize(length);
-    row_valid_.assign(length, 1);
+    for (Buffer<V>* row : {&gathered_after_, &gathered_above_, &gathered_samples_}) row->resize(length);
+    gathered_valid_.assign(length, 1);
   }
 
   const Rows& rows() const { return rows_; }
 
-  /// Loads what is known about a row.
-  void Load(const RowPlace& place, const V* result) {
-    const V* even = even_ + EvenRowOffset(shape_, axis_, place);
-    const std::int64_t stride = axis_ == 0 ? 1 : axis_ == 1 ? shape_[0] : shape_[0] * shape_[1];
-    ToWords(even, rows_.length, before_.data());
-    const std::int64_t i = axis_ == 1 ? place.inner : place.outer;
-    if (axis_ == 0) {
-      ToWords(even + 1, (shape_[0] - 1) / 2, after_.data());
-      if (shape_[0] % 2 == 0) after_.back() = before_.back();
-    } else {
-      const bool last = 2 * i + 2 >= shape_[static_cast<std::size_t>(axis_)];
-      ToWords(last ? even : even + stride, rows_.length, after_.data());
-    }
-    if (RowsBefore(axis_, place) > 0) {
-      GatherRow<V>(shape_, axis_, RowBefore(axis_, place, 1), result, samples_.data());
-      ToWords(samples_.data(), rows_.length, above_.data());
-    } else {
-      above_ = before_;
-    }
-    if (valid_ != nullptr) GatherRow<std::uint8_t>(shape_, axis_, place, valid_, row_valid_.data());
+  /// Turns to a row; `result` has those before it.
+  void MoveTo(const RowPlace& place, const V* result) {
+    before_ = even_ + EvenRowOffset(shape_, axis_, place);
+    after_ = After(place);
+    above_ = before_;
+    if (RowsBefore(axis_, place) > 0) above_ = OddRow(RowBefore(axis_, place, 1), result, &gathered_above_);
+    if (valid_ != nullptr) GatherRow<std::uint8_t>(shape_, axis_, place, valid_, gathered_valid_.data());
   }
 
-  /// Loads the samples themselves.
-  void LoadSamples(const RowPlace& place, const V* from) {
-    GatherRow<V>(shape_, axis_, place, from, samples_.data());
-    ToWords(samples_.data(), rows_.length, words_.data());
-  }
+  /// The samples of a row, from an array like the result.
+  const V* Samples(const RowPlace& place, const V* from) { return OddRow(place, from, &gathered_samples_); }
 
   /// True when a valid sample differs from its neighbours where they agree.
-  bool HasException() const {
+  bool HasException(const V* samples) const {
     Word exception = 0;
-    for (std::size_t k = 0; k < words_.size(); ++k) {
-      const bool agree = before_[k] == after_[k] && before_[k] == above_[k];
-      exception |= agree && row_valid_[k] != 0 ? static_cast<Word>(words_[k] ^ before_[k]) : Word{0};
+    for (std::int64_t k = 0; k < rows_.length; ++k) {
+      const bool counts = Disagreement(k) == 0 && Valid(k);
+      exception |= counts ? static_cast<Word>(Bits(samples[k]) ^ Bits(before_[k])) : Word{0};
     }
     return exception != 0;
   }
 
-  std::int64_t Valid() const {
-    return static_cast<std::int64_t>(CountValid(row_valid_.data(), row_valid_.size()));
+  std::int64_t CountValid() const {
+    return static_cast<std::int64_t>(lossless::CountValid(gathered_valid_.data(), gathered_valid_.size()));
   }
-  std::int64_t EqualToNeighbours() const {
+  std::int64_t CountEqualToNeighbours(const V* samples) const {
     std::int64_t equal = 0;
-    for (std::size_t k = 0; k < words_.size(); ++k)
-      equal += row_valid_[k] != 0 && (words_[k] == before_[k] || words_[k] == after_[k]) ? 1 : 0;
+    for (std::int64_t k = 0; k < rows_.length; ++k) {
+      const Word bits = Bits(samples[k]);
+      equal += Valid(k) && (bits == Bits(before_[k]) || bits == Bits(after_[k])) ? 1 : 0;
+    }
     return equal;
   }
 
-  /// Codes the samples of the row; on the decoding side they are not known before.
+  /// Codes a row into `result`.
+  /// @param samples    null on the decoding side
+  /// @param exception  what HasException says
   template <typename Side>
-  void Code(bool exception, PassDecisions<V, Side>* decisions) {
-    if (!exception && AllAgree()) {
-      words_ = before_;
-      return;
+  void Code(const RowPlace& place, const V* samples, bool exception, PassDecisions<V, Side>* decisions,
+            V* result) {
+    V* row = axis_ == 0 ? gathered_samples_.data() : result + RowOffset(shape_, axis_, place);
+    constexpr std::int64_t kChunk = 16;
+    for (std::int64_t k = 0; k < rows_.length; k += kChunk) {
+      const std::int64_t end = std::min(k + kChunk, rows_.length);
+      if (!exception && Agree(k, end)) {
+        std::copy(before_ + k, before_ + end, row + k);
+      } else {
+        CodeSamples(k, end, samples, exception, decisions, row);
+      }
     }
-    Word left = before_[0];
-    for (std::size_t k = 0; k < words_.size(); ++k) {
-      const Neighbours<Word> near{before_[k], after_[k], above_[k], left};
-      const bool decided =
-          row_valid_[k] == 0 || (!exception && near.before == near.after && near.before == near.above);
-      words_[k] = decided ? near.before : decisions->Sample(near, words_[k]);
-      left = words_[k];
-    }
-  }
-
-  void Store(const RowPlace& place, V* result) {
-    for (std::size_t k = 0; k < words_.size(); ++k) samples_[k] = SampleOf<V>(words_[k]);
-    ScatterRow<V>(even_, shape_, axis_, place, samples_.data(), result);
+    if (axis_ == 0) ScatterRow<V>(even_, shape_, axis_, place, row, result);
   }
 
  private:
-  static void ToWords(const V* samples, std::int64_t count, Word* words) {
-    for (std::int64_t k = 0; k < count; ++k) words[k] = OrderedWord<V>(samples[k]);
+  static Word Bits(V sample) { return std::bit_cast<Word>(sample); }
+  bool Valid(std::int64_t k) const { return gathered_valid_[static_cast<std::size_t>(k)] != 0; }
+
+  /// Zero where both neighbours and the sample in the row before are equal.
+  Word Disagreement(std::int64_t k) const {
+    const Word before = Bits(before_[k]);
+    return static_cast<Word>((before ^ Bits(after_[k])) | (before ^ Bits(above_[k])));
+  }
+  bool Agree(std::int64_t begin, std::int64_t end) const {
+    Word disagreement = 0;
+    for (std::int64_t k = begin; k < end; ++k) disagreement |= Disagreement(k);
+    return disagreement == 0;
   }
 
-  bool AllAgree() const {
-    Word differences = 0;
-    for (std::size_t k = 0; k < before_.size(); ++k)
-      differences |= static_cast<Word>((before_[k] ^ after_[k]) | (before_[k] ^ above_[k]));
-    return differences == 0;
+  template <typename Side>
+  void CodeSamples(std::int64_t begin, std::int64_t end, const V* samples, bool exception,
+                   PassDecisions<V, Side>* decisions, V* row) {
+    Word left = Bits(begin == 0 ? before_[0] : row[begin - 1]);
+    for (std::int64_t k = begin; k < end; ++k) {
+      const Neighbours<Word> near{Bits(before_[k]), Bits(after_[k]), Bits(above_[k]), left};
+      if (Valid(k) && (exception || Disagreement(k) != 0)) {
+        left = decisions->Sample(near, samples != nullptr ? Bits(samples[k]) : Word{0});
+      } else {
+        left = near.before;
+      }
+      row[k] = std::bit_cast<V>(left);
+    }
+  }
+
+  const V* After(const RowPlace& place) {
+    if (axis_ != 0) {
+      const std::int64_t i = axis_ == 1 ? place.inner : place.outer;
+      const bool last = 2 * i + 2 >= shape_[static_cast<std::size_t>(axis_)];
+      return last ? before_ : before_ + (axis_ == 1 ? shape_[0] : shape_[0] * shape_[1]);
+    }
+    if (shape_[0] % 2 != 0) return before_ + 1;
+    std::copy_n(before_ + 1, rows_.length - 1, gathered_after_.data());
+    gathered_after_.back() = before_[rows_.length - 1];
+    return gathered_after_.data();
+  }
+
+  /// The odd samples of a row, gathered where they are not side by side.
+  const V* OddRow(const RowPlace& place, const V* from, Buffer<V>* gathered) const {
+    if (axis_ != 0) return from + RowOffset(shape_, axis_, place);
+    GatherRow<V>(shape_, axis_, place, from, gathered->data());
+    return gathered->data();
   }
 
   const V* even_;
@@ -251,12 +284,13 @@ class LabelRows {
   int axis_;
   const std::uint8_t* valid_;
   Rows rows_;
-  Buffer<Word> before_;
-  Buffer<Word> after_;
-  Buffer<Word> above_;
-  Buffer<Word> words_;
-  Buffer<V> samples_;
-  Buffer<std::uint8_t> row_valid_;
+  const V* before_ = nullptr;
+  const V* after_ = nullptr;
+  const V* above_ = nullptr;
+  Buffer<V> gathered_after_;
+  Buffer<V> gathered_above_;
+  Buffer<V> gathered_samples_;
+  Buffer<std::uint8_t> gathered_valid_;
 };
 
 /// All passes of a step. `samples` is null on the decoding side.
@@ -272,11 +306,10 @@ void CodeLabels(const V* coarse, const GridView<V>& grid, unsigned order, Side* 
     LabelRows<V> rows(even, shapes[p + 1], axes[p], valid.After(p));
     for (RowPlace place{0, 0}; place.outer < rows.rows().outer; ++place.outer) {
       for (place.inner = 0; place.inner < rows.rows().inner; ++place.inner) {
-        rows.Load(place, to);
-        if (targets.After(p) != nullptr) rows.LoadSamples(place, targets.After(p));
-        const bool exception = decisions.Exception(targets.After(p) != nullptr && rows.HasException());
-        rows.Code(exception, &decisions);
-        rows.Store(place, to);
+        rows.MoveTo(place, to);
+        const V* samples = targets.After(p) != nullptr ? rows.Samples(place, targets.After(p)) : nullptr;
+        const bool exception = decisions.Exception(samples != nullptr && rows.HasException(samples));
+        rows.Code(place, samples, exception, &decisions, to);
       }
     }
     ScatterEven<V>(even, shapes[p + 1], axes[p], to);
@@ -297,10 +330,9 @@ double ShareOfLabels(const GridView<V>& grid, int axis) {
   std::int64_t seen = 0;
   for (std::int64_t i = stride / 2; i < count; i += stride) {
     const RowPlace place{i / rows.rows().inner, i % rows.rows().inner};
-    rows.Load(place, grid.samples);
-    rows.LoadSamples(place, grid.samples);
-    equal += rows.EqualToNeighbours();
-    seen += rows.Valid();
+    rows.MoveTo(place, grid.samples);
+    equal += rows.CountEqualToNeighbours(rows.Samples(place, grid.samples));
+    seen += rows.CountValid();
   }
   return seen == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(seen);
 }

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -428,6 +429,48 @@ TEST(Lossless, DamagedPayloadsNeverReadOutOfBounds) {
   EXPECT_GT(decoded, 1000);
 }
 
+/// Damages the finest level only, so that the decoder gets as far as that.
+void CheckDamageOfFinestLevel(const PatchLayout& layout, const Bytes& samples, unsigned kind,
+                              std::mt19937* random) {
+  const Mask valid = MakeMask(layout.shape, 2, random);
+  const CodedPatch coded = *kCoder.Encode(layout, samples, valid, 0);
+  ASSERT_EQ(std::to_integer<unsigned>(coded.levels[0][0]) & 7u, kind);
+  for (int i = 0; i < 300; ++i) {
+    Bytes damaged = coded.levels[0];
+    if (i % 4 == 0) damaged.resize((*random)() % damaged.size());
+    for (unsigned n = (*random)() % 3; n > 0 && !damaged.empty(); --n) {
+      const std::size_t place =
+          (*random)() % ((*random)() % 2 == 0 ? std::min<std::size_t>(damaged.size(), 24) : damaged.size());
+      damaged[place] = static_cast<std::byte>((*random)());
+    }
+    const auto decoder = kCoder.NewDecoder(layout);
+    ASSERT_TRUE(decoder->Advance(coded.levels[1], Subsample(valid, layout.shape, 1, 1)).ok());
+    const Status status = decoder->Advance(damaged, valid);
+    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kDataLoss);
+  }
+}
+
+TEST(Lossless, DamagedRanksNeverReadOutOfBounds) {
+  std::mt19937 random(18);
+  const PatchLayout layout{DataType::kFloat32, {32, 32, 32}, 2};
+  const std::vector<float> samples = MakeSamples<float>(layout.shape, [&](double x, double y, double z) {
+    return static_cast<float>(std::floor(300 * std::sin(0.1 * x) + 20 * y + z + random() % 7)) * 0.037f -
+           1.3f;
+  });
+  CheckDamageOfFinestLevel(layout, AsBytes(samples), 6, &random);
+}
+
+TEST(Lossless, DamagedLabelsNeverReadOutOfBounds) {
+  std::mt19937 random(19);
+  const PatchLayout layout{DataType::kInt16, {32, 32, 32}, 2};
+  const std::vector<std::int16_t> samples =
+      MakeSamples<std::int16_t>(layout.shape, [&](double x, double y, double z) {
+        return random() % 100 == 0 ? random() % 30000
+                                   : std::floor(x / 5 + y / 9) * 777 + std::floor(z / 6 + y / 7) * 1234;
+      });
+  CheckDamageOfFinestLevel(layout, AsBytes(samples), 7, &random);
+}
+
 TEST(Lossless, RandomPayloadsAreNotDecodedOutOfBounds) {
   std::mt19937 random(14);
   for (int i = 0; i < 20000; ++i) {
@@ -438,6 +481,28 @@ TEST(Lossless, RandomPayloadsAreNotDecodedOutOfBounds) {
     if (decoder->Advance(payload, {}).ok()) {
       (void)decoder->Advance(RandomBytes(random() % 600, &random), {});
     }
+  }
+}
+
+TEST(Lossless, PatchesWithMissingValuesComeBackBitByBit) {
+  std::mt19937 random(17);
+  const PatchLayout layout{DataType::kFloat32, {40, 31, 22}, 4};
+  std::vector<float> samples = MakeSamples<float>(layout.shape, [&](double x, double y, double z) {
+    return x + y + z < 25 ? -1e10 : std::sin(0.1 * x) * y + z;
+  });
+  samples[777] = std::numeric_limits<float>::quiet_NaN();
+  const auto fill = std::bit_cast<std::uint32_t>(-1e10f);
+  const Result<EncodedPatch> encoded = EncodePatch(kCoder, layout, AsBytes(samples), fill, 0);
+  ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+  EXPECT_EQ(encoded->errors[0].max_error, 0);
+
+  PatchReader reader(kCoder, layout);
+  for (int l = layout.levels - 1; l >= 0; --l) {
+    const auto level = static_cast<std::size_t>(l);
+    const Status status = reader.Advance(encoded->levels[level], encoded->mask_levels[level]);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(Bytes(reader.samples().begin(), reader.samples().end()),
+              Subsample(AsBytes(samples), layout.shape, l, sizeof(float)));
   }
 }
 

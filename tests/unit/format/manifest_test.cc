@@ -86,7 +86,8 @@ TEST(StepManifest, RoundTripKeepsEveryValue) {
 TEST(StepManifest, ValidSamplesAndMaskMustFitEachOther) {
   StepDescription step = ExampleStep();
   step.fields[0].valid = 91 * 45 * 7;
-  EXPECT_EQ(Decode(EncodeManifest(step)).status().code(), StatusCode::kDataLoss) << "a mask that masks nothing";
+  EXPECT_EQ(Decode(EncodeManifest(step)).status().code(), StatusCode::kDataLoss)
+      << "a mask that masks nothing";
   step.fields[0].mask.reset();
   EXPECT_TRUE(Decode(EncodeManifest(step)).ok());
   step.fields[0].valid -= 1;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <random>
 #include <set>
 
@@ -121,6 +123,60 @@ TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
   EXPECT_EQ(sum, at_once);
 }
 
+TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
+  const int levels = dataset_->description().levels;
+  std::mt19937 random(2);
+  std::set<int> chosen;
+  for (int i = 0; i < 200; ++i) {
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = static_cast<std::int64_t>(random()) % recipe_.dims[a];
+      box.end[a] = box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (recipe_.dims[a] - box.begin[a]);
+    }
+    const double error = std::pow(10.0, -5.0 + static_cast<double>(random() % 600) / 100);
+    const auto plan = dataset_->Plan({.field = "pressure", .box = box, .max_error = error});
+    // Level 0 meets every patch, so that its plan has the records of all.
+    const ReadPlan all = *dataset_->Plan({.field = "pressure", .box = box, .level = 0});
+    int expected = levels - 1;
+    for (; expected >= 0; --expected) {
+      bool keeps = true;
+      for (const PlannedPatch& patch : all.patches) {
+        const format::LevelEntry& record = patch.entry.patch.levels[static_cast<std::size_t>(expected)];
+        keeps = keeps && record.max_error <= error && record.coverage == 1 &&
+                !LevelBox(Intersect(box, patch.samples), expected).empty();
+      }
+      if (keeps) break;
+    }
+
+    if (expected < 0) {
+      ASSERT_EQ(plan.status().code(), StatusCode::kNotFound);
+      EXPECT_NE(plan.status().message().find(fmt::format("{}", all.levels[0].max_error)), std::string::npos)
+          << plan.status().message();
+      continue;
+    }
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan->query.level, expected);
+    EXPECT_EQ(plan->levels.size(), 1u);
+    EXPECT_EQ(plan->levels[0].level, expected);
+    EXPECT_LE(plan->levels[0].max_error, error);
+    EXPECT_EQ(plan->levels[0].coverage, 1);
+    chosen.insert(expected);
+
+    const ReadPlan progressive =
+        *dataset_->Plan({.field = "pressure", .box = box, .max_error = error, .first_level = levels - 1});
+    EXPECT_EQ(progressive.levels.size(), static_cast<std::size_t>(levels - expected));
+    EXPECT_EQ(progressive.levels.back().level, expected);
+  }
+  EXPECT_GT(chosen.size(), 2u);
+}
+
+TEST_P(PlanTest, AFirstLevelFinerThanTheOneThatKeepsTheErrorIsLeftOut) {
+  const auto plan = dataset_->Plan({.field = "pressure", .max_error = 1e9, .first_level = 0});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->levels.size(), 1u);
+  EXPECT_EQ(plan->query.first_level, plan->query.level);
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
                          ::testing::Values(PlanCase{format::PayloadOrder::kPatch, false},
                                            PlanCase{format::PayloadOrder::kLevel, false},
@@ -128,9 +184,50 @@ INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
                                            PlanCase{format::PayloadOrder::kLevel, true}),
                          [](const auto& test) {
                            return std::string(test.param.order == format::PayloadOrder::kPatch ? "patch"
-                                                                                                : "level") +
+                                                                                               : "level") +
                                   (test.param.missing ? "_missing" : "");
                          });
+
+/// The tables of a dataset with a mask that is not the field's.
+class OtherMask final : public PatchCatalog {
+ public:
+  OtherMask(const PatchCatalog& tables, std::function<void(std::vector<CatalogEntry>*)> change)
+      : tables_(tables), change_(std::move(change)) {}
+  Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field,
+                                         const Box& positions) const override {
+    return tables_.Find(step, field, positions);
+  }
+  Result<std::vector<CatalogEntry>> FindMask(std::uint64_t step, std::size_t field,
+                                             const Box& positions) const override {
+    auto mask = tables_.FindMask(step, field, positions);
+    change_(&*mask);
+    return mask;
+  }
+
+ private:
+  const PatchCatalog& tables_;
+  const std::function<void(std::vector<CatalogEntry>*)> change_;
+};
+
+TEST(Plan, AMaskThatDoesNotFitTheFieldIsDamage) {
+  testing::TemporaryFolder folder;
+  testing::MakeDataset(folder.path() / "a.quarry", {.missing = true});
+  const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
+  const ReadRequest request{.field = "pressure"};
+  const auto code_with = [&](std::function<void(std::vector<CatalogEntry>*)> change) {
+    const OtherMask catalog(dataset->tables(), std::move(change));
+    return dataset->Plan(request, &catalog).status().code();
+  };
+
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>*) {}), StatusCode::kOk);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->clear(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->pop_back(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) {
+              for (format::LevelEntry& level : (*mask)[3].patch.levels) level.size = 0;
+            }),
+            StatusCode::kDataLoss)
+      << "missing samples, but no mask payload";
+}
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   testing::TemporaryFolder folder;

@@ -89,6 +89,31 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
   }
 }
 
+TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
+  for (const std::string name : {"a", "b", "c"}) {
+    const auto remote = Remote(name);
+    const auto local = Local(name);
+    for (double error = 1e-6; error < 100; error *= 2) {
+      const query::ReadRequest request{
+          .field = "pressure", .max_error = error, .first_level = local->description().levels - 1};
+      const auto expected = local->Read(request);
+      const auto answer = remote->Read(request);
+
+      ASSERT_EQ(answer.status().code(), expected.status().code());
+      if (!expected.ok()) {
+        EXPECT_EQ(expected.status().code(), StatusCode::kNotFound);
+        EXPECT_EQ(answer.status().message(), expected.status().message());
+        continue;
+      }
+      EXPECT_LE(answer->max_error, error);
+      EXPECT_EQ(answer->level, expected->level);
+      EXPECT_EQ(answer->finest_level, answer->level);
+      EXPECT_EQ(answer->data, expected->data);
+      EXPECT_EQ(remote->PlanRead(request)->levels.back().level, expected->level);
+    }
+  }
+}
+
 TEST_F(ServiceTest, StepsSayWhatIsMissing) {
   const std::vector<StepDescription> remote = *Remote("c")->Steps();
   const std::vector<StepDescription> local = *Local("c")->Steps();
@@ -142,7 +167,10 @@ TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
        {query::ReadRequest{.field = "speed"}, query::ReadRequest{.field = "pressure", .step = 9},
         query::ReadRequest{.field = "pressure", .level = 9},
         query::ReadRequest{.field = "pressure", .box = Box{{0, 0, 0}, {1000, 1, 1}}},
-        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0}}) {
+        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0},
+        query::ReadRequest{.field = "pressure", .max_error = -1},
+        query::ReadRequest{.field = "pressure", .max_error = std::nan("")},
+        query::ReadRequest{.field = "pressure", .max_error = 0}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());
   }

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds the fuzzers with Clang and runs each of them, from the corpus in tests/fuzz and what earlier runs found.
+# Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     60 seconds each; all targets, two at a time
+# Needs clang-14, libclang-rt-14-dev and libomp-14-dev (which zfp asks for), or newer ones. Findings stay in build/fuzz/findings; exit code 1 if there are any.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+shift || true
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(interpolate lossless wavelet_zfp masked subfile manifest)
+
+version() { command -v "$1-$2" || command -v "$1"; }
+cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
+      -DCMAKE_C_COMPILER="$(version clang 14)" -DCMAKE_CXX_COMPILER="$(version clang++ 14)" \
+      -DQUARRY_BUILD_FUZZERS=ON -DQUARRY_BUILD_WRITER=OFF -DQUARRY_BUILD_SERVER=OFF -DQUARRY_BUILD_CLIENTS=OFF \
+      -DQUARRY_BUILD_EXAMPLES=OFF -DQUARRY_BUILD_BENCHMARKS=OFF >/dev/null
+cmake --build build/fuzz --target "${targets[@]/#/fuzz_}"
+
+mkdir -p build/fuzz/findings build/fuzz/logs
+run() {
+  local target=$1 log=build/fuzz/logs/$1.log corpus=build/fuzz/corpus/$1
+  local dictionary=tests/fuzz/$target.dict options=()
+  [ -f "$dictionary" ] && options+=("-dict=$dictionary")
+  mkdir -p "$corpus"
+  # Whether a damaged input is refused at once or after some work, it takes bounded time and memory.
+  if build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=10 \
+       -max_len=16384 -print_final_stats=1 -artifact_prefix=build/fuzz/findings/"$target"- "${options[@]}" \
+       "$corpus" tests/fuzz/corpus/"$target" >"$log" 2>&1; then
+    local result=good
+  else
+    local result=BROKEN
+  fi
+  echo "$target: $result, $(awk '/number_of_executed_units/ {print $2}' "$log") executions," \
+       "$(grep -o 'cov: [0-9]* ft: [0-9]*' "$log" | tail -1 | sed 's/cov: \([0-9]*\) ft: \([0-9]*\)/\1 edges, \2 features/')"
+  [ $result = good ] || grep -E -m 3 'BROKEN|ERROR|runtime error' "$log" || true
+  [ $result = good ]
+}
+
+failed=0
+for ((i = 0; i < ${#targets[@]}; i += 2)); do
+  run "${targets[i]}" &
+  first=$!
+  if [ $((i + 1)) -lt ${#targets[@]} ]; then run "${targets[i + 1]}" || failed=1; fi
+  wait $first || failed=1
+done
+exit $failed

@@ -1,0 +1,174 @@
+// Writes a corpus for the fuzzers from the encoders. Usage: fuzz_seeds FOLDER
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "quarry/base/checksum.h"
+#include "quarry/codec/patch_codec.h"
+#include "quarry/format/manifest.h"
+#include "quarry/format/subfile.h"
+#include "tests/fuzz/masked_coder.h"
+#include "tests/fuzz/payload_input.h"
+#include "tests/testing/generated_patch.h"
+
+namespace quarry::fuzz {
+namespace {
+
+using testing::GeneratedPatch;
+using testing::Missing;
+using testing::MissingValue;
+using testing::PatchSpec;
+using testing::Random;
+using testing::Scale;
+using testing::Shape;
+
+constexpr std::size_t kSeedsPerCoder = 64;
+constexpr std::size_t kLargestSeed = 4000;
+
+class Corpus {
+ public:
+  Corpus(const std::string& folder, const std::string& target) : folder_(folder + "/" + target) {
+    std::filesystem::create_directories(folder_);
+  }
+
+  void Add(const std::string& name, ByteSpan bytes) {
+    std::ofstream out(fmt::format("{}/{}", folder_, name), std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    failed_ = failed_ || !out.flush();
+  }
+  bool ok() const { return !failed_; }
+
+ private:
+  std::string folder_;
+  bool failed_ = false;
+};
+
+/// Patches of all kinds, small ones first: few bytes reach most of a decoder.
+bool AddPayloads(const std::string& folder, const std::string& target, const PatchCoder& coder, bool masked) {
+  Corpus corpus(folder, target);
+  const std::vector<DataType> types = SupportedTypes(coder);
+  Random random(2024);
+  GeneratedPatch patch;
+  for (std::size_t i = 0; i < kSeedsPerCoder;) {
+    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 64 << (i * 7 / kSeedsPerCoder), &random);
+    for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
+    spec.shape = static_cast<Shape>(i % static_cast<std::size_t>(Shape::kCount));
+    if (masked && spec.missing == Missing::kNone) spec.missing = Missing::kCoast;
+    testing::Generate(spec, &patch);
+    // Exact ones, and indices of all sizes.
+    const double unit = testing::ValueRange(spec.layout.type, patch) / static_cast<double>(1 << 20);
+    const double tolerance = i % 8 == 0 ? 0 : unit * static_cast<double>(1 << random.Below(20));
+    const Result<EncodedPatch> encoded =
+        EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerance);
+    if (!encoded.ok()) {
+      fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
+      return false;
+    }
+    const Bytes input = WriteInput(spec.layout, types, encoded->levels, encoded->mask_levels);
+    if (input.size() > kLargestSeed) continue;
+    corpus.Add(fmt::format("{:02}", i++), input);
+  }
+  return corpus.ok();
+}
+
+bool AddSubfiles(const std::string& folder) {
+  Corpus corpus(folder, "subfile");
+  for (const int levels : {1, 4}) {
+    format::SubfileHeader header;
+    header.dims = {200, 70, 33};
+    header.patch = {64, 64, 32};
+    header.levels = levels;
+    header.type = DataType::kUint16;
+    header.coder = CoderId::kInterpolate;
+    header.order = levels == 1 ? format::PayloadOrder::kPatch : format::PayloadOrder::kLevel;
+    header.field_name = "pressure";
+    const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
+    Bytes table;
+    for (const std::int64_t index : grid.MortonOrder()) {
+      format::PatchEntry row;
+      row.patch_index = static_cast<std::uint64_t>(index);
+      row.levels.resize(static_cast<std::size_t>(levels));
+      for (format::LevelEntry& level : row.levels) level = {200 + row.patch_index, 10, 0.5f, 7, 1.0};
+      row.EncodeTo(&table);
+      ++header.patch_count;
+    }
+    format::SubfileFooter footer;
+    footer.table_offset = 1000;
+    footer.table_size = table.size();
+    footer.table_checksum = Checksum(table);
+    footer.file_size = 1000 + table.size() + format::SubfileFooter::kEncodedSize;
+    for (const int repairs : {0, 7, 15}) {
+      Bytes input(1, static_cast<std::byte>(repairs));
+      header.EncodeTo(&input);
+      footer.EncodeTo(&input);
+      input.insert(input.end(), table.begin(), table.end());
+      corpus.Add(fmt::format("{}_levels_{}", levels, repairs), input);
+    }
+  }
+  return corpus.ok();
+}
+
+DatasetDescription ExampleDataset() {
+  DatasetDescription dataset;
+  dataset.created_by = "fuzz_seeds";
+  dataset.grid.dims = {91, 45, 7};
+  dataset.grid.spacing = {0.125, 0.5, 2};
+  dataset.patch = {32, 32, 4};
+  dataset.levels = 3;
+  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
+                    {"label", DataType::kUint8, "", CoderId::kLossless, {}, 1e-3}};
+  return dataset;
+}
+
+StepDescription ExampleStep() {
+  StepDescription step;
+  step.step = 12345678901;
+  step.time = 0.125;
+  FieldStepDescription field;
+  field.name = "pressure";
+  field.source = "dump \"quoted\" \xc3\xa9.raw";
+  field.psnr = std::numeric_limits<double>::infinity();
+  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}};
+  field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  step.fields = {field};
+  return step;
+}
+
+bool AddManifests(const std::string& folder) {
+  Corpus corpus(folder, "manifest");
+  const std::string texts[] = {format::EncodeManifest(ExampleDataset()),
+                               format::EncodeManifest(ExampleStep())};
+  for (int step = 0; step < 2; ++step) {
+    for (const int repair : {0, 2}) {
+      const std::string input = std::string(1, static_cast<char>(step | repair)) + texts[step];
+      corpus.Add(fmt::format("{}_{}", step == 0 ? "dataset" : "step", repair == 0 ? "as_it_is" : "repaired"),
+                 std::as_bytes(std::span(input)));
+    }
+  }
+  return corpus.ok();
+}
+
+bool WriteAll(const std::string& folder) {
+  return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
+         AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
+         AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder);
+}
+
+}  // namespace
+}  // namespace quarry::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: fuzz_seeds FOLDER\n");
+    return 2;
+  }
+  if (quarry::fuzz::WriteAll(argv[1])) return 0;
+  fmt::print(stderr, "fuzz_seeds: cannot write the corpus to {}\n", argv[1]);
+  return 6;
+}

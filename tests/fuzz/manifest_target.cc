@@ -1,0 +1,54 @@
+// Hostile text of dataset.json and step.json. The first byte says which of the two it is, and whether the
+// checksum of the text is made good.
+
+#include <string>
+
+#include "quarry/base/checksum.h"
+#include "quarry/format/manifest.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace quarry::fuzz {
+namespace {
+
+constexpr unsigned kStep = 1;
+constexpr unsigned kRepair = 2;
+
+/// As docs/format.md says it: the last checksum, of the text with zeros in its place.
+void Repair(std::string* text) {
+  const std::string key = "\"checksum\": \"";
+  const std::size_t at = text->rfind(key);
+  if (at == std::string::npos || at + key.size() + 16 > text->size()) return;
+  text->replace(at + key.size(), 16, 16, '0');
+  text->replace(at + key.size(), 16, ChecksumText(Checksum(std::as_bytes(std::span(*text)))));
+}
+
+/// A manifest that can be read can be written, and is then read as the same.
+template <typename Decode>
+void TestText(const std::string& text, Decode decode) {
+  const auto description = decode(text);
+  if (!description.ok()) {
+    Require(description.status().code() == StatusCode::kDataLoss, "an error of hostile text is kDataLoss");
+    return;
+  }
+  const std::string again = format::EncodeManifest(*description);
+  const auto decoded = decode(again);
+  Require(decoded.ok(), "a manifest that was read can be written");
+  Require(format::EncodeManifest(*decoded) == again, "a manifest comes back");
+}
+
+}  // namespace
+}  // namespace quarry::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace quarry;
+  if (size == 0) return 0;
+  const unsigned form = data[0];
+  std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if ((form & fuzz::kRepair) != 0) fuzz::Repair(&text);
+  if ((form & fuzz::kStep) != 0) {
+    fuzz::TestText(text, format::DecodeStepManifest);
+  } else {
+    fuzz::TestText(text, format::DecodeDatasetManifest);
+  }
+  return 0;
+}

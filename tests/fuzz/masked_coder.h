@@ -1,0 +1,50 @@
+#pragma once
+
+#include "quarry/codec/coder.h"
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry::fuzz {
+
+/// Forgets the samples: every valid one comes back as zero, from any payload.
+class BlankCoder final : public PatchCoder {
+ public:
+  CoderId id() const override { return CoderId::kLossless; }
+  bool Supports(DataType type) const override { return SizeOf(type) != 0; }
+
+  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan, Validity, double) const override {
+    CodedPatch coded;
+    for (int level = 0; level < layout.levels; ++level) {
+      coded.levels.emplace_back(level % 2, std::byte{0x5a});
+      coded.decoded.push_back(Zeros(layout, level));
+    }
+    return coded;
+  }
+
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+    return std::make_unique<Decoder>(layout);
+  }
+
+ private:
+  static Bytes Zeros(const PatchLayout& layout, int level) {
+    return Bytes(static_cast<std::size_t>(Volume(LevelShape(layout.shape, level))) * SizeOf(layout.type),
+                 std::byte{0});
+  }
+
+  class Decoder final : public PatchDecoder {
+   public:
+    explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+    int level() const override { return level_; }
+    ByteSpan samples() const override { return samples_; }
+    Status Advance(ByteSpan, Validity) override {
+      samples_ = Zeros(layout_, --level_);
+      return Status::Ok();
+    }
+
+   private:
+    PatchLayout layout_;
+    int level_;
+    Bytes samples_;
+  };
+};
+
+}  // namespace quarry::fuzz

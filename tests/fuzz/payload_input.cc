@@ -1,0 +1,122 @@
+#include "tests/fuzz/payload_input.h"
+
+#include <algorithm>
+
+#include "quarry/geometry/patch_grid.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace quarry::fuzz {
+namespace {
+
+constexpr std::int64_t kMaxVolume = 4096;
+constexpr std::uint8_t kMasked = 0x08;
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,  DataType::kUint8,
+                               DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32};
+
+/// Takes numbers and bytes off the front; zeros where there are none any more.
+class Taker {
+ public:
+  explicit Taker(ByteSpan bytes) : bytes_(bytes) {}
+
+  std::size_t Byte() {
+    if (bytes_.empty()) return 0;
+    const auto byte = std::to_integer<std::size_t>(bytes_[0]);
+    bytes_ = bytes_.subspan(1);
+    return byte;
+  }
+  std::size_t Size() {
+    const std::size_t low = Byte();
+    return low | Byte() << 8;
+  }
+  ByteSpan Part(std::size_t size) {
+    const ByteSpan part = bytes_.first(std::min(size, bytes_.size()));
+    bytes_ = bytes_.subspan(part.size());
+    return part;
+  }
+
+ private:
+  ByteSpan bytes_;
+};
+
+void PutSize(std::size_t size, Bytes* out) { PutLittleEndian(out, static_cast<std::uint16_t>(size)); }
+
+}  // namespace
+
+PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types) {
+  Taker taker(bytes);
+  PayloadInput input;
+  const std::size_t first = taker.Byte();
+  input.layout.type = types[(first & 7) % types.size()];
+  Index3& shape = input.layout.shape;
+  for (std::int64_t& extent : shape) extent = static_cast<std::int64_t>(taker.Byte() % 64 + 1);
+  while (Volume(shape) > kMaxVolume) *std::max_element(shape.begin(), shape.end()) /= 2;
+  input.layout.levels = static_cast<int>(taker.Byte() % 8 + 1);
+  const auto levels = static_cast<std::size_t>(input.layout.levels);
+  std::vector<std::size_t> sizes(levels);
+  std::vector<std::size_t> mask_sizes(levels);
+  for (std::size_t l = levels; l-- > 0;) {
+    sizes[l] = taker.Size();
+    if ((first & kMasked) != 0) mask_sizes[l] = taker.Size();
+  }
+  input.levels.resize(levels);
+  input.mask_levels.resize(levels);
+  for (std::size_t l = levels; l-- > 0;) {
+    input.mask_levels[l] = taker.Part(mask_sizes[l]);
+    input.levels[l] = taker.Part(sizes[l]);
+  }
+  return input;
+}
+
+Bytes WriteInput(const PatchLayout& layout, std::span<const DataType> types, std::span<const Bytes> levels,
+                 std::span<const Bytes> mask_levels) {
+  Bytes out;
+  const auto type = std::find(types.begin(), types.end(), layout.type) - types.begin();
+  out.push_back(static_cast<std::byte>(type | (mask_levels.empty() ? 0 : kMasked)));
+  for (const std::int64_t extent : layout.shape) out.push_back(static_cast<std::byte>(extent - 1));
+  out.push_back(static_cast<std::byte>(layout.levels - 1));
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    PutSize(levels[l].size(), &out);
+    if (!mask_levels.empty()) PutSize(mask_levels[l].size(), &out);
+  }
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    if (!mask_levels.empty()) out.insert(out.end(), mask_levels[l].begin(), mask_levels[l].end());
+    out.insert(out.end(), levels[l].begin(), levels[l].end());
+  }
+  return out;
+}
+
+std::vector<DataType> SupportedTypes(const PatchCoder& coder) {
+  std::vector<DataType> types;
+  for (const DataType type : kTypes) {
+    if (coder.Supports(type)) types.push_back(type);
+  }
+  return types;
+}
+
+std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input) {
+  std::vector<Bytes> decoded;
+  PatchReader reader(coder, input.layout);
+  for (int level = input.layout.levels - 1; level >= 0; --level) {
+    const auto l = static_cast<std::size_t>(level);
+    // In memory of their own, so that a read behind their ends is seen.
+    const Bytes payload(input.levels[l].begin(), input.levels[l].end());
+    const Bytes mask(input.mask_levels[l].begin(), input.mask_levels[l].end());
+    const Status status = reader.Advance(payload, mask);
+    if (!status.ok()) {
+      Require(status.code() == StatusCode::kDataLoss, "an error of hostile bytes is kDataLoss");
+      Require(!reader.Advance(payload, mask).ok(), "after an error there is another one");
+      break;
+    }
+    const auto count = static_cast<std::size_t>(Volume(LevelShape(input.layout.shape, level)));
+    Require(reader.level() == level, "a level that was decoded is the level of the reader");
+    Require(reader.samples().size() == count * SizeOf(input.layout.type), "samples fill the level");
+    Require(reader.validity().empty() || reader.validity().size() == count, "the mask fills the level");
+    const bool flags = std::all_of(reader.validity().begin(), reader.validity().end(),
+                                   [](std::uint8_t valid) { return valid <= 1; });
+    Require(flags, "a mask is made of 0 and 1");
+    decoded.emplace_back(reader.samples().begin(), reader.samples().end());
+  }
+  return decoded;
+}
+
+}  // namespace quarry::fuzz

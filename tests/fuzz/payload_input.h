@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "quarry/codec/patch_codec.h"
+
+/// One patch as the input of a fuzzer: its layout in the first bytes, then its payloads.
+///
+/// | bytes | meaning |
+/// |---|---|
+/// | 1 | bits 0 to 2: type of the samples; bit 3: there are mask payloads |
+/// | 3 | samples along x, y, z, less 1, modulo 64 |
+/// | 1 | levels less 1, modulo 8 |
+/// | 2 or 4 for each level, the coarsest first | u16 size of the payload; with masks, u16 size of the mask
+/// payload | | the rest | per level, the coarsest first: mask payload, payload |
+namespace quarry::fuzz {
+
+struct PayloadInput {
+  PatchLayout layout;
+  std::vector<ByteSpan> levels;       ///< payloads, 0 the finest
+  std::vector<ByteSpan> mask_levels;  ///< as many; all empty where there are none
+};
+
+/// Whatever the bytes are: what is not there is cut, and large patches are made smaller.
+/// @param types  of which the layout's type is one
+PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types);
+
+/// Inverse of ReadInput for layouts that it does not change.
+/// @param mask_levels  as EncodedPatch::mask_levels
+Bytes WriteInput(const PatchLayout& layout, std::span<const DataType> types, std::span<const Bytes> levels,
+                 std::span<const Bytes> mask_levels);
+
+/// Types that a coder supports, in the order of their numbers.
+std::vector<DataType> SupportedTypes(const PatchCoder& coder);
+
+/// Decodes all levels. @returns the samples of every level that could be decoded, the coarsest first
+std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input);
+
+}  // namespace quarry::fuzz

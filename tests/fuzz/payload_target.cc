@@ -1,0 +1,23 @@
+// Hostile payloads for one coder; CMake says which.
+
+#include "quarry/codec/coder.h"
+#include "quarry/codec/interpolate/kernels.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/payload_input.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace quarry;
+  static const PatchCoder& coder = *FindCoder(CoderId::QUARRY_FUZZ_CODER);
+  static const std::vector<DataType> types = fuzz::SupportedTypes(coder);
+  const fuzz::PayloadInput input = fuzz::ReadInput(std::as_bytes(std::span(data, size)), types);
+  const std::vector<Bytes> decoded = fuzz::DecodeInput(coder, input);
+  if (coder.id() == CoderId::kInterpolate) {
+    // Hostile bytes too mean the same to every instruction set.
+    static const std::string_view best = interpolate::ActiveKernels().name;
+    interpolate::SelectKernels("scalar");
+    const bool same = fuzz::DecodeInput(coder, input) == decoded;
+    interpolate::SelectKernels(best);
+    fuzz::Require(same, "two instruction sets decode the same samples");
+  }
+  return 0;
+}
