@@ -76,39 +76,62 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
   return corpus.ok();
 }
 
+/// A row as version 1 had it: without count of valid samples and coverage.
+void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
+  Bytes bytes;
+  row.EncodeTo(&bytes);
+  const auto copy = [&](std::size_t begin, std::size_t size) {
+    table->insert(table->end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin),
+                  bytes.begin() + static_cast<std::ptrdiff_t>(begin + size));
+  };
+  copy(0, 24);
+  for (std::size_t l = 0; l < row.levels.size(); ++l) copy(28 + 36 * l, 32);
+}
+
+/// Header and table of a subfile, of which the target repairs what `repairs` says.
+void AddSubfile(int levels, bool old, int repairs, Corpus* corpus) {
+  format::SubfileHeader header;
+  header.dims = {200, 70, 33};
+  header.patch = {64, 64, 32};
+  header.levels = levels;
+  header.type = DataType::kUint16;
+  header.coder = CoderId::kInterpolate;
+  header.order = levels == 1 ? format::PayloadOrder::kPatch : format::PayloadOrder::kLevel;
+  header.field_name = "pressure";
+  header.mask = 0x0123456789abcdef;
+  const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
+  Bytes table;
+  for (const std::int64_t index : grid.MortonOrder()) {
+    format::PatchEntry row;
+    row.patch_index = static_cast<std::uint64_t>(index);
+    row.valid = static_cast<std::uint32_t>(1 + row.patch_index);
+    row.levels.resize(static_cast<std::size_t>(levels));
+    for (format::LevelEntry& level : row.levels) level = {200 + row.patch_index, 10, 0.5f, 7, 1.0, 0.25f};
+    if (old) {
+      AppendOldRow(row, &table);
+    } else {
+      row.EncodeTo(&table);
+    }
+    ++header.patch_count;
+  }
+  format::SubfileFooter footer;
+  footer.table_offset = 1000;
+  footer.table_size = table.size();
+  footer.table_checksum = Checksum(table);
+  footer.file_size = 1000 + table.size() + format::SubfileFooter::kEncodedSize;
+  Bytes input(1, static_cast<std::byte>(repairs));
+  header.EncodeTo(&input);
+  if (old) input[1 + 8] = std::byte{1};
+  footer.EncodeTo(&input);
+  input.insert(input.end(), table.begin(), table.end());
+  corpus->Add(fmt::format("v{}_{}_levels_{}", old ? 1 : 2, levels, repairs), input);
+}
+
 bool AddSubfiles(const std::string& folder) {
   Corpus corpus(folder, "subfile");
   for (const int levels : {1, 4}) {
-    format::SubfileHeader header;
-    header.dims = {200, 70, 33};
-    header.patch = {64, 64, 32};
-    header.levels = levels;
-    header.type = DataType::kUint16;
-    header.coder = CoderId::kInterpolate;
-    header.order = levels == 1 ? format::PayloadOrder::kPatch : format::PayloadOrder::kLevel;
-    header.field_name = "pressure";
-    const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
-    Bytes table;
-    for (const std::int64_t index : grid.MortonOrder()) {
-      format::PatchEntry row;
-      row.patch_index = static_cast<std::uint64_t>(index);
-      row.levels.resize(static_cast<std::size_t>(levels));
-      for (format::LevelEntry& level : row.levels) level = {200 + row.patch_index, 10, 0.5f, 7, 1.0};
-      row.EncodeTo(&table);
-      ++header.patch_count;
-    }
-    format::SubfileFooter footer;
-    footer.table_offset = 1000;
-    footer.table_size = table.size();
-    footer.table_checksum = Checksum(table);
-    footer.file_size = 1000 + table.size() + format::SubfileFooter::kEncodedSize;
-    for (const int repairs : {0, 7, 15}) {
-      Bytes input(1, static_cast<std::byte>(repairs));
-      header.EncodeTo(&input);
-      footer.EncodeTo(&input);
-      input.insert(input.end(), table.begin(), table.end());
-      corpus.Add(fmt::format("{}_levels_{}", levels, repairs), input);
-    }
+    for (const int repairs : {0, 7, 15}) AddSubfile(levels, false, repairs, &corpus);
+    AddSubfile(levels, true, 7, &corpus);
   }
   return corpus.ok();
 }
@@ -121,7 +144,8 @@ DatasetDescription ExampleDataset() {
   dataset.patch = {32, 32, 4};
   dataset.levels = 3;
   dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
-                    {"label", DataType::kUint8, "", CoderId::kLossless, {}, 1e-3}};
+                    {"label", DataType::kUint8, "", CoderId::kLossless, {}, {}, true, 255.0},
+                    {"salt", DataType::kFloat64, "", CoderId::kInterpolate, {}, 1e-3, false, 1e20}};
   return dataset;
 }
 
@@ -135,7 +159,12 @@ StepDescription ExampleStep() {
   field.psnr = std::numeric_limits<double>::infinity();
   field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}};
   field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
-  step.fields = {field};
+  field.valid = 91 * 45 * 7;
+  step.fields = {field, field};
+  FieldStepDescription& masked = step.fields[1];
+  masked.name = "salt";
+  masked.valid = 12345;
+  masked.mask = {0xfedcba9876543210, masked.subfiles};
   return step;
 }
 

@@ -46,8 +46,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   if ((form & fuzz::kRepair) != 0) fuzz::Repair(&text);
   if ((form & fuzz::kStep) != 0) {
+    // The grid of the corpus.
     GridDescription grid;
-    grid.dims = {9, 8, 7};
+    grid.dims = {91, 45, 7};
     fuzz::TestText(text, [&](const std::string& step) { return format::DecodeStepManifest(step, grid); });
   } else {
     fuzz::TestText(text, format::DecodeDatasetManifest);
