@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the fuzzers with Clang and runs each of them, from the corpus in tests/fuzz and what earlier runs found.
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     60 seconds each; all targets, two at a time
-# Needs clang-14, libclang-rt-14-dev and libomp-14-dev (which zfp asks for), or newer ones. Findings stay in build/fuzz/findings; exit code 1 if there are any.
+# Installs Clang with its run-time libraries, and OpenMP, which zfp asks for. Findings stay in build/fuzz/findings; exit
+# code 1 if there are any.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +11,7 @@ shift || true
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(interpolate lossless wavelet_zfp masked subfile manifest)
 
+scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
 version() { command -v "$1-$2" || command -v "$1"; }
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
       -DCMAKE_C_COMPILER="$(version clang 14)" -DCMAKE_CXX_COMPILER="$(version clang++ 14)" \

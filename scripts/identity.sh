@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Do the coders make the same bytes everywhere? Builds tests/identity with other compilers and optimisations than usual,
 # and runs it with every instruction set. Exit code 1 if a fingerprint differs.
-# Usage: scripts/identity.sh           needs clang-14 and libomp-14-dev (which zfp asks for), or newer ones
+# Usage: scripts/identity.sh           installs Clang, and OpenMP, which zfp asks for
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+scripts/install-dependencies.sh clang libomp-14-dev
 version() { command -v "$1-$2" || command -v "$1"; }
 fingerprints=tests/identity/fingerprints.txt
 failed=0

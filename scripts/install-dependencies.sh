@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building, testing and the demo need; does nothing when they are there.
+# Usage: scripts/install-dependencies.sh [PACKAGE...]     more packages beside them
 set -euo pipefail
 
 packages=(
@@ -7,6 +8,7 @@ packages=(
   libbenchmark-dev libcli11-dev libfmt-dev libgrpc++-dev libgtest-dev liblmdb-dev libopenmpi-dev libpng-dev libprotobuf-dev
   libspdlog-dev libtbb-dev libxxhash-dev libzfp-dev libzstd-dev nlohmann-json3-dev openmpi-bin protobuf-compiler protobuf-compiler-grpc
   python3 python3-numpy
+  "$@"
 )
 
 missing=()

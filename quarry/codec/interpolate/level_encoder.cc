@@ -24,7 +24,7 @@ constexpr double kManyLanesBits = 8.0 * 4000;
 /// Levels from this size on have probabilities of 11 bits.
 constexpr std::size_t kFineTablesFrom = 12000;
 
-/// The first and smallest part of a word that does not compress: beyond it exact coding is tried.
+/// Indices that cost more than this part of the samples themselves: exact coding may be smaller, and is tried.
 constexpr double kTryExactAbove = 0.6;
 
 /// Turns indices into symbols with their tables, counts these, and collects the bits beside them.
