@@ -1,4 +1,5 @@
-// Encodes one patch with a coder of the library, for tests that read its payloads with a decoder of their own.
+// Encodes one patch with a coder of the library, for tests that read its payloads with a decoder of their
+// own.
 
 #include <fmt/format.h>
 
@@ -93,8 +94,7 @@ Status Run(char** arguments) {
 
   const PatchCoder& coder = *FindCoder(id);
   const Bytes samples = LittleEndianSamples(stored, size);
-  QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded,
-                          coder.Encode(layout, samples, AsValidity(mask), tolerance));
+  QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded, coder.Encode(layout, samples, AsValidity(mask), tolerance));
   const auto decoder = coder.NewDecoder(layout);
   for (int level = layout.levels - 1; level >= 0; --level) {
     const auto l = static_cast<std::size_t>(level);

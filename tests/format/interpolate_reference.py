@@ -675,6 +675,11 @@ def cases():
         values = np.round(scale * waves((19, 18, 13), 30, 0.01) + middle)
         for tolerance in (0, 1, 0.04 * scale):
             yield f"{dtype} {tolerance}", values.astype(dtype), 3, tolerance, None
+    # Predictions outside of the whole numbers that are exact, and between -0.5 and 0 in an exact level.
+    yield "lattice of noise", np.random.default_rng(9).integers(-2**20 + 1, 2**20, (12, 12, 12)).astype("float32"), 2, 0, None
+    noise = np.random.default_rng(10).integers(-2**31, 2**31, (12, 12, 12))
+    noise[:, :, 6:] >>= 31
+    yield "int32 of noise", noise.astype("int32"), 2, 0, None
     extreme = np.where(waves((12, 12, 12), 31) > 0, 2**31 - 1, -2**31).astype("int32")
     yield "int32 from end to end", extreme, 2, 3, None
 
@@ -750,9 +755,28 @@ def check(folder, samples, levels, tolerance, mask):
     return ""
 
 
+def check_vectors():
+    """What is wrong with the test vectors of the document."""
+    document = (REPOSITORY / "docs" / "format.md").read_text()
+    rows = document.split("### Test vectors of interpolate")[1].split("###")[0]
+    for dtype, shape, payloads, expected in (
+            ("uint8", [5, 3, 1], ["020b6b9e1680", "15000040400000000020410402f37f800261bbb6"],
+             [[10, 11, 12, 13, 14, 20, 21, 22, 22, 90, 30, 31, 32, 33, 34], [10, 12, 14, 30, 32, 34]]),
+            ("float32", [4, 1, 1], ["01000000000000803f090300010100012001ff030002029c02009902c08902fdfc"], [[1, 1.5, -2.25, 0.1]])):
+        decoded = PatchDecoder(dtype, shape, len(payloads)).decode([bytes.fromhex(payload) for payload in payloads], None)
+        for payload, got, wanted in zip(payloads, decoded, expected):
+            if f"`{payload}` | {', '.join(map(str, wanted))} |" not in rows:
+                yield f"{payload} is not in the document with these samples"
+            if not np.array_equal(got.ravel(), np.array(wanted, dtype)):
+                yield f"{payload} is decoded as {got.ravel()}"
+
+
 def main():
     failures, count = 0, 0
     np.seterr(all="ignore")
+    for wrong in check_vectors():
+        print(f"test vector: {wrong}")
+        failures += 1
     with tempfile.TemporaryDirectory() as name:
         for name_of_case, samples, levels, tolerance, mask in cases():
             count += 1

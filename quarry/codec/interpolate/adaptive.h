@@ -17,7 +17,8 @@ class GroupFlags {
  public:
   static constexpr std::size_t kBlock = 256;
   static constexpr std::size_t kGroup = 32;
-  /// With tables, a flag also saves time where some contexts are not zero; adaptive bits are nearly free there.
+  /// With tables, a flag also saves time where some contexts are not zero; adaptive bits are nearly free
+  /// there.
   static constexpr std::size_t kMostActiveWithTables = 6;
 
   explicit GroupFlags(std::size_t most_active) : most_active_(most_active) {}
@@ -75,7 +76,8 @@ class GroupFlags {
 
   const std::size_t most_active_;
   Kind of_blocks_;
-  std::array<Kind, 2 + (kMostActiveWithTables + 1) / 2> of_groups_;  ///< in quiet blocks; else by active contexts
+  std::array<Kind, 2 + (kMostActiveWithTables + 1) / 2>
+      of_groups_;  ///< in quiet blocks; else by active contexts
 };
 
 /// Models of one index: is it zero, its sign, how many bits it has, those bits. `Coder` is Writing or Reading

@@ -13,7 +13,8 @@
 namespace quarry::interpolate {
 
 /// Fine bins of activity: 0, then two an octave (1, 1.5, 2, 3, 4, 6, 8, 12 ...).
-inline constexpr std::size_t kFineBins = 33;
+/// The last begins at 49152: no activity is above 64800.
+inline constexpr std::size_t kFineBins = 32;
 
 /// Smallest activity of every bin.
 inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {

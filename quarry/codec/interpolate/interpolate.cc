@@ -107,6 +107,9 @@ class Decoder final : public PatchDecoder {
   Status Advance(ByteSpan payload, Validity validity) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const int next = level_ - 1;
+    if (!validity.empty() &&
+        validity.size() != static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))))
+      return InternalError("the validity of level {} has {} samples", next, validity.size());
     if (level_ == layout_.levels) {
       QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
       if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity));
@@ -157,7 +160,7 @@ class Decoder final : public PatchDecoder {
     const bool step_in_range =
         head_.step >= 0 && head_.step <= static_cast<double>(std::numeric_limits<T>::max());
     if (!step_in_range || !std::isfinite(base) || std::abs(head_.exponent) > 1100 ||
-        (std::is_integral_v<S> && !head_.lattice)) {
+        (std::is_integral_v<S> && (!head_.lattice || head_.exponent != 0))) {
       return DataLoss("the head of a patch is out of range (step {}, exponent {})", head_.step,
                       head_.exponent);
     }
@@ -354,7 +357,7 @@ class Encoder {
       if (!(largest > 0)) return std::nullopt;
       // Of the largest whole number that stays exact, the unit may not be smaller than this.
       int exponent = std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1;
-      // Where the tolerance is above half of the finest possible unit, losses are allowed: no need to look.
+      // Units below twice the tolerance gain nothing: the lattice would be coded finer than was asked for.
       exponent = std::max({exponent, std::ilogb(std::max(tolerance_, std::numeric_limits<double>::min())),
                            std::numeric_limits<S>::min_exponent});
       double unit = std::ldexp(1.0, exponent);
@@ -491,6 +494,10 @@ Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan 
                            samples.size());
   }
   if (!(tolerance >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerance);
+  if (layout.levels < 1 || (!validity.empty() && std::count(validity.begin(), validity.end(), 0) ==
+                                                     static_cast<std::ptrdiff_t>(count))) {
+    return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
+  }
   return Dispatch(layout.type, [&]<typename S>(S) -> CodedPatch {
     return Encoder<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerance).Run();
   });

@@ -13,45 +13,61 @@ QUARRY_KERNEL void PredictRun(const Line<T>& line, const T* __restrict source, s
                               std::size_t out_step) {
   const std::size_t from = kDense ? 1 : source_step;
   const std::size_t to = kDense ? 1 : out_step;
-  const T* s0 = source;
-  const T* s1 = s0 + stride;
-  const T* s2 = s1 + stride;
-  const T* s3 = s2 + stride;
-  const T* s4 = s3 + stride;
-  const T* s5 = s4 + stride;
   const T w0 = line.weights[0];
   const T w1 = line.weights[1];
   const T w2 = line.weights[2];
   const T w3 = line.weights[3];
+  const T* s0 = source;
   switch (line.kind) {
     case LineKind::kCopy:
       for (std::size_t i = 0; i < count; ++i) out[i * to] = s0[i * from];
       break;
-    case LineKind::kTwo:
+    case LineKind::kTwo: {
+      const T* s1 = source + stride;
       for (std::size_t i = 0; i < count; ++i) out[i * to] = (s0[i * from] + s1[i * from]) * T(0.5);
       break;
-    case LineKind::kFour:  // (-1 9 9 -1) / 16
+    }
+    case LineKind::kFour: {  // (-1 9 9 -1) / 16
+      const T* s1 = source + stride;
+      const T* s2 = source + 2 * stride;
+      const T* s3 = source + 3 * stride;
       for (std::size_t i = 0; i < count; ++i)
         out[i * to] = (s1[i * from] + s2[i * from]) * T(0.5625) - (s0[i * from] + s3[i * from]) * T(0.0625);
       break;
-    case LineKind::kSix:  // (3 -25 150 150 -25 3) / 256
+    }
+    case LineKind::kSix: {  // (3 -25 150 150 -25 3) / 256
+      const T* s1 = source + stride;
+      const T* s2 = source + 2 * stride;
+      const T* s3 = source + 3 * stride;
+      const T* s4 = source + 4 * stride;
+      const T* s5 = source + 5 * stride;
       for (std::size_t i = 0; i < count; ++i) {
         out[i * to] =
             ((s2[i * from] + s3[i * from]) * T(0.5859375) - (s1[i * from] + s4[i * from]) * T(0.09765625)) +
             (s0[i * from] + s5[i * from]) * T(0.01171875);
       }
       break;
-    case LineKind::kWeighted2:
+    }
+    case LineKind::kWeighted2: {
+      const T* s1 = source + stride;
       for (std::size_t i = 0; i < count; ++i) out[i * to] = s0[i * from] * w0 + s1[i * from] * w1;
       break;
-    case LineKind::kWeighted3:
+    }
+    case LineKind::kWeighted3: {
+      const T* s1 = source + stride;
+      const T* s2 = source + 2 * stride;
       for (std::size_t i = 0; i < count; ++i)
         out[i * to] = (s0[i * from] * w0 + s1[i * from] * w1) + s2[i * from] * w2;
       break;
-    case LineKind::kWeighted4:
+    }
+    case LineKind::kWeighted4: {
+      const T* s1 = source + stride;
+      const T* s2 = source + 2 * stride;
+      const T* s3 = source + 3 * stride;
       for (std::size_t i = 0; i < count; ++i)
         out[i * to] = (s0[i * from] * w0 + s1[i * from] * w1) + (s2[i * from] * w2 + s3[i * from] * w3);
       break;
+    }
   }
 }
 

@@ -65,7 +65,7 @@ struct SymbolScratch {
   std::vector<std::uint32_t> slots;
   std::vector<std::uint16_t> words;
   std::vector<std::uint8_t> validity;  ///< of the band
-  std::vector<SampleRun> runs;               ///< of the band
+  std::vector<SampleRun> runs;         ///< of the band
   LowBitReader low_bits;
 
   static SymbolScratch& OfThread() {
@@ -98,12 +98,14 @@ class LevelDecoder {
       head = std::to_integer<std::uint8_t>(payload[0]);
       payload = payload.subspan(1);
     }
+    mode_ = static_cast<LevelMode>(head & 3);
+    if ((head & ~AllowedBits(mode_)) != 0 || (head & (kOwnPredictor | kOwnWeights)) == kOwnWeights)
+      return DataLoss("a level begins with the byte {:#x}", head);
     if ((head & kOwnPredictor) != 0) {
       QUARRY_ASSIGN_OR_RETURN(grid_->predictor,
                               PredictorSpec::DecodeFrom(&payload, (head & kOwnWeights) == 0));
     }
     bands_.SetPredictor(grid_->predictor);
-    mode_ = static_cast<LevelMode>(head & 3);
     if (mode_ == LevelMode::kExact) {
       QUARRY_RETURN_IF_ERROR(RunExact(payload));
     } else {
@@ -133,13 +135,28 @@ class LevelDecoder {
       Reconstruct(band, begin, size);
       begin += size;
     }
-    return Status::Ok();
+    return mode_ == LevelMode::kRans ? CheckEnd() : Status::Ok();
+  }
+
+  /// Bits of the first byte that mean something in a mode.
+  static int AllowedBits(LevelMode mode) {
+    const int always = 3 | kOwnPredictor | kOwnWeights;
+    if (mode == LevelMode::kRans) return always | kGroupFlags | kManyLanesFlag | kHasEscapes | kFineTables;
+    return mode == LevelMode::kAdaptive ? always | kHasEscapes : always;
+  }
+
+  /// All words are used, and every lane is back where the encoder began.
+  Status CheckEnd() const {
+    bool good = rans_.position == rans_.count;
+    for (std::size_t lane = 0; lane < rans_.lanes; ++lane) good &= rans_.states[lane] == 1u << 15;
+    return good ? Status::Ok() : DataLoss("the symbols of a level do not end where they should");
   }
 
   Status ReadEscapes(ByteSpan* payload) {
     QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, TakeVarint(payload));
-    if (count > payload->size()) return DataLoss("{} escapes in {} bytes", count, payload->size());
-    const std::size_t samples = static_cast<std::size_t>(Volume(shape_)) - bands_.Size(0);
+    const std::size_t samples = NewSamples();
+    if (count > payload->size() || count > samples)
+      return DataLoss("{} escapes in {} bytes for {} samples", count, payload->size(), samples);
     std::uint64_t position = 0;
     escapes_.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -168,6 +185,8 @@ class LevelDecoder {
     if (payload.size() < 4) return DataLoss("a level ends in its contexts");
     const auto bins = GetLittleEndian<std::uint32_t>(payload.data());
     payload = payload.subspan(4);
+    if (bins >> (kFineBins - 1) != 0)
+      return DataLoss("a level has a table for activities that there are not");
     ContextMap contexts;
     contexts.first_bins.push_back(0);
     for (std::uint8_t bin = 1; bin < kFineBins; ++bin) {
@@ -187,8 +206,13 @@ class LevelDecoder {
         std::any_of(tables_.begin(), tables_.end(), [](const SymbolTable& t) { return t.shift > 0; });
     if (has_low_bits_) {
       QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
+      // Memory is bounded by the level, not by what the payload claims.
+      if (low_bits.size() > NewSamples() * kMaxShift / 8 + 1)
+        return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
       scratch_.low_bits.Start(low_bits);
     }
+    if (payload.size() / 2 > NewSamples() + 2 * kManyLanes)
+      return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
     MakeSlots(tables_, bits, &scratch_.slots);
     rans_.slots = scratch_.slots.data();
     return StartRans(payload, (head & kManyLanesFlag) != 0 ? kManyLanes : kFewLanes, bits, &scratch_.words,
@@ -319,6 +343,8 @@ class LevelDecoder {
     }
   }
 
+  std::size_t NewSamples() const { return static_cast<std::size_t>(Volume(shape_)) - BandSize(shape_, 0); }
+
   /// Every valid sample as the difference of its ordered bits from those of its prediction.
   Status RunExact(ByteSpan payload) {
     using Word = decltype(OrderedBits(T{}));
@@ -362,8 +388,7 @@ class LevelDecoder {
   }
 
   std::size_t CountValid() const {
-    const std::size_t all = static_cast<std::size_t>(Volume(shape_)) - BandSize(shape_, 0);
-    if (validity_.empty()) return all;
+    if (validity_.empty()) return NewSamples();
     std::size_t valid = 0;
     for (std::int64_t i = 0, z = 0; z < shape_[2]; ++z) {
       for (std::int64_t y = 0; y < shape_[1]; ++y) {

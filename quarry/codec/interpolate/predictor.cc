@@ -87,6 +87,7 @@ Result<PredictorSpec> PredictorSpec::DecodeFrom(ByteSpan* bytes, bool equal_weig
     return DataLoss("the predictor of a level needs {} bytes, {} are left", size, bytes->size());
   PredictorSpec spec = Default();
   const auto orders = GetLittleEndian<std::uint16_t>(bytes->data());
+  if (orders >> 12 != 0) return DataLoss("unknown bits in the orders {:#x} of a predictor", orders);
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const unsigned order = orders >> (2 * axis) & 3;
     const unsigned extrapolation = orders >> (6 + 2 * axis) & 3;
@@ -105,6 +106,7 @@ Result<PredictorSpec> PredictorSpec::DecodeFrom(ByteSpan* bytes, bool equal_weig
         packed >>= 4;
       }
     }
+    if (packed != 0) return DataLoss("unknown bits behind the weights of a predictor");
   }
   *bytes = bytes->subspan(size);
   return spec;

@@ -20,7 +20,8 @@ enum class Extrapolation : std::uint8_t { kLinear = 0, kQuadratic = 1, kCubic = 
 struct PredictorSpec {
   std::array<Order, 3> order{};                  ///< x, y, z
   std::array<Extrapolation, 3> extrapolation{};  ///< x, y, z
-  /// Weights of the odd axes of a band, in sixteenths, [band][axis]; bands with one odd axis need none.
+  /// Weights of the odd axes of a band, 0 to 15, relative to their sum, [band][axis]; bands with one odd axis
+  /// need none.
   std::array<std::array<std::uint8_t, 3>, kBands> weights{};
 
   static PredictorSpec Default();
