@@ -39,27 +39,23 @@ std::uint8_t AnyByte(Random* random) {
 void Mutate(const std::vector<Input>& corpus, Random* random, Input* input) {
   const auto place = [&] { return static_cast<std::ptrdiff_t>(random->Below(input->size())); };
   if (input->empty()) input->push_back(0);
-  switch (random->Below(7)) {
+  // Rarely a shift of what follows: most formats are lost after it.
+  switch (random->Below(20)) {
     case 0:
-      (*input)[random->Below(input->size())] ^= static_cast<std::uint8_t>(1 << random->Below(8));
-      break;
-    case 1:
-      (*input)[random->Below(input->size())] = AnyByte(random);
-      break;
-    case 2:
       input->insert(input->begin() + place(), 1 + random->Below(8), AnyByte(random));
       break;
-    case 3: {
+    case 1: {
       const std::ptrdiff_t begin = place();
       const auto most = static_cast<std::uint64_t>(input->end() - input->begin() - begin);
       const auto size = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(most, 1 + random->Below(16)));
       input->erase(input->begin() + begin, input->begin() + begin + size);
       break;
     }
-    case 4:
+    case 2:
       input->resize(random->Below(input->size() + 1));
       break;
-    case 5: {  // a part of another input, over this one
+    case 3:
+    case 4: {  // a part of another input, over this one
       const Input& other = corpus[random->Below(corpus.size())];
       if (other.empty()) break;
       const std::size_t from = random->Below(other.size());
@@ -68,11 +64,23 @@ void Mutate(const std::vector<Input>& corpus, Random* random, Input* input) {
       std::memcpy(input->data() + to, other.data() + from, size);
       break;
     }
-    default: {  // a number a little larger or smaller
+    case 5:
+    case 6:
+    case 7:
+    case 8: {  // a number a little larger or smaller
       std::uint8_t& byte = (*input)[random->Below(input->size())];
       byte = static_cast<std::uint8_t>(byte + random->Between(-4, 4));
       break;
     }
+    case 9:
+    case 10:
+    case 11:
+    case 12:
+      (*input)[random->Below(input->size())] = AnyByte(random);
+      break;
+    default:
+      (*input)[random->Below(input->size())] ^= static_cast<std::uint8_t>(1 << random->Below(8));
+      break;
   }
 }
 
@@ -118,7 +126,7 @@ int Main(int argc, char** argv) {
     }
     Random random(seed * 1000003 + i);
     Input input = corpus[random.Below(corpus.size())];
-    for (std::uint64_t n = 1 + random.Below(6); n > 0; --n) Mutate(corpus, &random, &input);
+    for (std::uint64_t n = 1 + random.Below(4); n > 0; --n) Mutate(corpus, &random, &input);
     RunOne(input);
   }
   return 0;
