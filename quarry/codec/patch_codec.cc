@@ -60,23 +60,49 @@ auto BitsOf(T sample) {
   }
 }
 
+/// The bits of the exponent: all of them are set in what is not finite. None in integers.
 template <typename T>
-bool IsFinite(T sample) {
-  if constexpr (std::is_floating_point_v<T>) return std::isfinite(sample);
-  return true;
+constexpr auto kExponentBits = decltype(BitsOf(T{}))(std::is_same_v<T, float>    ? 0x7f800000u
+                                                     : std::is_same_v<T, double> ? 0x7ff0000000000000u
+                                                                                 : 0u);
+
+/// Says of samples whether they are missing; in whole numbers, so that loops become vectors.
+template <typename T>
+class MissingTest {
+ public:
+  using Bits = decltype(BitsOf(T{}));
+
+  explicit MissingTest(std::optional<std::uint64_t> fill)
+      : has_fill_(fill.has_value() ? 1 : 0), fill_(static_cast<Bits>(fill.value_or(0))) {}
+
+  unsigned operator()(T sample) const {
+    constexpr Bits kExponent = kExponentBits<T>;
+    const Bits bits = BitsOf(sample);
+    const unsigned infinite = kExponent != 0 && (bits & kExponent) == kExponent ? 1 : 0;
+    return infinite | (has_fill_ & (bits == fill_ ? 1u : 0u));
+  }
+
+ private:
+  unsigned has_fill_;
+  Bits fill_;
+};
+
+template <typename T>
+bool AnyMissing(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+  const MissingTest<T> is_missing(fill);
+  unsigned any = 0;
+  for (const T sample : samples) any |= is_missing(sample);
+  return any != 0;
 }
 
 /// 1 for a valid sample, 0 for a missing one.
 template <typename T>
 Bytes Classify(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+  const MissingTest<T> is_missing(fill);
   Bytes mask;
   mask.resize(samples.size());
-  using Bits = decltype(BitsOf(T{}));
-  const Bits fill_bits = static_cast<Bits>(fill.value_or(0));
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const bool missing = !IsFinite(samples[i]) || (fill.has_value() && BitsOf(samples[i]) == fill_bits);
-    mask[i] = static_cast<std::byte>(missing ? 0 : 1);
-  }
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    mask[i] = static_cast<std::byte>(1 - is_missing(samples[i]));
   return mask;
 }
 
@@ -176,12 +202,17 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, double tolerance) {
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
+  const bool masked = WithTypeOf(
+      layout.type, [&](auto zero) { return AnyMissing(SamplesOf<decltype(zero)>(samples), fill); });
+  if (!masked) {
+    Result<EncodedPatch> encoded = EncodeSamples(coder, layout, samples, samples, {}, tolerance);
+    if (encoded.ok()) encoded->valid = static_cast<std::uint64_t>(Volume(layout.shape));
+    return encoded;
+  }
   const Bytes mask =
       WithTypeOf(layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
   const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
-  Result<EncodedPatch> encoded = valid == mask.size()
-                                     ? EncodeSamples(coder, layout, samples, samples, {}, tolerance)
-                                     : EncodeMasked(coder, layout, samples, mask, valid > 0, tolerance);
+  Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerance);
   if (encoded.ok()) encoded->valid = valid;
   return encoded;
 }
