@@ -31,20 +31,32 @@ void Add(ByteSpan bytes, StreamingChecksum* checksum) {
   checksum->Update(bytes);
 }
 
+struct Checksums {
+  StreamingChecksum samples;
+  StreamingChecksum encoded;
+  StreamingChecksum decoded;
+  StreamingChecksum errors;
+};
+
 /// @returns false, with a message, when the coder fails
 bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_tolerance,
-              StreamingChecksum* samples, StreamingChecksum* encoded_bytes, StreamingChecksum* decoded) {
+              Checksums* checksums) {
   GeneratedPatch patch;
   Generate(spec, &patch);
-  Add(patch.samples, samples);
+  Add(patch.samples, &checksums->samples);
   const double tolerance = relative_tolerance * ValueRange(spec.layout.type, patch);
   const Result<EncodedPatch> encoded = EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerance);
   if (!encoded.ok()) {
     fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
     return false;
   }
-  for (const Bytes& level : encoded->levels) Add(level, encoded_bytes);
-  for (const Bytes& level : encoded->mask_levels) Add(level, encoded_bytes);
+  for (const Bytes& level : encoded->levels) Add(level, &checksums->encoded);
+  for (const Bytes& level : encoded->mask_levels) Add(level, &checksums->encoded);
+  Bytes errors;
+  for (const LevelError& error : encoded->errors) {
+    for (const double value : {error.max_error, error.rmse, error.coverage}) PutLittleEndian(&errors, value);
+  }
+  Add(errors, &checksums->errors);
   PatchReader reader(coder, spec.layout);
   for (auto l = static_cast<std::size_t>(spec.layout.levels); l-- > 0;) {
     const ByteSpan mask = encoded->mask_levels.empty() ? ByteSpan() : ByteSpan(encoded->mask_levels[l]);
@@ -52,27 +64,25 @@ bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_to
       fmt::print(stderr, "{}: {}\n", ToString(spec), status.message());
       return false;
     }
-    Add(reader.samples(), decoded);
+    Add(reader.samples(), &checksums->decoded);
   }
   return true;
 }
 
 /// Checksums of some patches of one type and shape through one coder; empty when the coder fails.
 std::string Line(const PatchCoder& coder, DataType type, Shape shape) {
-  StreamingChecksum samples;
-  StreamingChecksum encoded;
-  StreamingChecksum decoded;
+  Checksums checksums;
   Random random(static_cast<std::uint64_t>(type) * 1000 + static_cast<std::uint64_t>(shape));
   for (int i = 0; i < kPatchesPerLine; ++i) {
     PatchSpec spec = RandomSpec(type, kMaxVolume, &random);
     spec.shape = shape;
     const double tolerance =
         i == 0 ? 0 : 1.0 / static_cast<double>(std::uint64_t{1} << random.Between(2, 30));
-    if (!AddPatch(coder, spec, tolerance, &samples, &encoded, &decoded)) return "";
+    if (!AddPatch(coder, spec, tolerance, &checksums)) return "";
   }
-  return fmt::format("{:<12} {:<8} {:<13} {} {} {}", Name(coder.id()), Name(type), Name(shape),
-                     ChecksumText(samples.Finish()), ChecksumText(encoded.Finish()),
-                     ChecksumText(decoded.Finish()));
+  return fmt::format("{:<12} {:<8} {:<13} {} {} {} {}", Name(coder.id()), Name(type), Name(shape),
+                     ChecksumText(checksums.samples.Finish()), ChecksumText(checksums.encoded.Finish()),
+                     ChecksumText(checksums.decoded.Finish()), ChecksumText(checksums.errors.Finish()));
 }
 
 /// What the bytes depend on beside this code.

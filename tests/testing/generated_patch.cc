@@ -65,6 +65,11 @@ Field MakeField(const Index3& shape, Shape kind, Random* random) {
     case Shape::kNoise:
       for (std::int64_t& v : field) v = Noise(random);
       break;
+    case Shape::kHeavyNoise: {
+      const auto sizes = 2 + random->Below(40);
+      for (std::int64_t& v : field) v = Noise(random) >> random->Below(sizes);
+      break;
+    }
     case Shape::kSmoothNoise: {
       AddWaves(shape, 0, random, &field);
       const int weaker = random->Between(2, 24);
@@ -335,8 +340,8 @@ void PutMissing(const PatchSpec& spec, Random* random, GeneratedPatch* patch) {
 }
 
 constexpr std::array<const char*, static_cast<std::size_t>(Shape::kCount)> kShapeNames = {
-    "smooth",   "rough",       "noise",  "smooth noise", "fronts",      "spikes",
-    "constant", "all but one", "labels", "ramp",         "mostly zero", "alternating"};
+    "smooth",      "rough",  "noise", "smooth noise", "fronts",      "spikes",     "constant",
+    "all but one", "labels", "ramp",  "mostly zero",  "alternating", "heavy noise"};
 constexpr std::array<const char*, static_cast<std::size_t>(Scale::kCount)> kScaleNames = {
     "unit", "base", "lattice", "huge", "tiny", "bits"};
 constexpr std::array<const char*, static_cast<std::size_t>(Missing::kCount)> kMissingNames = {

@@ -27,6 +27,7 @@ enum class Shape : std::uint8_t {
   kRamp,         ///< linear along every axis
   kMostlyZero,   ///< zeros and a few others
   kAlternating,  ///< the opposite of the neighbours: what no prediction expects
+  kHeavyNoise,   ///< noise of all sizes, the large ones rare
   kCount,
 };
 

@@ -73,6 +73,10 @@ class InstructionSet : public ::testing::TestWithParam<const char*> {
 
     ASSERT_TRUE(encoded.levels == expected.levels) << text;
     ASSERT_TRUE(encoded.mask_levels == expected.mask_levels) << text;
+    for (std::size_t l = 0; l < expected.errors.size(); ++l) {
+      EXPECT_EQ(encoded.errors[l].max_error, expected.errors[l].max_error) << text;
+      EXPECT_EQ(encoded.errors[l].rmse, expected.errors[l].rmse) << text;
+    }
     ASSERT_TRUE(Decoded(spec.layout, encoded) == expected_samples) << text;
   }
 };
