@@ -365,7 +365,8 @@ class Encoder {
       for (std::size_t i = 0; i < samples_.size(); ++i) {
         if (!IsValid(i)) continue;
         const double scaled = static_cast<double>(samples_[i]) / unit;
-        if (scaled != std::nearbyint(scaled)) return std::nullopt;
+        // A number may be so small beside the unit that the quotient is rounded to zero.
+        if (scaled != std::nearbyint(scaled) || (scaled == 0 && samples_[i] != 0)) return std::nullopt;
       }
       return exponent;
     }
