@@ -66,7 +66,7 @@ void ScanPatch(std::optional<std::uint64_t> fill, Patch* patch, Volume* volume) 
 }  // namespace
 
 std::uint64_t FillBits(double fill, DataType type) {
-  return WithSampleType(type, [fill](auto sample) {
+  return DispatchType(type, [fill](auto sample) {
     sample = static_cast<decltype(sample)>(fill);
     std::uint64_t bits = 0;
     std::memcpy(&bits, &sample, sizeof(sample));  // little-endian, as the files
@@ -97,7 +97,7 @@ Result<Volume> LoadVolume(const VolumeOptions& options, std::int64_t edge) {
     Patch& patch = volume.patches.emplace_back();
     patch.layout = {options.type, box.shape(), volume.levels};
     patch.samples = CutOut(original, options.dims, box, sample_size);
-    WithSampleType(options.type, [&](auto sample) { ScanPatch<decltype(sample)>(fill, &patch, &volume); });
+    DispatchType(options.type, [&](auto sample) { ScanPatch<decltype(sample)>(fill, &patch, &volume); });
     if (patch.validity.empty()) continue;
     volume.has_missing = true;
     if (!filled.empty()) patch.filled = CutOut(filled, options.dims, box, sample_size);
@@ -108,7 +108,7 @@ Result<Volume> LoadVolume(const VolumeOptions& options, std::int64_t edge) {
 }
 
 void Deviation::Add(const Patch& patch, ByteSpan decoded, double tolerance) {
-  WithSampleType(patch.layout.type, [&](auto sample) {
+  DispatchType(patch.layout.type, [&](auto sample) {
     using T = decltype(sample);
     const T* original = reinterpret_cast<const T*>(patch.samples.data());
     const T* result = reinterpret_cast<const T*>(decoded.data());

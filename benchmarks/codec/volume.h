@@ -72,28 +72,4 @@ struct Deviation {
   double Psnr(double range) const;
 };
 
-/// Calls `function` with a value of the C++ type that `type` stands for.
-template <typename Function>
-auto WithSampleType(DataType type, Function&& function) {
-  switch (type) {
-    case DataType::kFloat32:
-      return function(float{});
-    case DataType::kFloat64:
-      return function(double{});
-    case DataType::kInt8:
-      return function(std::int8_t{});
-    case DataType::kUint8:
-      return function(std::uint8_t{});
-    case DataType::kInt16:
-      return function(std::int16_t{});
-    case DataType::kUint16:
-      return function(std::uint16_t{});
-    case DataType::kInt32:
-      return function(std::int32_t{});
-    case DataType::kUint32:
-      return function(std::uint32_t{});
-  }
-  std::abort();
-}
-
 }  // namespace quarry::bench

@@ -294,7 +294,7 @@ std::unique_ptr<Candidate> NewTunedZfpCandidate(const Volume& volume, double tol
 }
 
 std::unique_ptr<Candidate> NewReversibleZfpCandidate(const Volume& volume) {
-  return WithSampleType(volume.options.type, [&](auto sample) -> std::unique_ptr<Candidate> {
+  return DispatchType(volume.options.type, [&](auto sample) -> std::unique_ptr<Candidate> {
     using T = decltype(sample);
     // zfp has no unsigned types and none below 32 bits.
     using W = std::conditional_t<std::is_floating_point_v<T>, T,

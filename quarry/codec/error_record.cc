@@ -684,25 +684,7 @@ std::vector<LevelError> RecordErrors(const PatchLayout& layout, ByteSpan origina
     using T = decltype(zero);
     return RecordTyped<T>(layout, SamplesOf<T>(original, decoded[0], validity), decoded);
   };
-  switch (layout.type) {
-    case DataType::kFloat32:
-      return record(float{});
-    case DataType::kFloat64:
-      return record(double{});
-    case DataType::kInt8:
-      return record(std::int8_t{});
-    case DataType::kUint8:
-      return record(std::uint8_t{});
-    case DataType::kInt16:
-      return record(std::int16_t{});
-    case DataType::kUint16:
-      return record(std::uint16_t{});
-    case DataType::kInt32:
-      return record(std::int32_t{});
-    case DataType::kUint32:
-      return record(std::uint32_t{});
-  }
-  return {};
+  return DispatchType(layout.type, record);
 }
 
 }  // namespace quarry

@@ -17,30 +17,6 @@ namespace {
 
 const ValidityCoder kValidityCoder;
 
-/// Calls `function` with a zero of the type of the samples.
-template <typename Function>
-auto WithTypeOf(DataType type, const Function& function) {
-  switch (type) {
-    case DataType::kFloat32:
-      return function(float{});
-    case DataType::kFloat64:
-      return function(double{});
-    case DataType::kInt8:
-      return function(std::int8_t{});
-    case DataType::kUint8:
-      return function(std::uint8_t{});
-    case DataType::kInt16:
-      return function(std::int16_t{});
-    case DataType::kUint16:
-      return function(std::uint16_t{});
-    case DataType::kInt32:
-      return function(std::int32_t{});
-    case DataType::kUint32:
-      break;
-  }
-  return function(std::uint32_t{});
-}
-
 template <typename T>
 std::span<const T> SamplesOf(ByteSpan bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
@@ -159,8 +135,8 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
         encoded.errors[0].max_error, tolerance);
   }
   encoded.levels = std::move(coded.levels);
-  WithTypeOf(layout.type,
-             [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(missing_replaced), &encoded); });
+  DispatchType(layout.type,
+               [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(missing_replaced), &encoded); });
   return encoded;
 }
 
@@ -175,7 +151,7 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
   encoded.min = std::numeric_limits<double>::infinity();
   encoded.max = -std::numeric_limits<double>::infinity();
   if (some_valid) {
-    const Bytes replaced = WithTypeOf(layout.type, [&](auto zero) {
+    const Bytes replaced = DispatchType(layout.type, [&](auto zero) {
       return ReplaceMissing(SamplesOf<decltype(zero)>(samples), AsValidity(mask));
     });
     QUARRY_ASSIGN_OR_RETURN(encoded,
@@ -202,15 +178,15 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, double tolerance) {
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
-  const bool masked = WithTypeOf(
+  const bool masked = DispatchType(
       layout.type, [&](auto zero) { return AnyMissing(SamplesOf<decltype(zero)>(samples), fill); });
   if (!masked) {
     Result<EncodedPatch> encoded = EncodeSamples(coder, layout, samples, samples, {}, tolerance);
     if (encoded.ok()) encoded->valid = static_cast<std::uint64_t>(Volume(layout.shape));
     return encoded;
   }
-  const Bytes mask =
-      WithTypeOf(layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
+  const Bytes mask = DispatchType(
+      layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
   const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
   Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerance);
   if (encoded.ok()) encoded->valid = valid;

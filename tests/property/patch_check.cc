@@ -61,7 +61,7 @@ bool PromisesEveryLevel(const PatchCoder& coder) { return coder.id() != CoderId:
 
 Broken PatchChecker::Check(const PatchCase& patch, std::uint64_t garbage) {
   valid_ = ClassifySamples(patch.layout.type, patch.patch->samples, patch.patch->fill, &validity_);
-  return WithTypeOf(patch.layout.type, [&]<typename T>(T) { return CheckTyped<T>(patch, garbage); });
+  return DispatchType(patch.layout.type, [&]<typename T>(T) { return CheckTyped<T>(patch, garbage); });
 }
 
 template <typename T>

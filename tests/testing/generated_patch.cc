@@ -389,7 +389,7 @@ void Generate(const PatchSpec& spec, GeneratedPatch* patch) {
   const Field field = MakeField(spec.layout.shape, spec.shape, &random);
   patch->samples.resize(field.size() * SizeOf(spec.layout.type));
   patch->fill.reset();
-  WithTypeOf(spec.layout.type, [&]<typename T>(T) {
+  DispatchType(spec.layout.type, [&]<typename T>(T) {
     T* samples = reinterpret_cast<T*>(patch->samples.data());
     if constexpr (std::is_floating_point_v<T>) {
       MakeFloats<T>(field, spec.scale, &random, samples);
@@ -424,7 +424,7 @@ PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random) {
 
 std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill,
                             std::vector<std::uint8_t>* validity) {
-  return WithTypeOf(type, [&]<typename T>(T) {
+  return DispatchType(type, [&]<typename T>(T) {
     using Bits = BitsOf<T>;
     const std::size_t count = samples.size() / sizeof(T);
     validity->resize(count);
@@ -448,7 +448,7 @@ std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::
 double ValueRange(DataType type, const GeneratedPatch& patch) {
   std::vector<std::uint8_t> validity;
   ClassifySamples(type, patch.samples, patch.fill, &validity);
-  return WithTypeOf(type, [&]<typename T>(T) {
+  return DispatchType(type, [&]<typename T>(T) {
     const T* samples = reinterpret_cast<const T*>(patch.samples.data());
     double least = std::numeric_limits<double>::max();
     double most = std::numeric_limits<double>::lowest();

@@ -83,29 +83,6 @@ std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::
 /// Difference of the largest and the smallest valid sample, at most the largest number; 0 without any.
 double ValueRange(DataType type, const GeneratedPatch& patch);
 
-/// Calls `use` with a zero of the C++ type of the samples.
-template <typename Use>
-auto WithTypeOf(DataType type, Use use) {
-  switch (type) {
-    case DataType::kFloat64:
-      return use(double{});
-    case DataType::kInt8:
-      return use(std::int8_t{});
-    case DataType::kUint8:
-      return use(std::uint8_t{});
-    case DataType::kInt16:
-      return use(std::int16_t{});
-    case DataType::kUint16:
-      return use(std::uint16_t{});
-    case DataType::kInt32:
-      return use(std::int32_t{});
-    case DataType::kUint32:
-      return use(std::uint32_t{});
-    default:
-      return use(float{});
-  }
-}
-
 inline constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,
                                          DataType::kUint8,   DataType::kInt16,   DataType::kUint16,
                                          DataType::kInt32,   DataType::kUint32};

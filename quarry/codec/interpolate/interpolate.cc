@@ -461,29 +461,6 @@ class Encoder {
   bool constant_ = false;
 };
 
-/// Calls `use` with a value of the C++ type of the samples.
-template <typename Use>
-auto Dispatch(DataType type, Use use) {
-  switch (type) {
-    case DataType::kFloat64:
-      return use(double{});
-    case DataType::kInt8:
-      return use(std::int8_t{});
-    case DataType::kUint8:
-      return use(std::uint8_t{});
-    case DataType::kInt16:
-      return use(std::int16_t{});
-    case DataType::kUint16:
-      return use(std::uint16_t{});
-    case DataType::kInt32:
-      return use(std::int32_t{});
-    case DataType::kUint32:
-      return use(std::uint32_t{});
-    default:
-      return use(float{});
-  }
-}
-
 }  // namespace
 
 Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
@@ -499,13 +476,13 @@ Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan 
                                                      static_cast<std::ptrdiff_t>(count))) {
     return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
   }
-  return Dispatch(layout.type, [&]<typename S>(S) -> CodedPatch {
+  return DispatchType(layout.type, [&]<typename S>(S) -> CodedPatch {
     return Encoder<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerance).Run();
   });
 }
 
 std::unique_ptr<PatchDecoder> InterpolateCoder::NewDecoder(const PatchLayout& layout) const {
-  return Dispatch(layout.type, [&]<typename S>(S) -> std::unique_ptr<PatchDecoder> {
+  return DispatchType(layout.type, [&]<typename S>(S) -> std::unique_ptr<PatchDecoder> {
     return std::make_unique<Decoder<S>>(layout);
   });
 }

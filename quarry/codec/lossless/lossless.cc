@@ -383,33 +383,10 @@ class Decoder final : public PatchDecoder {
   Buffer<T> samples_;
 };
 
-/// Calls `function` with a sample of the type.
-template <typename Function>
-auto WithType(DataType type, Function function) {
-  switch (type) {
-    case DataType::kFloat64:
-      return function(double{});
-    case DataType::kInt8:
-      return function(std::int8_t{});
-    case DataType::kUint8:
-      return function(std::uint8_t{});
-    case DataType::kInt16:
-      return function(std::int16_t{});
-    case DataType::kUint16:
-      return function(std::uint16_t{});
-    case DataType::kInt32:
-      return function(std::int32_t{});
-    case DataType::kUint32:
-      return function(std::uint32_t{});
-    default:
-      return function(float{});
-  }
-}
-
 /// What readers will get of each level.
 std::vector<Bytes> SubsampledLevels(const PatchLayout& layout, ByteSpan samples) {
   std::vector<Bytes> levels(static_cast<std::size_t>(layout.levels));
-  WithType(layout.type, [&]<typename T>(T) {
+  DispatchType(layout.type, [&]<typename T>(T) {
     const std::span<const T> typed(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T));
     for (int l = 0; l < layout.levels; ++l) {
       const Buffer<T> level = Subsample<T>(typed, layout.shape, l);
@@ -440,7 +417,7 @@ Result<CodedPatch> LosslessCoder::Encode(const PatchLayout& layout, ByteSpan sam
                            validity.size());
   }
   CodedPatch coded;
-  coded.levels = WithType(layout.type, [&]<typename T>(T) {
+  coded.levels = DispatchType(layout.type, [&]<typename T>(T) {
     return Encoder<T>(layout, {reinterpret_cast<const T*>(samples.data()), count}, validity).Run();
   });
   coded.decoded = SubsampledLevels(layout, samples);
@@ -448,7 +425,7 @@ Result<CodedPatch> LosslessCoder::Encode(const PatchLayout& layout, ByteSpan sam
 }
 
 std::unique_ptr<PatchDecoder> LosslessCoder::NewDecoder(const PatchLayout& layout) const {
-  return WithType(layout.type, [&]<typename T>(T) -> std::unique_ptr<PatchDecoder> {
+  return DispatchType(layout.type, [&]<typename T>(T) -> std::unique_ptr<PatchDecoder> {
     return std::make_unique<Decoder<T>>(layout);
   });
 }

@@ -104,24 +104,7 @@ Bytes RandomBytes(std::size_t count, std::mt19937* random) {
 
 template <typename Function>
 Bytes MakeBytes(DataType type, const Index3& shape, Function value) {
-  switch (type) {
-    case DataType::kFloat32:
-      return AsBytes(MakeSamples<float>(shape, value));
-    case DataType::kFloat64:
-      return AsBytes(MakeSamples<double>(shape, value));
-    case DataType::kInt8:
-      return AsBytes(MakeSamples<std::int8_t>(shape, value));
-    case DataType::kUint8:
-      return AsBytes(MakeSamples<std::uint8_t>(shape, value));
-    case DataType::kInt16:
-      return AsBytes(MakeSamples<std::int16_t>(shape, value));
-    case DataType::kUint16:
-      return AsBytes(MakeSamples<std::uint16_t>(shape, value));
-    case DataType::kInt32:
-      return AsBytes(MakeSamples<std::int32_t>(shape, value));
-    default:
-      return AsBytes(MakeSamples<std::uint32_t>(shape, value));
-  }
+  return DispatchType(type, [&](auto zero) { return AsBytes(MakeSamples<decltype(zero)>(shape, value)); });
 }
 
 /// Kinds of patches that take different ways through the coder; values stay within 0 and 100.
