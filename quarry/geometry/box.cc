@@ -42,6 +42,15 @@ Box Intersect(const Box& a, const Box& b) {
   return both;
 }
 
+Box Translate(const Box& box, const Index3& origin) {
+  Box moved;
+  for (std::size_t a = 0; a < 3; ++a) {
+    moved.begin[a] = box.begin[a] - origin[a];
+    moved.end[a] = box.end[a] - origin[a];
+  }
+  return moved;
+}
+
 Box BoundingBox(const Box& a, const Box& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;

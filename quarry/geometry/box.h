@@ -40,6 +40,9 @@ Box Intersect(const Box& a, const Box& b);
 /// The smallest box that holds both; an empty box adds nothing.
 Box BoundingBox(const Box& a, const Box& b);
 
+/// The box in coordinates in which `origin` is (0,0,0); Translate(box, {-x, -y, -z}) goes back.
+Box Translate(const Box& box, const Index3& origin);
+
 /// "[0:64,0:64,0:27)": the way in which boxes appear in messages.
 std::string ToString(const Box& box);
 

@@ -1,11 +1,11 @@
 // Exchange and agreement over real ranks: every rank checks its own patches against the samples that belong
 // there.
-#include "writer/exchange.h"
+#include "writer/pipeline/exchange.h"
 
 #include <cstdio>
 #include <cstring>
 
-#include "writer/comm.h"
+#include "writer/pipeline/comm.h"
 #include "writer/distribution/decomposition.h"
 
 namespace quarry::writer {
@@ -26,14 +26,20 @@ Bytes SamplesOf(const Box& box, const Index3& dims) {
   return bytes;
 }
 
-Status CheckExchange(const Index3& dims, const Index3& patch, const std::vector<Box>& owned,
-                     distribution::PlacementStrategy strategy) {
+Status CheckExchange(const Index3& dims, const Index3& patch, const distribution::Ownership& owned,
+                     distribution::PlacementStrategy strategy, ExchangeBatch batch) {
   const int rank = Rank(MPI_COMM_WORLD);
   const PatchGrid grid = *PatchGrid::Create(dims, patch);
-  const distribution::Placement placement = distribution::PlacePatches(grid, owned, strategy);
-  const Bytes mine = SamplesOf(owned[static_cast<std::size_t>(rank)], dims);
+  const distribution::Placement placement = distribution::PlacePatches(
+      grid, owned, strategy, distribution::TargetCounts(grid.patch_count(), Size(MPI_COMM_WORLD)));
+  std::vector<Bytes> samples;
+  std::vector<BoxView> views;
+  for (const Box& box : owned[static_cast<std::size_t>(rank)]) {
+    samples.push_back(SamplesOf(box, dims));
+    views.push_back(BoxView::Dense(samples.back().data(), box, sizeof(float)));
+  }
   const std::vector<PatchSamples> patches =
-      ExchangePatches(MPI_COMM_WORLD, grid, DataType::kFloat32, owned, placement, mine);
+      ExchangePatches(MPI_COMM_WORLD, grid, DataType::kFloat32, owned, placement, views, batch);
   std::size_t expected = 0;
   for (const int owner : placement) expected += owner == rank ? 1 : 0;
   if (patches.size() != expected) return InternalError("{} patches instead of {}", patches.size(), expected);
@@ -62,11 +68,16 @@ Status RunAll() {
   for (const Index3& dims : {Index3{37, 22, 13}, Index3{5, 1, 1}, Index3{64, 64, 1}, Index3{9, 9, 9}}) {
     for (const auto strategy :
          {distribution::PlacementStrategy::kBalanced, distribution::PlacementStrategy::kGreedy}) {
-      // Slabs as files are read, and blocks as simulations have them; both leave some ranks without data.
-      QUARRY_RETURN_IF_ERROR(
-          CheckExchange(dims, {8, 8, 8}, distribution::ReadingBoxes(dims, ranks), strategy));
-      QUARRY_RETURN_IF_ERROR(
-          CheckExchange(dims, {4, 16, 2}, distribution::ProcessGridBoxes(dims, {ranks, 1, 1}), strategy));
+      for (const ExchangeBatch batch : {kExchangePerPatch, kExchangePerRank, ExchangeBatch{3}}) {
+        // Slabs and single planes as files are read, and blocks as simulations have them; all leave some ranks
+        // without data.
+        for (const auto order : {distribution::ReadingOrder::kConsecutive, distribution::ReadingOrder::kRoundRobin}) {
+          const auto owned = distribution::ReadingOwnership({{0, 0, 0}, dims}, {1, 1, 1}, ranks, order);
+          QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {8, 8, 8}, owned, strategy, batch));
+        }
+        const auto blocks = distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, {ranks, 1, 1}));
+        QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {4, 16, 2}, blocks, strategy, batch));
+      }
     }
   }
   return CheckAgreement();

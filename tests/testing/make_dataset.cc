@@ -12,9 +12,9 @@
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "writer/distribution/aggregation.h"
-#include "writer/encode.h"
-#include "writer/publish.h"
-#include "writer/subfile_writer.h"
+#include "writer/pipeline/encode.h"
+#include "writer/pipeline/publish.h"
+#include "writer/pipeline/subfile_writer.h"
 
 namespace quarry::testing {
 

@@ -105,7 +105,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(options.source.type, ParseDataType(options.type));
   }
   options.source.big_endian = options.byte_order == "big";
-  QUARRY_ASSIGN_OR_RETURN(const writer::Input source, writer::OpenInput(options.against, options.source));
+  QUARRY_ASSIGN_OR_RETURN(const auto inputs, writer::OpenInputs(options.against, options.source));
+  const writer::InputInfo& source = inputs.front()->info();
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
   if (source.dims != dataset->description().grid.dims) {
@@ -118,7 +119,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (source.type != decoded.type)
     return InvalidArgument("\"{}\" holds {}, the field {}; give the source of this field", options.against,
                            Name(source.type), Name(decoded.type));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(source, decoded.extent));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(*inputs.front(), decoded.extent));
 
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];

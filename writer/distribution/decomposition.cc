@@ -22,12 +22,50 @@ std::vector<Box> ProcessGridBoxes(const Index3& dims, const Index3& process_grid
   return boxes;
 }
 
-std::vector<Box> ReadingBoxes(const Index3& dims, int ranks) {
-  const std::int64_t slabs = std::min<std::int64_t>(ranks, dims[2]);
-  const std::int64_t strips = std::min<std::int64_t>(ranks / slabs, dims[1]);
-  std::vector<Box> boxes = ProcessGridBoxes(dims, {1, strips, slabs});
-  boxes.resize(static_cast<std::size_t>(ranks));
-  return boxes;
+namespace {
+
+/// Where an axis of a region may be cut: its ends, and the unit boundaries between them.
+std::vector<std::int64_t> Cuts(const Box& region, const Index3& unit, std::size_t axis) {
+  std::vector<std::int64_t> cuts = {region.begin[axis]};
+  for (std::int64_t at = (region.begin[axis] / unit[axis] + 1) * unit[axis]; at < region.end[axis];
+       at += unit[axis])
+    cuts.push_back(at);
+  cuts.push_back(region.end[axis]);
+  return cuts;
+}
+
+}  // namespace
+
+Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order) {
+  Ownership owned(static_cast<std::size_t>(ranks));
+  if (region.empty()) return owned;
+  const std::vector<std::int64_t> z = Cuts(region, unit, 2);
+  const auto z_units = static_cast<std::int64_t>(z.size()) - 1;
+  if (order == ReadingOrder::kRoundRobin) {
+    for (std::int64_t u = 0; u < z_units; ++u) {
+      Box box = region;
+      box.begin[2] = z[static_cast<std::size_t>(u)];
+      box.end[2] = z[static_cast<std::size_t>(u) + 1];
+      owned[static_cast<std::size_t>(u % ranks)].push_back(box);
+    }
+    return owned;
+  }
+  const std::vector<std::int64_t> y = Cuts(region, unit, 1);
+  const std::int64_t slabs = std::min<std::int64_t>(ranks, z_units);
+  const std::int64_t strips =
+      std::min<std::int64_t>(ranks / slabs, static_cast<std::int64_t>(y.size()) - 1);
+  // The even shares of a process grid, in units.
+  const std::vector<Box> shares =
+      ProcessGridBoxes({1, static_cast<std::int64_t>(y.size()) - 1, z_units}, {1, strips, slabs});
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    Box box = region;
+    box.begin[1] = y[static_cast<std::size_t>(shares[r].begin[1])];
+    box.end[1] = y[static_cast<std::size_t>(shares[r].end[1])];
+    box.begin[2] = z[static_cast<std::size_t>(shares[r].begin[2])];
+    box.end[2] = z[static_cast<std::size_t>(shares[r].end[2])];
+    owned[r].push_back(box);
+  }
+  return owned;
 }
 
 }  // namespace quarry::distribution

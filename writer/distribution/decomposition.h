@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "writer/distribution/ownership.h"
 
 namespace quarry::distribution {
 
@@ -11,9 +11,20 @@ namespace quarry::distribution {
 /// ranks than samples.
 std::vector<Box> ProcessGridBoxes(const Index3& dims, const Index3& process_grid);
 
-/// Boxes in which `ranks` ranks read a file that is stored x fastest: slabs of z, and of y where there are
-/// more ranks than z samples, so that every rank reads few long runs. Ranks beyond that get an empty box: a
-/// normal case.
-std::vector<Box> ReadingBoxes(const Index3& dims, int ranks);
+/// How ranks share the units in which a file is read.
+enum class ReadingOrder {
+  kConsecutive,  ///< each rank one run of units
+  kRoundRobin,   ///< unit u goes to rank u mod ranks
+};
+
+/// What `ranks` ranks read of `region` in a file that is stored x fastest: slabs of z, and of y where there are
+/// more ranks than z samples, so that every rank reads few long runs. Cuts only where the file can be read in
+/// parts; ranks beyond that get nothing: a normal case.
+///
+/// @param unit  samples x, y, z of the smallest part that is worth reading on its own: an image of a stack, a
+///              chunk; {1,1,1} for raw files. Units begin at sample (0,0,0) of the file.
+/// @param order kRoundRobin deals out units of z one by one, as several boxes for each rank
+/// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.A, for stacks of images
+Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order);
 
 }  // namespace quarry::distribution

@@ -1,6 +1,8 @@
 #include "writer/distribution/placement.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace quarry::distribution {
 namespace {
@@ -15,8 +17,8 @@ void ForEachPatch(const PatchGrid& grid, const Box& samples, Visit visit) {
   }
 }
 
-Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, int ranks) {
-  const std::vector<std::int64_t> target = TargetCounts(grid.patch_count(), ranks);
+Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers,
+                        std::span<const std::int64_t> target) {
   std::vector<std::int64_t> count(target.size(), 0);
   constexpr int kNobody = -1;
   Placement owner(static_cast<std::size_t>(grid.patch_count()), kNobody);
@@ -51,13 +53,14 @@ Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, int ranks
   return owner;
 }
 
-Placement PlaceGreedy(const PatchGrid& grid, const Sharers& sharers, std::span<const Box> owned) {
+Placement PlaceGreedy(const PatchGrid& grid, const Sharers& sharers, const Ownership& owned) {
   Placement owner(static_cast<std::size_t>(grid.patch_count()), 0);
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
     const Box box = grid.PatchBox(p);
     std::int64_t largest = 0;
     for (const int rank : sharers.Of(p)) {
-      const std::int64_t part = Intersect(box, owned[static_cast<std::size_t>(rank)]).volume();
+      std::int64_t part = 0;
+      for (const Box& own : owned[static_cast<std::size_t>(rank)]) part += Intersect(box, own).volume();
       if (part > largest) {
         largest = part;
         owner[static_cast<std::size_t>(p)] = rank;
@@ -69,20 +72,29 @@ Placement PlaceGreedy(const PatchGrid& grid, const Sharers& sharers, std::span<c
 
 }  // namespace
 
-Sharers FindSharers(const PatchGrid& grid, std::span<const Box> owned) {
+Sharers FindSharers(const PatchGrid& grid, const Ownership& owned) {
   Sharers sharers;
   sharers.first.assign(static_cast<std::size_t>(grid.patch_count()) + 1, 0);
-  for (const Box& box : owned) {
-    ForEachPatch(grid, box, [&](std::int64_t p) { ++sharers.first[static_cast<std::size_t>(p) + 1]; });
-  }
+  // The last rank seen at each patch: several boxes of one rank count once.
+  std::vector<int> last(static_cast<std::size_t>(grid.patch_count()), -1);
+  const auto for_each_pair = [&](auto visit) {
+    std::fill(last.begin(), last.end(), -1);
+    for (std::size_t rank = 0; rank < owned.size(); ++rank) {
+      for (const Box& box : owned[rank]) {
+        ForEachPatch(grid, box, [&](std::int64_t p) {
+          if (std::exchange(last[static_cast<std::size_t>(p)], static_cast<int>(rank)) ==
+              static_cast<int>(rank))
+            return;
+          visit(static_cast<std::size_t>(p), static_cast<int>(rank));
+        });
+      }
+    }
+  };
+  for_each_pair([&](std::size_t p, int) { ++sharers.first[p + 1]; });
   for (std::size_t p = 1; p < sharers.first.size(); ++p) sharers.first[p] += sharers.first[p - 1];
   sharers.ranks.resize(sharers.first.back());
   std::vector<std::size_t> next(sharers.first.begin(), sharers.first.end() - 1);
-  for (std::size_t rank = 0; rank < owned.size(); ++rank) {
-    ForEachPatch(grid, owned[rank], [&](std::int64_t p) {
-      sharers.ranks[next[static_cast<std::size_t>(p)]++] = static_cast<int>(rank);
-    });
-  }
+  for_each_pair([&](std::size_t p, int rank) { sharers.ranks[next[p]++] = rank; });
   return sharers;
 }
 
@@ -95,10 +107,37 @@ std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks) {
   return target;
 }
 
-Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy) {
+std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts, std::int64_t patches) {
+  const std::int64_t ranks = static_cast<std::int64_t>(counts.size());
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), patches);
+  std::vector<std::int64_t> more(counts.size(), 0);
+  std::int64_t left = patches;
+  // First everybody up to the floor of the mean; then one more each, spread evenly over the ranks that are not
+  // above it, like the remainder in TargetCounts.
+  const std::int64_t floor = total / ranks;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    more[r] = std::min(left, std::max<std::int64_t>(0, floor - counts[r]));
+    left -= more[r];
+  }
+  std::vector<std::size_t> candidates;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    if (counts[r] + more[r] <= floor) candidates.push_back(r);
+  }
+  const auto n = static_cast<std::int64_t>(candidates.size());
+  for (std::int64_t c = 0; c < n; ++c) more[candidates[static_cast<std::size_t>(c)]] += c * left % n < left ? 1 : 0;
+  return more;
+}
+
+Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
+                       std::span<const std::int64_t> target) {
   const Sharers sharers = FindSharers(grid, owned);
   if (strategy == PlacementStrategy::kGreedy) return PlaceGreedy(grid, sharers, owned);
-  return PlaceBalanced(grid, sharers, static_cast<int>(owned.size()));
+  return PlaceBalanced(grid, sharers, target);
+}
+
+Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy) {
+  return PlacePatches(grid, OneBoxEach({owned.begin(), owned.end()}), strategy,
+                      TargetCounts(grid.patch_count(), static_cast<int>(owned.size())));
 }
 
 std::vector<std::int64_t> CountPerRank(const Placement& placement, int ranks) {

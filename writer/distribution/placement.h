@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "quarry/geometry/patch_grid.h"
+#include "writer/distribution/ownership.h"
 
 /// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer
 /// from the boxes alone, and so can a program without MPI for any number of ranks.
@@ -32,11 +33,15 @@ struct Sharers {
 
 /// @param owned  box of each rank; disjoint, covering the grid; empty boxes are ranks without data
 /// @complexity O(ranks + pairs of a rank and a patch that meet)
-Sharers FindSharers(const PatchGrid& grid, std::span<const Box> owned);
+Sharers FindSharers(const PatchGrid& grid, const Ownership& owned);
 
 /// Number of patches that `balanced` gives each rank: the remainder of M / N is spread evenly over the ranks.
 /// Example: 9 patches on 4 ranks -> 3, 2, 2, 2.
 std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks);
+
+/// The same for one part of a grid after others: what each rank gets of `patches` more, so that with what it
+/// has had before, `counts`, every rank has floor(M/N) or floor(M/N) + 1 of all M where the history allows it.
+std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts, std::int64_t patches);
 
 /// Balanced: patches inside one rank's box stay there, up to its target. Each other patch goes, in index
 /// order, to the lowest rank that owns a part of it and is below its target, else to the lowest rank of all
@@ -45,6 +50,12 @@ std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks);
 /// the targets always.
 ///
 /// Greedy: the rank with the largest part of the patch; the lowest of equals.
+///
+/// @param target  patches of each rank, for `balanced`; their sum is the number of patches
+Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
+                       std::span<const std::int64_t> target);
+
+/// With the counts of TargetCounts, and one box for each rank.
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy);
 
 /// Patches of each rank under a placement.

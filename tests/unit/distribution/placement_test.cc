@@ -67,8 +67,11 @@ TEST(PlacePatches, BalancedIsBalancedForAnyBoxesAndEmptyRanks) {
                          1 + static_cast<std::int64_t>(random() % 40)};
     const PatchGrid grid = *PatchGrid::Create(dims, {8, 4, 8});
     const int ranks = 1 + static_cast<int>(random() % 60);
-    const std::vector<Box> owned = ReadingBoxes(dims, ranks);
-    const auto counts = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced), ranks);
+    const Ownership owned =
+        ReadingOwnership(grid.domain(), {1, 1, 1}, ranks, ReadingOrder::kConsecutive);
+    const std::vector<std::int64_t> target = TargetCounts(grid.patch_count(), ranks);
+    const auto counts =
+        CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced, target), ranks);
 
     EXPECT_EQ(counts, TargetCounts(grid.patch_count(), ranks));
     EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), grid.patch_count());
@@ -88,19 +91,67 @@ TEST(PlacePatches, GreedyGoesToAnOwnerOfTheLargestPart) {
   }
 }
 
-TEST(ReadingBoxes, CoverTheGridOnceForAnyNumberOfRanks) {
-  for (const Index3& dims : {Index3{5, 1, 1}, Index3{5, 7, 1}, Index3{5, 3, 4}, Index3{1, 1, 9}}) {
-    for (int ranks = 1; ranks < 40; ++ranks) {
-      const std::vector<Box> boxes = ReadingBoxes(dims, ranks);
-      ASSERT_EQ(boxes.size(), static_cast<std::size_t>(ranks));
-      std::int64_t volume = 0;
-      for (std::size_t a = 0; a < boxes.size(); ++a) {
-        volume += boxes[a].volume();
-        for (std::size_t b = 0; b < a; ++b) EXPECT_TRUE(Intersect(boxes[a], boxes[b]).empty());
+TEST(ReadingOwnership, CoversTheRegionOnceInWholeUnitsForAnyNumberOfRanks) {
+  for (const Box& region : {Box{{0, 0, 0}, {5, 1, 1}}, Box{{0, 0, 0}, {5, 7, 1}}, Box{{0, 2, 3}, {5, 9, 14}},
+                            Box{{0, 0, 4}, {1, 1, 13}}}) {
+    for (const Index3& unit : {Index3{1, 1, 1}, Index3{5, 3, 2}}) {
+      for (const ReadingOrder order : {ReadingOrder::kConsecutive, ReadingOrder::kRoundRobin}) {
+        for (int ranks = 1; ranks < 20; ++ranks) {
+          const Ownership owned = ReadingOwnership(region, unit, ranks, order);
+          ASSERT_EQ(owned.size(), static_cast<std::size_t>(ranks));
+          std::vector<Box> all;
+          for (const auto& boxes : owned) all.insert(all.end(), boxes.begin(), boxes.end());
+          std::int64_t volume = 0;
+          for (std::size_t a = 0; a < all.size(); ++a) {
+            volume += all[a].volume();
+            EXPECT_TRUE(region.Contains(all[a]));
+            EXPECT_TRUE(all[a].begin[2] == region.begin[2] || all[a].begin[2] % unit[2] == 0);
+            EXPECT_TRUE(all[a].begin[1] == region.begin[1] || all[a].begin[1] % unit[1] == 0);
+            for (std::size_t b = 0; b < a; ++b) EXPECT_TRUE(Intersect(all[a], all[b]).empty());
+          }
+          EXPECT_EQ(volume, region.volume());
+        }
       }
-      EXPECT_EQ(volume, Volume(dims));
     }
   }
+}
+
+// Marrinan et al., section IV.A: images dealt out one by one.
+TEST(ReadingOwnership, DealsOutImagesRoundRobin) {
+  const Ownership owned = ReadingOwnership({{0, 0, 0}, {8, 6, 5}}, {8, 6, 1}, 2, ReadingOrder::kRoundRobin);
+  EXPECT_EQ(owned[0].size(), 3u);
+  EXPECT_EQ(owned[1].size(), 2u);
+  EXPECT_EQ(owned[1][1], (Box{{0, 0, 3}, {8, 6, 4}}));
+}
+
+TEST(FindSharers, CountsARankWithSeveralBoxesOnce) {
+  const PatchGrid grid = *PatchGrid::Create({8, 1, 1}, {4, 1, 1});
+  const Ownership owned = {{{{0, 0, 0}, {1, 1, 1}}, {{2, 0, 0}, {4, 1, 1}}},
+                           {{{1, 0, 0}, {2, 1, 1}}, {{4, 0, 0}, {8, 1, 1}}}};
+  const Sharers sharers = FindSharers(grid, owned);
+  EXPECT_EQ(sharers.first, (std::vector<std::size_t>{0, 2, 3}));
+  EXPECT_EQ(sharers.ranks, (std::vector<int>{0, 1, 1}));
+  // Rank 0 has three samples of patch 0 in two boxes, rank 1 one.
+  const Placement greedy = PlacePatches(grid, owned, PlacementStrategy::kGreedy, {});
+  EXPECT_EQ(greedy, (Placement{0, 1}));
+}
+
+TEST(NextTargetCounts, KeepTheWholeBalancedOverParts) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::int64_t> counts(1 + random() % 30, 0);
+    std::int64_t total = 0;
+    for (int part = 0; part < 10; ++part) {
+      const std::int64_t patches = random() % 50;
+      const auto more = NextTargetCounts(counts, patches);
+      for (std::size_t r = 0; r < counts.size(); ++r) counts[r] += more[r];
+      total += patches;
+      const auto [low, high] = std::minmax_element(counts.begin(), counts.end());
+      EXPECT_LE(*high - *low, 1);
+      EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), total);
+    }
+  }
+  EXPECT_EQ(NextTargetCounts(std::vector<std::int64_t>(4, 0), 9), TargetCounts(9, 4));
 }
 
 TEST(TargetCounts, SpreadTheRemainderEvenly) {

@@ -42,36 +42,42 @@ std::vector<float> Floats(const Bytes& bytes) {
   return {begin, begin + bytes.size() / sizeof(float)};
 }
 
+/// The only moment of a dump.
+std::unique_ptr<Input> OpenOne(const std::string& path, const InputOptions& options) {
+  auto inputs = OpenInputs(path, options);
+  EXPECT_TRUE(inputs.ok()) << inputs.status().message();
+  EXPECT_EQ(inputs->size(), 1u);
+  return std::move(inputs->front());
+}
+
 TEST_F(InputTest, ReadsDimsTypeAndFieldFromTheName) {
-  const Input input = *OpenInput(Save("flame-temperature-[4-3-2]-Float32.raw", Counting(24)), {});
-  EXPECT_EQ(input.field, "temperature");
-  EXPECT_EQ(input.dims, (Index3{4, 3, 2}));
-  EXPECT_EQ(input.type, DataType::kFloat32);
+  const auto input = OpenOne(Save("flame-temperature-[4-3-2]-Float32.raw", Counting(24)), {});
+  EXPECT_EQ(input->info().field, "temperature");
+  EXPECT_EQ(input->info().dims, (Index3{4, 3, 2}));
+  EXPECT_EQ(input->info().type, DataType::kFloat32);
 }
 
 TEST_F(InputTest, ReadsAnyBoxInXFastestOrder) {
-  const Input input =
-      *OpenInput(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
+  const auto input = OpenOne(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
   // Sample (x, y, z) is x + 4 (y + 3 z).
-  EXPECT_EQ(Floats(*ReadBox(input, {{1, 1, 0}, {3, 3, 2}})),
+  EXPECT_EQ(Floats(*ReadBox(*input, {{1, 1, 0}, {3, 3, 2}})),
             (std::vector<float>{5, 6, 9, 10, 17, 18, 21, 22}));
-  EXPECT_EQ(Floats(*ReadBox(input, {{0, 1, 1}, {4, 3, 2}})),
+  EXPECT_EQ(Floats(*ReadBox(*input, {{0, 1, 1}, {4, 3, 2}})),
             (std::vector<float>{16, 17, 18, 19, 20, 21, 22, 23}));
-  EXPECT_TRUE(ReadBox(input, {})->empty());
+  EXPECT_TRUE(ReadBox(*input, {})->empty());
 }
 
 TEST_F(InputTest, SwapsBigEndianSamplesAndSkipsTheOffset) {
   Bytes bytes(5, std::byte{0xee});
   for (const std::byte byte : Counting(6, true)) bytes.push_back(byte);
-  const Input input =
-      *OpenInput(Save("a.raw", bytes),
+  const auto input = OpenOne(Save("a.raw", bytes),
                  {.dims = Index3{6, 1, 1}, .type = DataType::kFloat32, .big_endian = true, .offset = 5});
-  EXPECT_EQ(Floats(*ReadBox(input, {{0, 0, 0}, {6, 1, 1}})), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(Floats(*ReadBox(*input, {{0, 0, 0}, {6, 1, 1}})), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST_F(InputTest, RefusesASizeThatDoesNotFitWithBothNumbers) {
   const Status status =
-      OpenInput(Save("a.raw", Counting(24)), {.dims = Index3{4, 3, 3}, .type = DataType::kFloat32}).status();
+      OpenInputs(Save("a.raw", Counting(24)), {.dims = Index3{4, 3, 3}, .type = DataType::kFloat32}).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("96"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("144"), std::string::npos) << status.message();
@@ -91,18 +97,17 @@ Bytes Npy(const std::string& dictionary, const Bytes& samples) {
 }
 
 TEST_F(InputTest, ReadsNpyWithZyxShape) {
-  const Input input =
-      *OpenInput(Save("density.npy",
+  const auto input = OpenOne(Save("density.npy",
                       Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }", Counting(24))),
                  {});
-  EXPECT_EQ(input.field, "density");
-  EXPECT_EQ(input.dims, (Index3{4, 3, 2}));
-  EXPECT_EQ(Floats(*ReadBox(input, {{1, 0, 1}, {2, 1, 2}})), (std::vector<float>{13}));
+  EXPECT_EQ(input->info().field, "density");
+  EXPECT_EQ(input->info().dims, (Index3{4, 3, 2}));
+  EXPECT_EQ(Floats(*ReadBox(*input, {{1, 0, 1}, {2, 1, 2}})), (std::vector<float>{13}));
 }
 
 TEST_F(InputTest, RefusesNpyThatItWouldReadWrongly) {
   const auto code = [&](const char* dictionary) {
-    return OpenInput(Save("a.npy", Npy(dictionary, Counting(24))), {}).status().code();
+    return OpenInputs(Save("a.npy", Npy(dictionary, Counting(24))), {}).status().code();
   };
   EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 4), }"),
             StatusCode::kInvalidArgument);
@@ -116,7 +121,7 @@ TEST_F(InputTest, RefusesNpyThatItWouldReadWrongly) {
 }
 
 TEST_F(InputTest, MissingFilesAreNotFound) {
-  EXPECT_EQ(OpenInput((folder_ / "none.raw").string(), {}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(OpenInputs((folder_ / "none.raw").string(), {}).status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

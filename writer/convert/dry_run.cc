@@ -1,11 +1,11 @@
-#include "writer/dry_run.h"
+#include "writer/convert/dry_run.h"
 
 #include <algorithm>
 
 #include "quarry/base/units.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/encode.h"
-#include "writer/subfile_writer.h"
+#include "writer/pipeline/encode.h"
+#include "writer/pipeline/subfile_writer.h"
 
 namespace quarry::writer {
 namespace {
@@ -30,15 +30,15 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
     QUARRY_ASSIGN_OR_RETURN(Bytes samples, ReadBox(input, grid.PatchBox(patch)));
-    const SampleScan scan = ScanSamples(input.type, samples, field.fill_bits());
+    const SampleScan scan = ScanSamples(input.info().type, samples, field.fill_bits());
     range.min = std::min(range.min, scan.min);
     range.max = std::max(range.max, scan.max);
     estimate.raw_bytes += samples.size();
-    estimate.samples += samples.size() / SizeOf(input.type);
+    estimate.samples += samples.size() / SizeOf(input.info().type);
     estimate.valid += scan.valid;
     patches.push_back({patch, std::move(samples)});
   }
-  const EncodeSettings settings{field.coder, input.type, dataset.levels,
+  const EncodeSettings settings{field.coder, input.info().type, dataset.levels,
                                 AbsoluteTolerance(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded,
                           EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
@@ -54,9 +54,11 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
 Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
                                 const DatasetDescription& dataset, int ranks) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
-  const std::vector<Box> owned = distribution::ReadingBoxes(dataset.grid.dims, ranks);
-  const auto counts =
-      distribution::CountPerRank(distribution::PlacePatches(grid, owned, options.placement), ranks);
+  const distribution::Ownership owned = distribution::ReadingOwnership(
+      grid.domain(), {1, 1, 1}, ranks, distribution::ReadingOrder::kConsecutive);
+  const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
+  const auto counts = distribution::CountPerRank(
+      distribution::PlacePatches(grid, owned, options.placement, target), ranks);
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
   std::string text = fmt::format(
       "dry run: nothing is written\n"
@@ -69,9 +71,11 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
   std::uint64_t total_raw = 0;
   double total_coded = 0;
   for (const auto& [step, inputs] : jobs) {
-    for (const Input& input : inputs) {
+    for (const Job& job : inputs) {
+      const InputInfo& input = job.info;
       const FieldDescription& field = dataset.fields[*dataset.FindField(input.field)];
-      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(input, field, dataset, grid));
+      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<Input> open, job.Open(options.input));
+      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(*open, field, dataset, grid));
       const std::uint64_t raw = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
       const double share = estimate.raw_bytes == 0 ? 1
                                                    : static_cast<double>(estimate.coded_bytes) /

@@ -1,4 +1,4 @@
-#include "writer/publish.h"
+#include "writer/pipeline/publish.h"
 
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"

@@ -1,4 +1,4 @@
-#include "writer/plan.h"
+#include "writer/convert/plan.h"
 
 #include <algorithm>
 #include <charconv>
@@ -35,7 +35,7 @@ std::string BoundText(const FieldDescription& field) {
 }
 
 /// Continues a field: whatever the options say of it must be what it was declared with.
-Status CheckSameField(const WriteOptions& options, const Input& input, const FieldDescription& existing) {
+Status CheckSameField(const WriteOptions& options, const InputInfo& input, const FieldDescription& existing) {
   const std::string codec = options.codec.empty() ? std::string(Name(existing.coder)) : options.codec;
   QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(codec));
   if (existing.type != input.type || existing.coder != coder) {
@@ -59,7 +59,7 @@ Status CheckSameField(const WriteOptions& options, const Input& input, const Fie
 
 /// The coder of a new field.
 /// @param lossless  whether anything may be lost
-Result<CoderId> ChooseCoder(const WriteOptions& options, const Input& input, bool lossless) {
+Result<CoderId> ChooseCoder(const WriteOptions& options, const InputInfo& input, bool lossless) {
   CoderId coder = lossless              ? CoderId::kLossless
                   : IsFloat(input.type) ? kDefaultFloatCoder
                                         : kDefaultIntegerCoder;
@@ -88,7 +88,7 @@ Result<CoderId> ChooseCoder(const WriteOptions& options, const Input& input, boo
 }
 
 /// A field that this run adds, or the existing one that it continues.
-Result<FieldDescription> DescribeField(const WriteOptions& options, const Input& input,
+Result<FieldDescription> DescribeField(const WriteOptions& options, const InputInfo& input,
                                        const FieldDescription* existing) {
   if (existing != nullptr) {
     QUARRY_RETURN_IF_ERROR(CheckSameField(options, input, *existing));
@@ -125,7 +125,7 @@ Index3 WantedPatch(const WriteOptions& options, const Index3& dims) {
   return patch;
 }
 
-Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const Input& input) {
+Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const InputInfo& input) {
   DatasetDescription dataset;
   dataset.created_by = fmt::format("quarry-write {}", kVersion);
   dataset.grid.dims = input.dims;
@@ -164,6 +164,12 @@ Status CheckSameLayout(const WriteOptions& options, const DatasetDescription& ex
 
 }  // namespace
 
+Result<std::unique_ptr<Input>> Job::Open(const InputOptions& options) const {
+  QUARRY_ASSIGN_OR_RETURN(auto inputs, OpenInputs(info.path, options));
+  if (moment < inputs.size() && inputs[moment]->info().dims == info.dims) return std::move(inputs[moment]);
+  return DataLoss("\"{}\" has changed since the run began; convert it when nobody writes it", info.path);
+}
+
 Result<Jobs> PlanJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckBound(options));
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
@@ -172,14 +178,16 @@ Result<Jobs> PlanJobs(const WriteOptions& options) {
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;
   for (const std::string& path : options.inputs) {
-    QUARRY_ASSIGN_OR_RETURN(Input input, OpenInput(path, options.input));
-    const auto [it, added] = next_step.try_emplace(input.field, options.first_step);
-    std::vector<Input>& step = jobs[it->second++];
-    step.push_back(std::move(input));
-    if (step.back().dims != jobs.begin()->second.front().dims) {
-      return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
-                             ToString(step.back().dims), options.inputs.front(),
-                             ToString(jobs.begin()->second.front().dims));
+    QUARRY_ASSIGN_OR_RETURN(const auto inputs, OpenInputs(path, options.input));
+    for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
+      const InputInfo& info = inputs[moment]->info();
+      const auto [it, added] = next_step.try_emplace(info.field, options.first_step);
+      jobs[it->second++].push_back({info, moment});
+      const InputInfo& first = jobs.begin()->second.front().info;
+      if (info.dims != first.dims) {
+        return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
+                               ToString(info.dims), first.path, ToString(first.dims));
+      }
     }
   }
   if (options.time && jobs.size() > 1)
@@ -191,7 +199,7 @@ Result<Jobs> PlanJobs(const WriteOptions& options) {
 
 Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
                                            const std::optional<DatasetDescription>& existing) {
-  const Input& first = jobs.begin()->second.front();
+  const InputInfo& first = jobs.begin()->second.front().info;
   DatasetDescription dataset;
   if (existing) {
     if (existing->grid.dims != first.dims) {
@@ -204,7 +212,7 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
     QUARRY_ASSIGN_OR_RETURN(dataset, DescribeNewDataset(options, first));
   }
   for (const auto& [step, inputs] : jobs) {
-    for (const Input& input : inputs) {
+    for (const auto& [input, moment] : inputs) {
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       QUARRY_ASSIGN_OR_RETURN(FieldDescription field,
                               DescribeField(options, input, known ? &dataset.fields[*known] : nullptr));

@@ -1,4 +1,4 @@
-#include "writer/report.h"
+#include "writer/convert/report.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,7 +5,7 @@
 
 #include "quarry/format/description.h"
 #include "quarry/format/subfile.h"
-#include "writer/encode.h"
+#include "writer/pipeline/encode.h"
 
 namespace quarry::writer {
 

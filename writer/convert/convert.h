@@ -11,7 +11,7 @@
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 #include "writer/input/input.h"
-#include "writer/report.h"
+#include "writer/convert/report.h"
 
 namespace quarry::writer {
 

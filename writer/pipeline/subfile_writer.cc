@@ -1,4 +1,4 @@
-#include "writer/subfile_writer.h"
+#include "writer/pipeline/subfile_writer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -53,10 +53,9 @@ std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value);
 /// A committed datatype that frees itself.
 class Datatype {
  public:
-  /// Box `part` inside a dense box `whole` (both in grid samples), x fastest. @param element committed or
-  /// predefined
-  static Datatype Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin,
-                           MPI_Datatype element);
+  /// Samples x, y, z of this shape, `stride` bytes apart along each axis.
+  /// @param element  committed or predefined
+  static Datatype Strided(const Index3& shape, const Index3& stride, MPI_Datatype element);
   ~Datatype();
   Datatype(Datatype&& other) noexcept : type_(other.type_) { other.type_ = MPI_DATATYPE_NULL; }
   Datatype(const Datatype&) = delete;

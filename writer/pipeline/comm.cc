@@ -1,4 +1,4 @@
-#include "writer/comm.h"
+#include "writer/pipeline/comm.h"
 
 #include <limits>
 #include <numeric>
@@ -93,19 +93,14 @@ std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value) {
   return result;
 }
 
-Datatype Datatype::Subarray(const Index3& whole_shape, const Index3& part_shape, const Index3& part_begin,
-                            MPI_Datatype element) {
-  // MPI_ORDER_C lists the slowest axis first: z, y, x.
-  int sizes[3];
-  int subsizes[3];
-  int starts[3];
+Datatype Datatype::Strided(const Index3& shape, const Index3& stride, MPI_Datatype element) {
+  MPI_Datatype type = element;
   for (std::size_t a = 0; a < 3; ++a) {
-    sizes[a] = static_cast<int>(whole_shape[2 - a]);
-    subsizes[a] = static_cast<int>(part_shape[2 - a]);
-    starts[a] = static_cast<int>(part_begin[2 - a]);
+    MPI_Datatype outer;
+    MPI_Type_create_hvector(static_cast<int>(shape[a]), 1, stride[a], type, &outer);
+    if (a > 0) MPI_Type_free(&type);
+    type = outer;
   }
-  MPI_Datatype type;
-  MPI_Type_create_subarray(3, sizes, subsizes, starts, MPI_ORDER_C, element, &type);
   MPI_Type_commit(&type);
   return Datatype(type);
 }

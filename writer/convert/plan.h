@@ -4,17 +4,26 @@
 #include <string>
 #include <vector>
 
-#include "writer/writer.h"
+#include "writer/convert/convert.h"
 
 /// What a run will do, from its options and inputs alone: the same on every rank, without communication.
 namespace quarry::writer {
 
-/// The inputs of each step, by step number.
-using Jobs = std::map<std::uint64_t, std::vector<Input>>;
+/// One dump to convert. Its file is opened when its turn comes: a series may be longer than a process may have
+/// open files.
+struct Job {
+  InputInfo info;
+  std::size_t moment = 0;  ///< position in the answer of OpenInputs for info.path
+
+  Result<std::unique_ptr<Input>> Open(const InputOptions& options) const;
+};
+
+/// The dumps of each step, by step number.
+using Jobs = std::map<std::uint64_t, std::vector<Job>>;
 
 /// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
 /// share them.
-/// @errors those of OpenInput; kInvalidArgument when grids differ or options contradict
+/// @errors those of OpenInputs; kInvalidArgument when grids differ or options contradict
 Result<Jobs> PlanJobs(const WriteOptions& options);
 
 /// The dataset.json that the run leads to, from the existing one when appending.

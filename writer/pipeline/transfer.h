@@ -7,7 +7,7 @@
 
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
-#include "writer/subfile_writer.h"
+#include "writer/pipeline/subfile_writer.h"
 
 namespace quarry::writer {
 

@@ -6,9 +6,9 @@
 
 #include "quarry/base/file.h"
 #include "quarry/base/version.h"
-#include "writer/comm.h"
-#include "writer/plan.h"
-#include "writer/writer.h"
+#include "writer/pipeline/comm.h"
+#include "writer/convert/plan.h"
+#include "writer/convert/convert.h"
 
 namespace {
 

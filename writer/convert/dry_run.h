@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "writer/plan.h"
+#include "writer/convert/plan.h"
 
 namespace quarry::writer {
 

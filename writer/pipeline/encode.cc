@@ -1,4 +1,4 @@
-#include "writer/encode.h"
+#include "writer/pipeline/encode.h"
 
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>

@@ -1,6 +1,6 @@
-#include "writer/transfer.h"
+#include "writer/pipeline/transfer.h"
 
-#include "writer/comm.h"
+#include "writer/pipeline/comm.h"
 
 namespace quarry::writer {
 

@@ -1,4 +1,4 @@
-#include "writer/writer.h"
+#include "writer/convert/convert.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,15 +11,15 @@
 #include "quarry/base/utf8.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
-#include "writer/comm.h"
+#include "writer/pipeline/comm.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/dry_run.h"
-#include "writer/encode.h"
-#include "writer/exchange.h"
-#include "writer/plan.h"
-#include "writer/publish.h"
-#include "writer/subfile_writer.h"
-#include "writer/transfer.h"
+#include "writer/convert/dry_run.h"
+#include "writer/pipeline/encode.h"
+#include "writer/pipeline/exchange.h"
+#include "writer/convert/plan.h"
+#include "writer/pipeline/publish.h"
+#include "writer/pipeline/subfile_writer.h"
+#include "writer/pipeline/transfer.h"
 
 namespace quarry::writer {
 namespace {
@@ -92,8 +92,10 @@ class Run {
         })));
     morton_order_ = grid_->MortonOrder();
     files_ = PlanFiles(options_, *grid_, ranks_);
-    owned_ = distribution::ReadingBoxes(dataset_.grid.dims, ranks_);
-    placement_ = distribution::PlacePatches(*grid_, owned_, options_.placement);
+    owned_ = distribution::ReadingOwnership(grid_->domain(), {1, 1, 1}, ranks_,
+                                            distribution::ReadingOrder::kConsecutive);
+    placement_ = distribution::PlacePatches(*grid_, owned_, options_.placement,
+                                            distribution::TargetCounts(grid_->patch_count(), ranks_));
     QUARRY_RETURN_IF_ERROR(BroadcastStatus(comm_, root() ? CheckNotPublished() : Status::Ok()));
     return BroadcastStatus(comm_, root() ? Announce() : Status::Ok());
   }
@@ -136,12 +138,12 @@ class Run {
     if (!publisher_) return Status::Ok();
     for (const auto& [step, inputs] : jobs_) {
       QUARRY_ASSIGN_OR_RETURN(const std::set<std::string> published, publisher_->PublishedFields(step));
-      for (const Input& input : inputs) {
-        if (!published.contains(input.field)) continue;
+      for (const Job& job : inputs) {
+        if (!published.contains(job.info.field)) continue;
         return Status(
             StatusCode::kAlreadyExists,
             fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another --step or --field",
-                        step, options_.output, input.field));
+                        step, options_.output, job.info.field));
       }
     }
     return Status::Ok();
@@ -167,10 +169,10 @@ class Run {
       StepDescription description;
       description.step = step;
       description.time = options_.time;
-      for (const Input& input : inputs) {
-        Result<FieldStepDescription> field = WriteField(step, input);
+      for (const Job& job : inputs) {
+        Result<FieldStepDescription> field = WriteField(step, job);
         if (!field.ok())
-          return std::move(field).status().Annotate(fmt::format("step {}, field \"{}\"", step, input.field));
+          return std::move(field).status().Annotate(fmt::format("step {}, field \"{}\"", step, job.info.field));
         description.fields.push_back(*std::move(field));
       }
       const PhaseTimer timer(&seconds_, Phase::kWrite);
@@ -209,17 +211,18 @@ class Run {
     std::fflush(stdout);
   }
 
-  Result<FieldStepDescription> WriteField(std::uint64_t step, const Input& input) {
+  Result<FieldStepDescription> WriteField(std::uint64_t step, const Job& job) {
+    const InputInfo& input = job.info;
     const std::size_t number = *dataset_.FindField(input.field);
     const FieldDescription& field = dataset_.fields[number];
     FieldStepDescription description;
     description.name = field.name;
-    description.source = ToUtf8(fs::path(input.path).filename().string());
+    description.source = ToUtf8(input.source);
     description.raw_bytes = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
     description.patches = static_cast<std::uint64_t>(grid_->patch_count());
 
     Bytes samples;
-    QUARRY_RETURN_IF_ERROR(Read(input, field.fill_bits(), &samples, &description));
+    QUARRY_RETURN_IF_ERROR(Read(job, field.fill_bits(), &samples, &description));
     description.tolerance = AbsoluteTolerance(field, description.min, description.max);
     if (!std::isfinite(description.tolerance)) {
       return InvalidArgument(
@@ -229,7 +232,10 @@ class Run {
     std::vector<PatchSamples> patches;
     {
       const PhaseTimer timer(&seconds_, Phase::kExchange);
-      patches = ExchangePatches(comm_, *grid_, input.type, owned_, placement_, samples);
+      const auto& mine = owned_[static_cast<std::size_t>(rank_)];
+      std::vector<BoxView> views;
+      if (!mine.empty()) views.push_back(BoxView::Dense(samples.data(), mine[0], SizeOf(input.type)));
+      patches = ExchangePatches(comm_, *grid_, input.type, owned_, placement_, views, kExchangePerPatch);
       samples = Bytes();
     }
     std::vector<EncodedPatchOfGrid> encoded;
@@ -263,14 +269,16 @@ class Run {
   }
 
   /// This rank's part of the file; range of the whole.
-  Status Read(const Input& input, std::optional<std::uint64_t> fill, Bytes* samples,
+  Status Read(const Job& job, std::optional<std::uint64_t> fill, Bytes* samples,
               FieldStepDescription* description) {
     const PhaseTimer timer(&seconds_, Phase::kRead);
-    const Box& mine = owned_[static_cast<std::size_t>(rank_)];
+    const auto& boxes = owned_[static_cast<std::size_t>(rank_)];
+    const Box mine = boxes.empty() ? Box{} : boxes[0];
     SampleScan scan;
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(*samples, ReadBox(input, mine));
-                                           scan = ScanSamples(input.type, *samples, fill);
+                                           QUARRY_ASSIGN_OR_RETURN(const auto input, job.Open(options_.input));
+                                           QUARRY_ASSIGN_OR_RETURN(*samples, ReadBox(*input, mine));
+                                           scan = ScanSamples(job.info.type, *samples, fill);
                                            return Status::Ok();
                                          })));
     description->min = MinOverRanks(comm_, scan.min);
@@ -474,7 +482,7 @@ class Run {
   std::optional<PatchGrid> grid_;
   std::vector<std::int64_t> morton_order_;
   std::size_t files_ = 1;
-  std::vector<Box> owned_;
+  distribution::Ownership owned_;
   distribution::Placement placement_;
   /// Masks that this run has written and not reported yet, on rank 0.
   std::map<std::uint64_t, std::uint64_t> new_mask_bytes_;

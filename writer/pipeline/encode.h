@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "quarry/codec/patch_codec.h"
-#include "writer/exchange.h"
+#include "writer/pipeline/exchange.h"
 
 namespace quarry::writer {
 
