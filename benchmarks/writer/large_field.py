@@ -47,7 +47,7 @@ class MemoryWatch(threading.Thread):
         self.pid, self.peak, self.stop = pid, 0, threading.Event()
 
     def run(self):
-        while not self.stop.wait(0.1):
+        while not self.stop.wait(0.5):
             self.peak = max(self.peak, sum(self.pss(pid) for pid in self.tree()))
 
     def tree(self):

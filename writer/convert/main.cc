@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "quarry/base/file.h"
+#include "quarry/base/memory.h"
 #include "quarry/base/units.h"
 #include "quarry/base/version.h"
 #include "writer/pipeline/comm.h"
@@ -228,6 +229,7 @@ int main(int argc, char** argv) {
   // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks
   // waiting.
   std::signal(SIGXFSZ, SIG_IGN);
+  quarry::KeepFreedMemory();
   const quarry::writer::MpiSession mpi(&argc, &argv);
   const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
 

@@ -1,5 +1,7 @@
 #include "writer/pipeline/dataset_writer.h"
 
+#include <tbb/info.h>
+
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -79,6 +81,7 @@ class DatasetWriter::FieldRun {
       Progress progress(fmt::format("encode {}", field_.name), ExpectedPatches(), w_.options_.progress && w_.root());
       for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(EncodeChunk(chunk, &progress));
     }
+    source_.Release();
     SortOwn();
     return Write(step, number, source_name);
   }
@@ -152,7 +155,6 @@ class DatasetWriter::FieldRun {
       const distribution::Ownership owned = distribution::CutToRegion(loaded_boxes_, chunk.samples());
       const distribution::Placement placement = Place(chunk, owned);
       patches = ExchangePatches(w_.comm_, chunk.grid(), field_.type, owned, placement, views_, w_.options_.exchange);
-      source_.Release();
       loaded_ = nullptr;
     }
     const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
@@ -395,9 +397,9 @@ class DatasetWriter::FieldRun {
 
 DatasetWriter::DatasetWriter(MPI_Comm comm, const PipelineOptions& options)
     : comm_(comm), options_(options), rank_(Rank(comm)), ranks_(Size(comm)) {
-  // Ranks usually fill the machine; a single one may use all of it.
+  // Ranks usually fill the machine; a single one may use all of it, unless mpirun has bound it to a part.
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  threads_ = std::max(1, processors / RanksOnThisNode(comm));
+  threads_ = std::clamp(processors / RanksOnThisNode(comm), 1, tbb::info::default_concurrency());
 }
 
 DatasetWriter::~DatasetWriter() = default;

@@ -17,12 +17,13 @@ class FieldSource {
   /// on every rank without communication.
   virtual distribution::Ownership Owned(const Box& region) const = 0;
 
-  /// Makes samples of this rank available, until the next call or Release.
+  /// Makes samples of this rank available, until the next call or Release. Memory is best used again from call to
+  /// call: fresh pages cost more than reading from a fast disk.
   /// @param boxes    some of what Owned said
   /// @returns        a view for each of them
   virtual Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) = 0;
 
-  /// The samples of the last Load are not needed any more.
+  /// No more samples are needed for now.
   virtual void Release() {}
 
   /// See InputInfo::unit.
