@@ -106,11 +106,11 @@ double MeasureGather(int cores) {
   std::vector<Bytes> slabs(static_cast<std::size_t>(cores), Bytes(kBytes, std::byte{1}));
   std::vector<std::vector<Bytes>> patches(slabs.size());
   const Times times = OnThreads(
-      cores, [&](int t) { patches[static_cast<std::size_t>(t)].clear(); },
+      cores, [](int) {},
       [&](int t) {
         const auto i = static_cast<std::size_t>(t);
         for (std::int64_t p = 0; p < kPatches * kPatches; ++p) {
-          Bytes patch(kPatchBytes);
+          Bytes patch(kPatchBytes);  // kept, so that each comes from the system anew, like those of a rank
           const std::byte* from = slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
           for (std::int64_t row = 0; row < kPatchExtent * kPatchExtent; ++row) {
             const std::int64_t y = row % kPatchExtent;
@@ -480,17 +480,19 @@ Status MeasureCoder(const Sample& sample, int cores, model::Machine* machine) {
   const PatchLayout layout{field.type, field.shape, MaxLevels(field.shape, {kPatchExtent, kPatchExtent, kPatchExtent})};
   std::vector<Status> results(static_cast<std::size_t>(cores));
   std::vector<std::uint64_t> coded(results.size());
+  std::vector<std::vector<EncodedPatch>> kept(results.size());  // as the writer keeps them, in memory of their own
   const Times times = OnThreads(
       cores, [&](int t) { coded[static_cast<std::size_t>(t)] = 0; },
       [&](int t) {
         const auto i = static_cast<std::size_t>(t);
         for (const Bytes& patch : field.patches) {
-          const Result<EncodedPatch> encoded = EncodePatch(*coder, layout, patch, std::nullopt, field.tolerance);
+          Result<EncodedPatch> encoded = EncodePatch(*coder, layout, patch, std::nullopt, field.tolerance);
           if (!encoded.ok()) {
             results[i] = encoded.status();
             return;
           }
           coded[i] += encoded->size();
+          kept[i].push_back(*std::move(encoded));
         }
       });
   for (Status& result : results) QUARRY_RETURN_IF_ERROR(std::move(result));
