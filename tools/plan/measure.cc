@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <cmath>
@@ -392,23 +393,33 @@ Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
 
 // --- coder ---
 
+constexpr float kNoise = 3e-3F;
+
 /// Waves of several lengths and a little noise: at 1e-4 of the range about four times smaller, as much turbulence
 /// is.
 Bytes GenerateField(const Index3& dims) {
+  constexpr int kWaves = 6;
+  std::array<std::vector<std::array<double, kWaves>>, 3> waves;  // by axis and position
+  for (std::size_t a = 0; a < 3; ++a) {
+    for (std::int64_t i = 0; i < dims[a]; ++i) {
+      auto& at = waves[a].emplace_back();
+      for (int w = 0; w < kWaves; ++w) {
+        const double length = 64.0 / (1 << w);
+        at[static_cast<std::size_t>(w)] =
+            std::pow(2.0, -0.4 * w) * std::sin(2 * M_PI * static_cast<double>(i) / length + w + static_cast<double>(a));
+      }
+    }
+  }
   Bytes bytes(static_cast<std::size_t>(Volume(dims)) * sizeof(float));
   auto* sample = reinterpret_cast<float*>(bytes.data());
   std::mt19937 random(1);
-  std::normal_distribution<double> noise(0, 2e-3);
-  for (std::int64_t z = 0; z < dims[2]; ++z) {
-    for (std::int64_t y = 0; y < dims[1]; ++y) {
-      for (std::int64_t x = 0; x < dims[0]; ++x) {
-        double value = noise(random);
-        for (int wave = 1; wave <= 32; wave *= 2) {
-          const double k = 2 * M_PI * wave / 64;
-          const auto phase = [&](std::int64_t i, int axis) { return std::sin(k * static_cast<double>(i) + wave + axis); };
-          value += std::pow(wave, -1.2) * phase(x, 0) * phase(y, 1) * phase(z, 2);
-        }
-        *sample++ = static_cast<float>(value);
+  std::normal_distribution<float> noise(0, kNoise);
+  for (const auto& z : waves[2]) {
+    for (const auto& y : waves[1]) {
+      for (const auto& x : waves[0]) {
+        double value = 0;
+        for (std::size_t w = 0; w < kWaves; ++w) value += x[w] * y[w] * z[w];
+        *sample++ = static_cast<float>(value) + noise(random);
       }
     }
   }
@@ -424,11 +435,11 @@ struct Field {
 
 /// Patches at even distances in the field: a few are enough, and a large file need not be read.
 Result<Field> LoadField(const Sample& sample) {
-  constexpr std::int64_t kMostPatches = 16;
+  constexpr std::int64_t kMostPatches = 32;
   Field field;
   field.type = sample.type;
   const bool generated = sample.path.empty();
-  const Index3 dims = generated ? Index3{2 * kPatchExtent, 2 * kPatchExtent, 2 * kPatchExtent} : sample.dims;
+  const Index3 dims = generated ? Index3{4 * kPatchExtent, 4 * kPatchExtent, 2 * kPatchExtent} : sample.dims;
   const auto size = SizeOf(field.type);
   Bytes whole;
   if (generated) {
