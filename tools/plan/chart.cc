@@ -17,7 +17,7 @@ constexpr double kBarHeight = 22;
 constexpr double kPitch = 34;  // from one bar to the next
 constexpr double kPlotWidth = 620;
 constexpr double kMargin = 24;
-constexpr double kTop = 118;          // title, subtitle, legend
+constexpr double kTop = 130;          // title, subtitle, legend
 constexpr double kValueWidth = 90;    // the total beside a bar
 constexpr double kLetterWidth = 7.2;  // of the labels, on average
 

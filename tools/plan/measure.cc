@@ -543,6 +543,8 @@ std::string Rate(double bytes_per_s) { return FormatBytes(static_cast<std::uint6
 
 Result<model::Machine> Calibrate(const CalibrationOptions& options,
                                  const std::function<void(const std::string&)>& report) {
+  // First, so that what cannot work is known before it takes time.
+  QUARRY_ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Create(options.directory));
   model::Machine machine;
   const int cores = Cores();
   char host[256] = "this machine";
@@ -571,7 +573,6 @@ Result<model::Machine> Calibrate(const CalibrationOptions& options,
   report(fmt::format("planning    {:.0f} ns to place a patch, {:.0f} ns to assign it", 1e9 * machine.place_s_per_patch,
                      1e9 * machine.assign_s_per_patch));
 
-  QUARRY_ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Create(options.directory));
   QUARRY_RETURN_IF_ERROR(MeasureWriting(folder.path(), options.file_bytes, cores, &machine));
   report(fmt::format("writing     {} by one rank, {} by {}, {:.1f} ms for each file, {:.1f} ms to publish",
                      Rate(machine.write_bandwidth_rank_bytes_per_s), Rate(machine.write_bandwidth_total_bytes_per_s),

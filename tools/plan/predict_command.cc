@@ -253,7 +253,7 @@ Status SavePlot(const std::string& path, const Question& question, const std::ve
   chart.subtitle = fmt::format("machine \"{}\", payload {:.3g} times smaller than the samples", question.machine.name,
                                static_cast<double>(settings[0].prediction.bytes_in) /
                                    static_cast<double>(std::max<std::uint64_t>(1, settings[0].prediction.bytes_out)));
-  chart.axis = "seconds";
+  chart.axis = "predicted time, seconds";
   chart.label_heading = "patch, ranks, files";
   chart.part_names.assign(model::kPhaseNames.begin(), model::kPhaseNames.end());
   for (const Setting& setting : settings) {
