@@ -1,5 +1,9 @@
 #include "tools/iobench/bench.h"
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 #include "quarry/base/progress.h"
 #include "tools/iobench/scratch.h"
 #include "writer/pipeline/comm.h"
@@ -35,9 +39,15 @@ Result<BenchResult> RunBench(MPI_Comm comm, const Load& load, const BenchOptions
   const auto runs = static_cast<std::uint64_t>(options.repeat + 1) * contestants.size();
   Progress progress("writing", runs, options.progress && writer::Rank(comm) == 0);
   std::uint64_t done = 0;
+  std::vector<std::size_t> order(contestants.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random;  // the same on every rank
   for (int run = 0; run <= options.repeat; ++run) {
     const bool warm_up = run == 0;
-    for (Contestant& c : contestants) {
+    // What a pipeline leaves to the file system must not fall on the same one every time.
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t next : order) {
+      Contestant& c = contestants[next];
       const auto annotated = [&](Status status) {
         return std::move(status).Annotate(fmt::format("pipeline {}", Name(c.pipeline)));
       };

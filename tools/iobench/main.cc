@@ -37,8 +37,8 @@ struct CommandLine {
 void DeclareOptions(CLI::App* app, CommandLine* line) {
   const char* load = "What is written";
   app->add_option("--sizes", line->sizes,
-                  "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per rank, "
-                  "the same on all; default: 4")
+                  "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per "
+                  "rank, the same on all; default: 4")
       ->group(load);
   app->add_option("--units-per-rank", line->units_per_rank,
                   "parts of a rank that can go to different files, as patches do; default: 8")
@@ -50,8 +50,8 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
   const char* how = "How";
   app->add_option("--pipeline", line->pipelines,
                   "fpp (a file per rank), collective (one file, MPI-IO), group-collective (F files, MPI-IO), "
-                  "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes), one "
-                  "or several; default: all")
+                  "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes); "
+                  "one or several; default: all")
       ->delimiter(',')
       ->group(how);
   app->add_option("--files", line->files, "F; default: one for every 8 ranks")
@@ -85,10 +85,10 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
       "--report run42.json\n"
       "  mpirun -n 64 quarry-iobench --sizes run42.json --scale 16 --dir /scratch\n"
       "  mpirun -n 8 quarry-iobench --exchange --dims 256x256x256 --patch 32,64\n"
-      "Times are medians over the timed runs of the seconds of the slowest rank, from a barrier until everything "
-      "is durable.\n"
-      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back something else than was written, 6 out of space "
-      "or other I/O error.");
+      "Times are medians over the timed runs of the seconds of the slowest rank, from a barrier until all is "
+      "durable.\n"
+      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back something else than was written, 6 out of "
+      "space or other I/O error.");
 }
 
 /// `count` as three factors that are as close to each other as possible, the largest along x.

@@ -50,8 +50,19 @@ Status WriteRounds(MPI_Comm group, MPI_File file, const fs::path& path, std::uin
   return status;
 }
 
-/// One file, by all ranks of `group` together. @collective over `group`
-Status WriteCollectively(MPI_Comm group, const fs::path& path, std::uint64_t offset, ByteSpan bytes) {
+/// Open MPI 4 reports success when one of its own aggregators gets "File too large"; the size does not lie.
+Status CheckSize(MPI_File file, const fs::path& path, std::uint64_t expected) {
+  MPI_Offset size = 0;
+  QUARRY_RETURN_IF_ERROR(MpiStatus(MPI_File_get_size(file, &size), "find the size of", path));
+  if (static_cast<std::uint64_t>(size) == expected) return Status::Ok();
+  return InternalError("\"{}\" has {} bytes instead of {} after a write that MPI-IO calls a success; check the "
+                       "free space",
+                       path.string(), size, expected);
+}
+
+/// One file of `size` bytes, by all ranks of `group` together. @collective over `group`
+Status WriteCollectively(MPI_Comm group, const fs::path& path, std::uint64_t size, std::uint64_t offset,
+                         ByteSpan bytes) {
   MPI_File file;
   const int opened = MPI_File_open(group, path.c_str(), MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY,
                                    MPI_INFO_NULL, &file);
@@ -59,8 +70,9 @@ Status WriteCollectively(MPI_Comm group, const fs::path& path, std::uint64_t off
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(group, MpiStatus(opened, "create", path)));
   Status status = WriteRounds(group, file, path, offset, bytes);
   const int synced = MPI_File_sync(file);
-  const int closed = MPI_File_close(&file);
   if (status.ok()) status = MpiStatus(synced, "sync", path);
+  if (status.ok()) status = CheckSize(file, path, size);
+  const int closed = MPI_File_close(&file);
   if (status.ok()) status = MpiStatus(closed, "close", path);
   return status;
 }
@@ -74,7 +86,7 @@ std::uint64_t OffsetOf(int rank, const FilePlan& plan, const Load& load) {
   return offset;
 }
 
-/// One run of a pipeline: Prepare outside the time, Write inside.
+/// One run of a pipeline: what can be prepared is prepared before it is timed.
 class Writing {
  public:
   virtual ~Writing() = default;
@@ -110,18 +122,21 @@ class Collective : public Writing {
     int group = 0;
     while (GroupBegin(group + 1, groups, ranks) <= rank) ++group;
     path_ = FilePath(directory, pipeline, static_cast<std::size_t>(group));
-    offset_ = OffsetOf(rank, plans[static_cast<std::size_t>(group)], data.load);
+    const FilePlan& plan = plans[static_cast<std::size_t>(group)];
+    size_ = plan.bytes;
+    offset_ = OffsetOf(rank, plan, data.load);
     MPI_Comm_split(comm, group, rank, &group_);
   }
   ~Collective() override { MPI_Comm_free(&group_); }
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  Status Write() override { return WriteCollectively(group_, path_, offset_, data_.bytes); }
+  Status Write() override { return WriteCollectively(group_, path_, size_, offset_, data_.bytes); }
 
  private:
   const RankData& data_;
   fs::path path_;
+  std::uint64_t size_ = 0;
   std::uint64_t offset_ = 0;
   MPI_Comm group_ = MPI_COMM_NULL;
 };
