@@ -81,6 +81,17 @@ class Iobench(qt.QuarryTest):
                         uneven += balanced < 0.9 * equal
         self.assertGreater(uneven, 5, "on such loads it should be much better")
 
+    def test_sizes_of_a_real_conversion(self):
+        """4x4x4 patches for 8 ranks of 2x2x2 units: every unit is a patch, and nothing is interpolated."""
+        qt.convert(qt.uneven((64, 64, 64)), self.tmp / "u.quarry", "--relative", 1e-4, "--patch", 16,
+                   "--report", self.report)
+        sizes = json.loads(self.report.read_text())["size_grid"]
+        self.assertEqual(sizes["shape"], [4, 4, 4])
+        result = self.bench(8, "--sizes", self.report, "--pipeline", "equal,balanced", "--files", 4)
+        self.assertEqual(result["bytes"], sum(sizes["bytes"]))
+        equal, balanced = (p["bytes_per_file"]["max"] for p in result["pipelines"])
+        self.assertLess(balanced, equal)
+
     def test_numbers_of_mebibytes_are_uniform(self):
         result = self.bench(3, "--sizes", "0.25", "--pipeline", "fpp")
         self.assertEqual(result["bytes"], 3 * 2**18)

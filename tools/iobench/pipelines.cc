@@ -1,14 +1,13 @@
 #include "tools/iobench/pipelines.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <numeric>
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "writer/distribution/aggregation.h"
 #include "writer/pipeline/comm.h"
-#include "writer/pipeline/transfer.h"
 
 namespace quarry::iobench {
 namespace {
@@ -100,7 +99,7 @@ class FilePerProcess : public Writing {
 
   Status Write() override {
     QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path_));
-    for (std::size_t i = 0; i < data_.units.size(); ++i) QUARRY_RETURN_IF_ERROR(file.Append(data_.Unit(i)));
+    QUARRY_RETURN_IF_ERROR(file.Append(data_.bytes));
     return file.SyncAndClose();
   }
 
@@ -141,42 +140,82 @@ class Collective : public Writing {
   MPI_Comm group_ = MPI_COMM_NULL;
 };
 
-/// As quarry-write does it, with its own transfer. @source Fan et al., section IV.B
+/// Ranks send their units to the aggregators of the files that get them, straight from where they lie; an
+/// aggregator has all of a file before it writes. @source Fan et al., section IV.B and IV.C
 class Aggregation : public Writing {
  public:
   Aggregation(MPI_Comm comm, const fs::path& directory, Pipeline pipeline, const std::vector<FilePlan>& plans,
               const RankData& data)
-      : comm_(comm), directory_(directory), pipeline_(pipeline), data_(data), order_(data.load.units()) {
-    for (std::size_t u = 0; u < order_.size(); ++u) order_[u] = static_cast<std::int64_t>(u);
-    for (const FilePlan& plan : plans) assignment_.push_back(plan.units.front());
-    assignment_.push_back(order_.size());
-    for (std::size_t i = 0; i < data.units.size(); ++i) {
-      const ByteSpan unit = data.Unit(i);
-      packed_[static_cast<std::int64_t>(data.units[i])].bytes.assign(unit.begin(), unit.end());
-    }
-  }
+      : comm_(comm), directory_(directory), pipeline_(pipeline), plans_(plans), data_(data) {}
 
   Status Write() override {
-    const writer::ReceivedPatches received = writer::TransferPatches(
-        comm_, order_, data_.load.owner, data_.load.bytes, assignment_, std::move(packed_));
-    for (const writer::FileContents& contents : received.files) {
-      QUARRY_ASSIGN_OR_RETURN(WritableFile file,
-                              WritableFile::Create(FilePath(directory_, pipeline_, contents.number)));
-      for (std::size_t i = contents.begin; i < contents.end; ++i)
-        QUARRY_RETURN_IF_ERROR(file.Append(received.patches[i].bytes));
+    std::vector<MPI_Request> requests;
+    std::vector<Received> received;
+    // Both sides walk files and units in order, so that messages between two ranks match as they are posted.
+    for (std::size_t f = 0; f < plans_.size(); ++f) {
+      const int aggregator = distribution::AggregatorRank(f, plans_.size(), writer::Size(comm_));
+      if (aggregator == writer::Rank(comm_)) {
+        received.push_back({f, Receive(plans_[f], &requests)});
+      } else {
+        Send(plans_[f], aggregator, &requests);
+      }
+    }
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    for (const Received& r : received) {
+      QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(FilePath(directory_, pipeline_, r.file)));
+      QUARRY_RETURN_IF_ERROR(file.Append(r.bytes));
       QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
     }
     return Status::Ok();
   }
 
  private:
+  static constexpr int kTag = 0;
+
+  struct Received {
+    std::size_t file;
+    Bytes bytes;
+  };
+
+  ByteSpan Mine(std::size_t unit) const {
+    const auto at = std::lower_bound(data_.units.begin(), data_.units.end(), unit);
+    return data_.Unit(static_cast<std::size_t>(at - data_.units.begin()));
+  }
+
+  /// The memory that the units of a file will have come to when `requests` are done.
+  Bytes Receive(const FilePlan& plan, std::vector<MPI_Request>* requests) const {
+    Bytes bytes(plan.bytes);
+    std::byte* next = bytes.data();
+    for (const std::size_t unit : plan.units) {
+      const std::uint64_t size = data_.load.bytes[unit];
+      const int owner = data_.load.owner[unit];
+      if (owner == writer::Rank(comm_)) {
+        const ByteSpan mine = Mine(unit);
+        std::copy(mine.begin(), mine.end(), next);
+      } else {
+        requests->emplace_back();
+        MPI_Irecv(next, static_cast<int>(size), MPI_BYTE, owner, kTag, comm_, &requests->back());
+      }
+      next += size;
+    }
+    return bytes;
+  }
+
+  void Send(const FilePlan& plan, int aggregator, std::vector<MPI_Request>* requests) const {
+    for (const std::size_t unit : plan.units) {
+      if (data_.load.owner[unit] != writer::Rank(comm_)) continue;
+      const ByteSpan bytes = Mine(unit);
+      requests->emplace_back();
+      MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, aggregator, kTag, comm_,
+                &requests->back());
+    }
+  }
+
   MPI_Comm comm_;
   fs::path directory_;
   Pipeline pipeline_;
+  const std::vector<FilePlan>& plans_;
   const RankData& data_;
-  std::vector<std::int64_t> order_;
-  distribution::Assignment assignment_;
-  std::map<std::int64_t, writer::PackedPatch> packed_;
 };
 
 /// @collective over `comm`
