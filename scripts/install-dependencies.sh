@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(
-  build-essential ca-certificates ccache cmake mold ninja-build pkg-config
+  build-essential ca-certificates ccache cmake gfortran mold ninja-build pkg-config
   libbenchmark-dev libcli11-dev libfmt-dev libgrpc++-dev libgtest-dev liblmdb-dev libopenmpi-dev libpng-dev libprotobuf-dev
   libspdlog-dev libtbb-dev libxxhash-dev libzfp-dev libzstd-dev nlohmann-json3-dev openmpi-bin protobuf-compiler protobuf-compiler-grpc
   python3 python3-numpy

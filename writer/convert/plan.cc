@@ -60,9 +60,7 @@ Status CheckSameField(const WriteOptions& options, const InputInfo& input, const
 /// The coder of a new field.
 /// @param lossless  whether anything may be lost
 Result<CoderId> ChooseCoder(const WriteOptions& options, const InputInfo& input, bool lossless) {
-  CoderId coder = lossless              ? CoderId::kLossless
-                  : IsFloat(input.type) ? kDefaultFloatCoder
-                                        : kDefaultIntegerCoder;
+  CoderId coder = DefaultCoder(input.type, lossless);
   if (!options.codec.empty()) {
     QUARRY_ASSIGN_OR_RETURN(coder, ParseCoder(options.codec));
   }
@@ -116,14 +114,7 @@ Result<FieldDescription> DescribeField(const WriteOptions& options, const InputI
   return field;
 }
 
-/// An axis of one sample has patches of one, whatever a cube like `--patch 64` says.
-Index3 WantedPatch(const WriteOptions& options, const Index3& dims) {
-  Index3 patch = options.patch.value_or(DefaultPatch(dims));
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (dims[a] == 1) patch[a] = 1;
-  }
-  return patch;
-}
+Index3 WantedPatch(const WriteOptions& options, const Index3& dims) { return PatchFor(options.patch, dims); }
 
 Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const InputInfo& input) {
   DatasetDescription dataset;

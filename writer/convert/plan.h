@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "writer/convert/convert.h"
+#include "writer/pipeline/defaults.h"
 
 /// What a run will do, from its options and inputs alone: the same on every rank, without communication.
 namespace quarry::writer {
@@ -31,11 +32,6 @@ Result<Jobs> PlanJobs(const WriteOptions& options);
 /// @errors kInvalidArgument: options do not fit each other or the existing dataset
 Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
                                            const std::optional<DatasetDescription>& existing);
-
-/// The coder of a field of floats with a tolerance, unless somebody chooses another.
-inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
-/// The same of integers with a tolerance.
-inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
 
 /// A fill value in the words of a user: a number that a sample of this type can have, or "nan" for floats.
 /// @errors kInvalidArgument

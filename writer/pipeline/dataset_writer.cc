@@ -154,7 +154,8 @@ class DatasetWriter::FieldRun {
       const PhaseTimer timer(&w_.seconds_, Phase::kExchange);
       const distribution::Ownership owned = distribution::CutToRegion(loaded_boxes_, chunk.samples());
       const distribution::Placement placement = Place(chunk, owned);
-      patches = ExchangePatches(w_.comm_, chunk.grid(), field_.type, owned, placement, views_, w_.options_.exchange);
+      QUARRY_ASSIGN_OR_RETURN(patches, TryExchangePatches(w_.comm_, chunk.grid(), field_.type, owned, placement, views_,
+                                                          w_.options_.exchange));
       loaded_ = nullptr;
     }
     const PhaseTimer timer(&w_.seconds_, Phase::kEncode);

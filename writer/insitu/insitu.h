@@ -1,0 +1,124 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "writer/insitu/declaration.h"
+#include "writer/insitu/setup.h"
+
+/// A running simulation writes its steps into a dataset, without a dump in between.
+namespace quarry::insitu {
+
+/// The type of a C++ number.
+template <typename T>
+constexpr DataType TypeOf() {
+  if constexpr (std::is_same_v<T, float>) return DataType::kFloat32;
+  if constexpr (std::is_same_v<T, double>) return DataType::kFloat64;
+  if constexpr (std::is_same_v<T, std::int8_t>) return DataType::kInt8;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return DataType::kUint8;
+  if constexpr (std::is_same_v<T, std::int16_t>) return DataType::kInt16;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return DataType::kUint16;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DataType::kInt32;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return DataType::kUint32;
+}
+
+/// A dataset that a simulation writes.
+///
+/// For each step: BeginStep, Put for each field, EndStep, which makes the step visible to readers. All calls are
+/// collective over the communicator given to Open, every rank makes the same ones, and every rank gets the same
+/// Status. Nothing aborts, throws, prints, or touches the communicator of the host: messages travel on a duplicate.
+/// Any number of datasets can be open at once.
+///
+/// A call that is refused because of its arguments changes nothing. After any other error in Put or EndStep the step
+/// is gone, the published ones are as they were, and the next BeginStep may be tried.
+/// @threads one caller at a time; the thread may call MPI
+class Dataset {
+ public:
+  /// @param comm   of the ranks that own data; others, of the same program, know nothing of it
+  /// @param setup  the same on every rank
+  /// @param boxes  what this rank owns in every step, any number. Together the boxes of all ranks cover the grid
+  ///               once.
+  /// @errors kInvalidArgument: declaration or boxes are wrong; kAlreadyExists, kNotFound: see OpenMode; kUnavailable:
+  ///         somebody else is writing the dataset; kDataLoss: the existing dataset is damaged
+  static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes);
+  /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  /// @param step  a number that the dataset does not have, or with OpenMode::kResume any
+  /// @param time  physical time, if there is one
+  /// @errors kFailedPrecondition: a step is open; kAlreadyExists: all declared fields of the step are published
+  Status BeginStep(std::uint64_t step, std::optional<double> time = {});
+
+  /// Encodes and stages one field of the step. With OpenMode::kResume, a field that is published already is left out.
+  /// The samples are read before this returns, and not kept.
+  ///
+  /// @param type     as declared
+  /// @param address  for each owned box, see OwnedBox; ignored for empty ones
+  /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before, number of
+  ///         addresses; kInternal: disk or memory
+  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
+
+  /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
+  template <typename T>
+  Status Put(const std::string& field, std::initializer_list<const T*> address) {
+    const std::vector<const void*> untyped(address.begin(), address.end());
+    return Put(field, TypeOf<T>(), untyped);
+  }
+
+  /// The same with an arrangement of its own for this field: a view for each owned box.
+  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
+
+  /// Publishes the step.
+  /// @errors kFailedPrecondition: no step is open, or nothing was put; kInternal
+  Status EndStep();
+
+  /// Ends the writing; a step that was begun and not ended is removed.
+  /// @errors kFailedPrecondition: there was such a step; the dataset is closed nevertheless
+  Status Close();
+
+  /// What a binding to another language calls instead, where it finds an argument wrong that this class cannot
+  /// even take: collective like the call that it stands for, so that no rank waits for this one.
+  Status Refuse(const Status& why);
+
+  /// Seconds of this rank in each phase of the pipeline.
+  const writer::PhaseSeconds& seconds() const { return writer_->seconds(); }
+
+ private:
+  struct Step {
+    std::uint64_t number = 0;
+    std::optional<double> time;
+    std::set<std::string> published;  ///< fields that were there before
+    std::set<std::string> put;
+    bool written = false;  ///< whether anything is staged
+  };
+
+  Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
+
+  Status Start();
+  Status ShareBoxes();
+  /// The beginning of every collective call: success where all ranks make the same call and accept it.
+  Status Agree(const std::string& call, const Status& local);
+  Status CheckPut(const std::string& field, DataType type, std::size_t count) const;
+  Status WriteViews(std::size_t field, std::vector<BoxView> views);
+  void Release();
+
+  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
+  int rank_;
+  Setup setup_;
+  std::vector<OwnedBox> boxes_;
+  distribution::Ownership owned_;
+  std::unique_ptr<writer::DatasetWriter> writer_;
+  std::optional<Step> step_;
+  Status broken_;  ///< the ranks have made different calls: they cannot work together any more
+};
+
+}  // namespace quarry::insitu

@@ -1,0 +1,200 @@
+! In-situ writing for Fortran: quarry_insitu.h, with Fortran's strings, communicators and arrays. See docs/insitu.md.
+!
+! Every function returns 0 or an error code; quarry_insitu_last_message says what is wrong. Boxes are half-open and
+! count from 0, as in C: the elements a(1:n) of the first rank are the box 0 to n.
+module quarry_insitu
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+
+  integer(c_int), parameter, public :: QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, QUARRY_INSITU_RESUME = 2
+  integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, QUARRY_UINT8 = 4, &
+                                       QUARRY_INT16 = 5, QUARRY_UINT16 = 6, QUARRY_INT32 = 7, QUARRY_UINT32 = 8
+  integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2
+  integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1
+
+  public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_patch, &
+            quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, quarry_insitu_set_fill, &
+            quarry_insitu_set_codec, quarry_insitu_add_box, quarry_insitu_add_strided_box, quarry_insitu_start, &
+            quarry_insitu_begin_step, quarry_insitu_put, quarry_insitu_end_step, quarry_insitu_close, &
+            quarry_insitu_free, quarry_insitu_last_message
+
+  ! An array for the only box of this rank, or addresses (c_loc) for any number of boxes.
+  interface quarry_insitu_put
+    module procedure put_real32, put_real64, put_addresses
+  end interface
+
+  interface
+    integer(c_int) function open_f(comm, path, mode, run) bind(c, name="quarry_insitu_open_f")
+      import :: c_int, c_char, c_ptr
+      integer, value :: comm
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: mode
+      type(c_ptr), intent(out) :: run
+    end function
+    integer(c_int) function quarry_insitu_set_grid(run, dims) bind(c)
+      import :: c_int, c_ptr, c_int64_t
+      type(c_ptr), value :: run
+      integer(c_int64_t), intent(in) :: dims(3)
+    end function
+    integer(c_int) function quarry_insitu_set_axes(run, origin, spacing) bind(c)
+      import :: c_int, c_ptr, c_double
+      type(c_ptr), value :: run
+      real(c_double), intent(in) :: origin(3), spacing(3)
+    end function
+    integer(c_int) function quarry_insitu_set_patch(run, patch, levels) bind(c)
+      import :: c_int, c_ptr, c_int64_t
+      type(c_ptr), value :: run
+      integer(c_int64_t), intent(in) :: patch(3)
+      integer(c_int), value :: levels
+    end function
+    integer(c_int) function quarry_insitu_set_files(run, files) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: run
+      integer(c_int), value :: files
+    end function
+    integer(c_int) function quarry_insitu_set_memory(run, bytes) bind(c)
+      import :: c_int, c_ptr, c_int64_t
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: bytes
+    end function
+    integer(c_int) function add_field_c(run, name, type, bound_kind, bound, units) &
+        bind(c, name="quarry_insitu_add_field")
+      import :: c_int, c_ptr, c_char, c_double
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*), units(*)
+      integer(c_int), value :: type, bound_kind
+      real(c_double), value :: bound
+    end function
+    integer(c_int) function set_fill_c(run, field, fill) bind(c, name="quarry_insitu_set_fill")
+      import :: c_int, c_ptr, c_char, c_double
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: field(*)
+      real(c_double), value :: fill
+    end function
+    integer(c_int) function set_codec_c(run, field, codec) bind(c, name="quarry_insitu_set_codec")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: field(*), codec(*)
+    end function
+    integer(c_int) function quarry_insitu_add_box(run, begin, end, array_begin, array_end, order) bind(c)
+      import :: c_int, c_ptr, c_int64_t
+      type(c_ptr), value :: run
+      integer(c_int64_t), intent(in) :: begin(3), end(3), array_begin(3), array_end(3)
+      integer(c_int), value :: order
+    end function
+    integer(c_int) function quarry_insitu_add_strided_box(run, begin, end, stride) bind(c)
+      import :: c_int, c_ptr, c_int64_t
+      type(c_ptr), value :: run
+      integer(c_int64_t), intent(in) :: begin(3), end(3), stride(3)
+    end function
+    integer(c_int) function quarry_insitu_start(run) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: run
+    end function
+    integer(c_int) function quarry_insitu_begin_step(run, step, time) bind(c)
+      import :: c_int, c_ptr, c_int64_t, c_double
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: step
+      real(c_double), value :: time
+    end function
+    integer(c_int) function put_c(run, field, type, boxes, address) bind(c, name="quarry_insitu_put")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: field(*)
+      integer(c_int), value :: type, boxes
+      type(c_ptr), intent(in) :: address(*)
+    end function
+    integer(c_int) function quarry_insitu_end_step(run) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: run
+    end function
+    integer(c_int) function quarry_insitu_close(run) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: run
+    end function
+    subroutine quarry_insitu_free(run) bind(c)
+      import :: c_ptr
+      type(c_ptr), value :: run
+    end subroutine
+    type(c_ptr) function last_message_c(run) bind(c, name="quarry_insitu_last_message")
+      import :: c_ptr
+      type(c_ptr), value :: run
+    end function
+    integer(c_size_t) function strlen(text) bind(c)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+contains
+
+  ! comm: an integer handle (module mpi), or comm%MPI_VAL (module mpi_f08)
+  integer(c_int) function quarry_insitu_open(comm, path, mode, run)
+    integer, intent(in) :: comm
+    character(len=*), intent(in) :: path
+    integer(c_int), intent(in) :: mode
+    type(c_ptr), intent(out) :: run
+    quarry_insitu_open = open_f(comm, trim(path)//c_null_char, mode, run)
+  end function
+
+  integer(c_int) function quarry_insitu_add_field(run, name, type, bound_kind, bound, units)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: name, units
+    integer(c_int), intent(in) :: type, bound_kind
+    real(c_double), intent(in) :: bound
+    quarry_insitu_add_field = add_field_c(run, trim(name)//c_null_char, type, bound_kind, bound, &
+                                          trim(units)//c_null_char)
+  end function
+
+  integer(c_int) function quarry_insitu_set_fill(run, field, fill)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field
+    real(c_double), intent(in) :: fill
+    quarry_insitu_set_fill = set_fill_c(run, trim(field)//c_null_char, fill)
+  end function
+
+  integer(c_int) function quarry_insitu_set_codec(run, field, codec)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field, codec
+    quarry_insitu_set_codec = set_codec_c(run, trim(field)//c_null_char, trim(codec)//c_null_char)
+  end function
+
+  integer(c_int) function put_addresses(run, field, type, address)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field
+    integer(c_int), intent(in) :: type
+    type(c_ptr), intent(in) :: address(:)
+    put_addresses = put_c(run, trim(field)//c_null_char, type, int(size(address), c_int), address)
+  end function
+
+  integer(c_int) function put_real32(run, field, samples)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field
+    real(c_float), intent(in), target, contiguous :: samples(:, :, :)
+    put_real32 = put_addresses(run, field, QUARRY_FLOAT32, [c_loc(samples)])
+  end function
+
+  integer(c_int) function put_real64(run, field, samples)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field
+    real(c_double), intent(in), target, contiguous :: samples(:, :, :)
+    put_real64 = put_addresses(run, field, QUARRY_FLOAT64, [c_loc(samples)])
+  end function
+
+  ! What the last call that failed has to say.
+  function quarry_insitu_last_message(run) result(message)
+    type(c_ptr), intent(in) :: run
+    character(len=:), allocatable :: message
+    character(kind=c_char), pointer :: text(:)
+    type(c_ptr) :: address
+    integer :: i
+    address = last_message_c(run)
+    call c_f_pointer(address, text, [strlen(address)])
+    allocate (character(len=size(text)) :: message)
+    do i = 1, size(text)
+      message(i:i) = text(i)
+    end do
+  end function
+
+end module quarry_insitu

@@ -1,0 +1,133 @@
+/* In-situ writing for C, and for whatever can call C: a running simulation writes its steps into a dataset.
+ *
+ *   quarry_insitu* run;
+ *   quarry_insitu_open(comm, "run42.quarry", QUARRY_INSITU_CREATE, &run);
+ *   quarry_insitu_set_grid(run, dims);
+ *   quarry_insitu_add_field(run, "pressure", QUARRY_FLOAT64, QUARRY_TOLERANCE, 1e-3, "Pa");
+ *   quarry_insitu_add_box(run, begin, end, array_begin, array_end, QUARRY_Z_FASTEST);
+ *   int code = quarry_insitu_start(run);
+ *   for each step:
+ *     quarry_insitu_begin_step(run, step, time);
+ *     quarry_insitu_put(run, "pressure", QUARRY_FLOAT64, 1, &pressure);
+ *     quarry_insitu_end_step(run);
+ *   quarry_insitu_close(run);
+ *   quarry_insitu_free(run);
+ *
+ * Axes are x, y, z; boxes are half-open, [begin, end), in samples of the whole grid. Functions return 0 or an error
+ * code; quarry_insitu_last_message says what is wrong, the value, where, and what to do. Nothing aborts, exits or
+ * prints. Messages travel on a duplicate of the communicator, whose error handler and attributes stay as they are.
+ *
+ * Marked "collective": every rank makes the same call and gets the same code. All others are local; an error in one
+ * of them on any rank is the error of quarry_insitu_start on all. One caller at a time for each object.
+ */
+#ifndef QUARRY_INSITU_H_
+#define QUARRY_INSITU_H_
+
+#include <mpi.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct quarry_insitu quarry_insitu;
+
+/* What went wrong. */
+enum {
+  QUARRY_INSITU_OK = 0,
+  QUARRY_INSITU_INVALID_ARGUMENT = 3,    /* a call that changes nothing */
+  QUARRY_INSITU_NOT_FOUND = 5,           /* to be appended to, but not there */
+  QUARRY_INSITU_ALREADY_EXISTS = 6,      /* dataset or step */
+  QUARRY_INSITU_FAILED_PRECONDITION = 9, /* calls in a wrong order, or not the same ones on every rank */
+  QUARRY_INSITU_INTERNAL = 13,           /* disk full, no memory, MPI: the step is gone, the next may be tried */
+  QUARRY_INSITU_UNAVAILABLE = 14,        /* somebody else is writing the dataset */
+  QUARRY_INSITU_DATA_LOSS = 15           /* the existing dataset is damaged */
+};
+
+enum { QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, QUARRY_INSITU_RESUME = 2 };
+
+/* Type of a sample. */
+enum {
+  QUARRY_FLOAT32 = 1,
+  QUARRY_FLOAT64 = 2,
+  QUARRY_INT8 = 3,
+  QUARRY_UINT8 = 4,
+  QUARRY_INT16 = 5,
+  QUARRY_UINT16 = 6,
+  QUARRY_INT32 = 7,
+  QUARRY_UINT32 = 8
+};
+
+/* What may be lost. */
+enum {
+  QUARRY_LOSSLESS = 0,
+  QUARRY_TOLERANCE = 1, /* largest absolute error, in units of the field */
+  QUARRY_RELATIVE = 2   /* the same as a fraction of the value range of each step */
+};
+
+/* Which axis lies densest in memory. */
+enum {
+  QUARRY_X_FASTEST = 0, /* Fortran's a(x,y,z), C's a[z][y][x] */
+  QUARRY_Z_FASTEST = 1  /* C's a[x][y][z] */
+};
+
+/* Collective. Does not touch the disk yet: start does. The object is made in any case but one: *out is NULL when
+ * memory is out. Free it in any case.
+ * mode: CREATE, the dataset must not exist; APPEND, it must; RESUME, either, and fields of steps that are published
+ * are left out. */
+int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out);
+/* The same for a communicator of Fortran. */
+int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insitu** out);
+
+/* The whole grid, in samples. Required. */
+int quarry_insitu_set_grid(quarry_insitu* run, const int64_t dims[3]);
+/* Position of sample (0,0,0) and distance of samples; else 0 and 1. */
+int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const double spacing[3]);
+/* Samples of a patch, powers of two, and resolution levels; else 64 and as many as possible. levels 0: those. */
+int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);
+/* Subfiles per field and step; else one for every 8 ranks. */
+int quarry_insitu_set_files(quarry_insitu* run, int files);
+/* Bytes that a rank may take for copies; a larger field goes through in parts. Else as much as it takes. */
+int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes);
+
+/* units may be NULL. bound is ignored for QUARRY_LOSSLESS. */
+int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int bound_kind, double bound,
+                            const char* units);
+/* Samples with this value are missing, besides NaN and infinity. */
+int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill);
+/* "interpolate", "wavelet-zfp" or "lossless"; else from type and bound. */
+int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* codec);
+
+/* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers, which may
+ * reach out of the grid. The address in put is that of the array's first element. Any number of boxes; none is fine.
+ * Together those of all ranks cover the grid once. */
+int quarry_insitu_add_box(quarry_insitu* run, const int64_t begin[3], const int64_t end[3],
+                          const int64_t array_begin[3], const int64_t array_end[3], int order);
+/* The same in any other arrangement: bytes from one sample to the next along x, y, z. The address in put is that of
+ * the first sample of the box. */
+int quarry_insitu_add_strided_box(quarry_insitu* run, const int64_t begin[3], const int64_t end[3],
+                                  const int64_t stride[3]);
+
+/* Collective. Checks the declarations, and creates or opens the dataset. */
+int quarry_insitu_start(quarry_insitu* run);
+
+/* Collective. A time that is NaN is none. */
+int quarry_insitu_begin_step(quarry_insitu* run, int64_t step, double time);
+/* Collective. type as declared; one address for each box, in the order in which they were added. The samples have been
+ * read when this returns. */
+int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes, const void* const* address);
+/* Collective. Makes the step visible to readers. */
+int quarry_insitu_end_step(quarry_insitu* run);
+/* Collective. A step that was begun and not ended is removed, which is an error, but closes the dataset. */
+int quarry_insitu_close(quarry_insitu* run);
+/* Collective where the dataset was not closed, else local. NULL is fine. */
+void quarry_insitu_free(quarry_insitu* run);
+
+/* What the last call that failed has to say; "" when none has. Valid until the next call. */
+const char* quarry_insitu_last_message(const quarry_insitu* run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUARRY_INSITU_H_ */

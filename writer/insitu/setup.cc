@@ -1,0 +1,111 @@
+#include "writer/insitu/setup.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace quarry::insitu {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+json ToJson(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+template <typename T>
+std::optional<T> FromJson(const json& value) {
+  return value.is_null() ? std::optional<T>() : value.get<T>();
+}
+template <typename T>
+json EnumToJson(const std::optional<T>& value) {
+  return value ? json(static_cast<int>(*value)) : json();
+}
+template <typename T>
+std::optional<T> EnumFromJson(const json& value) {
+  return value.is_null() ? std::optional<T>() : static_cast<T>(value.get<int>());
+}
+
+json ToJson(const Field& field) {
+  return {{"name", field.name},
+          {"type", static_cast<int>(field.type)},
+          {"tolerance", ToJson(field.tolerance)},
+          {"relative", ToJson(field.relative)},
+          {"lossless", field.lossless},
+          {"units", field.units},
+          {"fill", ToJson(field.fill)},
+          {"coder", EnumToJson(field.coder)}};
+}
+
+Field FieldFromJson(const json& j) {
+  return {j.at("name"),
+          static_cast<DataType>(j.at("type").get<int>()),
+          FromJson<double>(j.at("tolerance")),
+          FromJson<double>(j.at("relative")),
+          j.at("lossless"),
+          j.at("units"),
+          FromJson<double>(j.at("fill")),
+          EnumFromJson<CoderId>(j.at("coder"))};
+}
+
+json ToJson(const Setup& setup) {
+  const Declaration& d = setup.declaration;
+  const PipelineOptions& p = setup.pipeline;
+  json fields = json::array();
+  for (const Field& field : d.fields) fields.push_back(ToJson(field));
+  return {{"path", setup.path},
+          {"mode", static_cast<int>(setup.mode)},
+          {"dims", d.dims},
+          {"origin", ToJson(d.origin)},
+          {"spacing", ToJson(d.spacing)},
+          {"patch", ToJson(d.patch)},
+          {"levels", ToJson(d.levels)},
+          {"order", EnumToJson(d.order)},
+          {"fields", std::move(fields)},
+          {"files", ToJson(p.files)},
+          {"placement", static_cast<int>(p.placement)},
+          {"aggregation", static_cast<int>(p.aggregation)},
+          {"exchange", p.exchange},
+          {"memory", ToJson(p.memory_per_rank)}};
+}
+
+Setup FromJson(const json& j) {
+  Setup setup;
+  setup.path = j.at("path");
+  setup.mode = static_cast<OpenMode>(j.at("mode").get<int>());
+  Declaration& d = setup.declaration;
+  d.dims = j.at("dims").get<Index3>();
+  d.origin = FromJson<std::array<double, 3>>(j.at("origin"));
+  d.spacing = FromJson<std::array<double, 3>>(j.at("spacing"));
+  d.patch = FromJson<Index3>(j.at("patch"));
+  d.levels = FromJson<int>(j.at("levels"));
+  d.order = EnumFromJson<format::PayloadOrder>(j.at("order"));
+  for (const json& field : j.at("fields")) d.fields.push_back(FieldFromJson(field));
+  PipelineOptions& p = setup.pipeline;
+  p.files = FromJson<int>(j.at("files"));
+  p.placement = static_cast<distribution::PlacementStrategy>(j.at("placement").get<int>());
+  p.aggregation = static_cast<distribution::AggregationStrategy>(j.at("aggregation").get<int>());
+  p.exchange = j.at("exchange");
+  p.memory_per_rank = FromJson<std::uint64_t>(j.at("memory"));
+  return setup;
+}
+
+}  // namespace
+
+// CBOR, unlike text, keeps NaN as a fill value and strings that are not UTF-8.
+Bytes EncodeSetup(const Setup& setup) {
+  const std::vector<std::uint8_t> cbor = json::to_cbor(ToJson(setup));
+  Bytes bytes(cbor.size());
+  std::memcpy(bytes.data(), cbor.data(), cbor.size());
+  return bytes;
+}
+
+Result<Setup> DecodeSetup(ByteSpan bytes) {
+  try {
+    const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    return FromJson(json::from_cbor(first, first + bytes.size()));
+  } catch (const json::exception& error) {
+    return DataLoss("the declaration of the simulation has not arrived as it was sent: {}", error.what());
+  }
+}
+
+}  // namespace quarry::insitu
