@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """How near quarry-plan's prediction comes to quarry-write's own seconds, on this machine.
 
-Calibrates, makes a field of turbulence, converts it on several numbers of ranks, and predicts each run with the same
-options and the ratio that it reached. Prints a table; rows beyond the limit are marked. Ends with 1 when one is.
+Calibrates, makes a field of turbulence, converts it on several numbers of ranks, and predicts each run with
+the same options and the ratio that it reached. Prints a table; rows beyond the limit are marked. Ends with 1
+when one is.
 
 Run it on a quiet machine: calibration measures what the machine can do, so whatever else runs makes the
 measured seconds longer than the predicted ones.
@@ -33,7 +34,8 @@ ENVIRONMENT = os.environ | {
 
 def call(*command):
     """Standard output of a program that succeeds."""
-    done = subprocess.run([str(word) for word in command], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(word) for word in command], env=ENVIRONMENT, capture_output=True, text=True,
+                          check=False)
     if done.returncode != 0:
         sys.exit(f"predict.py: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
     return done.stdout
@@ -90,14 +92,16 @@ def print_row(name, measured, predicted, limit):
     good = abs(deviation) <= limit
     print(f"{name:>5}  {measured['total']:>9.3f}  {predicted['total']:>9.3f}  {100 * deviation:>+8.1f} %"
           f"{'   ' if good else ' !!'} " +
-          "  ".join(f"{phase} {measured.get(phase, 0):.3f}/{predicted[phase]:.3f}" for phase in PHASES), flush=True)
+          "  ".join(f"{phase} {measured.get(phase, 0):.3f}/{predicted[phase]:.3f}" for phase in PHASES),
+          flush=True)
     return good
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0],
                                      epilog="Example: benchmarks/writer/predict.py --repeat 5 --dir /scratch")
-    parser.add_argument("--bin", type=Path, default=REPOSITORY / "build/release/bin", help="where the executables are")
+    parser.add_argument("--bin", type=Path, default=REPOSITORY / "build/release/bin",
+                        help="where the executables are")
     parser.add_argument("--dir", type=Path, help="where to write; default: a temporary directory")
     parser.add_argument("--machine", type=Path, help="constants to use; default: calibrate first")
     parser.add_argument("--edge", type=int, default=256, help="samples of the cube along an axis; default: 256")
@@ -122,7 +126,8 @@ def main():
             report = measure(options, source, dims, ranks, folder)
             plan = predict(options, machine, dims, ranks, report["ratio"])
             good.append(print_row(ranks, report["seconds"], plan["seconds"], options.limit))
-        print(f"load at the end {os.getloadavg()[0]:.1f}; {sum(good)} of {len(good)} within {100 * options.limit:.0f} %")
+        print(f"load at the end {os.getloadavg()[0]:.1f}; "
+              f"{sum(good)} of {len(good)} within {100 * options.limit:.0f} %")
         return 0 if all(good) else 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

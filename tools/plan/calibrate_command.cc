@@ -24,7 +24,8 @@ Status Run(const CalibrateOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(calibration.file_bytes, ParseBytes(options.file_size));
   constexpr std::uint64_t kSmallest = 1 << 20;
   if (calibration.file_bytes < kSmallest) {
-    return InvalidArgument("--file-size {} is too small to measure anything; give at least 1MiB", options.file_size);
+    return InvalidArgument("--file-size {} is too small to measure anything; give at least 1MiB",
+                           options.file_size);
   }
   if (options.sample.empty() != options.dims.empty())
     return InvalidArgument("--sample and --dims go together: a raw file needs its samples XxYxZ");
@@ -46,15 +47,18 @@ Status Run(const CalibrateOptions& options) {
 
 Command DeclareCalibrate(CLI::App* app) {
   auto options = std::make_shared<CalibrateOptions>();
-  app->add_option("-o,--output", options->output, "JSON file of the constants, for predict --machine")->required();
+  app->add_option("-o,--output", options->output, "JSON file of the constants, for predict --machine")
+      ->required();
   app->add_option("--dir", options->directory,
                   "directory on the file system that datasets are written to; default: the current one");
   app->add_option("--file-size", options->file_size, "of the largest file written there; default: 64MiB");
   app->add_flag("--cold", options->cold, "measure reading from the disk, not from the system's cache");
-  app->add_option("--sample", options->sample, "raw dump whose patches are encoded; default: a generated field");
+  app->add_option("--sample", options->sample,
+                  "raw dump whose patches are encoded; default: a generated field");
   app->add_option("--dims", options->dims, "of --sample, XxYxZ, x fastest");
   app->add_option("--type", options->type, "of --sample; default: float32");
-  app->add_option("--relative", options->relative, "tolerance as a fraction of the value range; default: 1e-4");
+  app->add_option("--relative", options->relative,
+                  "tolerance as a fraction of the value range; default: 1e-4");
   app->footer(
       "Example:\n"
       "  quarry-plan calibrate --output here.json --dir /scratch\n"

@@ -61,10 +61,12 @@ std::string Text(double x, double y, const std::string& attributes, const std::s
                      attributes, Escape(text));
 }
 
-std::string Rectangle(double x, double y, double width, double height, const char* colour, const std::string& hint) {
+std::string Rectangle(double x, double y, double width, double height, const char* colour,
+                      const std::string& hint) {
   return fmt::format(
-      "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"><title>{}</title></rect>\n", x, y,
-      width, height, colour, Escape(hint));
+      "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" "
+      "fill=\"{}\"><title>{}</title></rect>\n",
+      x, y, width, height, colour, Escape(hint));
 }
 
 }  // namespace
@@ -86,7 +88,8 @@ std::string ToSvg(const BarChart& chart) {
   const auto x_of = [&](double value) { return left + kPlotWidth * value / span; };
 
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+      "{1:.0f}\" "
       "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"#222222\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
       width, height);
@@ -103,8 +106,9 @@ std::string ToSvg(const BarChart& chart) {
   for (int tick = 0; tick * step <= span * (1 + 1e-9); ++tick) {
     const double x = x_of(tick * step);
     svg += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" stroke-width=\"1\"/>\n", x,
-        kTop - 8, bottom, tick == 0 ? "#222222" : "#dddddd");
+        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
+        "stroke-width=\"1\"/>\n",
+        x, kTop - 8, bottom, tick == 0 ? "#222222" : "#dddddd");
     svg += Text(x, bottom + 18, "text-anchor=\"middle\"", fmt::format("{:.6g}", tick * step));
   }
   svg += Text(left + kPlotWidth / 2, bottom + 42, "text-anchor=\"middle\"", chart.axis);

@@ -31,8 +31,9 @@ Result<PatchGrid> MakeGrid(const Index3& dims, const Index3& patch) {
   // Placement and sharers take about 50 bytes for each patch.
   constexpr std::int64_t kMostPatches = std::int64_t{1} << 28;
   if (grid.patch_count() > kMostPatches) {
-    return InvalidArgument("grid {} in patches of {} makes {} patches; at most {} can be planned: use larger patches",
-                           ToString(dims), ToString(patch), grid.patch_count(), kMostPatches);
+    return InvalidArgument(
+        "grid {} in patches of {} makes {} patches; at most {} can be planned: use larger patches",
+        ToString(dims), ToString(patch), grid.patch_count(), kMostPatches);
   }
   return grid;
 }

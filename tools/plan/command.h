@@ -10,7 +10,8 @@
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 
-/// The subcommands of `quarry-plan`. Each declares its options on an app and returns what to run when it was chosen.
+/// The subcommands of `quarry-plan`. Each declares its options on an app and returns what to run when it was
+/// chosen.
 namespace quarry::plan {
 
 using Command = std::function<Status()>;

@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   };
   add("placement", "which rank encodes how many patches, and what moves", DeclarePlacement);
   add("stack", "rounds and messages to bring a stack of images into boxes", DeclareStack);
-  add("predict", "seconds of each phase of a step; tables and charts over patch, files and ranks", DeclarePredict);
+  add("predict", "seconds of each phase of a step; tables and charts over patch, files and ranks",
+      DeclarePredict);
   add("calibrate", "measures this machine for predict", DeclareCalibrate);
 
   quarry::Status status;

@@ -20,9 +20,9 @@
 #include "quarry/base/units.h"
 #include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
+#include "writer/distribution/aggregation.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/distribution/placement.h"
-#include "writer/distribution/aggregation.h"
 
 namespace quarry::plan {
 namespace {
@@ -56,7 +56,8 @@ struct Times {
   double cpu = std::numeric_limits<double>::infinity();  ///< mean over the threads
 };
 
-/// Runs `prepare(thread)` and then, all at once, `work(thread)` on one thread per core; the fastest of a few times.
+/// Runs `prepare(thread)` and then, all at once, `work(thread)` on one thread per core; the fastest of a few
+/// times.
 Times OnThreads(int threads, const std::function<void(int)>& prepare, const std::function<void(int)>& work) {
   Times best;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -112,11 +113,13 @@ double MeasureGather(int cores) {
         const auto i = static_cast<std::size_t>(t);
         for (std::int64_t p = 0; p < kPatches * kPatches; ++p) {
           Bytes patch(kPatchBytes);  // kept, so that each comes from the system anew, like those of a rank
-          const std::byte* from = slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
+          const std::byte* from =
+              slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
           for (std::int64_t row = 0; row < kPatchExtent * kPatchExtent; ++row) {
             const std::int64_t y = row % kPatchExtent;
             const std::int64_t z = row / kPatchExtent;
-            std::memcpy(patch.data() + row * kRow, from + (y + z * kPatchExtent * kPatches) * kRow * kPatches, kRow);
+            std::memcpy(patch.data() + row * kRow, from + (y + z * kPatchExtent * kPatches) * kRow * kPatches,
+                        kRow);
           }
           patches[i].push_back(std::move(patch));
         }
@@ -233,8 +236,8 @@ Result<MessageCosts> TalkTo(int in, int out) {
   return costs;
 }
 
-/// Two processes and two pipes stand in for two ranks of a node and the shared memory between them: like there, a
-/// byte is copied once into the channel and once out of it. Call before there are threads: it forks.
+/// Two processes and two pipes stand in for two ranks of a node and the shared memory between them: like
+/// there, a byte is copied once into the channel and once out of it. Call before there are threads: it forks.
 Result<MessageCosts> MeasureMessages() {
   QUARRY_ASSIGN_OR_RETURN(PipeEnds there, OpenPipe());
   QUARRY_ASSIGN_OR_RETURN(PipeEnds back, OpenPipe());
@@ -317,7 +320,8 @@ Status PublishLikeStep(const fs::path& folder) {
   return Status::Ok();
 }
 
-/// Median seconds of an action that may fail. Files take what they take, so the usual time counts, not the best.
+/// Median seconds of an action that may fail. Files take what they take, so the usual time counts, not the
+/// best.
 Result<double> TimeOf(int repeats, const std::function<Status(int)>& action) {
   std::vector<double> seconds;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -356,7 +360,8 @@ Status MeasureWriting(const fs::path& folder, std::uint64_t bytes, int cores, mo
     fs::remove(path, ignored);
     return WriteLikeSubfile(path, size);
   };
-  QUARRY_ASSIGN_OR_RETURN(const double one, TimeOf(kRepeats, [&](int) { return write_anew(folder / "one", bytes); }));
+  QUARRY_ASSIGN_OR_RETURN(const double one,
+                          TimeOf(kRepeats, [&](int) { return write_anew(folder / "one", bytes); }));
   QUARRY_ASSIGN_OR_RETURN(const double all, TimeOf(kRepeats, [&](int) {
                             return OnEach(cores, [&](int t) {
                               return write_anew(folder / fmt::format("part{}", t),
@@ -395,8 +400,8 @@ Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
 
 constexpr float kNoise = 3e-3F;
 
-/// Waves of several lengths and a little noise: at 1e-4 of the range about four times smaller, as much turbulence
-/// is.
+/// Waves of several lengths and a little noise: at 1e-4 of the range about four times smaller, as much
+/// turbulence is.
 Bytes GenerateField(const Index3& dims) {
   constexpr int kWaves = 6;
   std::array<std::vector<std::array<double, kWaves>>, 3> waves;  // by axis and position
@@ -406,7 +411,8 @@ Bytes GenerateField(const Index3& dims) {
       for (int w = 0; w < kWaves; ++w) {
         const double length = 64.0 / (1 << w);
         at[static_cast<std::size_t>(w)] =
-            std::pow(2.0, -0.4 * w) * std::sin(2 * M_PI * static_cast<double>(i) / length + w + static_cast<double>(a));
+            std::pow(2.0, -0.4 * w) *
+            std::sin(2 * M_PI * static_cast<double>(i) / length + w + static_cast<double>(a));
       }
     }
   }
@@ -488,10 +494,12 @@ Status MeasureCoder(const Sample& sample, int cores, model::Machine* machine) {
   QUARRY_ASSIGN_OR_RETURN(const Field field, LoadField(sample));
   // The coder that quarry-write chooses by default.
   const PatchCoder* coder = FindCoder(CoderId::kInterpolate);
-  const PatchLayout layout{field.type, field.shape, MaxLevels(field.shape, {kPatchExtent, kPatchExtent, kPatchExtent})};
+  const PatchLayout layout{field.type, field.shape,
+                           MaxLevels(field.shape, {kPatchExtent, kPatchExtent, kPatchExtent})};
   std::vector<Status> results(static_cast<std::size_t>(cores));
   std::vector<std::uint64_t> coded(results.size());
-  std::vector<std::vector<EncodedPatch>> kept(results.size());  // as the writer keeps them, in memory of their own
+  std::vector<std::vector<EncodedPatch>> kept(
+      results.size());  // as the writer keeps them, in memory of their own
   const Times times = OnThreads(
       cores, [&](int t) { coded[static_cast<std::size_t>(t)] = 0; },
       [&](int t) {
@@ -525,7 +533,8 @@ Status MeasurePlanning(model::Machine* machine) {
   for (std::int64_t i = 0; i < grid.patch_count(); ++i) sizes.push_back(100000 + random() % 100000);
   std::size_t checksum = 0;
   const double begin = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
-  checksum += PlacePatches(grid, owned, PlacementStrategy::kBalanced, TargetCounts(grid.patch_count(), 64)).size();
+  checksum +=
+      PlacePatches(grid, owned, PlacementStrategy::kBalanced, TargetCounts(grid.patch_count(), 64)).size();
   checksum += FindSharers(grid, owned).ranks.size();  // once more when it exchanges
   checksum += grid.MortonOrder().size();
   const double placed = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
@@ -570,13 +579,14 @@ Result<model::Machine> Calibrate(const CalibrationOptions& options,
   report(fmt::format("coder       {} by one core, {:.2f} times smaller", Rate(1 / machine.encode_s_per_byte),
                      machine.compression_ratio));
   QUARRY_RETURN_IF_ERROR(MeasurePlanning(&machine));
-  report(fmt::format("planning    {:.0f} ns to place a patch, {:.0f} ns to assign it", 1e9 * machine.place_s_per_patch,
-                     1e9 * machine.assign_s_per_patch));
+  report(fmt::format("planning    {:.0f} ns to place a patch, {:.0f} ns to assign it",
+                     1e9 * machine.place_s_per_patch, 1e9 * machine.assign_s_per_patch));
 
   QUARRY_RETURN_IF_ERROR(MeasureWriting(folder.path(), options.file_bytes, cores, &machine));
   report(fmt::format("writing     {} by one rank, {} by {}, {:.1f} ms for each file, {:.1f} ms to publish",
-                     Rate(machine.write_bandwidth_rank_bytes_per_s), Rate(machine.write_bandwidth_total_bytes_per_s),
-                     cores, 1e3 * machine.file_create_s, 1e3 * machine.publish_s));
+                     Rate(machine.write_bandwidth_rank_bytes_per_s),
+                     Rate(machine.write_bandwidth_total_bytes_per_s), cores, 1e3 * machine.file_create_s,
+                     1e3 * machine.publish_s));
   QUARRY_ASSIGN_OR_RETURN(machine.read_bandwidth_rank_bytes_per_s,
                           MeasureReading(folder.path(), 1, options.cold_reads));
   QUARRY_ASSIGN_OR_RETURN(const double together, MeasureReading(folder.path(), cores, options.cold_reads));

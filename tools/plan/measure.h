@@ -9,8 +9,8 @@
 #include "quarry/geometry/box.h"
 #include "writer/model/machine.h"
 
-/// Measurements behind `quarry-plan calibrate`. Each takes up to a second or two, repeats itself, and keeps the
-/// fastest: what other programs take away is not the machine's.
+/// Measurements behind `quarry-plan calibrate`. Each takes up to a second or two, repeats itself, and keeps
+/// the fastest: what other programs take away is not the machine's.
 namespace quarry::plan {
 
 /// Samples to encode: float32 or float64, x fastest.
@@ -22,7 +22,8 @@ struct Sample {
 };
 
 struct CalibrationOptions {
-  std::filesystem::path directory = ".";  ///< where subfiles would be written; measured files are removed again
+  std::filesystem::path directory =
+      ".";  ///< where subfiles would be written; measured files are removed again
   std::uint64_t file_bytes = std::uint64_t{64} << 20;
   bool cold_reads = false;  ///< drop the file from the page cache before reading it
   Sample sample;

@@ -75,7 +75,8 @@ Result<PlacementPlan> MakePlan(const PlacementOptions& options) {
       grid, owned, sharers, strategy, distribution::TargetCounts(grid.patch_count(), ranks));
   plan.patches = grid.patch_count();
   plan.bytes = static_cast<std::uint64_t>(Volume(plan.dims)) * SizeOf(type);
-  for (const std::int64_t count : distribution::CountPerRank(placement, ranks)) ++plan.ranks_by_patches[count];
+  for (const std::int64_t count : distribution::CountPerRank(placement, ranks))
+    ++plan.ranks_by_patches[count];
   plan.traffic = model::ExchangeTraffic(grid, owned, sharers, placement, SizeOf(type), 0);
   plan.sent = SpreadOf(plan.traffic.ranks, [](const model::RankTraffic& rank) { return rank.sent_bytes; });
   plan.received =
@@ -103,7 +104,8 @@ void PrintJson(const PlacementOptions& options, const PlacementPlan& plan) {
 }
 
 void PrintText(const PlacementOptions& options, const PlacementPlan& plan) {
-  const double moved = 100.0 * static_cast<double>(plan.traffic.bytes_moved) / static_cast<double>(plan.bytes);
+  const double moved =
+      100.0 * static_cast<double>(plan.traffic.bytes_moved) / static_cast<double>(plan.bytes);
   fmt::print(
       "{} of {} in {} patches of {}, {} placement on {} = {} ranks\n"
       "  moved      {} of {} ({:.1f} %)\n"
@@ -129,7 +131,9 @@ Command DeclarePlacement(CLI::App* app) {
   app->add_option("--placement", options->placement, "balanced (default) or greedy");
   app->add_option("--type", options->type, "of the samples; default: float64");
   app->add_flag("--json", options->json, "print one JSON object; bytes in bytes");
-  app->footer("Example:\n  quarry-plan placement --dims 1600x1600x1600 --ranks 16x16x16 --patch 64 --placement greedy");
+  app->footer(
+      "Example:\n  quarry-plan placement --dims 1600x1600x1600 --ranks 16x16x16 --patch 64 --placement "
+      "greedy");
   return [options]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const PlacementPlan plan, MakePlan(*options));
     options->json ? PrintJson(*options, plan) : PrintText(*options, plan);

@@ -98,7 +98,8 @@ Result<std::size_t> ParseFiles(const std::string& text) {
   return files;
 }
 
-/// A process grid is a simulation with its data in memory; a plain number are ranks that read slabs of a file.
+/// A process grid is a simulation with its data in memory; a plain number are ranks that read slabs of a
+/// file.
 bool ReadsFile(const PredictOptions& options, const std::string& ranks) {
   return options.source.empty() ? ranks.find('x') == std::string::npos : options.source == "file";
 }
@@ -113,7 +114,8 @@ Result<model::Workload> MakeWorkload(const Question& question, const PredictOpti
   workload.from_file = ReadsFile(options, ranks_text);
   workload.owned =
       workload.from_file
-          ? distribution::ReadingOwnership(workload.grid.domain(), {1, 1, 1}, static_cast<int>(Volume(process_grid)),
+          ? distribution::ReadingOwnership(workload.grid.domain(), {1, 1, 1},
+                                           static_cast<int>(Volume(process_grid)),
                                            distribution::ReadingOrder::kConsecutive)
           : distribution::OneBoxEach(distribution::ProcessGridBoxes(question.dims, process_grid));
   workload.placement = question.placement;
@@ -166,8 +168,10 @@ nlohmann::ordered_json ToJson(const Setting& setting) {
   json["bytes_in"] = prediction.bytes_in;
   json["bytes_out"] = prediction.bytes_out;
   json["largest_file_bytes"] = prediction.largest_file;
-  json["exchange"] = {{"bytes_moved", prediction.exchange.bytes_moved}, {"messages", prediction.exchange.messages}};
-  json["transfer"] = {{"bytes_moved", prediction.transfer.bytes_moved}, {"messages", prediction.transfer.messages}};
+  json["exchange"] = {{"bytes_moved", prediction.exchange.bytes_moved},
+                      {"messages", prediction.exchange.messages}};
+  json["transfer"] = {{"bytes_moved", prediction.transfer.bytes_moved},
+                      {"messages", prediction.transfer.messages}};
   for (std::size_t p = 0; p < model::kPhases; ++p) {
     const model::PhaseSeconds& phase = prediction.phases[p];
     const std::string name(model::kPhaseNames[p]);
@@ -181,7 +185,8 @@ nlohmann::ordered_json ToJson(const Setting& setting) {
   return json;
 }
 
-void PrintJson(const PredictOptions& options, const Question& question, const std::vector<Setting>& settings) {
+void PrintJson(const PredictOptions& options, const Question& question,
+               const std::vector<Setting>& settings) {
   nlohmann::ordered_json json;
   json["dims"] = question.dims;
   json["type"] = options.type;
@@ -216,27 +221,29 @@ void PrintOne(const Question& question, const Setting& setting) {
       prediction.nodes, prediction.nodes == 1 ? "" : "s", prediction.files, prediction.files == 1 ? "" : "s",
       question.machine.name, FormatBytes(prediction.bytes_out), FormatBytes(prediction.bytes_in),
       FormatBytes(prediction.largest_file), FormatBytes(prediction.exchange.bytes_moved),
-      prediction.exchange.messages, FormatBytes(prediction.transfer.bytes_moved), prediction.transfer.messages,
-      prediction.most_patches_per_rank,
-      static_cast<double>(prediction.patches) / static_cast<double>(prediction.ranks), "phase", "seconds", "cores",
-      "memory", "network", "file system", "limited by");
+      prediction.exchange.messages, FormatBytes(prediction.transfer.bytes_moved),
+      prediction.transfer.messages, prediction.most_patches_per_rank,
+      static_cast<double>(prediction.patches) / static_cast<double>(prediction.ranks), "phase", "seconds",
+      "cores", "memory", "network", "file system", "limited by");
   for (std::size_t p = 0; p < model::kPhases; ++p) {
     const model::PhaseSeconds& phase = prediction.phases[p];
-    fmt::print("{:<10} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f} {:>12.4f}  {}\n", model::kPhaseNames[p], phase.total(),
-               phase.cores, phase.memory, phase.network, phase.file_system,
+    fmt::print("{:<10} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f} {:>12.4f}  {}\n", model::kPhaseNames[p],
+               phase.total(), phase.cores, phase.memory, phase.network, phase.file_system,
                phase.total() > 0 ? Limit(phase) : "");
   }
   fmt::print("{:<10} {:>10.4f}\n", "total", prediction.total_seconds());
 }
 
 void PrintTable(const std::vector<Setting>& settings) {
-  fmt::print("{:>12} {:>12} {:>7} {:>7} {:>10} {:>11} |", "patch", "ranks", "nodes", "files", "moved", "largest file");
+  fmt::print("{:>12} {:>12} {:>7} {:>7} {:>10} {:>11} |", "patch", "ranks", "nodes", "files", "moved",
+             "largest file");
   for (const std::string_view phase : model::kPhaseNames) fmt::print(" {:>9}", phase);
   fmt::print(" {:>9}\n", "total s");
   for (const Setting& setting : settings) {
     const model::Prediction& prediction = setting.prediction;
     fmt::print("{:>12} {:>12} {:>7} {:>7} {:>10} {:>12} |", setting.patch, setting.ranks, prediction.nodes,
-               prediction.files, FormatBytes(prediction.exchange.bytes_moved), FormatBytes(prediction.largest_file));
+               prediction.files, FormatBytes(prediction.exchange.bytes_moved),
+               FormatBytes(prediction.largest_file));
     for (const model::PhaseSeconds& phase : prediction.phases) fmt::print(" {:>9.4f}", phase.total());
     fmt::print(" {:>9.4f}\n", prediction.total_seconds());
   }
@@ -249,15 +256,18 @@ std::string PatchLabel(const std::string& patch) {
 
 Status SavePlot(const std::string& path, const Question& question, const std::vector<Setting>& settings) {
   BarChart chart;
-  chart.title = fmt::format("Predicted time to write one step of {} {}", ToString(question.dims), Name(question.type));
-  chart.subtitle = fmt::format("machine \"{}\", payload {:.3g} times smaller than the samples", question.machine.name,
-                               static_cast<double>(settings[0].prediction.bytes_in) /
-                                   static_cast<double>(std::max<std::uint64_t>(1, settings[0].prediction.bytes_out)));
+  chart.title =
+      fmt::format("Predicted time to write one step of {} {}", ToString(question.dims), Name(question.type));
+  chart.subtitle =
+      fmt::format("machine \"{}\", payload {:.3g} times smaller than the samples", question.machine.name,
+                  static_cast<double>(settings[0].prediction.bytes_in) /
+                      static_cast<double>(std::max<std::uint64_t>(1, settings[0].prediction.bytes_out)));
   chart.axis = "predicted time, seconds";
   chart.label_heading = "patch, ranks, files";
   chart.part_names.assign(model::kPhaseNames.begin(), model::kPhaseNames.end());
   for (const Setting& setting : settings) {
-    Bar bar{fmt::format("{}, {}, {}", PatchLabel(setting.patch), setting.ranks, setting.prediction.files), {}};
+    Bar bar{fmt::format("{}, {}, {}", PatchLabel(setting.patch), setting.ranks, setting.prediction.files),
+            {}};
     for (const model::PhaseSeconds& phase : setting.prediction.phases) bar.parts.push_back(phase.total());
     chart.bars.push_back(std::move(bar));
   }
@@ -285,16 +295,18 @@ Command DeclarePredict(CLI::App* app) {
   auto options = std::make_shared<PredictOptions>();
   app->add_option("--dims", options->dims, "samples, XxYxZ, x fastest")->required();
   app->add_option("--type", options->type, "of the samples; default: float32");
-  app->add_option("--ranks", options->ranks,
-                  "N: ranks of quarry-write, which read slabs of a file; XxYxZ: process grid of a simulation that "
-                  "has its samples in memory. Several, with commas between, make a table")
+  app->add_option(
+         "--ranks", options->ranks,
+         "N: ranks of quarry-write, which read slabs of a file; XxYxZ: process grid of a simulation that "
+         "has its samples in memory. Several, with commas between, make a table")
       ->required();
   app->add_option("--source", options->source, "file or memory, whatever --ranks looks like");
   app->add_option("--patch", options->patch, "samples of a patch, N or XxYxZ, or several; default: 64");
   app->add_option("--files", options->files, "subfiles, or several numbers; default: one for every 8 ranks");
   app->add_option("--placement", options->placement, "balanced (default) or greedy");
   app->add_option("--aggregation", options->aggregation, "balanced (default) or equal");
-  app->add_option("--ratio", options->ratio, "bytes of samples over bytes of payload; default: of --sizes or machine");
+  app->add_option("--ratio", options->ratio,
+                  "bytes of samples over bytes of payload; default: of --sizes or machine");
   app->add_option("--sizes", options->sizes,
                   "report of quarry-write: its patches say how the payload is spread over the domain");
   app->add_option("--machine", options->machine, "JSON of quarry-plan calibrate; default: a small server");

@@ -1,10 +1,9 @@
-#include "writer/redistribute/stack.h"
-
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/checked_math.h"
 #include "quarry/base/units.h"
 #include "tools/plan/command.h"
+#include "writer/redistribute/stack.h"
 
 namespace quarry::plan {
 namespace {
@@ -32,12 +31,13 @@ Status Run(const StackOptions& options) {
   std::int64_t bytes = sample_bytes;
   for (const std::int64_t samples : dims) {
     if (!CheckedMultiply(bytes, samples, &bytes))
-      return InvalidArgument("--dims {} of {} have 2^63 bytes or more; plan a part of the stack", options.dims,
-                             options.type);
+      return InvalidArgument("--dims {} of {} have 2^63 bytes or more; plan a part of the stack",
+                             options.dims, options.type);
   }
   constexpr std::int64_t kMostImages = 1 << 24;
   if (dims[2] > kMostImages) {
-    return InvalidArgument("--dims {} has {} images; at most {} can be planned", options.dims, dims[2], kMostImages);
+    return InvalidArgument("--dims {} has {} images; at most {} can be planned", options.dims, dims[2],
+                           kMostImages);
   }
   const redistribute::StackPlan plan =
       redistribute::PlanStack(dims, static_cast<std::size_t>(sample_bytes), process_grid, order);
@@ -71,15 +71,19 @@ Status Run(const StackOptions& options) {
 
 Command DeclareStack(CLI::App* app) {
   auto options = std::make_shared<StackOptions>();
-  app->add_option("--dims", options->dims, "samples of an image along x and y, and the number of images, XxYxZ")
+  app->add_option("--dims", options->dims,
+                  "samples of an image along x and y, and the number of images, XxYxZ")
       ->required();
   app->add_option("--ranks", options->ranks, "process grid that needs the volume in boxes, XxYxZ, x fastest")
       ->required();
   app->add_option("--type", options->type, "of the samples; default: float32");
-  app->add_option("--reading", options->reading,
-                  "consecutive (default): each rank one run of images; round-robin: one after the other in turn");
+  app->add_option(
+      "--reading", options->reading,
+      "consecutive (default): each rank one run of images; round-robin: one after the other in turn");
   app->add_flag("--json", options->json, "print one JSON object; bytes in bytes");
-  app->footer("Example:\n  quarry-plan stack --dims 4096x2048x4096 --type float32 --ranks 3x3x3 --reading round-robin");
+  app->footer(
+      "Example:\n  quarry-plan stack --dims 4096x2048x4096 --type float32 --ranks 3x3x3 --reading "
+      "round-robin");
   return [options] { return Run(*options); };
 }
 

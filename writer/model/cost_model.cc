@@ -63,8 +63,8 @@ class Calculation {
 
   double Latency() const { return prediction_.nodes > 1 ? machine_.network_latency_s : 0; }
 
-  /// A reduction or broadcast over all ranks: a message up and down a tree. Where ranks share cores, each level
-  /// waits for its turn.
+  /// A reduction or broadcast over all ranks: a message up and down a tree. Where ranks share cores, each
+  /// level waits for its turn.
   double CollectiveSeconds() const {
     const double depth = std::bit_width(ranks_ - 1);
     const double turns = std::max(1.0, ranks_per_node_ / machine_.cores_per_node);
@@ -94,8 +94,8 @@ class Calculation {
     prediction_.bytes_in = static_cast<std::uint64_t>(SampleBytes(grid_.domain()));
     const auto counts = distribution::CountPerRank(placement_, ranks);
     prediction_.most_patches_per_rank = *std::max_element(counts.begin(), counts.end());
-    prediction_.exchange = ExchangeTraffic(grid_, workload_.owned, sharers, placement_, workload_.sample_bytes,
-                                           ranks_per_node_);
+    prediction_.exchange =
+        ExchangeTraffic(grid_, workload_.owned, sharers, placement_, workload_.sample_bytes, ranks_per_node_);
     PlanFiles();
     prediction_.transfer =
         TransferTraffic(morton_order_, sizes_, placement_, assignment_, ranks, ranks_per_node_);
@@ -110,7 +110,8 @@ class Calculation {
     };
     double weights = 0;
     for (const std::int64_t patch : morton_order_) weights += weight(patch);
-    const double bytes_per_weight = static_cast<double>(prediction_.bytes_in) / ratio / std::max(weights, 1.0);
+    const double bytes_per_weight =
+        static_cast<double>(prediction_.bytes_in) / ratio / std::max(weights, 1.0);
     for (const std::int64_t patch : morton_order_)
       sizes_.push_back(static_cast<std::uint64_t>(std::llround(weight(patch) * bytes_per_weight)));
     prediction_.files = distribution::UsableFiles(sizes_.size(), workload_.files);
@@ -155,8 +156,9 @@ class Calculation {
       const RankTraffic& moved = traffic.ranks[rank];
       const auto sent = static_cast<double>(moved.sent_bytes);
       const auto received = static_cast<double>(moved.received_bytes);
-      work[rank] = static_cast<double>(moved.kept_bytes) * kept_s_per_byte + (sent + received) * gather_s_per_byte +
-                   sent / machine_.send_bandwidth_bytes_per_s + received / machine_.receive_bandwidth_bytes_per_s +
+      work[rank] = static_cast<double>(moved.kept_bytes) * kept_s_per_byte +
+                   (sent + received) * gather_s_per_byte + sent / machine_.send_bandwidth_bytes_per_s +
+                   received / machine_.receive_bandwidth_bytes_per_s +
                    static_cast<double>(moved.messages) * machine_.message_overhead_s;
     }
     seconds->cores = CoreSeconds(machine_, work, 1);
@@ -178,7 +180,8 @@ class Calculation {
       return static_cast<double>(traffic.ranks[rank].received_off_node_bytes);
     });
     const double mean = std::accumulate(sent.begin(), sent.end(), 0.0) / static_cast<double>(sent.size());
-    seconds->network = NetworkSeconds(machine_, prediction_.nodes, std::max(Largest(sent), Largest(received)), mean);
+    seconds->network =
+        NetworkSeconds(machine_, prediction_.nodes, std::max(Largest(sent), Largest(received)), mean);
   }
 
   void Exchange() {
@@ -186,8 +189,8 @@ class Calculation {
     Move(prediction_.exchange, gather, gather, &At(Phase::kExchange));
   }
 
-  /// Equation 1: operations of the busiest, over what its cores do in a second; both counted in bytes of samples.
-  /// The memory term is in the constant, which is measured with all cores busy.
+  /// Equation 1: operations of the busiest, over what its cores do in a second; both counted in bytes of
+  /// samples. The memory term is in the constant, which is measured with all cores busy.
   void Encode() {
     std::vector<double> work(ranks_, 0);
     double largest_patch = 0;
@@ -197,7 +200,8 @@ class Calculation {
       largest_patch = std::max(largest_patch, seconds);
     }
     // A patch is encoded by one thread.
-    At(Phase::kEncode).cores = std::max(CoreSeconds(machine_, work, Threads()), largest_patch) + CollectiveSeconds();
+    At(Phase::kEncode).cores =
+        std::max(CoreSeconds(machine_, work, Threads()), largest_patch) + CollectiveSeconds();
   }
 
   /// Every rank learns all sizes and cuts the whole curve.
@@ -222,11 +226,10 @@ class Calculation {
           static_cast<double>(file_bytes_[f]) / machine_.write_bandwidth_rank_bytes_per_s;
     }
     PhaseSeconds& seconds = At(Phase::kWrite);
-    seconds.file_system =
-        std::max(Largest(seconds_of_rank),
-                 machine_.file_create_s + static_cast<double>(prediction_.bytes_out) /
-                                              machine_.write_bandwidth_total_bytes_per_s) +
-        machine_.publish_s;
+    seconds.file_system = std::max(Largest(seconds_of_rank),
+                                   machine_.file_create_s + static_cast<double>(prediction_.bytes_out) /
+                                                                machine_.write_bandwidth_total_bytes_per_s) +
+                          machine_.publish_s;
     seconds.cores = 4 * CollectiveSeconds();
   }
 
@@ -270,7 +273,8 @@ double CoreSeconds(const Machine& machine, std::span<const double> work, double 
   const int ranks_per_node = RanksPerNode(machine, static_cast<int>(work.size()));
   double longest = 0;
   for (std::size_t first = 0; first < work.size(); first += static_cast<std::size_t>(ranks_per_node)) {
-    const auto node = work.subspan(first, std::min(static_cast<std::size_t>(ranks_per_node), work.size() - first));
+    const auto node =
+        work.subspan(first, std::min(static_cast<std::size_t>(ranks_per_node), work.size() - first));
     const double cores = std::min(machine.cores_per_node, threads * static_cast<double>(node.size()));
     longest = std::max(longest, std::accumulate(node.begin(), node.end(), 0.0) / cores);
     for (const double seconds : node) longest = std::max(longest, seconds / threads);

@@ -19,13 +19,13 @@ struct Workload {
   PatchGrid grid;
   std::size_t sample_bytes = 4;
   distribution::Ownership owned;  ///< what each rank reads, or has in memory
-  bool from_file = true;          ///< ranks read what they own; otherwise a simulation has it in memory already
+  bool from_file = true;  ///< ranks read what they own; otherwise a simulation has it in memory already
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
   std::size_t files = 1;  ///< more than patches are as many as patches
   double ratio = 0;       ///< bytes of samples over bytes of payload; 0: that of the machine
-  /// How the payload is spread over the patches, by patch index; their sum does not matter. Empty: evenly over
-  /// the samples.
+  /// How the payload is spread over the patches, by patch index; their sum does not matter. Empty: evenly
+  /// over the samples.
   std::vector<std::uint64_t> patch_weights;
 };
 
@@ -58,8 +58,8 @@ struct Prediction {
 };
 
 /// Runs placement, exchange, assignment and transfer on paper and prices what they move.
-/// @source Czechowski et al., On the Communication Complexity of 3D FFTs, equations 1 to 5: computation over cores,
-/// traffic over memory bandwidth, and three networks
+/// @source Czechowski et al., On the Communication Complexity of 3D FFTs, equations 1 to 5: computation over
+/// cores, traffic over memory bandwidth, and three networks
 Prediction Predict(const Machine& machine, const Workload& workload);
 
 /// Seconds to exchange bytes between nodes.

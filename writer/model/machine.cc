@@ -110,7 +110,8 @@ std::string ToJson(const Machine& machine) {
 Status SetConstant(std::string_view assignment, Machine* machine) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos)
-    return InvalidArgument("--set \"{}\" has no \"=\"; write for example --set encode_s_per_byte=5e-9", assignment);
+    return InvalidArgument("--set \"{}\" has no \"=\"; write for example --set encode_s_per_byte=5e-9",
+                           assignment);
   const std::string_view name = assignment.substr(0, equals);
   const std::string_view text = assignment.substr(equals + 1);
   if (name == "topology") return SetTopology(text, "--set", machine);

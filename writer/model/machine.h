@@ -15,8 +15,8 @@ enum class Topology {
   kTorusBisection,  ///< 3D torus, everybody with everybody through the bisection, equation 5
 };
 
-/// Constants of a machine, as `quarry-plan calibrate` measures them or as a user knows them. Bandwidths count each
-/// byte once, however often a copy touches it. The defaults are round numbers of a small server.
+/// Constants of a machine, as `quarry-plan calibrate` measures them or as a user knows them. Bandwidths count
+/// each byte once, however often a copy touches it. The defaults are round numbers of a small server.
 struct Machine {
   std::string name = "default";
   Topology topology = Topology::kFull;
@@ -35,16 +35,17 @@ struct Machine {
   double network_bandwidth_bytes_per_s = 10e9;  ///< link of a node, each direction
   double network_latency_s = 5e-6;              ///< until the first byte of a message is there
 
-  double read_bandwidth_rank_bytes_per_s = 3e9;     ///< file system to one rank
-  double read_bandwidth_total_bytes_per_s = 6e9;    ///< to all ranks
-  double write_bandwidth_rank_bytes_per_s = 1e9;    ///< one rank to the file system, durable
-  double write_bandwidth_total_bytes_per_s = 1e9;   ///< all ranks
-  double file_create_s = 2e-3;                      ///< for each subfile: name, two syncs, close
-  double publish_s = 10e-3;                         ///< for each step: manifests, syncs of folders, renames
+  double read_bandwidth_rank_bytes_per_s = 3e9;    ///< file system to one rank
+  double read_bandwidth_total_bytes_per_s = 6e9;   ///< to all ranks
+  double write_bandwidth_rank_bytes_per_s = 1e9;   ///< one rank to the file system, durable
+  double write_bandwidth_total_bytes_per_s = 1e9;  ///< all ranks
+  double file_create_s = 2e-3;                     ///< for each subfile: name, two syncs, close
+  double publish_s = 10e-3;                        ///< for each step: manifests, syncs of folders, renames
 
-  double encode_s_per_byte = 8e-9;    ///< one core, all others busy; bytes of samples
-  double compression_ratio = 4;       ///< bytes of samples over bytes of payload
-  double place_s_per_patch = 100e-9;  ///< one core: sharers, placement, Morton order; every rank does all of it
+  double encode_s_per_byte = 8e-9;  ///< one core, all others busy; bytes of samples
+  double compression_ratio = 4;     ///< bytes of samples over bytes of payload
+  double place_s_per_patch =
+      100e-9;  ///< one core: sharers, placement, Morton order; every rank does all of it
   double assign_s_per_patch = 20e-9;  ///< one core: cutting the Morton order into files; likewise
 
   double startup_s = 5e-3;           ///< once: options, opening input and output
@@ -54,7 +55,7 @@ struct Machine {
 /// A number of a machine under its name in JSON.
 struct MachineConstant {
   std::string_view name;
-  double Machine::*value;
+  double Machine::* value;
   bool zero_allowed;
 };
 

@@ -7,8 +7,8 @@
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 
-/// What a step of the writer costs before it runs: traffic between ranks, counted exactly, and seconds, estimated
-/// from the constants of a machine. Pure functions; no MPI.
+/// What a step of the writer costs before it runs: traffic between ranks, counted exactly, and seconds,
+/// estimated from the constants of a machine. Pure functions; no MPI.
 namespace quarry::model {
 
 /// What one rank keeps and moves.
@@ -32,8 +32,8 @@ struct Traffic {
 /// Nodes hold this many ranks each, in rank order; a single node where it is 0.
 int NodeOf(int rank, int ranks_per_node);
 
-/// Parts of patches on their way from the ranks that own them to those that encode them: a message for each patch
-/// and rank that has a part of it and does not encode it.
+/// Parts of patches on their way from the ranks that own them to those that encode them: a message for each
+/// patch and rank that has a part of it and does not encode it.
 /// @param sharers  FindSharers(grid, owned)
 /// @complexity O(patches and their sharers)
 /// @source Robinson et al., Investigating Data Movement Strategies, section 3.2, per-patch and per-rank

@@ -16,7 +16,8 @@ using distribution::ProcessGridBoxes;
 /// Nothing costs anything, so that a test sets what it is about.
 Machine FreeMachine() {
   Machine machine;
-  for (const MachineConstant& constant : MachineConstants()) machine.*constant.value = constant.zero_allowed ? 0 : 1e300;
+  for (const MachineConstant& constant : MachineConstants())
+    machine.*constant.value = constant.zero_allowed ? 0 : 1e300;
   machine.cores_per_node = 2;
   machine.cores_per_rank = 1;
   machine.compression_ratio = 4;
@@ -32,7 +33,8 @@ Workload MakeWorkload(const Index3& dims, const Index3& patch, const Index3& pro
   return workload;
 }
 
-// 12 samples in patches of 4 on 2 ranks of 6: patch 0 on rank 0, patch 2 on rank 1, 2 samples each of patch 1.
+// 12 samples in patches of 4 on 2 ranks of 6: patch 0 on rank 0, patch 2 on rank 1, 2 samples each of
+// patch 1.
 TEST(ExchangeTraffic, CountsPartsThatMove) {
   const PatchGrid grid = *PatchGrid::Create({12, 1, 1}, {4, 1, 1});
   const Ownership owned = OneBoxEach(ProcessGridBoxes({12, 1, 1}, {2, 1, 1}));
@@ -91,9 +93,9 @@ TEST(TransferTraffic, CountsPatchesOnTheirWayToTheAggregator) {
   EXPECT_EQ(traffic.ranks[1].kept_bytes, 40u);
 }
 
-// Czechowski et al., equations 3 to 5. 64 nodes that send 10 bytes each over links of 5 bytes/s: 2 s between fully
-// connected nodes; 64^(1/6) = 2 times as long on a torus with perfect placement, 64^(1/3) = 4 times through the
-// bisection.
+// Czechowski et al., equations 3 to 5. 64 nodes that send 10 bytes each over links of 5 bytes/s: 2 s between
+// fully connected nodes; 64^(1/6) = 2 times as long on a torus with perfect placement, 64^(1/3) = 4 times
+// through the bisection.
 TEST(NetworkSeconds, EqualsTheEquationsOfThePaper) {
   Machine machine = FreeMachine();
   machine.network_bandwidth_bytes_per_s = 5;
@@ -134,18 +136,22 @@ TEST(Predict, EncodesOnAllCores) {
   Machine machine = FreeMachine();
   machine.encode_s_per_byte = 1e-3;
   // 16^3 samples of 4 bytes in 8 patches: 16,384 bytes, 16.384 s of one core.
-  EXPECT_DOUBLE_EQ(Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 16.384);
-  EXPECT_DOUBLE_EQ(Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 2, 2})).of(Phase::kEncode).total(), 8.192);
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 16.384);
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 2, 2})).of(Phase::kEncode).total(), 8.192);
   // A rank that is not bound has both cores.
   machine.cores_per_rank = 0;
-  EXPECT_DOUBLE_EQ(Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 8.192);
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 8.192);
   // A single patch has one thread.
-  EXPECT_DOUBLE_EQ(Predict(machine, MakeWorkload({16, 16, 16}, {16, 16, 16}, {1, 1, 1})).of(Phase::kEncode).total(),
-                   16.384);
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {16, 16, 16}, {1, 1, 1})).of(Phase::kEncode).total(),
+      16.384);
 }
 
-// 12 samples of 4 bytes, patches of 4, ranks of 6: as above, 8 bytes of patch 1 move. The balanced placement gives
-// patch 1 to rank 0.
+// 12 samples of 4 bytes, patches of 4, ranks of 6: as above, 8 bytes of patch 1 move. The balanced placement
+// gives patch 1 to rank 0.
 TEST(Predict, PricesTheExchange) {
   Machine machine = FreeMachine();
   machine.gather_bandwidth_bytes_per_s = 2;
