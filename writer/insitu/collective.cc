@@ -1,0 +1,112 @@
+#include "writer/insitu/collective.h"
+
+#include <algorithm>
+
+#include "quarry/base/checksum.h"
+#include "writer/pipeline/comm.h"
+#include "writer/redistribute/mapping.h"
+
+namespace quarry::insitu {
+namespace {
+
+std::vector<std::uint64_t> ToNumbers(const std::vector<OwnedBox>& boxes, int rank) {
+  std::vector<std::uint64_t> numbers;
+  for (const OwnedBox& owned : boxes) {
+    numbers.push_back(static_cast<std::uint64_t>(rank));
+    for (const Index3& corner : {owned.box.begin, owned.box.end}) {
+      for (const std::int64_t c : corner) numbers.push_back(static_cast<std::uint64_t>(c));
+    }
+  }
+  return numbers;
+}
+
+distribution::Ownership ToOwnership(const std::vector<std::uint64_t>& numbers, int ranks) {
+  constexpr std::size_t kPerBox = 7;
+  distribution::Ownership owned(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < numbers.size(); i += kPerBox) {
+    const auto at = [&](std::size_t n) { return static_cast<std::int64_t>(numbers[i + n]); };
+    owned[numbers[i]].push_back({{at(1), at(2), at(3)}, {at(4), at(5), at(6)}});
+  }
+  return owned;
+}
+
+}  // namespace
+
+Status CheckCommunicator(MPI_Comm comm) {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized == 0 || finalized != 0) {
+    return {StatusCode::kFailedPrecondition,
+            "MPI is not running; open datasets between MPI_Init and MPI_Finalize"};
+  }
+  if (comm == MPI_COMM_NULL)
+    return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
+  int inter = 0;
+  MPI_Comm_test_inter(comm, &inter);
+  if (inter != 0) return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
+  return Status::Ok();
+}
+
+Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm) {
+  MPI_Comm own = MPI_COMM_NULL;
+  if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
+    return InternalError("MPI cannot duplicate the communicator; free communicators that are not used any more");
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  return own;
+}
+
+Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, const std::vector<OwnedBox>& boxes) {
+  const int rank = writer::Rank(comm);
+  const int ranks = writer::Size(comm);
+  const redistribute::Layout layout{dims, ToOwnership(writer::GatherEverywhere(comm, ToNumbers(boxes, rank)), ranks),
+                                    distribution::Ownership(static_cast<std::size_t>(ranks))};
+  QUARRY_RETURN_IF_ERROR(
+      writer::AgreeOnStatus(comm, Contained([&] { return redistribute::CheckBoxesOfRank(layout, rank); })));
+  QUARRY_RETURN_IF_ERROR(
+      writer::AgreeOnStatus(comm, Contained([&] { return redistribute::CheckComplete(layout); })));
+  return layout.owned;
+}
+
+Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const std::string& field,
+                    DataType type, std::span<const BoxView> views) {
+  const std::vector<Field>& fields = declaration.fields;
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
+  if (found == fields.end())
+    return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset", field);
+  if (found->type != type) {
+    return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,
+                           Name(found->type), Name(type));
+  }
+  if (views.size() != boxes.size()) {
+    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box", field,
+                           views.size(), boxes.size());
+  }
+  for (std::size_t b = 0; b < views.size(); ++b) {
+    if (views[b].data == nullptr && !boxes[b].box.empty()) {
+      return InvalidArgument("field \"{}\" has no array for owned box {} {}; give its address", field, b,
+                             ToString(boxes[b].box));
+    }
+  }
+  return Status::Ok();
+}
+
+Status CallAgreement::Reach(const std::string& call, const Status& local) {
+  QUARRY_RETURN_IF_ERROR(broken_);
+  const std::uint64_t digest = Checksum(std::as_bytes(std::span(call)));
+  const std::uint64_t mine[2] = {digest, ~digest};
+  std::uint64_t least[2] = {};
+  MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, comm_);
+  if (least[0] != ~least[1]) {
+    broken_ = {StatusCode::kFailedPrecondition,
+               fmt::format("the ranks do not make the same calls on \"{}\" with the same arguments; steps, fields and "
+                           "declarations are the same on every rank, only boxes and addresses differ. Close the "
+                           "dataset.",
+                           path_)};
+    return broken_;
+  }
+  return writer::AgreeOnStatus(comm_, local);
+}
+
+}  // namespace quarry::insitu

@@ -1,0 +1,369 @@
+#include "writer/intransit/intransit.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "quarry/base/checksum.h"
+#include "writer/intransit/groups.h"
+#include "writer/pipeline/comm.h"
+#include "writer/redistribute/mpi_status.h"
+
+namespace quarry::intransit {
+
+using insitu::Contained;
+using internal::Answer;
+
+namespace {
+
+Status FailedPrecondition(std::string message) { return {StatusCode::kFailedPrecondition, std::move(message)}; }
+
+/// Adds the time of a scope to a number of seconds.
+class Timer {
+ public:
+  explicit Timer(double* seconds) : seconds_(seconds), begin_(MPI_Wtime()) {}
+  ~Timer() { *seconds_ += MPI_Wtime() - begin_; }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  double* seconds_;
+  double begin_;
+};
+
+}  // namespace
+
+Dataset::Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
+                 const std::vector<OwnedBox>& boxes, const Transport& transport)
+    : link_(std::move(link)),
+      comm_(own),
+      rank_(writer::Rank(own)),
+      setup_(setup),
+      boxes_(boxes),
+      transport_(transport),
+      agreement_(own, setup.path) {
+  setup_.pipeline.progress = false;
+}
+
+Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
+                                               const std::vector<OwnedBox>& boxes, const Transport& transport) {
+  QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
+  if (roles.writes()) return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
+  std::unique_ptr<Dataset> dataset;
+  const Status status = Contained([&]() -> Status {
+    dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
+    const Timer timer(&dataset->seconds_.opening);
+    return dataset->Start();
+  });
+  if (status.ok()) return dataset;
+  if (dataset) {
+    dataset->Release();
+  } else {
+    MPI_Comm_free(&own);
+  }
+  return status;
+}
+
+Status Dataset::CheckSetup() const {
+  if (setup_.pipeline.files && *setup_.pipeline.files < 1)
+    return InvalidArgument("{} subfiles make no sense; give at least 1", *setup_.pipeline.files);
+  if (transport_.steps_in_flight < 1)
+    return InvalidArgument("{} steps in flight make no sense; give at least 1", transport_.steps_in_flight);
+  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+  if (transport_.message_bytes < 1 || transport_.message_bytes > kMost)
+    return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
+  return insitu::CheckStorage(boxes_);
+}
+
+Status Dataset::Start() {
+  const std::string call = fmt::format("open {} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
+                                       transport_.steps_in_flight, transport_.message_bytes);
+  QUARRY_RETURN_IF_ERROR(Agree(call, Contained([&] { return CheckSetup(); })));
+  // Whether it goes with an existing dataset, the writers know.
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
+    return quarry::internal::ToStatus(insitu::Describe(setup_.declaration, std::nullopt));
+  })));
+  QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
+                          insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
+    staging_ = std::make_unique<internal::Staging>(setup_.declaration, boxes_, transport_.steps_in_flight);
+    staging_bytes_ = staging_->bytes();
+    return Status::Ok();
+  })));
+  writer_ = link_->first_writer() + WriterOf(rank_, writer::Size(comm_), link_->writer_ranks);
+  return OpenAtWriters(owned, std::move(ranks));
+}
+
+/// Where the writers find each rank of our communicator.
+Result<std::vector<int>> Dataset::ShareRanks() {
+  int mine = MPI_UNDEFINED;
+  MPI_Group ours = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Comm_group(comm_, &ours);
+  MPI_Comm_group(link_->all, &all);
+  MPI_Group_translate_ranks(ours, 1, &rank_, all, &mine);
+  MPI_Group_free(&ours);
+  MPI_Group_free(&all);
+  Status local;
+  if (mine == MPI_UNDEFINED || mine >= link_->simulation_ranks)
+    local = InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
+  const auto number = static_cast<std::uint64_t>(mine);
+  const std::vector<std::uint64_t> ranks = writer::GatherEverywhere(comm_, {&number, 1});
+  return std::vector<int>(ranks.begin(), ranks.end());
+}
+
+Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
+  Answer answer;
+  Status status = !root() ? Status::Ok() : Contained([&]() -> Status {
+    const Bytes setup = insitu::EncodeSetup(setup_);
+    const internal::OpenCommand open{{reinterpret_cast<const char*>(setup.data()), setup.size()},
+                                     transport_.message_bytes, std::move(ranks), owned};
+    QUARRY_RETURN_IF_ERROR(
+        internal::SendText(link_->all, link_->first_writer(), internal::kCommandTag, internal::Encode(open)));
+    QUARRY_ASSIGN_OR_RETURN(const internal::Received received,
+                            internal::ReceiveText(link_->all, link_->first_writer(), internal::kOpenedTag));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> answers, internal::DecodeAnswers(received.text));
+    answer = answers.at(0);
+    return answer.status;
+  });
+  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
+  MPI_Bcast(&answer.dataset, 1, MPI_INT, 0, comm_);
+  number_ = answer.dataset;
+  return Status::Ok();
+}
+
+Dataset::~Dataset() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (comm_ == MPI_COMM_NULL || finalized != 0) return;
+  const Status status = Close();
+  (void)status;  // who wants to know calls Close
+}
+
+Status Dataset::Agree(const std::string& call, const Status& local) {
+  if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
+  QUARRY_RETURN_IF_ERROR(broken_);
+  return agreement_.Reach(call, local);
+}
+
+Status Dataset::BeginStep(std::uint64_t step, std::optional<double> time) {
+  return Contained([&]() -> Status {
+    Status local;
+    if (step_) {
+      local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
+    }
+    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("begin {} {}", step, time ? fmt::format("{}", *time) : "-"), local));
+    QUARRY_RETURN_IF_ERROR(WaitForPlace(step));
+    QUARRY_RETURN_IF_ERROR(TakeLosses());
+    step_ = Step{step, time, {}};
+    return Status::Ok();
+  });
+}
+
+Status Dataset::WaitForPlace(std::uint64_t step) {
+  using Answers = std::vector<Answer>;
+  QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
+  Status local;
+  if (in_flight() == staging_->places()) {
+    const Timer timer(&seconds_.waiting);
+    ++waits_;
+    if (transport_.on_wait) {
+      local = Contained([&] {
+        transport_.on_wait(step);
+        return Status::Ok();
+      });
+    }
+    QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
+  }
+  // Everything of a step whose answer is there has left.
+  if (local.ok()) local = staging_->Wait(place());
+  return writer::AgreeOnStatus(comm_, local);
+}
+
+/// On rank 0: what has come from the writers; with `wait` at least one answer.
+Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
+  const int writer = link_->first_writer();
+  const int tag = internal::DatasetTag(number_);
+  std::vector<Answer> answers;
+  for (;;) {
+    int there = 1;
+    if (!wait || !answers.empty()) QUARRY_MPI(MPI_Iprobe, writer, tag, link_->all, &there, MPI_STATUS_IGNORE);
+    if (there == 0) return answers;
+    QUARRY_ASSIGN_OR_RETURN(const internal::Received received, internal::ReceiveText(link_->all, writer, tag));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> more, internal::DecodeAnswers(received.text));
+    answers.insert(answers.end(), more.begin(), more.end());
+  }
+}
+
+/// What rank 0 has received, taken in by every rank.
+Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
+  broken_ = writer::BroadcastStatus(comm_, of_root.status());
+  QUARRY_RETURN_IF_ERROR(broken_);
+  QUARRY_ASSIGN_OR_RETURN(
+      const std::vector<Answer> answers,
+      internal::DecodeAnswers(writer::BroadcastText(comm_, root() ? internal::Encode(*of_root) : "")));
+  for (const Answer& answer : answers) {
+    if (!answer.step) {
+      closed_ = answer.status;
+      continue;
+    }
+    ++answered_;
+    if (answer.status.ok()) continue;
+    if (untold_++ == 0) first_untold_ = answer.status;
+    lost_.push_back(*answer.step);
+  }
+  return Status::Ok();
+}
+
+/// What has become of steps, as long as the simulation has not been told.
+Status Dataset::TakeLosses() {
+  if (untold_ == 0) return Status::Ok();
+  const std::uint64_t first = lost_[lost_.size() - untold_];
+  const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);
+  untold_ = 0;
+  return std::move(first_untold_).Annotate(fmt::format("the writers have lost step {}{}", first, others));
+}
+
+std::size_t Dataset::FieldNumber(const std::string& field) const {
+  const std::vector<insitu::Field>& fields = setup_.declaration.fields;
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == field; });
+  return static_cast<std::size_t>(found - fields.begin());
+}
+
+Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
+  std::vector<BoxView> views;
+  const Status status = Contained([&] {
+    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b)
+      views.push_back(address[b] == nullptr ? BoxView{} : boxes_[b].At(address[b], SizeOf(type)));
+    views.resize(address.size());
+    return Status::Ok();
+  });
+  if (!status.ok()) views.clear();  // refused below, on every rank
+  return PutViews(field, type, views);
+}
+
+Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
+  return Contained([&]() -> Status {
+    Status local;
+    const std::size_t number = FieldNumber(field);
+    if (!step_) {
+      local = FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
+    } else if (std::find(step_->put.begin(), step_->put.end(), number) != step_->put.end()) {
+      local = InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, step_->number);
+    } else {
+      local = insitu::CheckSamples(setup_.declaration, boxes_, field, type, views);
+    }
+    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("put {} {}", field, Name(type)), local));
+    const Timer timer(&seconds_.copying);
+    staging_->Copy(place(), number, views);
+    step_->put.push_back(number);
+    return Status::Ok();
+  });
+}
+
+Status Dataset::EndStep() {
+  return Contained([&]() -> Status {
+    Status local;
+    if (!step_) {
+      local = FailedPrecondition("no step is open; begin one before ending it");
+    } else if (step_->put.empty()) {
+      local = FailedPrecondition(fmt::format("step {} has no field; put at least one before ending it", step_->number));
+    }
+    QUARRY_RETURN_IF_ERROR(Agree("end", local));
+    const Step step = std::move(*step_);
+    step_.reset();
+    broken_ = HandOver(step);
+    return broken_;
+  });
+}
+
+/// The samples of all ranks are on their way before the writers hear of the step: they never wait for any that do
+/// not come.
+Status Dataset::HandOver(const Step& step) {
+  const int tag = internal::DatasetTag(number_);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
+    return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
+  })));
+  const Status sent = !root() ? Status::Ok() : Contained([&] {
+    std::string command = internal::Encode(internal::StepCommand{number_, step.number, step.time, step.put});
+    return staging_->SendCommand(place(), std::move(command), link_->all, link_->first_writer(), internal::kCommandTag);
+  });
+  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, sent));
+  ++handed_over_;
+  most_in_flight_ = std::max(most_in_flight_, in_flight());
+  return Status::Ok();
+}
+
+Status Dataset::AbandonStep() {
+  return Contained([&]() -> Status {
+    Status local;
+    if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
+    QUARRY_RETURN_IF_ERROR(Agree("abandon", local));
+    step_.reset();
+    return Status::Ok();
+  });
+}
+
+/// On rank 0: all answers that are still to come, and that to the closing.
+Result<std::vector<Answer>> Dataset::FinishAtWriters(double waiting) {
+  std::vector<Answer> answers;
+  const auto more = [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> some, ReceiveAnswers(true));
+    answers.insert(answers.end(), some.begin(), some.end());
+    return Status::Ok();
+  };
+  while (answered_ + answers.size() < handed_over_) QUARRY_RETURN_IF_ERROR(more());
+  QUARRY_RETURN_IF_ERROR(internal::SendText(link_->all, link_->first_writer(), internal::kCommandTag,
+                                            internal::Encode(internal::CloseCommand{number_, waiting})));
+  QUARRY_RETURN_IF_ERROR(more());
+  return answers;
+}
+
+Status Dataset::Close() {
+  return Contained([&]() -> Status {
+    if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
+    const Timer timer(&seconds_.closing);
+    Status open;
+    if (step_) {
+      open = FailedPrecondition(
+          fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
+    }
+    Status status = agreement_.Reach("close", open);
+    if (agreement_.broken().ok()) {
+      const double waiting = writer::MaxOverRanks(comm_, seconds_.waiting);
+      Status shared = broken_;
+      const Status answers = ShareAnswers(root() ? FinishAtWriters(waiting) : std::vector<Answer>());
+      for (Status next : {std::move(shared), answers, TakeLosses(), closed_}) {
+        if (status.ok()) status = std::move(next);
+      }
+    } else if (root()) {
+      // The ranks do not work together any more; the writers must not suffer from that.
+      const Status finished = quarry::internal::ToStatus(FinishAtWriters(seconds_.waiting));
+      (void)finished;  // the error that matters is there already
+    }
+    Release();
+    return status;
+  });
+}
+
+void Dataset::Release() {
+  if (comm_ == MPI_COMM_NULL) return;
+  step_.reset();
+  if (staging_ && !broken_.ok()) {
+    // Nobody receives what has left of a step that did not leave on every rank: MPI may keep looking at it.
+    (void)staging_.release();
+  } else if (staging_) {
+    for (std::size_t p = 0; p < staging_->places(); ++p) {
+      const Status left = staging_->Wait(p);
+      (void)left;  // the answers tell whether it has arrived
+    }
+  }
+  staging_.reset();
+  MPI_Comm_free(&comm_);
+  link_.reset();
+}
+
+}  // namespace quarry::intransit

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "writer/insitu/collective.h"
+#include "writer/insitu/insitu.h"
+#include "writer/intransit/protocol.h"
+#include "writer/intransit/roles.h"
+#include "writer/intransit/serve.h"
+#include "writer/intransit/staging.h"
+
+/// A running simulation hands its steps over to ranks that do nothing but write, and goes on meanwhile.
+/// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.B
+namespace quarry::intransit {
+
+using insitu::BoxView;
+using insitu::OwnedBox;
+using insitu::Setup;
+
+/// How steps travel; changes no byte of the dataset.
+struct Transport {
+  /// Steps that are handed over and not yet published. A rank holds copies of so many steps, and when all of them
+  /// are under way, waits.
+  int steps_in_flight = 2;
+  std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
+  /// Called on every rank before it waits in BeginStep; for logging and tests.
+  std::function<void(std::uint64_t step)> on_wait;
+};
+
+/// Seconds that a rank of the simulation has spent on writing.
+struct SimulationSeconds {
+  double opening = 0;
+  double copying = 0;  ///< to the staging memory, in Put
+  double waiting = 0;  ///< in BeginStep, for writers that are behind
+  double closing = 0;  ///< in Close, until the last step was published
+};
+
+/// A dataset that a simulation writes by way of other ranks; the calls are those of insitu::Dataset, with the
+/// differences said here. The bytes are the same too.
+///
+/// Put copies; EndStep starts to send the step to the writers and returns, and with so many steps under way as
+/// Transport allows, the next BeginStep waits. What the writers have to say about a step, a full disk for instance,
+/// comes with the next BeginStep that knows of it, at the latest with Close. Such a step is lost, the published ones
+/// are as they were, and the simulation may go on: with BeginStep once more. A step is published with all that was
+/// put, or lost as a whole: where the dataset has one of its fields already, too.
+///
+/// Messages need the sender's help on some networks: they move whenever the simulation calls MPI for any reason.
+/// @threads one caller at a time; the thread may call MPI
+class Dataset {
+ public:
+  /// Waits until the writers have opened or created the dataset.
+  /// @param roles  of a job whose writers are in Serve, or will be
+  /// @param comm   of the ranks that own data: roles.comm() or a part of it
+  /// @errors as insitu::Dataset::Open; kFailedPrecondition: this is a writer rank
+  static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
+                                               const std::vector<OwnedBox>& boxes, const Transport& transport = {});
+  /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  /// Waits where Transport::steps_in_flight steps are under way.
+  /// @errors kFailedPrecondition: a step is open; any other: what has become of earlier steps. Then this one has not
+  ///         begun, and the call may be repeated.
+  Status BeginStep(std::uint64_t step, std::optional<double> time = {});
+
+  /// Copies one field of the step. The samples are not needed after this.
+  /// @errors kFailedPrecondition, kInvalidArgument as insitu::Dataset::Put
+  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
+
+  /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
+  template <typename T>
+  Status Put(const std::string& field, std::initializer_list<const T*> address) {
+    const std::vector<const void*> untyped(address.begin(), address.end());
+    return Put(field, insitu::TypeOf<T>(), untyped);
+  }
+
+  /// The same with an arrangement of its own for this field: a view for each owned box.
+  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
+
+  /// Hands the step over.
+  /// @errors kFailedPrecondition: no step is open, or nothing was put; kInternal from MPI
+  Status EndStep();
+
+  /// Drops the step that is open; the writers never hear of it.
+  /// @errors kFailedPrecondition: no step is open
+  Status AbandonStep();
+
+  /// Returns when all steps are published or known to be lost, and the writers have closed the dataset.
+  /// @errors what has become of steps that no BeginStep has told of; kFailedPrecondition: a step was begun and not
+  ///         ended. The dataset is closed nevertheless.
+  Status Close();
+
+  /// Steps that were handed over and are known to be lost, whatever the reason, in this order. The same on every rank.
+  const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
+
+  /// Of this rank; also after Close.
+  const SimulationSeconds& seconds() const { return seconds_; }
+  /// How often BeginStep had to wait.
+  std::uint64_t waits() const { return waits_; }
+  /// Most steps that were handed over and not known to be published at a time: at most Transport::steps_in_flight.
+  std::uint64_t most_in_flight() const { return most_in_flight_; }
+  /// Memory of this rank for the copies.
+  std::uint64_t staging_bytes() const { return staging_bytes_; }
+
+ private:
+  struct Step {
+    std::uint64_t number = 0;
+    std::optional<double> time;
+    std::vector<std::size_t> put;  ///< positions in the declaration
+  };
+
+  Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes,
+          const Transport& transport);
+
+  bool root() const { return rank_ == 0; }
+  std::uint64_t in_flight() const { return handed_over_ - answered_; }
+  /// Where the step that is open, or the next one, is staged.
+  std::size_t place() const { return handed_over_ % staging_->places(); }
+
+  Status Agree(const std::string& call, const Status& local);
+  Status Start();
+  Status CheckSetup() const;
+  Result<std::vector<int>> ShareRanks();
+  Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
+  Status WaitForPlace(std::uint64_t step);
+  std::size_t FieldNumber(const std::string& field) const;
+  Status HandOver(const Step& step);
+  Result<std::vector<internal::Answer>> ReceiveAnswers(bool wait);
+  Result<std::vector<internal::Answer>> FinishAtWriters(double waiting);
+  Status ShareAnswers(const Result<std::vector<internal::Answer>>& of_root);
+  Status TakeLosses();
+  void Release();
+
+  std::shared_ptr<internal::Link> link_;
+  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
+  int rank_;
+  Setup setup_;
+  std::vector<OwnedBox> boxes_;
+  Transport transport_;
+  insitu::CallAgreement agreement_;
+  std::unique_ptr<internal::Staging> staging_;
+  int writer_ = 0;    ///< that this rank sends to, in link_->all
+  int number_ = -1;   ///< of the dataset at the writers; -1 where it is not open
+  std::optional<Step> step_;
+  // All of these are the same on every rank.
+  std::uint64_t handed_over_ = 0;
+  std::uint64_t answered_ = 0;
+  std::vector<std::uint64_t> lost_;
+  std::uint64_t untold_ = 0;  ///< lost steps of which the simulation does not know
+  Status first_untold_;
+  Status closed_;  ///< what the writers say to the closing
+  Status broken_;  ///< messages did not leave, or did not arrive: no more steps
+  std::uint64_t waits_ = 0;
+  std::uint64_t most_in_flight_ = 0;
+  std::uint64_t staging_bytes_ = 0;
+  SimulationSeconds seconds_;
+};
+
+}  // namespace quarry::intransit

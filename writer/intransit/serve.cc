@@ -1,0 +1,238 @@
+#include "writer/intransit/serve.h"
+
+#include <algorithm>
+#include <map>
+
+#include "writer/insitu/collective.h"
+#include "writer/insitu/insitu.h"
+#include "writer/intransit/groups.h"
+#include "writer/intransit/protocol.h"
+#include "writer/intransit/staging.h"
+#include "writer/pipeline/comm.h"
+#include "writer/redistribute/mpi_status.h"
+
+namespace quarry::intransit {
+namespace {
+
+using insitu::Contained;
+using internal::Answer;
+
+/// Adds what work takes to a number of seconds, and gives back what it returns.
+template <typename Work>
+auto Timed(double* seconds, Work work) {
+  const double begin = MPI_Wtime();
+  auto result = work();
+  *seconds += MPI_Wtime() - begin;
+  return result;
+}
+
+/// A rank of the simulation that sends to this writer.
+struct Source {
+  int rank = 0;  ///< in Link::all
+  std::int64_t samples = 0;
+};
+
+/// A dataset that is being written.
+struct Session {
+  int number = 0;
+  insitu::Setup setup;
+  int root = 0;  ///< that gives the commands, in Link::all
+  std::uint64_t message_bytes = 0;
+  std::vector<Source> sources;
+  std::vector<insitu::OwnedBox> boxes;  ///< of all sources
+  Bytes buffer;                         ///< a field of all sources
+  std::unique_ptr<insitu::Dataset> dataset;
+
+  std::size_t SampleBytes(std::size_t field) const { return SizeOf(setup.declaration.fields[field].type); }
+};
+
+class Server {
+ public:
+  Server(const Roles& roles, const ServeOptions& options, MPI_Comm comm)
+      : link_(*roles.link()), options_(options), comm_(comm), rank_(writer::Rank(comm)) {}
+
+  Status Run() {
+    for (;;) {
+      QUARRY_ASSIGN_OR_RETURN(const internal::Command command,
+                              Timed(&served_.idle_seconds, [&] { return NextCommand(); }));
+      if (std::holds_alternative<internal::FinishCommand>(command)) return Status::Ok();
+      QUARRY_RETURN_IF_ERROR(std::visit([&](const auto& c) { return Do(c); }, command));
+    }
+  }
+
+  const Served& served() const { return served_; }
+
+ private:
+  /// The next command for all writers; the end when every simulation rank has said so.
+  Result<internal::Command> NextCommand() {
+    std::string text;
+    const Status status = rank_ != 0 ? Status::Ok() : Contained([&]() -> Status {
+      for (;;) {
+        QUARRY_ASSIGN_OR_RETURN(internal::Received received,
+                                internal::ReceiveText(link_.all, MPI_ANY_SOURCE, internal::kCommandTag));
+        text = std::move(received.text);
+        QUARRY_ASSIGN_OR_RETURN(const internal::Command command, internal::DecodeCommand(text));
+        if (!std::holds_alternative<internal::FinishCommand>(command)) return Status::Ok();
+        if (++finished_ == link_.simulation_ranks) return Status::Ok();
+      }
+    });
+    QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
+    return internal::DecodeCommand(writer::BroadcastText(comm_, text));
+  }
+
+  Status Do(const internal::OpenCommand& open) {
+    Session session;
+    session.number = next_number_++;
+    Status status = writer::AgreeOnStatus(comm_, Contained([&] { return Prepare(open, &session); }));
+    if (status.ok()) {
+      auto dataset = insitu::Dataset::Open(comm_, session.setup, session.boxes);
+      status = dataset.status();
+      if (dataset.ok()) session.dataset = *std::move(dataset);
+    }
+    if (status.ok()) {
+      ++served_.datasets;
+      buffer_bytes_ += session.buffer.size();
+      served_.buffer_bytes = std::max(served_.buffer_bytes, buffer_bytes_);
+      sessions_.emplace(session.number, std::move(session));
+    }
+    return Tell(open.ranks.at(0), internal::kOpenedTag, {next_number_ - 1, std::nullopt, std::move(status)});
+  }
+
+  /// All memory that samples of this dataset will take here is taken before the dataset is touched. @local
+  Status Prepare(const internal::OpenCommand& open, Session* session) const {
+    QUARRY_ASSIGN_OR_RETURN(session->setup, insitu::DecodeSetup(std::as_bytes(std::span(open.setup))));
+    session->root = open.ranks.at(0);
+    session->message_bytes = open.message_bytes;
+    std::int64_t samples = 0;
+    const RankRange group = SimulationRanksOf(rank_, static_cast<int>(open.ranks.size()), link_.writer_ranks);
+    for (int r = group.begin; r < group.end; ++r) {
+      const auto n = static_cast<std::size_t>(r);
+      Source source{open.ranks[n], 0};
+      for (const Box& box : open.owned.at(n)) {
+        session->boxes.push_back(insitu::OwnedBox::Dense(box));
+        source.samples += box.volume();
+      }
+      samples += source.samples;
+      session->sources.push_back(source);
+    }
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < session->setup.declaration.fields.size(); ++f)
+      most = std::max(most, session->SampleBytes(f));
+    session->buffer.resize(static_cast<std::size_t>(samples) * most);
+    return Status::Ok();
+  }
+
+  Status Do(const internal::StepCommand& step) {
+    Session& session = sessions_.at(step.dataset);
+    Status status = Announce(session, step.step);
+    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(step.step, step.time); });
+    for (const std::size_t field : step.fields) {
+      // Samples of a step that is lost are taken in too: the simulation must get rid of them.
+      const Status received =
+          Timed(&served_.receiving_seconds, [&] { return Contained([&] { return Receive(&session, field); }); });
+      if (status.ok()) status = writer::AgreeOnStatus(comm_, received);
+      if (status.ok()) status = Writing([&] { return Put(session, field); });
+    }
+    if (status.ok()) {
+      status = Writing([&] { return session.dataset->EndStep(); });
+    } else {
+      const Status abandoned = session.dataset->AbandonStep();
+      (void)abandoned;  // most errors have ended the step already
+    }
+    ++(status.ok() ? served_.steps : served_.lost_steps);
+    return Tell(session.root, internal::DatasetTag(step.dataset), {step.dataset, step.step, std::move(status)});
+  }
+
+  Status Announce(const Session& session, std::uint64_t step) {
+    if (!options_.before_step) return Status::Ok();
+    return writer::AgreeOnStatus(comm_, Contained([&] {
+      options_.before_step(session.setup.path, step);
+      return Status::Ok();
+    }));
+  }
+
+  template <typename Work>
+  Status Writing(Work work) {
+    return Timed(&served_.writing_seconds, work);
+  }
+
+  /// A field of all sources into the buffer, one source after the other.
+  Status Receive(Session* session, std::size_t field) {
+    const int tag = internal::DatasetTag(session->number);
+    std::vector<MPI_Request> requests;
+    std::byte* next = session->buffer.data();
+    for (const Source& source : session->sources) {
+      const std::uint64_t bytes = static_cast<std::uint64_t>(source.samples) * session->SampleBytes(field);
+      const auto receive = [&](std::uint64_t offset, int size) -> Status {
+        requests.push_back(MPI_REQUEST_NULL);
+        QUARRY_MPI(MPI_Irecv, next + offset, size, MPI_BYTE, source.rank, tag, link_.all, &requests.back());
+        return Status::Ok();
+      };
+      QUARRY_RETURN_IF_ERROR(internal::ForEachMessage(bytes, session->message_bytes, receive));
+      next += bytes;
+    }
+    QUARRY_MPI(MPI_Waitall, static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    return Status::Ok();
+  }
+
+  Status Put(const Session& session, std::size_t field) const {
+    std::vector<const void*> addresses;
+    const std::byte* next = session.buffer.data();
+    for (const insitu::OwnedBox& box : session.boxes) {
+      addresses.push_back(next);
+      next += static_cast<std::size_t>(box.box.volume()) * session.SampleBytes(field);
+    }
+    const insitu::Field& declared = session.setup.declaration.fields[field];
+    return session.dataset->Put(declared.name, declared.type, addresses);
+  }
+
+  Status Do(const internal::CloseCommand& close) {
+    const auto found = sessions_.find(close.dataset);
+    Session& session = found->second;
+    Status status = Writing([&] { return session.dataset->Close(); });
+    served_.simulation_waiting_seconds += close.waiting_seconds;
+    const int root = session.root;
+    buffer_bytes_ -= session.buffer.size();
+    sessions_.erase(found);
+    return Tell(root, internal::DatasetTag(close.dataset), {close.dataset, std::nullopt, std::move(status)});
+  }
+
+  Status Do(const internal::FinishCommand&) { return Status::Ok(); }
+
+  Status Tell(int simulation_rank, int tag, Answer answer) const {
+    if (rank_ != 0) return Status::Ok();
+    return internal::SendText(link_.all, simulation_rank, tag, internal::Encode({std::move(answer)}));
+  }
+
+  const internal::Link& link_;
+  const ServeOptions& options_;
+  MPI_Comm comm_;
+  const int rank_;
+  int finished_ = 0;  ///< simulation ranks that have let go; on rank 0
+  int next_number_ = 0;
+  std::map<int, Session> sessions_;
+  std::uint64_t buffer_bytes_ = 0;  ///< of all sessions now
+  Served served_;
+};
+
+}  // namespace
+
+Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
+  if (!roles.writes()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "this rank simulates; call Serve on the ranks for which roles.writes() is true");
+  }
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, insitu::DuplicateQuietly(roles.comm()));
+  Served served;
+  const Status status = Contained([&] {
+    Server server(roles, options, comm);
+    const Status ran = server.Run();
+    served = server.served();
+    return ran;
+  });
+  MPI_Comm_free(&comm);
+  QUARRY_RETURN_IF_ERROR(status);
+  return served;
+}
+
+}  // namespace quarry::intransit
