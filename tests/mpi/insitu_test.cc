@@ -290,7 +290,7 @@ TEST_F(InSituWrite, LittleMemoryChangesNoByte) {
   const fs::path path = Path("little.quarry");
   const fs::path reference = Path("reference.quarry");
   ExpectOk(Write(g_ranks, MakeSetup(reference), Arrangement::kGhosted, {0}));
-  Setup setup = MakeSetup(path);
+  auto setup = MakeSetup(path);
   setup.pipeline.memory_per_rank = 8192;
   ExpectOk(Write(g_ranks, setup, Arrangement::kGhosted, {0}));
   OnRoot([&] { EXPECT_EQ(Snapshot(path), Snapshot(reference)); });
@@ -298,7 +298,7 @@ TEST_F(InSituWrite, LittleMemoryChangesNoByte) {
 
 TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
   const fs::path path = Path("types.quarry");
-  Setup setup = MakeSetup(path);
+  auto setup = MakeSetup(path);
   Field relative;
   relative.name = "t";
   relative.type = DataType::kFloat64;
@@ -406,7 +406,7 @@ TEST_F(InSituWrite, LeavesTheHostsCommunicatorAlone) {
 
 TEST_F(InSituWrite, ResumesAndAppends) {
   const fs::path path = Path("resume.quarry");
-  Setup setup = MakeSetup(path);
+  auto setup = MakeSetup(path);
   ExpectOk(Write(g_ranks, setup, Arrangement::kDense, {0, 1}));
   ExpectError(Write(g_ranks, setup, Arrangement::kDense, {2}), StatusCode::kAlreadyExists, "exists already");
   setup.mode = OpenMode::kAppend;
@@ -432,7 +432,7 @@ using InSituOpen = InSitu;
 
 TEST_F(InSituOpen, RefusesBoxesThatDoNotCoverTheGridOnce) {
   const fs::path path = Path("boxes.quarry");
-  const Setup setup = MakeSetup(path);
+  const auto setup = MakeSetup(path);
   const int rank = RankOf(g_ranks);
   const int size = SizeOf(g_ranks);
   // Slabs of x, of which the last rank's can be wrong.
@@ -462,30 +462,30 @@ TEST_F(InSituOpen, RefusesBoxesThatDoNotCoverTheGridOnce) {
 
 TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   Arrays<float> arrays(g_ranks, Arrangement::kDense);
-  const auto expect = [&](const std::function<void(Setup*)>& change, const std::string& text,
+  const auto expect = [&](const std::function<void(insitu::Setup*)>& change, const std::string& text,
                           StatusCode code = StatusCode::kInvalidArgument) {
-    Setup setup = MakeSetup(Path("wrong.quarry"));
+    auto setup = MakeSetup(Path("wrong.quarry"));
     change(&setup);
     ExpectError(Dataset::Open(g_ranks, setup, arrays.boxes()).status(), code, text);
   };
-  const auto field = [](Setup* s) -> Field& { return s->declaration.fields[0]; };
-  expect([&](Setup* s) { s->declaration.fields.clear(); }, "no field is declared");
-  expect([&](Setup* s) { s->declaration.fields.push_back(field(s)); }, "\"p\" is declared twice");
-  expect([&](Setup* s) { field(s).lossless = false; }, "no error bound");
-  expect([&](Setup* s) { field(s).tolerance = 1; }, "several error bounds");
-  expect([&](Setup* s) { field(s).lossless = false, field(s).tolerance = -1; }, "not a positive number");
-  expect([&](Setup* s) { field(s).coder = CoderId::kInterpolate; }, "without loss");
-  expect([&](Setup* s) { field(s).name = "a/b"; }, "cannot be a field name");
-  expect([&](Setup* s) { s->declaration.patch = Index3{7, 8, 8}; }, "7");
-  expect([&](Setup* s) { s->declaration.levels = 40; }, "40 levels");
-  expect([&](Setup* s) { s->pipeline.files = 0; }, "0 subfiles");
-  expect([&](Setup* s) { s->path.clear(); }, "no path");
-  expect([&](Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory", StatusCode::kNotFound);
-  expect([&](Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
+  const auto field = [](insitu::Setup* s) -> Field& { return s->declaration.fields[0]; };
+  expect([&](insitu::Setup* s) { s->declaration.fields.clear(); }, "no field is declared");
+  expect([&](insitu::Setup* s) { s->declaration.fields.push_back(field(s)); }, "\"p\" is declared twice");
+  expect([&](insitu::Setup* s) { field(s).lossless = false; }, "no error bound");
+  expect([&](insitu::Setup* s) { field(s).tolerance = 1; }, "several error bounds");
+  expect([&](insitu::Setup* s) { field(s).lossless = false, field(s).tolerance = -1; }, "not a positive number");
+  expect([&](insitu::Setup* s) { field(s).coder = CoderId::kInterpolate; }, "without loss");
+  expect([&](insitu::Setup* s) { field(s).name = "a/b"; }, "cannot be a field name");
+  expect([&](insitu::Setup* s) { s->declaration.patch = Index3{7, 8, 8}; }, "7");
+  expect([&](insitu::Setup* s) { s->declaration.levels = 40; }, "40 levels");
+  expect([&](insitu::Setup* s) { s->pipeline.files = 0; }, "0 subfiles");
+  expect([&](insitu::Setup* s) { s->path.clear(); }, "no path");
+  expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory", StatusCode::kNotFound);
+  expect([&](insitu::Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
   // One rank alone: its own error, or that it differs.
-  expect([&](Setup* s) { if (last()) field(s).lossless = false; }, "no error bound");
+  expect([&](insitu::Setup* s) { if (last()) field(s).lossless = false; }, "no error bound");
   if (SizeOf(g_ranks) > 1)
-    expect([&](Setup* s) { if (last()) s->path += "2"; }, "different arguments");
+    expect([&](insitu::Setup* s) { if (last()) s->path += "2"; }, "different arguments");
   const Status refused = Dataset::Open(g_ranks, MakeSetup(Path("wrong.quarry")), arrays.boxes(),
                                        last() ? InvalidArgument("found before") : Status::Ok()).status();
   ExpectError(refused, StatusCode::kInvalidArgument, "found before");
@@ -497,14 +497,14 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
 TEST_F(InSituOpen, RefusesToContinueAnotherDataset) {
   const fs::path path = Path("other.quarry");
   ExpectOk(Write(g_ranks, MakeSetup(path), Arrangement::kDense, {0}));
-  const auto expect = [&](const std::function<void(Setup*)>& change, const std::string& text) {
-    Setup setup = MakeSetup(path);
+  const auto expect = [&](const std::function<void(insitu::Setup*)>& change, const std::string& text) {
+    auto setup = MakeSetup(path);
     setup.mode = OpenMode::kAppend;
     change(&setup);
     ExpectError(Write(g_ranks, setup, Arrangement::kDense, {1}), StatusCode::kInvalidArgument, text);
   };
-  expect([](Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "declared patch differs");
-  expect([](Setup* s) { s->declaration.fields[0].fill = 7; }, "no fill value in the dataset");
+  expect([](insitu::Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "declared patch differs");
+  expect([](insitu::Setup* s) { s->declaration.fields[0].fill = 7; }, "no fill value in the dataset");
   OnRoot([&] { ExpectSteps(path, {0}); });
 }
 
@@ -514,7 +514,7 @@ class InSituStep : public InSitu {
   void SetUp() override {
     InSitu::SetUp();
     arrays_.emplace(g_ranks, Arrangement::kManyBoxes);
-    Setup setup = MakeSetup(Path("steps.quarry"));
+    auto setup = MakeSetup(Path("steps.quarry"));
     setup.declaration.fields.push_back(Lossless("n", DataType::kInt32));
     auto opened = Dataset::Open(g_ranks, setup, arrays_->boxes());
     ASSERT_TRUE(opened.ok()) << opened.status().message();
@@ -621,11 +621,13 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
   const Status status = last() ? dataset_->EndStep() : Put(1);
   ExpectError(status, StatusCode::kFailedPrecondition, "different calls");
   // No rank waits, although the last one makes one call less from here.
-  if (!last()) EXPECT_EQ(dataset_->EndStep().code(), StatusCode::kFailedPrecondition);
+  if (!last()) {
+    EXPECT_EQ(dataset_->EndStep().code(), StatusCode::kFailedPrecondition);
+  }
   EXPECT_EQ(dataset_->BeginStep(2).code(), StatusCode::kFailedPrecondition);
   ExpectError(dataset_->Close(), StatusCode::kFailedPrecondition, "different calls");
   ExpectOnly({0});
-  Setup setup = MakeSetup(Path("steps.quarry"));
+  auto setup = MakeSetup(Path("steps.quarry"));
   setup.mode = OpenMode::kAppend;
   ExpectOk(Write(g_ranks, setup, Arrangement::kDense, {1}));
   ExpectOnly({0, 1});
@@ -634,7 +636,7 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
 // A step that fails takes its mask with it; the next step with the same holes brings it again.
 TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
   const fs::path path = Path("fails.quarry");
-  Setup setup = MakeSetup(path);
+  auto setup = MakeSetup(path);
   Field wide;
   wide.name = "wide";
   wide.type = DataType::kFloat64;

@@ -141,9 +141,11 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
   }
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
   if (least[2] == ~least[3]) return Status::Ok();
-  return InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, times and "
-                         "fields are the same on every rank, only boxes and addresses differ",
-                         setup_.path);
+  // In the words of rank 0: the path may be what differs.
+  return redistribute::AgreeOnStatus(
+      comm_, InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
+                             "times and fields are the same on every rank, only boxes and addresses differ",
+                             setup_.path));
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
