@@ -69,8 +69,6 @@ Domain::~Domain() {
 
 std::size_t Domain::padded_size() const { return static_cast<std::size_t>(stride_z()) * (cells_[2] + 2); }
 
-std::size_t Domain::size() const { return static_cast<std::size_t>(cells_[0]) * cells_[1] * cells_[2]; }
-
 Domain::Box Domain::Layer(int axis, int position) const {
   Box box;
   for (int other = 0; other < 3; ++other) {

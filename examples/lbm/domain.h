@@ -44,9 +44,8 @@ class Domain {
   const Int3& cells() const { return cells_; }
   const Int3& offset() const { return offset_; }
 
-  /// Number of values in a padded field, and in one without its halo.
+  /// Number of values in a padded field.
   std::size_t padded_size() const;
-  std::size_t size() const;
 
   /// Distance in a padded field between neighbours along x, y and z is 1,
   /// stride_y() and stride_z().

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <vector>
 
@@ -75,26 +76,31 @@ class SharedFile {
           "cannot set the layout of '" + path_ + "'");
   }
 
-  void Write(const std::vector<float>& values) {
+  /// Writes the values that `block` takes out of `values`.
+  void Write(const std::vector<float>& values, MPI_Datatype block) {
     const std::string what = "cannot write '" + path_ + "'";
-    const int count = static_cast<int>(values.size());
     MPI_Status status;
-    Check(comm_, MPI_File_write_all(file_, values.data(), count, MPI_FLOAT, &status), what);
+    Check(comm_, MPI_File_write_all(file_, values.data(), 1, block, &status), what);
     int written = 0;
-    MPI_Get_count(&status, MPI_FLOAT, &written);
-    AgreeOnError(comm_, written != count, what + ": short write");
+    MPI_Get_count(&status, block, &written);
+    AgreeOnError(comm_, written != 1, what + ": short write");
   }
 
   // Some MPI libraries report success for collective writes that the disk had
   // no space for (Open MPI 4.1 does), so only reading back can tell.
-  void Verify(const std::vector<float>& values) {
+  void Verify(const Domain& domain, const std::vector<float>& values, MPI_Datatype block) {
     const std::string what = "cannot write '" + path_ + "'";
     Check(comm_, MPI_File_sync(file_), what);
-    std::vector<float> stored(values.size());
-    const int count = static_cast<int>(values.size());
-    Check(comm_, MPI_File_read_at_all(file_, 0, stored.data(), count, MPI_FLOAT, MPI_STATUS_IGNORE),
+    // What is not read stays NaN, which equals nothing.
+    std::vector<float> stored(values.size(), std::numeric_limits<float>::quiet_NaN());
+    Check(comm_, MPI_File_read_at_all(file_, 0, stored.data(), 1, block, MPI_STATUS_IGNORE),
           "cannot read back '" + path_ + "'");
-    AgreeOnError(comm_, stored != values, what + ": data lost, the disk may be full");
+    bool lost = false;
+    ForEachOwnCell(domain, [&](int x, int y, int z) {
+      const std::ptrdiff_t cell = domain.Index(x, y, z);
+      lost = lost || stored[cell] != values[cell];
+    });
+    AgreeOnError(comm_, lost, what + ": data lost, the disk may be full");
   }
 
   void Close() { Check(comm_, MPI_File_close(&file_), "cannot close '" + path_ + "'"); }
@@ -105,12 +111,12 @@ class SharedFile {
   MPI_File file_ = MPI_FILE_NULL;
 };
 
-// Where a rank's block lies in the file of the global field.
+// Where a rank's block lies in a larger array.
 class BlockType {
  public:
-  explicit BlockType(const Domain& domain) {
-    MPI_Type_create_subarray(3, domain.global_cells().data(), domain.cells().data(), domain.offset().data(),
-                             MPI_ORDER_FORTRAN, MPI_FLOAT, &type_);
+  BlockType(const Int3& array, const Int3& cells, const Int3& first) {
+    MPI_Type_create_subarray(3, array.data(), cells.data(), first.data(), MPI_ORDER_FORTRAN, MPI_FLOAT,
+                             &type_);
     MPI_Type_commit(&type_);
   }
   ~BlockType() { MPI_Type_free(&type_); }
@@ -138,12 +144,14 @@ std::string FileName(const Field& field, const Int3& cells) {
 void WriteField(const Domain& domain, const std::string& path, const Field& field) {
   const auto [nx, ny, nz] = domain.global_cells();
   const MPI_Offset bytes = static_cast<MPI_Offset>(sizeof(float)) * nx * ny * nz;
-  const BlockType block(domain);
+  const Int3& cells = domain.cells();
+  const BlockType in_file(domain.global_cells(), cells, domain.offset());
+  const BlockType in_memory({cells[0] + 2, cells[1] + 2, cells[2] + 2}, cells, {1, 1, 1});
   SharedFile file(domain.comm(), path);
   file.Resize(bytes);
-  file.SetView(MPI_FLOAT, block.get());
-  file.Write(field.values);
-  file.Verify(field.values);
+  file.SetView(MPI_FLOAT, in_file.get());
+  file.Write(field.values, in_memory.get());
+  file.Verify(domain, field.values, in_memory.get());
   file.Close();
 }
 

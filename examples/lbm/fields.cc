@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <utility>
 
 namespace lbm {
 namespace {
@@ -27,21 +26,23 @@ float Derivative(const std::vector<float>& values, const Stencil& s) {
   return (values[s.upper] - values[s.lower]) * s.inverse_distance;
 }
 
-using PaddedVelocity = std::array<std::vector<float>, 3>;
-
-float VorticityMagnitude(const Domain& domain, const PaddedVelocity& u, int x, int y, int z) {
+float VorticityMagnitude(const Domain& domain, const Fields& fields, int x, int y, int z) {
+  const std::vector<float>& ux = fields[1].values;
+  const std::vector<float>& uy = fields[2].values;
+  const std::vector<float>& uz = fields[3].values;
   const std::ptrdiff_t cell = domain.Index(x, y, z);
   const Stencil dx = StencilAlongX(domain, x, cell);
   const Stencil dy = {cell - domain.stride_y(), cell + domain.stride_y(), 0.5f};
   const Stencil dz = {cell - domain.stride_z(), cell + domain.stride_z(), 0.5f};
-  const float wx = Derivative(u[2], dy) - Derivative(u[1], dz);
-  const float wy = Derivative(u[0], dz) - Derivative(u[2], dx);
-  const float wz = Derivative(u[1], dx) - Derivative(u[0], dy);
+  const float wx = Derivative(uz, dy) - Derivative(uy, dz);
+  const float wy = Derivative(ux, dz) - Derivative(uz, dx);
+  const float wz = Derivative(uy, dx) - Derivative(ux, dy);
   return std::sqrt(wx * wx + wy * wy + wz * wz);
 }
 
-void ExchangeHalos(Domain& domain, PaddedVelocity& velocity) {
-  const std::array<float*, 3> components = {velocity[0].data(), velocity[1].data(), velocity[2].data()};
+void ExchangeVelocityHalos(Domain& domain, Fields& fields) {
+  const std::array<float*, 3> components = {fields[1].values.data(), fields[2].values.data(),
+                                            fields[3].values.data()};
   for (int axis = 0; axis < 3; ++axis) {
     domain.ShiftLayer(components, axis, -1);
     domain.ShiftLayer(components, axis, 1);
@@ -55,25 +56,20 @@ bool IsFinite(const Field& field) {
 }  // namespace
 
 Fields SampleFields(Domain& domain, const Solver& solver) {
-  Fields fields = {
-      {{"density", {}}, {"velocity_x", {}}, {"velocity_y", {}}, {"velocity_z", {}}, {"vorticity", {}}}};
-  for (Field& field : fields) field.values.reserve(domain.size());
-  PaddedVelocity velocity;
-  for (auto& component : velocity) component.resize(domain.padded_size());
-
+  Fields fields;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    fields[f] = {kFieldNames[f], std::vector<float>(domain.padded_size())};
+  }
   ForEachOwnCell(domain, [&](int x, int y, int z) {
+    const std::ptrdiff_t cell = domain.Index(x, y, z);
     const CellState state = solver.State(x, y, z);
-    fields[0].values.push_back(state.density);
-    for (int axis = 0; axis < 3; ++axis) {
-      fields[axis + 1].values.push_back(state.velocity[axis]);
-      velocity[axis][domain.Index(x, y, z)] = state.velocity[axis];
-    }
+    fields[0].values[cell] = state.density;
+    for (int axis = 0; axis < 3; ++axis) fields[axis + 1].values[cell] = state.velocity[axis];
   });
-
-  ExchangeHalos(domain, velocity);
+  ExchangeVelocityHalos(domain, fields);
   ForEachOwnCell(domain, [&](int x, int y, int z) {
-    fields[4].values.push_back(solver.IsSolid(x, y, z) ? 0.0f
-                                                       : VorticityMagnitude(domain, velocity, x, y, z));
+    fields[4].values[domain.Index(x, y, z)] =
+        solver.IsSolid(x, y, z) ? 0.0f : VorticityMagnitude(domain, fields, x, y, z);
   });
   return fields;
 }
@@ -81,14 +77,15 @@ Fields SampleFields(Domain& domain, const Solver& solver) {
 Summary Summarize(const Domain& domain, const Fields& fields) {
   double sum = 0.0;
   double max = 0.0;
-  for (std::size_t i = 0; i < domain.size(); ++i) {
-    const double ux = fields[1].values[i];
-    const double uy = fields[2].values[i];
-    const double uz = fields[3].values[i];
+  ForEachOwnCell(domain, [&](int x, int y, int z) {
+    const std::ptrdiff_t cell = domain.Index(x, y, z);
+    const double ux = fields[1].values[cell];
+    const double uy = fields[2].values[cell];
+    const double uz = fields[3].values[cell];
     const double speed = std::sqrt(ux * ux + uy * uy + uz * uz);
     sum += speed;
     max = std::max(max, speed);
-  }
+  });
   int finite = std::ranges::all_of(fields, IsFinite) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, domain.comm());
   MPI_Allreduce(MPI_IN_PLACE, &max, 1, MPI_DOUBLE, MPI_MAX, domain.comm());

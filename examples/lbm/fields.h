@@ -11,7 +11,8 @@
 
 namespace lbm {
 
-/// One field on one rank's block: x fastest, z slowest, no halo.
+/// One field on one rank's block: padded, as Domain has it. What is in the halo
+/// has no meaning: whoever takes the field takes the own cells.
 struct Field {
   std::string_view name;
   std::vector<float> values;
@@ -23,6 +24,8 @@ struct Field {
 ///   vorticity                   magnitude of the velocity's curl, per step
 /// Solid cells hold density 1, velocity 0 and vorticity 0.
 using Fields = std::array<Field, 5>;
+inline constexpr std::array<std::string_view, 5> kFieldNames = {"density", "velocity_x", "velocity_y",
+                                                                "velocity_z", "vorticity"};
 
 /// Samples the current state. Collective over the domain's communicator.
 Fields SampleFields(Domain& domain, const Solver& solver);

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "barrier.h"
 #include "domain.h"
 #include "dump.h"
 #include "fields.h"
+#include "insitu.h"
 #include "options.h"
 #include "solver.h"
 
@@ -50,9 +52,10 @@ bool IsStable(const Summary& summary) {
   return summary.finite && summary.max_speed < kSoundSpeed;
 }
 
-int Simulate(Domain& domain, const Options& options) {
+int Simulate(Domain& domain, const Options& options, std::optional<InsituWriter>& insitu) {
   Solver solver(domain, MakeBarrier(domain.global_cells()), options.flow);
-  CreateDirectory(domain, options.output);
+  if (options.dump) CreateDirectory(domain, options.output);
+  if (!options.insitu.empty()) insitu.emplace(domain, options.insitu, options.relative);
 
   int last_dump = 0;
   double start = MPI_Wtime();
@@ -68,11 +71,13 @@ int Simulate(Domain& domain, const Options& options) {
                              "; lower --reynolds or --inflow");
       return kExitUsage;
     }
-    WriteDump(domain, options.output, step, fields);
+    if (options.dump) WriteDump(domain, options.output, step, fields);
+    if (insitu) insitu->Write(step, fields);
     Report(domain, step, summary.mean_speed, mlups);
     last_dump = step;
     start = MPI_Wtime();
   }
+  if (insitu) insitu->Close();
   return kExitOk;
 }
 
@@ -81,8 +86,10 @@ int Run(Domain& domain, const Options& options) {
     PrintError(domain, "--dims is too large for this number of ranks");
     return kExitUsage;
   }
+  // Outlives what is thrown: closing is collective, and a rank without memory is alone.
+  std::optional<InsituWriter> insitu;
   try {
-    return Simulate(domain, options);
+    return Simulate(domain, options, insitu);
   } catch (const IoError& error) {
     PrintError(domain, error.what());
     return kExitIo;

@@ -75,6 +75,16 @@ void AddOptions(CLI::App& app, Options& options) {
       app.add_option("--dump-every", options.dump_every, "Steps between dumps; the last step is dumped too"),
       1, kMaxSteps);
   app.add_option("--output", options.output, "Directory for the dumps")->type_name("DIR");
+  CLI::Option* insitu =
+      app.add_option("--insitu", options.insitu,
+                     "Write the same steps into a new Quarry dataset too, without a dump in between")
+          ->type_name("PATH.quarry");
+  Limit(app.add_option("--relative", options.relative,
+                       "Largest error in that dataset, as a fraction of a field's value range in a step")
+            ->needs(insitu),
+        1e-9, 1.0);
+  app.add_flag_callback("--no-dump", [&options] { options.dump = false; }, "Write no raw files, only the dataset")
+      ->needs(insitu);
   Limit(app.add_option("--reynolds", options.flow.reynolds, "Reynolds number of the barrier's diameter"),
         kMinReynolds, kMaxReynolds);
   Limit(app.add_option("--inflow", options.flow.inflow, "Inflow speed in cells per step"), kMinInflow,

@@ -15,6 +15,9 @@ struct Options {
   int steps = 1800;
   int dump_every = 600;  ///< steps
   std::string output = "lbm-dump";
+  bool dump = true;        ///< whether raw files are written
+  std::string insitu;      ///< dataset to be written in situ; empty for none
+  double relative = 1e-3;  ///< largest error in it, as a fraction of a field's range
   Flow flow = {.reynolds = 250.0f, .inflow = 0.1f};
 };
 

@@ -48,7 +48,7 @@ class Run {
       QUARRY_ASSIGN_OR_RETURN(existing, Publisher::ReadDescription(options_.output));
     } else if (exists) {
       return {StatusCode::kAlreadyExists,
-              fmt::format("\"{}\" exists already; give --append to add to it, or choose another --output",
+              fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
                           options_.output)};
     }
     QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, PlanDescription(options_, jobs_, existing));

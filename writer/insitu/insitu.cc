@@ -6,6 +6,7 @@
 #include "writer/insitu/memory_source.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mapping.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace quarry::insitu {
 namespace {
@@ -19,18 +20,15 @@ Status CheckCommunicator(MPI_Comm comm) {
   MPI_Finalized(&finalized);
   if (initialized == 0 || finalized != 0)
     return FailedPrecondition("MPI is not running; open datasets between MPI_Init and MPI_Finalize");
-  if (comm == MPI_COMM_NULL) return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
+  if (comm == MPI_COMM_NULL)
+    return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
   if (inter != 0) return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
   return Status::Ok();
 }
 
-/// What nobody guards below comes back as an error too: no exception reaches the host.
-template <typename Work>
-Status Contained(Work work) {
-  return writer::Guarded([&]() -> Status { return work(); });
-}
+using writer::Guarded;  // here also for whole calls: no exception reaches the host
 
 std::vector<std::uint64_t> ToNumbers(const std::vector<Box>& boxes, int rank) {
   std::vector<std::uint64_t> numbers;
@@ -60,7 +58,8 @@ Dataset::Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& 
   setup_.pipeline.progress = false;
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes) {
+Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes,
+                                               const Status& found) {
   QUARRY_RETURN_IF_ERROR(CheckCommunicator(comm));
   MPI_Comm own = MPI_COMM_NULL;
   if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
@@ -68,9 +67,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup
   // Errors of MPI must not end the host, whatever it has chosen for its own communicator.
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   std::unique_ptr<Dataset> dataset;
-  const Status status = Contained([&] {
+  const Status status = Guarded([&] {
     dataset.reset(new Dataset(own, setup, boxes));
-    return dataset->Start();
+    return dataset->Start(found);
   });
   if (status.ok()) return dataset;
   if (dataset) {
@@ -81,24 +80,22 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup
   return status;
 }
 
-Status Dataset::Start() {
-  const Bytes setup = EncodeSetup(setup_);
-  const std::string call = fmt::format("open {}", ChecksumText(Checksum(setup)));
-  QUARRY_RETURN_IF_ERROR(Agree(call, Contained([&]() -> Status {
-                                 if (setup_.pipeline.files && *setup_.pipeline.files < 1)
-                                   return InvalidArgument("{} subfiles make no sense; give at least 1",
-                                                          *setup_.pipeline.files);
-                                 return CheckStorage(boxes_);
-                               })));
+Status Dataset::Start(const Status& found) {
   // Wrong declarations are found before anything is touched.
-  QUARRY_RETURN_IF_ERROR(
-      writer::AgreeOnStatus(comm_, Contained([&] {
-                              return quarry::internal::ToStatus(Describe(setup_.declaration, std::nullopt));
-                            })));
+  const Status local = Guarded([&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(found);
+    if (setup_.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+    if (setup_.pipeline.files && *setup_.pipeline.files < 1)
+      return InvalidArgument("{} subfiles make no sense; give at least 1", *setup_.pipeline.files);
+    QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(Describe(setup_.declaration, std::nullopt)));
+    return CheckStorage(boxes_);
+  });
+  const Bytes setup = EncodeSetup(setup_);
+  QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, ChecksumText(Checksum(setup))));
   QUARRY_RETURN_IF_ERROR(ShareBoxes());
   QUARRY_ASSIGN_OR_RETURN(writer_,
                           writer::DatasetWriter::Open(comm_, setup_.path, setup_.mode, setup_.pipeline));
-  return writer::AgreeOnStatus(comm_, Contained([&]() -> Status {
+  return writer::AgreeOnStatus(comm_, Guarded([&]() -> Status {
                                  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
                                                          Describe(setup_.declaration, writer_->existing()));
                                  return writer_->Declare(dataset);
@@ -112,9 +109,10 @@ Status Dataset::ShareBoxes() {
   owned_ = ToOwnership(writer::GatherEverywhere(comm_, ToNumbers(mine, rank_)), ranks);
   const redistribute::Layout layout{setup_.declaration.dims, owned_,
                                     distribution::Ownership(static_cast<std::size_t>(ranks))};
+  // These messages name the ranks themselves.
   QUARRY_RETURN_IF_ERROR(
-      writer::AgreeOnStatus(comm_, Contained([&] { return redistribute::CheckBoxesOfRank(layout, rank_); })));
-  return writer::AgreeOnStatus(comm_, Contained([&] { return redistribute::CheckComplete(layout); }));
+      redistribute::AgreeOnStatus(comm_, Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank_); })));
+  return redistribute::AgreeOnStatus(comm_, Guarded([&] { return redistribute::CheckComplete(layout); }));
 }
 
 Dataset::~Dataset() {
@@ -125,30 +123,42 @@ Dataset::~Dataset() {
   (void)status;  // who wants to know calls Close
 }
 
-Status Dataset::Agree(const std::string& call, const Status& local) {
+Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
   QUARRY_RETURN_IF_ERROR(broken_);
-  const std::uint64_t digest = Checksum(std::as_bytes(std::span(call)));
-  const std::uint64_t mine[2] = {digest, ~digest};
-  std::uint64_t least[2] = {};
-  MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, comm_);
+  const auto number = static_cast<std::uint64_t>(call);
+  const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));
+  // The least of a number and the least of its complement belong together only where all ranks have the same one.
+  const std::uint64_t mine[4] = {number, ~number, digest, ~digest};
+  std::uint64_t least[4] = {};
+  QUARRY_MPI(MPI_Allreduce, mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_);
   if (least[0] != ~least[1]) {
     broken_ = FailedPrecondition(
-        fmt::format("the ranks do not make the same calls on \"{}\" with the same arguments; steps, fields and "
-                    "declarations are the same on every rank, only boxes and addresses differ. Close the dataset.",
+        fmt::format("the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end and "
+                    "close on all ranks in the same order",
                     setup_.path));
     return broken_;
   }
-  return writer::AgreeOnStatus(comm_, local);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
+  if (least[2] == ~least[3]) return Status::Ok();
+  // In the words of rank 0: the path may be what differs.
+  return redistribute::AgreeOnStatus(
+      comm_, InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
+                             "times and fields are the same on every rank, only boxes and addresses differ",
+                             setup_.path));
 }
 
-Status Dataset::BeginStep(std::uint64_t step, std::optional<double> time) {
-  return Contained([&]() -> Status {
+Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
+  return Guarded([&]() -> Status {
     Status local;
-    if (step_) local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
-    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("begin {} {}", step, time ? fmt::format("{}", *time) : "-"), local));
-    Step next{step, time, {}, {}, false};
-    QUARRY_ASSIGN_OR_RETURN(next.published, writer_->PublishedFields(step));
+    if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
+    if (step_) {
+      local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
+    }
+    const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
+    Step next{static_cast<std::uint64_t>(step), time, {}, {}, false};
+    QUARRY_ASSIGN_OR_RETURN(next.published, writer_->PublishedFields(next.number));
     bool complete = true;
     for (const Field& field : setup_.declaration.fields) complete = complete && next.published.contains(field.name);
     if (complete && setup_.mode != OpenMode::kResume) {
@@ -162,7 +172,7 @@ Status Dataset::BeginStep(std::uint64_t step, std::optional<double> time) {
   });
 }
 
-Status Dataset::CheckPut(const std::string& field, DataType type, std::size_t count) const {
+Status Dataset::CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const {
   if (!step_) return FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
   const std::vector<Field>& fields = setup_.declaration.fields;
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
@@ -174,9 +184,14 @@ Status Dataset::CheckPut(const std::string& field, DataType type, std::size_t co
   }
   if (step_->put.contains(field))
     return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, step_->number);
-  if (count != boxes_.size()) {
-    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box", field, count,
-                           boxes_.size());
+  if (views.size() != boxes_.size()) {
+    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box", field,
+                           views.size(), boxes_.size());
+  }
+  for (std::size_t b = 0; b < views.size(); ++b) {
+    if (views[b].data != nullptr || boxes_[b].box.empty()) continue;
+    return InvalidArgument("field \"{}\" has no array for owned box {} {}; give its address", field, b,
+                           ToString(boxes_[b].box));
   }
   if (step_->published.contains(field) && setup_.mode != OpenMode::kResume) {
     return {StatusCode::kAlreadyExists, fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step",
@@ -186,26 +201,19 @@ Status Dataset::CheckPut(const std::string& field, DataType type, std::size_t co
 }
 
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  std::vector<BoxView> views;
-  const Status status = Contained([&] {
-    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b)
-      views.push_back(address[b] == nullptr ? BoxView{} : boxes_[b].At(address[b], SizeOf(type)));
-    views.resize(address.size());
-    return Status::Ok();
+  return Guarded([&]() -> Status {
+    std::vector<BoxView> views(address.size());
+    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b) {
+      if (address[b] != nullptr) views[b] = boxes_[b].At(address[b], SizeOf(type));
+    }
+    return PutViews(field, type, views);
   });
-  if (!status.ok()) views.clear();  // refused below, on every rank
-  return PutViews(field, type, views);
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
-  return Contained([&]() -> Status {
-    Status local = CheckPut(field, type, views.size());
-    for (std::size_t b = 0; local.ok() && b < views.size(); ++b) {
-      if (views[b].data == nullptr && !boxes_[b].box.empty())
-        local = InvalidArgument("field \"{}\" has no array for owned box {} {}; give its address", field, b,
-                                ToString(boxes_[b].box));
-    }
-    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("put {} {}", field, Name(type)), local));
+  return Guarded([&]() -> Status {
+    const Status local = CheckPut(field, type, views);
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
     step_->put.insert(field);
     if (step_->published.contains(field)) return Status::Ok();
     return WriteViews(*writer_->dataset().FindField(field), {views.begin(), views.end()});
@@ -217,43 +225,43 @@ Status Dataset::WriteViews(std::size_t field, std::vector<BoxView> views) {
   const Result<writer::FieldOutcome> outcome = writer_->WriteField(step_->number, field, "in situ", &source);
   if (outcome.ok()) {
     step_->written = true;
-  } else {
-    step_.reset();
+    return Status::Ok();
   }
-  return outcome.status();
+  step_.reset();
+  // Not an argument: what kInvalidArgument stands for changes nothing, and here the step is gone.
+  const bool samples = outcome.status().code() == StatusCode::kInvalidArgument;
+  return {samples ? StatusCode::kOutOfRange : outcome.status().code(), outcome.status().message()};
 }
 
 Status Dataset::EndStep() {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     Status local;
     if (!step_) {
       local = FailedPrecondition("no step is open; begin one before ending it");
     } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format("step {} has no field; put at least one before ending it", step_->number));
+      local = FailedPrecondition(fmt::format("step {} has no field and is left out; put at least one before ending it",
+                                             step_->number));
     }
-    QUARRY_RETURN_IF_ERROR(Agree("end", local));
+    const Status status = Agree(Call::kEndStep, local);
+    if (!broken_.ok() || !step_) return status;
     const Step step = std::move(*step_);
     step_.reset();
-    if (!step.written) return Status::Ok();
+    if (!status.ok() || !step.written) return status;
     return writer_->PublishStep(step.number, step.time);
   });
 }
 
 Status Dataset::Close() {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     Status local;
     if (step_) {
       local = FailedPrecondition(
           fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
     }
-    Status status = Agree("close", local);
+    Status status = Agree(Call::kClose, local);
     Release();
     return status;
   });
-}
-
-Status Dataset::Refuse(const Status& why) {
-  return Contained([&] { return Agree("refused", why); });
 }
 
 void Dataset::Release() {

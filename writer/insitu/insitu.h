@@ -16,7 +16,7 @@
 /// A running simulation writes its steps into a dataset, without a dump in between.
 namespace quarry::insitu {
 
-/// The type of a C++ number.
+/// The type of a C++ number; others do not compile.
 template <typename T>
 constexpr DataType TypeOf() {
   if constexpr (std::is_same_v<T, float>) return DataType::kFloat32;
@@ -36,8 +36,10 @@ constexpr DataType TypeOf() {
 /// Status. Nothing aborts, throws, prints, or touches the communicator of the host: messages travel on a duplicate.
 /// Any number of datasets can be open at once.
 ///
-/// A call that is refused because of its arguments changes nothing. After any other error in Put or EndStep the step
-/// is gone, the published ones are as they were, and the next BeginStep may be tried.
+/// A refused call changes nothing: kInvalidArgument, kFailedPrecondition, kAlreadyExists, kNotFound. After any other
+/// error in Put or EndStep the step is gone, the published ones are as they were, and the next BeginStep may be tried.
+/// Where ranks make different calls altogether, as one that ends a step and one that puts a field, they cannot be
+/// brought together any more: all further calls but Close are refused, so that none of them waits for ever.
 /// @threads one caller at a time; the thread may call MPI
 class Dataset {
  public:
@@ -45,18 +47,21 @@ class Dataset {
   /// @param setup  the same on every rank
   /// @param boxes  what this rank owns in every step, any number. Together the boxes of all ranks cover the grid
   ///               once.
+  /// @param found  an error that this rank has found before: then all ranks get it
   /// @errors kInvalidArgument: declaration or boxes are wrong; kAlreadyExists, kNotFound: see OpenMode; kUnavailable:
   ///         somebody else is writing the dataset; kDataLoss: the existing dataset is damaged
-  static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes);
+  static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes,
+                                               const Status& found = Status::Ok());
   /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  /// @param step  a number that the dataset does not have, or with OpenMode::kResume any
+  /// @param step  0 or more; a number that the dataset does not have, or with OpenMode::kResume any
   /// @param time  physical time, if there is one
-  /// @errors kFailedPrecondition: a step is open; kAlreadyExists: all declared fields of the step are published
-  Status BeginStep(std::uint64_t step, std::optional<double> time = {});
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all declared
+  ///         fields of the step are published
+  Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
   /// Encodes and stages one field of the step. With OpenMode::kResume, a field that is published already is left out.
   /// The samples are read before this returns, and not kept.
@@ -64,7 +69,8 @@ class Dataset {
   /// @param type     as declared
   /// @param address  for each owned box, see OwnedBox; ignored for empty ones
   /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before, number of
-  ///         addresses; kInternal: disk or memory
+  ///         addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or memory; kOutOfRange:
+  ///         samples that no relative tolerance fits
   Status Put(const std::string& field, DataType type, std::span<const void* const> address);
 
   /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
@@ -77,22 +83,20 @@ class Dataset {
   /// The same with an arrangement of its own for this field: a view for each owned box.
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
 
-  /// Publishes the step.
-  /// @errors kFailedPrecondition: no step is open, or nothing was put; kInternal
+  /// Publishes the step. No step is open afterwards, whatever comes of it.
+  /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal
   Status EndStep();
 
   /// Ends the writing; a step that was begun and not ended is removed.
   /// @errors kFailedPrecondition: there was such a step; the dataset is closed nevertheless
   Status Close();
 
-  /// What a binding to another language calls instead, where it finds an argument wrong that this class cannot
-  /// even take: collective like the call that it stands for, so that no rank waits for this one.
-  Status Refuse(const Status& why);
-
   /// Seconds of this rank in each phase of the pipeline.
   const writer::PhaseSeconds& seconds() const { return writer_->seconds(); }
 
  private:
+  enum class Call : std::uint64_t { kOpen, kBeginStep, kPut, kEndStep, kClose };
+
   struct Step {
     std::uint64_t number = 0;
     std::optional<double> time;
@@ -103,11 +107,11 @@ class Dataset {
 
   Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
 
-  Status Start();
+  Status Start(const Status& found);
   Status ShareBoxes();
-  /// The beginning of every collective call: success where all ranks make the same call and accept it.
-  Status Agree(const std::string& call, const Status& local);
-  Status CheckPut(const std::string& field, DataType type, std::size_t count) const;
+  /// The beginning of every collective call: success where all ranks make it, with the same arguments, and accept it.
+  Status Agree(Call call, const Status& local, const std::string& arguments = "");
+  Status CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const;
   Status WriteViews(std::size_t field, std::vector<BoxView> views);
   void Release();
 

@@ -8,6 +8,11 @@ module quarry_insitu
   private
 
   integer(c_int), parameter, public :: QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, QUARRY_INSITU_RESUME = 2
+  integer(c_int), parameter, public :: QUARRY_INSITU_OK = 0, QUARRY_INSITU_INVALID_ARGUMENT = 3, &
+                                       QUARRY_INSITU_NOT_FOUND = 5, QUARRY_INSITU_ALREADY_EXISTS = 6, &
+                                       QUARRY_INSITU_FAILED_PRECONDITION = 9, QUARRY_INSITU_OUT_OF_RANGE = 11, &
+                                       QUARRY_INSITU_INTERNAL = 13, QUARRY_INSITU_UNAVAILABLE = 14, &
+                                       QUARRY_INSITU_DATA_LOSS = 15
   integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, QUARRY_UINT8 = 4, &
                                        QUARRY_INT16 = 5, QUARRY_UINT16 = 6, QUARRY_INT32 = 7, QUARRY_UINT32 = 8
   integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2

@@ -18,7 +18,8 @@
  * prints. Messages travel on a duplicate of the communicator, whose error handler and attributes stay as they are.
  *
  * Marked "collective": every rank makes the same call and gets the same code. All others are local; an error in one
- * of them on any rank is the error of quarry_insitu_start on all. One caller at a time for each object.
+ * of them on any rank is the error of quarry_insitu_start on all, so that their codes may be ignored. NULL where it is
+ * not allowed is QUARRY_INSITU_INVALID_ARGUMENT. One caller at a time for each object.
  */
 #ifndef QUARRY_INSITU_H_
 #define QUARRY_INSITU_H_
@@ -32,14 +33,16 @@ extern "C" {
 
 typedef struct quarry_insitu quarry_insitu;
 
-/* What went wrong. */
+/* What went wrong. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone, and the
+ * next one may be tried. Published steps are as they were in any case. */
 enum {
   QUARRY_INSITU_OK = 0,
-  QUARRY_INSITU_INVALID_ARGUMENT = 3,    /* a call that changes nothing */
+  QUARRY_INSITU_INVALID_ARGUMENT = 3,
   QUARRY_INSITU_NOT_FOUND = 5,           /* to be appended to, but not there */
   QUARRY_INSITU_ALREADY_EXISTS = 6,      /* dataset or step */
   QUARRY_INSITU_FAILED_PRECONDITION = 9, /* calls in a wrong order, or not the same ones on every rank */
-  QUARRY_INSITU_INTERNAL = 13,           /* disk full, no memory, MPI: the step is gone, the next may be tried */
+  QUARRY_INSITU_OUT_OF_RANGE = 11,       /* samples that no relative tolerance fits */
+  QUARRY_INSITU_INTERNAL = 13,           /* disk full, no memory, MPI */
   QUARRY_INSITU_UNAVAILABLE = 14,        /* somebody else is writing the dataset */
   QUARRY_INSITU_DATA_LOSS = 15           /* the existing dataset is damaged */
 };
@@ -71,8 +74,8 @@ enum {
   QUARRY_Z_FASTEST = 1  /* C's a[x][y][z] */
 };
 
-/* Collective. Does not touch the disk yet: start does. The object is made in any case but one: *out is NULL when
- * memory is out. Free it in any case.
+/* Touches neither disk nor communicator yet: start does, and the communicator must live until then. The object is made
+ * in any case but one: *out is NULL when memory is out. Free it in any case.
  * mode: CREATE, the dataset must not exist; APPEND, it must; RESUME, either, and fields of steps that are published
  * are left out. */
 int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out);
@@ -116,11 +119,11 @@ int quarry_insitu_begin_step(quarry_insitu* run, int64_t step, double time);
 /* Collective. type as declared; one address for each box, in the order in which they were added. The samples have been
  * read when this returns. */
 int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes, const void* const* address);
-/* Collective. Makes the step visible to readers. */
+/* Collective. Makes the step visible to readers. No step is open afterwards, whatever comes of it. */
 int quarry_insitu_end_step(quarry_insitu* run);
 /* Collective. A step that was begun and not ended is removed, which is an error, but closes the dataset. */
 int quarry_insitu_close(quarry_insitu* run);
-/* Collective where the dataset was not closed, else local. NULL is fine. */
+/* Collective, as close, where the dataset is started and not closed; else local. NULL is fine. */
 void quarry_insitu_free(quarry_insitu* run);
 
 /* What the last call that failed has to say; "" when none has. Valid until the next call. */

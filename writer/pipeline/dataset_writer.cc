@@ -128,7 +128,8 @@ class DatasetWriter::FieldRun {
     scan.max = MaxOverRanks(w_.comm_, scan.max);
     tolerance_ = AbsoluteTolerance(field_, scan.min, scan.max);
     if (std::isfinite(tolerance_)) return Status::Ok();
-    return InvalidArgument("the value range [{}, {}] of \"{}\" is too large for --relative; give --tolerance",
+    return InvalidArgument("the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
+                           "absolute one (--tolerance)",
                            scan.min, scan.max, source_name);
   }
 

@@ -48,6 +48,19 @@ Status RemoveStaged(const fs::path& dataset) {
   return Status::Ok();
 }
 
+/// Nobody else writes a dataset of this name while the lock is held.
+Result<DirectoryLock> LockNewDataset(const fs::path& dataset) {
+  QUARRY_RETURN_IF_ERROR(CreateDirectories(DatasetStaging(dataset)));
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(DatasetStaging(dataset), kLockTimeoutSeconds));
+  // Whoever held the lock may just have published under the same name.
+  std::error_code ignored;
+  if (fs::exists(dataset, ignored)) {
+    return Status(StatusCode::kAlreadyExists,
+                  fmt::format("\"{}\" was created by another process just now", dataset.string()));
+  }
+  return lock;
+}
+
 /// What the subfiles in a mask's folder say of it, down to its name.
 Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
                                      const DatasetDescription& dataset) {
@@ -89,26 +102,19 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
     if (fs::exists(dataset, ignored)) {
       return Status(
           StatusCode::kAlreadyExists,
-          fmt::format("\"{}\" exists already; give --append to add to it, or choose another --output",
+          fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
                       path.string()));
     }
     if (!fs::is_directory(dataset.parent_path(), ignored)) {
       return NotFound("there is no directory \"{}\" for the dataset; create it first",
                       dataset.parent_path().string());
     }
-    const fs::path staging = DatasetStaging(dataset);
-    QUARRY_RETURN_IF_ERROR(CreateDirectories(staging));
-    QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(staging, kLockTimeoutSeconds));
-    // Whoever held the lock may just have published under the same name.
-    if (fs::exists(dataset, ignored)) {
-      return Status(StatusCode::kAlreadyExists,
-                    fmt::format("\"{}\" was created by another process just now", path.string()));
-    }
-    QUARRY_RETURN_IF_ERROR(RemoveStartingWith(staging, ""));
+    QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, LockNewDataset(dataset));
+    QUARRY_RETURN_IF_ERROR(RemoveStartingWith(DatasetStaging(dataset), ""));
     return Publisher(std::move(dataset), std::move(lock));
   }
   if (!fs::is_directory(dataset, ignored)) {
-    return NotFound("there is no dataset \"{}\" to append to; leave out --append to create it",
+    return NotFound("there is no dataset \"{}\" to append to; create it (without --append)",
                     path.string());
   }
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, kLockTimeoutSeconds));
@@ -149,6 +155,10 @@ fs::path Publisher::StepStaging(std::uint64_t step) const {
 }
 
 Result<fs::path> Publisher::StageField(std::uint64_t step, const std::string& field) {
+  std::error_code ignored;
+  if (!existing_ && !fs::exists(Root(), ignored)) {
+    QUARRY_ASSIGN_OR_RETURN(lock_, LockNewDataset(dataset_));  // the one before went with the step that was given up
+  }
   const fs::path folder = StepStaging(step) / field;
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
   return folder;
@@ -245,7 +255,10 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
 
 void Publisher::Abandon() {
   std::error_code ignored;
+  for (const std::uint64_t name : staged_masks_) masks_.erase(name);
+  staged_masks_.clear();
   if (!existing_) {
+    masks_.clear();
     fs::remove_all(DatasetStaging(dataset_), ignored);
   } else {
     const Status status = RemoveStaged(dataset_);
