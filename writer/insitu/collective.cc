@@ -4,7 +4,9 @@
 
 #include "quarry/base/checksum.h"
 #include "writer/pipeline/comm.h"
+#include "writer/pipeline/phases.h"
 #include "writer/redistribute/mapping.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace quarry::insitu {
 namespace {
@@ -62,10 +64,11 @@ Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, co
   const int ranks = writer::Size(comm);
   const redistribute::Layout layout{dims, ToOwnership(writer::GatherEverywhere(comm, ToNumbers(boxes, rank)), ranks),
                                     distribution::Ownership(static_cast<std::size_t>(ranks))};
+  // These messages name the ranks themselves.
+  QUARRY_RETURN_IF_ERROR(redistribute::AgreeOnStatus(
+      comm, writer::Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank); })));
   QUARRY_RETURN_IF_ERROR(
-      writer::AgreeOnStatus(comm, Contained([&] { return redistribute::CheckBoxesOfRank(layout, rank); })));
-  QUARRY_RETURN_IF_ERROR(
-      writer::AgreeOnStatus(comm, Contained([&] { return redistribute::CheckComplete(layout); })));
+      redistribute::AgreeOnStatus(comm, writer::Guarded([&] { return redistribute::CheckComplete(layout); })));
   return layout.owned;
 }
 
@@ -92,21 +95,28 @@ Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>&
   return Status::Ok();
 }
 
-Status CallAgreement::Reach(const std::string& call, const Status& local) {
+Status CallAgreement::Reach(int call, const Status& local, const std::string& arguments) {
   QUARRY_RETURN_IF_ERROR(broken_);
-  const std::uint64_t digest = Checksum(std::as_bytes(std::span(call)));
-  const std::uint64_t mine[2] = {digest, ~digest};
-  std::uint64_t least[2] = {};
-  MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, comm_);
+  const auto number = static_cast<std::uint64_t>(call);
+  const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));
+  // The least of a number and the least of its complement belong together only where all ranks have the same one.
+  const std::uint64_t mine[4] = {number, ~number, digest, ~digest};
+  std::uint64_t least[4] = {};
+  QUARRY_MPI(MPI_Allreduce, mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_);
   if (least[0] != ~least[1]) {
     broken_ = {StatusCode::kFailedPrecondition,
-               fmt::format("the ranks do not make the same calls on \"{}\" with the same arguments; steps, fields and "
-                           "declarations are the same on every rank, only boxes and addresses differ. Close the "
-                           "dataset.",
+               fmt::format("the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end "
+                           "and close on all ranks in the same order",
                            path_)};
     return broken_;
   }
-  return writer::AgreeOnStatus(comm_, local);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
+  if (least[2] == ~least[3]) return Status::Ok();
+  // In the words of rank 0: the path may be what differs.
+  return redistribute::AgreeOnStatus(
+      comm_, InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
+                             "times and fields are the same on every rank, only boxes and addresses differ",
+                             path_));
 }
 
 }  // namespace quarry::insitu

@@ -9,16 +9,9 @@
 
 #include "writer/distribution/ownership.h"
 #include "writer/insitu/declaration.h"
-#include "writer/pipeline/phases.h"
 
 /// What the calls of a simulation have in common, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
-
-/// What nobody guards below comes back as an error too: no exception reaches the host.
-template <typename Work>
-Status Contained(Work work) {
-  return writer::Guarded([&]() -> Status { return work(); });
-}
 
 /// Local.
 /// @errors kFailedPrecondition: MPI is not running; kInvalidArgument: no intra-communicator
@@ -44,14 +37,15 @@ class CallAgreement {
   /// @param path  for messages
   CallAgreement(MPI_Comm comm, std::string path) : comm_(comm), path_(std::move(path)) {}
 
-  /// Success where all ranks make the same call and accept it.
-  /// @param call   the call with those of its arguments that are the same on every rank
-  /// @param local  what this rank thinks of its arguments
-  /// @errors the error of the lowest rank that brings one; kFailedPrecondition where the calls differ: from then on
-  ///         the ranks cannot work together any more
-  Status Reach(const std::string& call, const Status& local);
+  /// Success where all ranks make this call, with the same arguments, and accept it.
+  /// @param call       a number for each kind of call
+  /// @param local      what this rank thinks of its arguments
+  /// @param arguments  those that are the same on every rank
+  /// @errors the error of the lowest rank that brings one; kInvalidArgument where the arguments differ;
+  ///         kFailedPrecondition where the calls differ: then and from then on
+  Status Reach(int call, const Status& local, const std::string& arguments = "");
 
-  /// The error after calls that differ.
+  /// The error after different calls: the ranks cannot work together any more.
   const Status& broken() const { return broken_; }
 
  private:

@@ -251,6 +251,17 @@ Status Dataset::EndStep() {
   });
 }
 
+Status Dataset::AbandonStep() {
+  return Guarded([&]() -> Status {
+    Status local;
+    if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, local));
+    step_.reset();
+    writer_->Abandon();
+    return Status::Ok();
+  });
+}
+
 Status Dataset::Close() {
   return Guarded([&]() -> Status {
     Status local;

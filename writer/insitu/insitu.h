@@ -87,6 +87,10 @@ class Dataset {
   /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal
   Status EndStep();
 
+  /// Drops the step that is open.
+  /// @errors kFailedPrecondition: no step was open
+  Status AbandonStep();
+
   /// Ends the writing; a step that was begun and not ended is removed.
   /// @errors kFailedPrecondition: there was such a step; the dataset is closed nevertheless
   Status Close();
@@ -95,7 +99,7 @@ class Dataset {
   const writer::PhaseSeconds& seconds() const { return writer_->seconds(); }
 
  private:
-  enum class Call : std::uint64_t { kOpen, kBeginStep, kPut, kEndStep, kClose };
+  enum class Call : std::uint64_t { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
 
   struct Step {
     std::uint64_t number = 0;

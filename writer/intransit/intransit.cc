@@ -11,7 +11,7 @@
 
 namespace quarry::intransit {
 
-using insitu::Contained;
+using writer::Guarded;
 using internal::Answer;
 
 namespace {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   if (roles.writes()) return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
-  const Status status = Contained([&]() -> Status {
+  const Status status = Guarded([&]() -> Status {
     dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
     const Timer timer(&dataset->seconds_.opening);
     return dataset->Start();
@@ -66,6 +66,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
 }
 
 Status Dataset::CheckSetup() const {
+  if (setup_.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
   if (setup_.pipeline.files && *setup_.pipeline.files < 1)
     return InvalidArgument("{} subfiles make no sense; give at least 1", *setup_.pipeline.files);
   if (transport_.steps_in_flight < 1)
@@ -73,21 +74,19 @@ Status Dataset::CheckSetup() const {
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   if (transport_.message_bytes < 1 || transport_.message_bytes > kMost)
     return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
+  // Whether it goes with an existing dataset, the writers know.
+  QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(insitu::Describe(setup_.declaration, std::nullopt)));
   return insitu::CheckStorage(boxes_);
 }
 
 Status Dataset::Start() {
-  const std::string call = fmt::format("open {} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
-                                       transport_.steps_in_flight, transport_.message_bytes);
-  QUARRY_RETURN_IF_ERROR(Agree(call, Contained([&] { return CheckSetup(); })));
-  // Whether it goes with an existing dataset, the writers know.
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
-    return quarry::internal::ToStatus(insitu::Describe(setup_.declaration, std::nullopt));
-  })));
+  const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
+                                            transport_.steps_in_flight, transport_.message_bytes);
+  QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, Guarded([&] { return CheckSetup(); }), arguments));
   QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
   QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
     staging_ = std::make_unique<internal::Staging>(setup_.declaration, boxes_, transport_.steps_in_flight);
     staging_bytes_ = staging_->bytes();
     return Status::Ok();
@@ -117,7 +116,7 @@ Result<std::vector<int>> Dataset::ShareRanks() {
 
 Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
   Answer answer;
-  Status status = !root() ? Status::Ok() : Contained([&]() -> Status {
+  Status status = !root() ? Status::Ok() : Guarded([&]() -> Status {
     const Bytes setup = insitu::EncodeSetup(setup_);
     const internal::OpenCommand open{{reinterpret_cast<const char*>(setup.data()), setup.size()},
                                      transport_.message_bytes, std::move(ranks), owned};
@@ -143,22 +142,25 @@ Dataset::~Dataset() {
   (void)status;  // who wants to know calls Close
 }
 
-Status Dataset::Agree(const std::string& call, const Status& local) {
+Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
   QUARRY_RETURN_IF_ERROR(broken_);
-  return agreement_.Reach(call, local);
+  return agreement_.Reach(static_cast<int>(call), local, arguments);
 }
 
-Status Dataset::BeginStep(std::uint64_t step, std::optional<double> time) {
-  return Contained([&]() -> Status {
+Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
+  return Guarded([&]() -> Status {
     Status local;
+    if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
     if (step_) {
       local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
     }
-    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("begin {} {}", step, time ? fmt::format("{}", *time) : "-"), local));
-    QUARRY_RETURN_IF_ERROR(WaitForPlace(step));
+    const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
+    const auto number = static_cast<std::uint64_t>(step);
+    QUARRY_RETURN_IF_ERROR(WaitForPlace(number));
     QUARRY_RETURN_IF_ERROR(TakeLosses());
-    step_ = Step{step, time, {}};
+    step_ = Step{number, time, {}};
     return Status::Ok();
   });
 }
@@ -171,7 +173,7 @@ Status Dataset::WaitForPlace(std::uint64_t step) {
     const Timer timer(&seconds_.waiting);
     ++waits_;
     if (transport_.on_wait) {
-      local = Contained([&] {
+      local = Guarded([&] {
         transport_.on_wait(step);
         return Status::Ok();
       });
@@ -200,8 +202,11 @@ Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
 
 /// What rank 0 has received, taken in by every rank.
 Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
-  broken_ = writer::BroadcastStatus(comm_, of_root.status());
-  QUARRY_RETURN_IF_ERROR(broken_);
+  const Status received = writer::BroadcastStatus(comm_, of_root.status());
+  if (!received.ok()) {
+    broken_ = received;
+    return received;
+  }
   QUARRY_ASSIGN_OR_RETURN(
       const std::vector<Answer> answers,
       internal::DecodeAnswers(writer::BroadcastText(comm_, root() ? internal::Encode(*of_root) : "")));
@@ -234,19 +239,17 @@ std::size_t Dataset::FieldNumber(const std::string& field) const {
 }
 
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  std::vector<BoxView> views;
-  const Status status = Contained([&] {
-    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b)
-      views.push_back(address[b] == nullptr ? BoxView{} : boxes_[b].At(address[b], SizeOf(type)));
-    views.resize(address.size());
-    return Status::Ok();
+  return Guarded([&]() -> Status {
+    std::vector<BoxView> views(address.size());
+    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b) {
+      if (address[b] != nullptr) views[b] = boxes_[b].At(address[b], SizeOf(type));
+    }
+    return PutViews(field, type, views);
   });
-  if (!status.ok()) views.clear();  // refused below, on every rank
-  return PutViews(field, type, views);
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     Status local;
     const std::size_t number = FieldNumber(field);
     if (!step_) {
@@ -256,7 +259,7 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
     } else {
       local = insitu::CheckSamples(setup_.declaration, boxes_, field, type, views);
     }
-    QUARRY_RETURN_IF_ERROR(Agree(fmt::format("put {} {}", field, Name(type)), local));
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
     const Timer timer(&seconds_.copying);
     staging_->Copy(place(), number, views);
     step_->put.push_back(number);
@@ -265,16 +268,19 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
 }
 
 Status Dataset::EndStep() {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     Status local;
     if (!step_) {
       local = FailedPrecondition("no step is open; begin one before ending it");
     } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format("step {} has no field; put at least one before ending it", step_->number));
+      local = FailedPrecondition(fmt::format(
+          "step {} has no field and is left out; put at least one before ending it", step_->number));
     }
-    QUARRY_RETURN_IF_ERROR(Agree("end", local));
+    const Status status = Agree(Call::kEndStep, local);
+    if (!agreement_.broken().ok() || !step_) return status;
     const Step step = std::move(*step_);
     step_.reset();
+    QUARRY_RETURN_IF_ERROR(status);
     broken_ = HandOver(step);
     return broken_;
   });
@@ -284,10 +290,10 @@ Status Dataset::EndStep() {
 /// not come.
 Status Dataset::HandOver(const Step& step) {
   const int tag = internal::DatasetTag(number_);
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Contained([&] {
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
     return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
   })));
-  const Status sent = !root() ? Status::Ok() : Contained([&] {
+  const Status sent = !root() ? Status::Ok() : Guarded([&] {
     std::string command = internal::Encode(internal::StepCommand{number_, step.number, step.time, step.put});
     return staging_->SendCommand(place(), std::move(command), link_->all, link_->first_writer(), internal::kCommandTag);
   });
@@ -298,10 +304,10 @@ Status Dataset::HandOver(const Step& step) {
 }
 
 Status Dataset::AbandonStep() {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     Status local;
     if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
-    QUARRY_RETURN_IF_ERROR(Agree("abandon", local));
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, local));
     step_.reset();
     return Status::Ok();
   });
@@ -323,7 +329,7 @@ Result<std::vector<Answer>> Dataset::FinishAtWriters(double waiting) {
 }
 
 Status Dataset::Close() {
-  return Contained([&]() -> Status {
+  return Guarded([&]() -> Status {
     if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
     const Timer timer(&seconds_.closing);
     Status open;
@@ -331,7 +337,7 @@ Status Dataset::Close() {
       open = FailedPrecondition(
           fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
     }
-    Status status = agreement_.Reach("close", open);
+    Status status = agreement_.Reach(static_cast<int>(Call::kClose), open);
     if (agreement_.broken().ok()) {
       const double waiting = writer::MaxOverRanks(comm_, seconds_.waiting);
       Status shared = broken_;

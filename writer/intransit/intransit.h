@@ -67,9 +67,9 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   /// Waits where Transport::steps_in_flight steps are under way.
-  /// @errors kFailedPrecondition: a step is open; any other: what has become of earlier steps. Then this one has not
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: what has become of earlier steps. Then this one has not
   ///         begun, and the call may be repeated.
-  Status BeginStep(std::uint64_t step, std::optional<double> time = {});
+  Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
   /// Copies one field of the step. The samples are not needed after this.
   /// @errors kFailedPrecondition, kInvalidArgument as insitu::Dataset::Put
@@ -85,8 +85,8 @@ class Dataset {
   /// The same with an arrangement of its own for this field: a view for each owned box.
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
 
-  /// Hands the step over.
-  /// @errors kFailedPrecondition: no step is open, or nothing was put; kInternal from MPI
+  /// Hands the step over. No step is open afterwards, whatever comes of it.
+  /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal from MPI
   Status EndStep();
 
   /// Drops the step that is open; the writers never hear of it.
@@ -111,6 +111,8 @@ class Dataset {
   std::uint64_t staging_bytes() const { return staging_bytes_; }
 
  private:
+  enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
+
   struct Step {
     std::uint64_t number = 0;
     std::optional<double> time;
@@ -125,7 +127,7 @@ class Dataset {
   /// Where the step that is open, or the next one, is staged.
   std::size_t place() const { return handed_over_ % staging_->places(); }
 
-  Status Agree(const std::string& call, const Status& local);
+  Status Agree(Call call, const Status& local, const std::string& arguments = "");
   Status Start();
   Status CheckSetup() const;
   Result<std::vector<int>> ShareRanks();

@@ -14,7 +14,7 @@
 namespace quarry::intransit {
 namespace {
 
-using insitu::Contained;
+using writer::Guarded;
 using internal::Answer;
 
 /// Adds what work takes to a number of seconds, and gives back what it returns.
@@ -66,7 +66,7 @@ class Server {
   /// The next command for all writers; the end when every simulation rank has said so.
   Result<internal::Command> NextCommand() {
     std::string text;
-    const Status status = rank_ != 0 ? Status::Ok() : Contained([&]() -> Status {
+    const Status status = rank_ != 0 ? Status::Ok() : Guarded([&]() -> Status {
       for (;;) {
         QUARRY_ASSIGN_OR_RETURN(internal::Received received,
                                 internal::ReceiveText(link_.all, MPI_ANY_SOURCE, internal::kCommandTag));
@@ -83,7 +83,7 @@ class Server {
   Status Do(const internal::OpenCommand& open) {
     Session session;
     session.number = next_number_++;
-    Status status = writer::AgreeOnStatus(comm_, Contained([&] { return Prepare(open, &session); }));
+    Status status = writer::AgreeOnStatus(comm_, Guarded([&] { return Prepare(open, &session); }));
     if (status.ok()) {
       auto dataset = insitu::Dataset::Open(comm_, session.setup, session.boxes);
       status = dataset.status();
@@ -125,11 +125,11 @@ class Server {
   Status Do(const internal::StepCommand& step) {
     Session& session = sessions_.at(step.dataset);
     Status status = Announce(session, step.step);
-    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(step.step, step.time); });
+    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(static_cast<std::int64_t>(step.step), step.time); });
     for (const std::size_t field : step.fields) {
       // Samples of a step that is lost are taken in too: the simulation must get rid of them.
       const Status received =
-          Timed(&served_.receiving_seconds, [&] { return Contained([&] { return Receive(&session, field); }); });
+          Timed(&served_.receiving_seconds, [&] { return Guarded([&] { return Receive(&session, field); }); });
       if (status.ok()) status = writer::AgreeOnStatus(comm_, received);
       if (status.ok()) status = Writing([&] { return Put(session, field); });
     }
@@ -145,7 +145,7 @@ class Server {
 
   Status Announce(const Session& session, std::uint64_t step) {
     if (!options_.before_step) return Status::Ok();
-    return writer::AgreeOnStatus(comm_, Contained([&] {
+    return writer::AgreeOnStatus(comm_, Guarded([&] {
       options_.before_step(session.setup.path, step);
       return Status::Ok();
     }));
@@ -224,7 +224,7 @@ Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
   }
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, insitu::DuplicateQuietly(roles.comm()));
   Served served;
-  const Status status = Contained([&] {
+  const Status status = Guarded([&] {
     Server server(roles, options, comm);
     const Status ran = server.Run();
     served = server.served();
