@@ -687,7 +687,9 @@ TEST_F(InTransitErrors, RanksThatMakeDifferentCallsDoNotHoldUpTheWriters) {
     }
     ExpectOk(WriteSteps(roles, comm, Path("after.quarry"), Arrangement::kDense, {1}));
   });
-  if (RankOf(MPI_COMM_WORLD) == SizeOf(MPI_COMM_WORLD) - 1) EXPECT_EQ(served.steps, 2u);
+  if (RankOf(MPI_COMM_WORLD) == SizeOf(MPI_COMM_WORLD) - 1) {
+    EXPECT_EQ(served.steps, 2u);
+  }
   ExpectSteps(path, {1});
   ExpectSteps(Path("after.quarry"), {1});
 }
