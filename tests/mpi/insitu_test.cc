@@ -518,6 +518,9 @@ TEST_F(InSituOpen, RefusesToContinueAnotherDataset) {
     change(&setup);
     ExpectError(Write(g_ranks, setup, Arrangement::kDense, {1}), StatusCode::kInvalidArgument, text);
   };
+  // The boxes are those of 37 x 22 x 13 samples.
+  expect([](insitu::Setup* s) { s->declaration.dims = {36, 22, 13}; }, "not inside the domain of 36x22x13");
+  expect([](insitu::Setup* s) { s->declaration.dims = {37, 22, 14}; }, "[0:37,0:22,13:14)");
   expect([](insitu::Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "declared patch differs");
   expect([](insitu::Setup* s) { s->declaration.fields[0].fill = 7; }, "no fill value in the dataset");
   OnRoot([&] { ExpectSteps(path, {0}); });
