@@ -1,5 +1,5 @@
-! Heat that spreads in a periodic box, on a three-dimensional grid of processes. Writes its steps in situ, and the last
-! one as a raw file beside it, to be compared with.
+! Heat that spreads in a periodic box, on a three-dimensional grid of processes. Writes its steps in situ, and
+! the last one as a raw file beside it, to be compared with.
 !
 !   mpirun -n 4 heat heat.quarry heat.raw
 !
@@ -55,7 +55,7 @@ contains
       do j = 1, n(2)
         do i = 1, n(1)
           x = (real(first + [i, j, k], c_double) - 0.5_c_double)/cells - 0.4_c_double
-          ! No exp: vectorised, it would round differently in the tails of loops, whose places depend on the ranks.
+          ! No exp: vectorised, it rounds differently than in the tails of loops, which depend on the ranks.
           t(i, j, k) = 1/(1 + 40*sum(x**2))
         end do
       end do
@@ -110,8 +110,9 @@ contains
     do k = 1, n(3)
       do j = 1, n(2)
         do i = 1, n(1)
-          next(i, j, k) = t(i, j, k) + conduction*(t(i - 1, j, k) + t(i + 1, j, k) + t(i, j - 1, k) + &
-                                                   t(i, j + 1, k) + t(i, j, k - 1) + t(i, j, k + 1) - 6*t(i, j, k))
+          next(i, j, k) = t(i, j, k) + conduction*( &
+                          t(i - 1, j, k) + t(i + 1, j, k) + t(i, j - 1, k) + t(i, j + 1, k) + &
+                          t(i, j, k - 1) + t(i, j, k + 1) - 6*t(i, j, k))
         end do
       end do
     end do
@@ -134,12 +135,12 @@ contains
     integer :: below, above
     call MPI_Cart_shift(cart, axis, 1, below, above, error)
     out = high
-    call MPI_Sendrecv(out, size(out), MPI_DOUBLE_PRECISION, above, 0, in, size(in), MPI_DOUBLE_PRECISION, below, 0, &
-                      cart, MPI_STATUS_IGNORE, error)
+    call MPI_Sendrecv(out, size(out), MPI_DOUBLE_PRECISION, above, 0, &
+                      in, size(in), MPI_DOUBLE_PRECISION, below, 0, cart, MPI_STATUS_IGNORE, error)
     ghost_low = in
     out = low
-    call MPI_Sendrecv(out, size(out), MPI_DOUBLE_PRECISION, below, 1, in, size(in), MPI_DOUBLE_PRECISION, above, 1, &
-                      cart, MPI_STATUS_IGNORE, error)
+    call MPI_Sendrecv(out, size(out), MPI_DOUBLE_PRECISION, below, 1, &
+                      in, size(in), MPI_DOUBLE_PRECISION, above, 1, cart, MPI_STATUS_IGNORE, error)
     ghost_high = in
   end subroutine
 

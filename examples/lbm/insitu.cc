@@ -50,8 +50,7 @@ struct InsituWriter::State {
 
 InsituWriter::InsituWriter(const Domain& domain, const std::string& path, double relative)
     : state_(std::make_unique<State>()) {
-  auto dataset =
-      insitu::Dataset::Open(domain.comm(), Describe(domain, path, relative), {OwnedBlock(domain)});
+  auto dataset = insitu::Dataset::Open(domain.comm(), Describe(domain, path, relative), {OwnedBlock(domain)});
   Check(dataset.status());
   state_->dataset = *std::move(dataset);
 }

@@ -83,7 +83,8 @@ void AddOptions(CLI::App& app, Options& options) {
                        "Largest error in that dataset, as a fraction of a field's value range in a step")
             ->needs(insitu),
         1e-9, 1.0);
-  app.add_flag_callback("--no-dump", [&options] { options.dump = false; }, "Write no raw files, only the dataset")
+  app.add_flag_callback(
+         "--no-dump", [&options] { options.dump = false; }, "Write no raw files, only the dataset")
       ->needs(insitu);
   Limit(app.add_option("--reynolds", options.flow.reynolds, "Reynolds number of the barrier's diameter"),
         kMinReynolds, kMaxReynolds);

@@ -1,14 +1,15 @@
-/* The in-situ writer through the C interface: the whole life of a dataset, codes and messages, null arguments. What is
- * in the datasets is checked where the C++ interface is tested, and by the Fortran example, which comes through here. */
+/* The in-situ writer through the C interface: the whole life of a dataset, codes and messages, null
+ * arguments. What is in the datasets is checked where the C++ interface is tested, and by the Fortran
+ * example, which comes through here. */
 #define _XOPEN_SOURCE 700
-#include "writer/insitu/quarry_insitu.h"
-
 #include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "writer/insitu/quarry_insitu.h"
 
 static int failures = 0;
 static int rank;
@@ -21,9 +22,10 @@ static void CheckAt(int line, int good, const char* what, const char* message) {
   ++failures;
 }
 #define CHECK(condition) CheckAt(__LINE__, (condition), #condition, "")
-#define CHECK_OK(run, call) CheckAt(__LINE__, (call) == QUARRY_INSITU_OK, #call, quarry_insitu_last_message(run))
+#define CHECK_OK(run, call) \
+  CheckAt(__LINE__, (call) == QUARRY_INSITU_OK, #call, quarry_insitu_last_message(run))
 /* The call fails with this code, and the message says this. */
-#define CHECK_ERROR(run, code, text, call)                                                          \
+#define CHECK_ERROR(run, code, text, call)                                                              \
   CheckAt(__LINE__, (call) == (code) && strstr(quarry_insitu_last_message(run), (text)) != NULL, #call, \
           quarry_insitu_last_message(run))
 
@@ -40,7 +42,8 @@ static struct Slab MakeSlab(void) {
   s.array_begin[0] = s.begin[0] - 1;
   s.array_end[0] = s.end[0] + 1;
   s.samples = malloc((size_t)(s.array_end[0] - s.array_begin[0]) * 60 * sizeof(float));
-  for (int64_t i = 0; i < (s.array_end[0] - s.array_begin[0]) * 60; ++i) s.samples[i] = (float)(s.begin[0] * 60 + i);
+  for (int64_t i = 0; i < (s.array_end[0] - s.array_begin[0]) * 60; ++i)
+    s.samples[i] = (float)(s.begin[0] * 60 + i);
   return s;
 }
 
@@ -75,18 +78,24 @@ static void WriteAndContinue(void) {
   char path[128];
   snprintf(path, sizeof(path), "%s/c.quarry", folder);
   quarry_insitu* run = Declare(path, QUARRY_INSITU_CREATE, &slab);
-  CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "call quarry_insitu_start", quarry_insitu_begin_step(run, 0, NAN));
+  CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "call quarry_insitu_start",
+              quarry_insitu_begin_step(run, 0, NAN));
   CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "not started", quarry_insitu_close(run));
   CHECK_OK(run, quarry_insitu_start(run));
   CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "started before", quarry_insitu_start(run));
-  CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "before quarry_insitu_start", quarry_insitu_set_grid(run, kDims));
+  CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "before quarry_insitu_start",
+              quarry_insitu_set_grid(run, kDims));
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "step -3", quarry_insitu_begin_step(run, -3, NAN));
   CHECK_OK(run, quarry_insitu_begin_step(run, 0, NAN));
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no field \"\"", quarry_insitu_put(run, NULL, QUARRY_FLOAT32, 1, address));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no field \"\"",
+              quarry_insitu_put(run, NULL, QUARRY_FLOAT32, 1, address));
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "float32", quarry_insitu_put(run, "p", 257, 1, address));
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "float64", quarry_insitu_put(run, "p", QUARRY_FLOAT64, 1, address));
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "0 arrays", quarry_insitu_put(run, "p", QUARRY_FLOAT32, 1, NULL));
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "0 arrays", quarry_insitu_put(run, "p", QUARRY_FLOAT32, -1, address));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "float64",
+              quarry_insitu_put(run, "p", QUARRY_FLOAT64, 1, address));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "0 arrays",
+              quarry_insitu_put(run, "p", QUARRY_FLOAT32, 1, NULL));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "0 arrays",
+              quarry_insitu_put(run, "p", QUARRY_FLOAT32, -1, address));
   address[0] = rank == size - 1 ? NULL : slab.samples;
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no array for owned box 0",
               quarry_insitu_put(run, "p", QUARRY_FLOAT32, 1, address));
@@ -145,7 +154,9 @@ static void ReportOneWrongDeclaration(void) {
         break;
       case 4:
         text = "is no order of axes";
-        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_add_box(run, slab.begin, slab.end, slab.begin, slab.end, 2));
+        if (mine)
+          CHECK_ERROR(run, 3, text,
+                      quarry_insitu_add_box(run, slab.begin, slab.end, slab.begin, slab.end, 2));
         break;
       case 5:
         text = "argument is NULL";
@@ -171,12 +182,14 @@ static void ReportOneWrongDeclaration(void) {
 static void RefuseWhatIsMissing(void) {
   quarry_insitu* run = NULL;
   const void* address[1] = {NULL};
-  CHECK(quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", QUARRY_INSITU_CREATE, NULL) == QUARRY_INSITU_INVALID_ARGUMENT);
+  CHECK(quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", QUARRY_INSITU_CREATE, NULL) ==
+        QUARRY_INSITU_INVALID_ARGUMENT);
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no path",
               quarry_insitu_open(MPI_COMM_WORLD, NULL, QUARRY_INSITU_CREATE, &run));
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no path", quarry_insitu_start(run));
   quarry_insitu_free(run);
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no mode", quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", 3, &run));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no mode",
+              quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", 3, &run));
   quarry_insitu_free(run);
   CHECK_OK(run, quarry_insitu_open(MPI_COMM_NULL, "x.quarry", QUARRY_INSITU_CREATE, &run));
   CHECK(strcmp(quarry_insitu_last_message(run), "") == 0);

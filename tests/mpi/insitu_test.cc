@@ -1,5 +1,5 @@
-// The in-situ writer over real ranks: what is read back, byte for byte, for arrays of any arrangement and any number of
-// ranks; and errors that all ranks must hear of, without harm to what is published.
+// The in-situ writer over real ranks: what is read back, byte for byte, for arrays of any arrangement and any
+// number of ranks; and errors that all ranks must hear of, without harm to what is published.
 #include "writer/insitu/insitu.h"
 
 #include <gtest/gtest.h>
@@ -64,8 +64,9 @@ void ForEachSample(const Box& box, Visit visit) {
 
 /// How a rank holds its share.
 enum class Arrangement { kDense, kGhosted, kGhostedZFastest, kStructs, kBackwards, kManyBoxes };
-constexpr std::array kArrangements = {Arrangement::kDense,   Arrangement::kGhosted,   Arrangement::kGhostedZFastest,
-                                      Arrangement::kStructs, Arrangement::kBackwards, Arrangement::kManyBoxes};
+constexpr std::array kArrangements = {Arrangement::kDense,           Arrangement::kGhosted,
+                                      Arrangement::kGhostedZFastest, Arrangement::kStructs,
+                                      Arrangement::kBackwards,       Arrangement::kManyBoxes};
 
 /// Boxes that this rank owns: slabs of y, of different heights.
 std::vector<Box> Share(MPI_Comm comm, Arrangement arrangement) {
@@ -315,7 +316,8 @@ TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
   ExpectOk((*dataset)->BeginStep(12, 2.5));
   const auto hole = [](const Index3& p) { return p[0] < 9 && p[2] == 4; };
   ExpectOk((*dataset)->Put("t", DataType::kFloat64, t.FillWith([&](const Index3& p) {
-    return hole(p) ? -1e30 : std::sin(0.1 * static_cast<double>(p[0])) + 0.01 * static_cast<double>(p[1] * p[2]);
+    return hole(p) ? -1e30
+                   : std::sin(0.1 * static_cast<double>(p[0])) + 0.01 * static_cast<double>(p[1] * p[2]);
   })));
   ExpectOk((*dataset)->Put("n", DataType::kInt16, n.Fill(12)));
   ExpectOk((*dataset)->EndStep());
@@ -340,7 +342,8 @@ TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
 }
 
 TEST_F(InSituWrite, PartsOfACommunicatorWriteOnTheirOwn) {
-  // Even ranks write a dataset, odd ones another at the same time; of the latter the host then frees the communicator.
+  // Even ranks write a dataset, odd ones another at the same time; of the latter the host then frees the
+  // communicator.
   const int colour = RankOf(g_ranks) % 2;
   const fs::path path = Path(fmt::format("part{}.quarry", colour));
   MPI_Comm part = MPI_COMM_NULL;
@@ -447,7 +450,8 @@ TEST_F(InSituOpen, RefusesBoxesThatDoNotCoverTheGridOnce) {
   ExpectError(open(0, std::int64_t{1} << 40), StatusCode::kInvalidArgument, "not inside");
   ExpectError(open(0, -3), StatusCode::kInvalidArgument, "[34:37,0:22,0:13)");
   if (size > 1) {
-    ExpectError(open(-1, 0), StatusCode::kInvalidArgument, fmt::format("ranks {} and {} both own", size - 2, size - 1));
+    ExpectError(open(-1, 0), StatusCode::kInvalidArgument,
+                fmt::format("ranks {} and {} both own", size - 2, size - 1));
   } else {
     ExpectError(open(-1, 0), StatusCode::kInvalidArgument, "not inside");
   }
@@ -473,24 +477,35 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   expect([&](insitu::Setup* s) { s->declaration.fields.push_back(field(s)); }, "\"p\" is declared twice");
   expect([&](insitu::Setup* s) { field(s).lossless = false; }, "no error bound");
   expect([&](insitu::Setup* s) { field(s).tolerance = 1; }, "several error bounds");
-  expect([&](insitu::Setup* s) { field(s).lossless = false, field(s).tolerance = -1; }, "not a positive number");
+  expect([&](insitu::Setup* s) { field(s).lossless = false, field(s).tolerance = -1; },
+         "not a positive number");
   expect([&](insitu::Setup* s) { field(s).coder = CoderId::kInterpolate; }, "without loss");
   expect([&](insitu::Setup* s) { field(s).name = "a/b"; }, "cannot be a field name");
   expect([&](insitu::Setup* s) { s->declaration.patch = Index3{7, 8, 8}; }, "7");
   expect([&](insitu::Setup* s) { s->declaration.levels = 40; }, "40 levels");
   expect([&](insitu::Setup* s) { s->pipeline.files = 0; }, "0 subfiles");
   expect([&](insitu::Setup* s) { s->path.clear(); }, "no path");
-  expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory", StatusCode::kNotFound);
+  expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory",
+         StatusCode::kNotFound);
   expect([&](insitu::Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
   // One rank alone: its own error, or that it differs.
-  expect([&](insitu::Setup* s) { if (last()) field(s).lossless = false; }, "no error bound");
+  expect(
+      [&](insitu::Setup* s) {
+        if (last()) field(s).lossless = false;
+      },
+      "no error bound");
   if (SizeOf(g_ranks) > 1)
-    expect([&](insitu::Setup* s) { if (last()) s->path += "2"; }, "different arguments");
+    expect(
+        [&](insitu::Setup* s) {
+          if (last()) s->path += "2";
+        },
+        "different arguments");
   const Status refused = Dataset::Open(g_ranks, MakeSetup(Path("wrong.quarry")), arrays.boxes(),
-                                       last() ? InvalidArgument("found before") : Status::Ok()).status();
+                                       last() ? InvalidArgument("found before") : Status::Ok())
+                             .status();
   ExpectError(refused, StatusCode::kInvalidArgument, "found before");
-  ExpectError(Dataset::Open(MPI_COMM_NULL, MakeSetup(Path("wrong.quarry")), {}).status(), StatusCode::kInvalidArgument,
-              "MPI_COMM_NULL");
+  ExpectError(Dataset::Open(MPI_COMM_NULL, MakeSetup(Path("wrong.quarry")), {}).status(),
+              StatusCode::kInvalidArgument, "MPI_COMM_NULL");
   OnRoot([&] { EXPECT_TRUE(fs::is_empty(Path("wrong.quarry").parent_path())); });
 }
 
@@ -503,6 +518,9 @@ TEST_F(InSituOpen, RefusesToContinueAnotherDataset) {
     change(&setup);
     ExpectError(Write(g_ranks, setup, Arrangement::kDense, {1}), StatusCode::kInvalidArgument, text);
   };
+  // The boxes are those of 37 x 22 x 13 samples.
+  expect([](insitu::Setup* s) { s->declaration.dims = {36, 22, 13}; }, "not inside the domain of 36x22x13");
+  expect([](insitu::Setup* s) { s->declaration.dims = {37, 22, 14}; }, "[0:37,0:22,13:14)");
   expect([](insitu::Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "declared patch differs");
   expect([](insitu::Setup* s) { s->declaration.fields[0].fill = 7; }, "no fill value in the dataset");
   OnRoot([&] { ExpectSteps(path, {0}); });
@@ -563,17 +581,20 @@ TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
   ExpectError(dataset_->Put<float>("p", {}), StatusCode::kInvalidArgument, "0 arrays");
   // One rank alone.
   ExpectError(put(last() ? "q" : "p", DataType::kFloat32), StatusCode::kInvalidArgument, "no field \"q\"");
-  ExpectError(put("p", last() ? DataType::kInt8 : DataType::kFloat32), StatusCode::kInvalidArgument, "not int8");
+  ExpectError(put("p", last() ? DataType::kInt8 : DataType::kFloat32), StatusCode::kInvalidArgument,
+              "not int8");
   std::vector<const void*> fewer = p;
   if (last()) fewer.push_back(nullptr);
   ExpectError(dataset_->Put("p", DataType::kFloat32, fewer), StatusCode::kInvalidArgument, "owned boxes");
   std::vector<const void*> gone = p;
   if (root()) gone.assign(p.size(), nullptr);
-  ExpectError(dataset_->Put("p", DataType::kFloat32, gone), StatusCode::kInvalidArgument, "no array for owned box 1");
+  ExpectError(dataset_->Put("p", DataType::kFloat32, gone), StatusCode::kInvalidArgument,
+              "no array for owned box 1");
   if (SizeOf(g_ranks) > 1) {
     // Both are right, but not together.
     Arrays<std::int32_t> n(g_ranks, Arrangement::kManyBoxes);
-    const Status status = last() ? dataset_->Put("n", DataType::kInt32, n.Fill(1)) : put("p", DataType::kFloat32);
+    const Status status =
+        last() ? dataset_->Put("n", DataType::kInt32, n.Fill(1)) : put("p", DataType::kFloat32);
     ExpectError(status, StatusCode::kInvalidArgument, "different arguments");
   }
   ExpectOk(put("p", DataType::kFloat32));
@@ -653,9 +674,9 @@ TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
   for (const int step : {0, 1}) {
     ExpectOk((*dataset)->BeginStep(2 * step));
     ExpectOk((*dataset)->Put("p", DataType::kFloat32, p.FillWith(with_hole)));
-    const Status status = (*dataset)->Put("wide", DataType::kFloat64, w.FillWith([](const Index3& at) {
-      return at[0] % 2 == 0 ? 1.7e308 : -1.7e308;
-    }));
+    const Status status =
+        (*dataset)->Put("wide", DataType::kFloat64,
+                        w.FillWith([](const Index3& at) { return at[0] % 2 == 0 ? 1.7e308 : -1.7e308; }));
     ExpectError(status, StatusCode::kOutOfRange, "the value range");
     ExpectError((*dataset)->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
     ExpectOk((*dataset)->BeginStep(2 * step + 1));

@@ -1,9 +1,8 @@
-#include "writer/insitu/quarry_insitu.h"
-
 #include <cmath>
 #include <new>
 
 #include "writer/insitu/insitu.h"
+#include "writer/insitu/quarry_insitu.h"
 
 namespace {
 
@@ -53,7 +52,8 @@ struct quarry_insitu {
 
   Status Start() {
     if (dataset || closed) return {StatusCode::kFailedPrecondition, "the dataset was started before"};
-    if (declared.ok() && !grid_is_set) declared = InvalidArgument("no grid is declared; call quarry_insitu_set_grid");
+    if (declared.ok() && !grid_is_set)
+      declared = InvalidArgument("no grid is declared; call quarry_insitu_set_grid");
     QUARRY_ASSIGN_OR_RETURN(dataset, insitu::Dataset::Open(comm, setup, boxes, declared));
     return Status::Ok();
   }
@@ -84,7 +84,8 @@ int Declare(quarry_insitu* run, std::initializer_list<const void*> given, Work w
   if (run == nullptr) return QUARRY_INSITU_INVALID_ARGUMENT;
   const Status status = quarry::writer::Guarded([&]() -> Status {
     if (run->dataset || run->closed) {
-      return {StatusCode::kFailedPrecondition, "declarations come before quarry_insitu_start; the dataset is started"};
+      return {StatusCode::kFailedPrecondition,
+              "declarations come before quarry_insitu_start; the dataset is started"};
     }
     for (const void* argument : given) {
       if (argument == nullptr) return InvalidArgument("a required argument is NULL; only units may be");
@@ -119,7 +120,8 @@ int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu*
   run->comm = comm;
   return Declare(run, {}, [&]() -> Status {
     run->setup.path = Text(path);
-    if (run->setup.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+    if (run->setup.path.empty())
+      return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
     if (mode < QUARRY_INSITU_CREATE || mode > QUARRY_INSITU_RESUME)
       return InvalidArgument("{} is no mode; give QUARRY_INSITU_CREATE, _APPEND or _RESUME", mode);
     run->setup.mode = static_cast<insitu::OpenMode>(mode);
@@ -187,8 +189,8 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
     } else if (bound_kind == QUARRY_RELATIVE) {
       field.relative = bound;
     } else {
-      return InvalidArgument("{} is no kind of bound; give QUARRY_LOSSLESS, QUARRY_TOLERANCE or QUARRY_RELATIVE",
-                             bound_kind);
+      return InvalidArgument(
+          "{} is no kind of bound; give QUARRY_LOSSLESS, QUARRY_TOLERANCE or QUARRY_RELATIVE", bound_kind);
     }
     run->setup.declaration.fields.push_back(std::move(field));
     return Status::Ok();
@@ -239,12 +241,12 @@ int quarry_insitu_start(quarry_insitu* run) {
 }
 
 int quarry_insitu_begin_step(quarry_insitu* run, int64_t step, double time) {
-  return Use(run, [&] {
-    return run->dataset->BeginStep(step, std::isnan(time) ? std::optional<double>() : time);
-  });
+  return Use(
+      run, [&] { return run->dataset->BeginStep(step, std::isnan(time) ? std::optional<double>() : time); });
 }
 
-int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes, const void* const* address) {
+int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes,
+                      const void* const* address) {
   return Use(run, [&] {
     const std::size_t count = boxes > 0 && address != nullptr ? static_cast<std::size_t>(boxes) : 0;
     return run->dataset->Put(Text(field), ToType(type), {address, count});

@@ -16,14 +16,16 @@ Status CheckBound(const Field& field) {
   const int bounds = (field.tolerance ? 1 : 0) + (field.relative ? 1 : 0) + (field.lossless ? 1 : 0);
   if (bounds > 1) {
     return InvalidArgument(
-        "field \"{}\" has several error bounds; declare one of absolute tolerance, relative tolerance and lossless",
+        "field \"{}\" has several error bounds; declare one of absolute tolerance, relative tolerance and "
+        "lossless",
         field.name);
   }
   for (const auto& bound : {field.tolerance, field.relative}) {
     if (bound && !(*bound > 0 && std::isfinite(*bound))) {
-      return InvalidArgument("the tolerance {} of field \"{}\" is not a positive number; give the largest error that "
-                             "you accept",
-                             *bound, field.name);
+      return InvalidArgument(
+          "the tolerance {} of field \"{}\" is not a positive number; give the largest error that "
+          "you accept",
+          *bound, field.name);
     }
   }
   return Status::Ok();
@@ -32,13 +34,14 @@ Status CheckBound(const Field& field) {
 Result<CoderId> ChooseCoder(const Field& field, bool lossless) {
   const CoderId coder = field.coder.value_or(writer::DefaultCoder(field.type, lossless));
   if ((coder == CoderId::kLossless) != lossless) {
-    return InvalidArgument("field \"{}\" is declared {}, which does not go with coder {}; leave the coder out",
-                           field.name, lossless ? "without loss" : "with a tolerance", Name(coder));
+    return InvalidArgument(
+        "field \"{}\" is declared {}, which does not go with coder {}; leave the coder out", field.name,
+        lossless ? "without loss" : "with a tolerance", Name(coder));
   }
   const PatchCoder* found = FindCoder(coder);
   if (found == nullptr || coder == CoderId::kValidity || !found->Supports(field.type)) {
-    return InvalidArgument("field \"{}\" is {}, which coder {} does not code; leave the coder out", field.name,
-                           Name(field.type), Name(coder));
+    return InvalidArgument("field \"{}\" is {}, which coder {} does not code; leave the coder out",
+                           field.name, Name(field.type), Name(coder));
   }
   return coder;
 }
@@ -46,22 +49,25 @@ Result<CoderId> ChooseCoder(const Field& field, bool lossless) {
 Result<FieldDescription> DescribeNewField(const Field& field) {
   QUARRY_RETURN_IF_ERROR(format::CheckFieldName(field.name));
   if (!IsUtf8(field.units)) {
-    return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way", field.name);
+    return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
+                           field.name);
   }
   const bool bounded = field.tolerance || field.relative;
   const bool lossless = field.lossless || (!bounded && !IsFloat(field.type));
   if (!bounded && !lossless) {
-    return InvalidArgument("field \"{}\" has no error bound; declare an absolute tolerance, a relative one, or that it "
-                           "is lossless",
-                           field.name);
+    return InvalidArgument(
+        "field \"{}\" has no error bound; declare an absolute tolerance, a relative one, or that it "
+        "is lossless",
+        field.name);
   }
   QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ChooseCoder(field, lossless));
   if (field.fill && !CanHold(field.type, *field.fill)) {
-    return InvalidArgument("the fill value {} of field \"{}\" is no value of {}; give one that a sample can have",
-                           *field.fill, field.name, Name(field.type));
+    return InvalidArgument(
+        "the fill value {} of field \"{}\" is no value of {}; give one that a sample can have", *field.fill,
+        field.name, Name(field.type));
   }
-  return FieldDescription{field.name,     field.type, field.units, coder,     field.tolerance,
-                          field.relative, lossless,   field.fill};
+  return FieldDescription{field.name,      field.type,     field.units, coder,
+                          field.tolerance, field.relative, lossless,    field.fill};
 }
 
 std::string BoundText(const FieldDescription& field) {
@@ -76,13 +82,14 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
     return fmt::format("{} by {} with {} and {}", Name(f.type), Name(f.coder), BoundText(f),
                        f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
   };
-  if (wanted.type == existing.type && wanted.coder == existing.coder && wanted.tolerance == existing.tolerance &&
-      wanted.relative_tolerance == existing.relative_tolerance && wanted.lossless == existing.lossless &&
-      wanted.fill_bits() == existing.fill_bits()) {
+  if (wanted.type == existing.type && wanted.coder == existing.coder &&
+      wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
+      wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits()) {
     return Status::Ok();
   }
-  return InvalidArgument("field \"{}\" is {} in the dataset, but {} here; declare it as it is, or choose another name",
-                         existing.name, text(existing), text(wanted));
+  return InvalidArgument(
+      "field \"{}\" is {} in the dataset, but {} here; declare it as it is, or choose another name",
+      existing.name, text(existing), text(wanted));
 }
 
 Result<DatasetDescription> DescribeNewDataset(const Declaration& declaration) {
@@ -109,14 +116,15 @@ Status CheckSameLayout(const Declaration& declaration, const DatasetDescription&
                            ToString(declaration.dims), ToString(existing.grid.dims));
   }
   const char* different = nullptr;
-  if (declaration.patch && writer::PatchFor(declaration.patch, declaration.dims) != existing.patch) different = "patch";
+  if (declaration.patch && writer::PatchFor(declaration.patch, declaration.dims) != existing.patch)
+    different = "patch";
   if (declaration.levels && *declaration.levels != existing.levels) different = "number of levels";
   if (declaration.order && *declaration.order != existing.order) different = "payload order";
   if (declaration.spacing && *declaration.spacing != existing.grid.spacing) different = "spacing";
   if (declaration.origin && *declaration.origin != existing.grid.origin) different = "origin";
   if (different == nullptr) return Status::Ok();
-  return InvalidArgument("the declared {} differs from that of the dataset; leave it out to continue the dataset",
-                         different);
+  return InvalidArgument(
+      "the declared {} differs from that of the dataset; leave it out to continue the dataset", different);
 }
 
 }  // namespace
@@ -138,7 +146,8 @@ BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
   return view;
 }
 
-Result<DatasetDescription> Describe(const Declaration& declaration, const std::optional<DatasetDescription>& existing) {
+Result<DatasetDescription> Describe(const Declaration& declaration,
+                                    const std::optional<DatasetDescription>& existing) {
   DatasetDescription dataset;
   if (existing) {
     QUARRY_RETURN_IF_ERROR(CheckSameLayout(declaration, *existing));
@@ -167,8 +176,9 @@ Result<DatasetDescription> Describe(const Declaration& declaration, const std::o
 Status CheckStorage(const std::vector<OwnedBox>& boxes) {
   for (std::size_t b = 0; b < boxes.size(); ++b) {
     if (boxes[b].stride || boxes[b].box.empty() || boxes[b].storage.Contains(boxes[b].box)) continue;
-    return InvalidArgument("owned box {} is {}, but its array holds {}; declare the array with the box and its ghosts",
-                           b, ToString(boxes[b].box), ToString(boxes[b].storage));
+    return InvalidArgument(
+        "owned box {} is {}, but its array holds {}; declare the array with the box and its ghosts", b,
+        ToString(boxes[b].box), ToString(boxes[b].storage));
   }
   return Status::Ok();
 }

@@ -25,7 +25,8 @@ struct Field {
   std::optional<CoderId> coder;  ///< default: from type and bound
 };
 
-/// The dataset. What is left out has the defaults of quarry-write, or the values of the dataset that is continued.
+/// The dataset. What is left out has the defaults of quarry-write, or the values of the dataset that is
+/// continued.
 struct Declaration {
   Index3 dims = {1, 1, 1};  ///< samples of the whole grid, x, y, z
   std::optional<std::array<double, 3>> origin;
@@ -44,22 +45,26 @@ enum class ArrayOrder {
 
 /// A box that a rank owns, and how its samples lie in memory. The address is given with each Put.
 struct OwnedBox {
-  Box box;                        ///< in samples of the grid; may be empty
-  Box storage;                    ///< the array that holds it: `box` and its ghost layers, which may reach out of the
-                                  ///< grid. The address is that of the array's first sample.
+  Box box;      ///< in samples of the grid; may be empty
+  Box storage;  ///< the array that holds it: `box` and its ghost layers, which may reach out of the
+                ///< grid. The address is that of the array's first sample.
   ArrayOrder array_order = ArrayOrder::kXFastest;
-  std::optional<Index3> stride;   ///< instead of `storage`: bytes from one sample to the next along x, y, z, of any
-                                  ///< sign. The address is that of the first sample of `box`.
+  std::optional<Index3> stride;  ///< instead of `storage`: bytes from one sample to the next along x, y, z,
+                                 ///< of any sign. The address is that of the first sample of `box`.
 
   /// An array of exactly this box.
-  static OwnedBox Dense(const Box& box, ArrayOrder order = ArrayOrder::kXFastest) { return {box, box, order, {}}; }
+  static OwnedBox Dense(const Box& box, ArrayOrder order = ArrayOrder::kXFastest) {
+    return {box, box, order, {}};
+  }
   /// An array that is larger than the box.
   /// Example: box {{8,0,0},{16,8,8}} with one ghost layer has storage {{7,-1,-1},{17,9,9}}.
   static OwnedBox InArray(const Box& box, const Box& storage, ArrayOrder order = ArrayOrder::kXFastest) {
     return {box, storage, order, {}};
   }
   /// Any other arrangement: arrays of structs, slices, arrays with padding.
-  static OwnedBox Strided(const Box& box, const Index3& stride) { return {box, box, ArrayOrder::kXFastest, stride}; }
+  static OwnedBox Strided(const Box& box, const Index3& stride) {
+    return {box, box, ArrayOrder::kXFastest, stride};
+  }
 
   /// Where the samples are, for this address. Local.
   BoxView At(const void* address, std::size_t sample_bytes) const;
@@ -68,7 +73,8 @@ struct OwnedBox {
 /// The dataset.json of a declaration.
 /// @param existing  the dataset that is continued, or nothing
 /// @errors kInvalidArgument: the parts contradict each other or the existing dataset
-Result<DatasetDescription> Describe(const Declaration& declaration, const std::optional<DatasetDescription>& existing);
+Result<DatasetDescription> Describe(const Declaration& declaration,
+                                    const std::optional<DatasetDescription>& existing);
 
 /// @errors kInvalidArgument: storage that does not hold its box
 Status CheckStorage(const std::vector<OwnedBox>& boxes);

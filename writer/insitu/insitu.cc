@@ -11,7 +11,9 @@
 namespace quarry::insitu {
 namespace {
 
-Status FailedPrecondition(std::string message) { return {StatusCode::kFailedPrecondition, std::move(message)}; }
+Status FailedPrecondition(std::string message) {
+  return {StatusCode::kFailedPrecondition, std::move(message)};
+}
 
 Status CheckCommunicator(MPI_Comm comm) {
   int initialized = 0;
@@ -24,7 +26,8 @@ Status CheckCommunicator(MPI_Comm comm) {
     return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
-  if (inter != 0) return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
+  if (inter != 0)
+    return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
   return Status::Ok();
 }
 
@@ -58,12 +61,13 @@ Dataset::Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& 
   setup_.pipeline.progress = false;
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes,
-                                               const Status& found) {
+Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup,
+                                               const std::vector<OwnedBox>& boxes, const Status& found) {
   QUARRY_RETURN_IF_ERROR(CheckCommunicator(comm));
   MPI_Comm own = MPI_COMM_NULL;
   if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
-    return InternalError("MPI cannot duplicate the communicator; free communicators that are not used any more");
+    return InternalError(
+        "MPI cannot duplicate the communicator; free communicators that are not used any more");
   // Errors of MPI must not end the host, whatever it has chosen for its own communicator.
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   std::unique_ptr<Dataset> dataset;
@@ -84,7 +88,8 @@ Status Dataset::Start(const Status& found) {
   // Wrong declarations are found before anything is touched.
   const Status local = Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(found);
-    if (setup_.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+    if (setup_.path.empty())
+      return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
     if (setup_.pipeline.files && *setup_.pipeline.files < 1)
       return InvalidArgument("{} subfiles make no sense; give at least 1", *setup_.pipeline.files);
     QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(Describe(setup_.declaration, std::nullopt)));
@@ -110,8 +115,8 @@ Status Dataset::ShareBoxes() {
   const redistribute::Layout layout{setup_.declaration.dims, owned_,
                                     distribution::Ownership(static_cast<std::size_t>(ranks))};
   // These messages name the ranks themselves.
-  QUARRY_RETURN_IF_ERROR(
-      redistribute::AgreeOnStatus(comm_, Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank_); })));
+  QUARRY_RETURN_IF_ERROR(redistribute::AgreeOnStatus(
+      comm_, Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank_); })));
   return redistribute::AgreeOnStatus(comm_, Guarded([&] { return redistribute::CheckComplete(layout); }));
 }
 
@@ -128,24 +133,26 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
   QUARRY_RETURN_IF_ERROR(broken_);
   const auto number = static_cast<std::uint64_t>(call);
   const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));
-  // The least of a number and the least of its complement belong together only where all ranks have the same one.
+  // The least of a number and the least of its complement belong together only where all ranks have the same
+  // one.
   const std::uint64_t mine[4] = {number, ~number, digest, ~digest};
   std::uint64_t least[4] = {};
   QUARRY_MPI(MPI_Allreduce, mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_);
   if (least[0] != ~least[1]) {
-    broken_ = FailedPrecondition(
-        fmt::format("the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end and "
-                    "close on all ranks in the same order",
-                    setup_.path));
+    broken_ = FailedPrecondition(fmt::format(
+        "the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end and "
+        "close on all ranks in the same order",
+        setup_.path));
     return broken_;
   }
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
   if (least[2] == ~least[3]) return Status::Ok();
   // In the words of rank 0: the path may be what differs.
   return redistribute::AgreeOnStatus(
-      comm_, InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
-                             "times and fields are the same on every rank, only boxes and addresses differ",
-                             setup_.path));
+      comm_,
+      InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
+                      "times and fields are the same on every rank, only boxes and addresses differ",
+                      setup_.path));
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
@@ -153,19 +160,23 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
     Status local;
     if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
     if (step_) {
-      local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
+      local = FailedPrecondition(
+          fmt::format("step {} is open; end it before step {} begins", step_->number, step));
     }
     const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
     QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
     Step next{static_cast<std::uint64_t>(step), time, {}, {}, false};
     QUARRY_ASSIGN_OR_RETURN(next.published, writer_->PublishedFields(next.number));
     bool complete = true;
-    for (const Field& field : setup_.declaration.fields) complete = complete && next.published.contains(field.name);
+    for (const Field& field : setup_.declaration.fields)
+      complete = complete && next.published.contains(field.name);
     if (complete && setup_.mode != OpenMode::kResume) {
-      return {StatusCode::kAlreadyExists,
-              fmt::format("step {} of \"{}\" has all declared fields already; choose another step, or open the dataset "
-                          "to resume, which leaves out what is there",
-                          step, setup_.path)};
+      return {
+          StatusCode::kAlreadyExists,
+          fmt::format(
+              "step {} of \"{}\" has all declared fields already; choose another step, or open the dataset "
+              "to resume, which leaves out what is there",
+              step, setup_.path)};
     }
     step_ = std::move(next);
     return Status::Ok();
@@ -175,18 +186,21 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
 Status Dataset::CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const {
   if (!step_) return FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
   const std::vector<Field>& fields = setup_.declaration.fields;
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
   if (found == fields.end())
-    return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset", field);
+    return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
+                           field);
   if (found->type != type) {
     return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,
                            Name(found->type), Name(type));
   }
   if (step_->put.contains(field))
-    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, step_->number);
+    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
+                           step_->number);
   if (views.size() != boxes_.size()) {
-    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box", field,
-                           views.size(), boxes_.size());
+    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box",
+                           field, views.size(), boxes_.size());
   }
   for (std::size_t b = 0; b < views.size(); ++b) {
     if (views[b].data != nullptr || boxes_[b].box.empty()) continue;
@@ -194,8 +208,9 @@ Status Dataset::CheckPut(const std::string& field, DataType type, std::span<cons
                            ToString(boxes_[b].box));
   }
   if (step_->published.contains(field) && setup_.mode != OpenMode::kResume) {
-    return {StatusCode::kAlreadyExists, fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step",
-                                                    step_->number, setup_.path, field)};
+    return {StatusCode::kAlreadyExists,
+            fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step", step_->number,
+                        setup_.path, field)};
   }
   return Status::Ok();
 }
@@ -239,8 +254,8 @@ Status Dataset::EndStep() {
     if (!step_) {
       local = FailedPrecondition("no step is open; begin one before ending it");
     } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format("step {} has no field and is left out; put at least one before ending it",
-                                             step_->number));
+      local = FailedPrecondition(fmt::format(
+          "step {} has no field and is left out; put at least one before ending it", step_->number));
     }
     const Status status = Agree(Call::kEndStep, local);
     if (!broken_.ok() || !step_) return status;
@@ -277,7 +292,10 @@ Status Dataset::Close() {
 
 void Dataset::Release() {
   if (comm_ == MPI_COMM_NULL) return;
-  if (writer_) writer_->Abandon();
+  if (writer_) {
+    writer_->Abandon();
+    seconds_ = writer_->seconds();
+  }
   writer_.reset();
   step_.reset();
   MPI_Comm_free(&comm_);

@@ -31,26 +31,28 @@ constexpr DataType TypeOf() {
 
 /// A dataset that a simulation writes.
 ///
-/// For each step: BeginStep, Put for each field, EndStep, which makes the step visible to readers. All calls are
-/// collective over the communicator given to Open, every rank makes the same ones, and every rank gets the same
-/// Status. Nothing aborts, throws, prints, or touches the communicator of the host: messages travel on a duplicate.
-/// Any number of datasets can be open at once.
+/// For each step: BeginStep, Put for each field, EndStep, which makes the step visible to readers. All calls
+/// are collective over the communicator given to Open, every rank makes the same ones, and every rank gets
+/// the same Status. Nothing aborts, throws, prints, or touches the communicator of the host: messages travel
+/// on a duplicate. Any number of datasets can be open at once.
 ///
-/// A refused call changes nothing: kInvalidArgument, kFailedPrecondition, kAlreadyExists, kNotFound. After any other
-/// error in Put or EndStep the step is gone, the published ones are as they were, and the next BeginStep may be tried.
-/// Where ranks make different calls altogether, as one that ends a step and one that puts a field, they cannot be
-/// brought together any more: all further calls but Close are refused, so that none of them waits for ever.
+/// A refused call changes nothing: kInvalidArgument, kFailedPrecondition, kAlreadyExists, kNotFound. After
+/// any other error in Put or EndStep the step is gone, the published ones are as they were, and the next
+/// BeginStep may be tried. Where ranks make different calls altogether, as one that ends a step and one that
+/// puts a field, they cannot be brought together any more: all further calls but Close are refused, so that
+/// none of them waits for ever.
 /// @threads one caller at a time; the thread may call MPI
 class Dataset {
  public:
   /// @param comm   of the ranks that own data; others, of the same program, know nothing of it
   /// @param setup  the same on every rank
-  /// @param boxes  what this rank owns in every step, any number. Together the boxes of all ranks cover the grid
-  ///               once.
+  /// @param boxes  what this rank owns in every step, any number. Together the boxes of all ranks cover the
+  ///               grid once.
   /// @param found  an error that this rank has found before: then all ranks get it
-  /// @errors kInvalidArgument: declaration or boxes are wrong; kAlreadyExists, kNotFound: see OpenMode; kUnavailable:
-  ///         somebody else is writing the dataset; kDataLoss: the existing dataset is damaged
-  static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup, const std::vector<OwnedBox>& boxes,
+  /// @errors kInvalidArgument: declaration or boxes are wrong; kAlreadyExists, kNotFound: see OpenMode;
+  ///         kUnavailable: somebody else is writing the dataset; kDataLoss: the existing dataset is damaged
+  static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup,
+                                               const std::vector<OwnedBox>& boxes,
                                                const Status& found = Status::Ok());
   /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
   ~Dataset();
@@ -59,18 +61,18 @@ class Dataset {
 
   /// @param step  0 or more; a number that the dataset does not have, or with OpenMode::kResume any
   /// @param time  physical time, if there is one
-  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all declared
-  ///         fields of the step are published
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all
+  ///         declared fields of the step are published
   Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
-  /// Encodes and stages one field of the step. With OpenMode::kResume, a field that is published already is left out.
-  /// The samples are read before this returns, and not kept.
+  /// Encodes and stages one field of the step. With OpenMode::kResume, a field that is published already is
+  /// left out. The samples are read before this returns, and not kept.
   ///
   /// @param type     as declared
   /// @param address  for each owned box, see OwnedBox; ignored for empty ones
-  /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before, number of
-  ///         addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or memory; kOutOfRange:
-  ///         samples that no relative tolerance fits
+  /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
+  ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
+  ///         memory; kOutOfRange: samples that no relative tolerance fits
   Status Put(const std::string& field, DataType type, std::span<const void* const> address);
 
   /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
@@ -96,7 +98,7 @@ class Dataset {
   Status Close();
 
   /// Seconds of this rank in each phase of the pipeline.
-  const writer::PhaseSeconds& seconds() const { return writer_->seconds(); }
+  const writer::PhaseSeconds& seconds() const { return writer_ ? writer_->seconds() : seconds_; }
 
  private:
   enum class Call : std::uint64_t { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
@@ -113,7 +115,8 @@ class Dataset {
 
   Status Start(const Status& found);
   Status ShareBoxes();
-  /// The beginning of every collective call: success where all ranks make it, with the same arguments, and accept it.
+  /// The beginning of every collective call: success where all ranks make it, with the same arguments, and
+  /// accept it.
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
   Status CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const;
   Status WriteViews(std::size_t field, std::vector<BoxView> views);
@@ -125,6 +128,7 @@ class Dataset {
   std::vector<OwnedBox> boxes_;
   distribution::Ownership owned_;
   std::unique_ptr<writer::DatasetWriter> writer_;
+  writer::PhaseSeconds seconds_{};  ///< when closed
   std::optional<Step> step_;
   Status broken_;  ///< the ranks have made different calls: they cannot work together any more
 };

@@ -1,28 +1,31 @@
-! In-situ writing for Fortran: quarry_insitu.h, with Fortran's strings, communicators and arrays. See docs/insitu.md.
+! In-situ writing for Fortran: quarry_insitu.h, with Fortran's strings, communicators and arrays.
+! docs/insitu.md shows how.
 !
-! Every function returns 0 or an error code; quarry_insitu_last_message says what is wrong. Boxes are half-open and
-! count from 0, as in C: the elements a(1:n) of the first rank are the box 0 to n.
+! Every function returns 0 or an error code; quarry_insitu_last_message says what is wrong. Boxes are half-open
+! and count from 0, as in C: the elements a(1:n) of the first rank are the box 0 to n.
 module quarry_insitu
   use, intrinsic :: iso_c_binding
   implicit none
   private
 
-  integer(c_int), parameter, public :: QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, QUARRY_INSITU_RESUME = 2
+  integer(c_int), parameter, public :: QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, &
+                                       QUARRY_INSITU_RESUME = 2
   integer(c_int), parameter, public :: QUARRY_INSITU_OK = 0, QUARRY_INSITU_INVALID_ARGUMENT = 3, &
                                        QUARRY_INSITU_NOT_FOUND = 5, QUARRY_INSITU_ALREADY_EXISTS = 6, &
                                        QUARRY_INSITU_FAILED_PRECONDITION = 9, QUARRY_INSITU_OUT_OF_RANGE = 11, &
                                        QUARRY_INSITU_INTERNAL = 13, QUARRY_INSITU_UNAVAILABLE = 14, &
                                        QUARRY_INSITU_DATA_LOSS = 15
-  integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, QUARRY_UINT8 = 4, &
-                                       QUARRY_INT16 = 5, QUARRY_UINT16 = 6, QUARRY_INT32 = 7, QUARRY_UINT32 = 8
+  integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, &
+                                       QUARRY_UINT8 = 4, QUARRY_INT16 = 5, QUARRY_UINT16 = 6, &
+                                       QUARRY_INT32 = 7, QUARRY_UINT32 = 8
   integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2
   integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1
 
   public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_patch, &
-            quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, quarry_insitu_set_fill, &
-            quarry_insitu_set_codec, quarry_insitu_add_box, quarry_insitu_add_strided_box, quarry_insitu_start, &
-            quarry_insitu_begin_step, quarry_insitu_put, quarry_insitu_end_step, quarry_insitu_close, &
-            quarry_insitu_free, quarry_insitu_last_message
+            quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
+            quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_add_box, &
+            quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
+            quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message
 
   ! An array for the only box of this rank, or addresses (c_loc) for any number of boxes.
   interface quarry_insitu_put

@@ -13,13 +13,14 @@
  *   quarry_insitu_close(run);
  *   quarry_insitu_free(run);
  *
- * Axes are x, y, z; boxes are half-open, [begin, end), in samples of the whole grid. Functions return 0 or an error
- * code; quarry_insitu_last_message says what is wrong, the value, where, and what to do. Nothing aborts, exits or
- * prints. Messages travel on a duplicate of the communicator, whose error handler and attributes stay as they are.
+ * Axes are x, y, z; boxes are half-open, [begin, end), in samples of the whole grid. Functions return 0 or an
+ * error code; quarry_insitu_last_message says what is wrong, the value, where, and what to do. Nothing
+ * aborts, exits or prints. Messages travel on a duplicate of the communicator, whose error handler and
+ * attributes stay as they are.
  *
- * Marked "collective": every rank makes the same call and gets the same code. All others are local; an error in one
- * of them on any rank is the error of quarry_insitu_start on all, so that their codes may be ignored. NULL where it is
- * not allowed is QUARRY_INSITU_INVALID_ARGUMENT. One caller at a time for each object.
+ * Marked "collective": every rank makes the same call and gets the same code. All others are local; an error
+ * in one of them on any rank is the error of quarry_insitu_start on all, so that their codes may be ignored.
+ * NULL where it is not allowed is QUARRY_INSITU_INVALID_ARGUMENT. One caller at a time for each object.
  */
 #ifndef QUARRY_INSITU_H_
 #define QUARRY_INSITU_H_
@@ -33,8 +34,8 @@ extern "C" {
 
 typedef struct quarry_insitu quarry_insitu;
 
-/* What went wrong. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone, and the
- * next one may be tried. Published steps are as they were in any case. */
+/* What went wrong. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone,
+ * and the next one may be tried. Published steps are as they were in any case. */
 enum {
   QUARRY_INSITU_OK = 0,
   QUARRY_INSITU_INVALID_ARGUMENT = 3,
@@ -74,10 +75,10 @@ enum {
   QUARRY_Z_FASTEST = 1  /* C's a[x][y][z] */
 };
 
-/* Touches neither disk nor communicator yet: start does, and the communicator must live until then. The object is made
- * in any case but one: *out is NULL when memory is out. Free it in any case.
- * mode: CREATE, the dataset must not exist; APPEND, it must; RESUME, either, and fields of steps that are published
- * are left out. */
+/* Touches neither disk nor communicator yet: start does, and the communicator must live until then. The
+ * object is made in any case but one: *out is NULL when memory is out. Free it in any case. mode: CREATE, the
+ * dataset must not exist; APPEND, it must; RESUME, either, and fields of steps that are published are left
+ * out. */
 int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out);
 /* The same for a communicator of Fortran. */
 int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insitu** out);
@@ -86,7 +87,8 @@ int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insit
 int quarry_insitu_set_grid(quarry_insitu* run, const int64_t dims[3]);
 /* Position of sample (0,0,0) and distance of samples; else 0 and 1. */
 int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const double spacing[3]);
-/* Samples of a patch, powers of two, and resolution levels; else 64 and as many as possible. levels 0: those. */
+/* Samples of a patch, powers of two, and resolution levels; else 64 and as many as possible. levels 0: those.
+ */
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);
 /* Subfiles per field and step; else one for every 8 ranks. */
 int quarry_insitu_set_files(quarry_insitu* run, int files);
@@ -101,13 +103,13 @@ int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill);
 /* "interpolate", "wavelet-zfp" or "lossless"; else from type and bound. */
 int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* codec);
 
-/* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers, which may
- * reach out of the grid. The address in put is that of the array's first element. Any number of boxes; none is fine.
- * Together those of all ranks cover the grid once. */
+/* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers,
+ * which may reach out of the grid. The address in put is that of the array's first element. Any number of
+ * boxes; none is fine. Together those of all ranks cover the grid once. */
 int quarry_insitu_add_box(quarry_insitu* run, const int64_t begin[3], const int64_t end[3],
                           const int64_t array_begin[3], const int64_t array_end[3], int order);
-/* The same in any other arrangement: bytes from one sample to the next along x, y, z. The address in put is that of
- * the first sample of the box. */
+/* The same in any other arrangement: bytes from one sample to the next along x, y, z. The address in put is
+ * that of the first sample of the box. */
 int quarry_insitu_add_strided_box(quarry_insitu* run, const int64_t begin[3], const int64_t end[3],
                                   const int64_t stride[3]);
 
@@ -116,8 +118,8 @@ int quarry_insitu_start(quarry_insitu* run);
 
 /* Collective. A time that is NaN is none. */
 int quarry_insitu_begin_step(quarry_insitu* run, int64_t step, double time);
-/* Collective. type as declared; one address for each box, in the order in which they were added. The samples have been
- * read when this returns. */
+/* Collective. type as declared; one address for each box, in the order in which they were added. The samples
+ * have been read when this returns. */
 int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes, const void* const* address);
 /* Collective. Makes the step visible to readers. No step is open afterwards, whatever comes of it. */
 int quarry_insitu_end_step(quarry_insitu* run);

@@ -51,7 +51,8 @@ Status RemoveStaged(const fs::path& dataset) {
 /// Nobody else writes a dataset of this name while the lock is held.
 Result<DirectoryLock> LockNewDataset(const fs::path& dataset) {
   QUARRY_RETURN_IF_ERROR(CreateDirectories(DatasetStaging(dataset)));
-  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(DatasetStaging(dataset), kLockTimeoutSeconds));
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock,
+                          DirectoryLock::Acquire(DatasetStaging(dataset), kLockTimeoutSeconds));
   // Whoever held the lock may just have published under the same name.
   std::error_code ignored;
   if (fs::exists(dataset, ignored)) {
@@ -157,7 +158,8 @@ fs::path Publisher::StepStaging(std::uint64_t step) const {
 Result<fs::path> Publisher::StageField(std::uint64_t step, const std::string& field) {
   std::error_code ignored;
   if (!existing_ && !fs::exists(Root(), ignored)) {
-    QUARRY_ASSIGN_OR_RETURN(lock_, LockNewDataset(dataset_));  // the one before went with the step that was given up
+    // The lock before went with the step that was given up.
+    QUARRY_ASSIGN_OR_RETURN(lock_, LockNewDataset(dataset_));
   }
   const fs::path folder = StepStaging(step) / field;
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
