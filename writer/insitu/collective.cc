@@ -72,6 +72,14 @@ Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, co
   return layout.owned;
 }
 
+Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes) {
+  if (setup.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+  if (setup.pipeline.files && *setup.pipeline.files < 1)
+    return InvalidArgument("{} subfiles make no sense; give at least 1", *setup.pipeline.files);
+  QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(Describe(setup.declaration, std::nullopt)));
+  return CheckStorage(boxes);
+}
+
 Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const std::string& field,
                     DataType type, std::span<const BoxView> views) {
   const std::vector<Field>& fields = declaration.fields;

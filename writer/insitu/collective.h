@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "writer/distribution/ownership.h"
-#include "writer/insitu/declaration.h"
+#include "writer/insitu/setup.h"
 
 /// What the calls of a simulation have in common, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
@@ -24,6 +24,10 @@ Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm);
 /// @errors kInvalidArgument: they overlap, leave gaps, or reach out of the grid
 /// @collective
 Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, const std::vector<OwnedBox>& boxes);
+
+/// What is wrong with what a rank opens a dataset with, without a look at the disk and at other ranks. Local.
+/// @errors kInvalidArgument
+Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes);
 
 /// What is wrong with a field that is put, whatever the step has already. Local.
 /// @errors kInvalidArgument: unknown field, other type than declared, not an array for each box

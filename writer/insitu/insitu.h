@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "writer/insitu/collective.h"
 #include "writer/insitu/declaration.h"
 #include "writer/insitu/setup.h"
 
@@ -101,7 +102,7 @@ class Dataset {
   const writer::PhaseSeconds& seconds() const { return writer_ ? writer_->seconds() : seconds_; }
 
  private:
-  enum class Call : std::uint64_t { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
+  enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
 
   struct Step {
     std::uint64_t number = 0;
@@ -114,7 +115,6 @@ class Dataset {
   Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
 
   Status Start(const Status& found);
-  Status ShareBoxes();
   /// The beginning of every collective call: success where all ranks make it, with the same arguments, and
   /// accept it.
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
@@ -126,11 +126,11 @@ class Dataset {
   int rank_;
   Setup setup_;
   std::vector<OwnedBox> boxes_;
+  CallAgreement agreement_;
   distribution::Ownership owned_;
   std::unique_ptr<writer::DatasetWriter> writer_;
   writer::PhaseSeconds seconds_{};  ///< when closed
   std::optional<Step> step_;
-  Status broken_;  ///< the ranks have made different calls: they cannot work together any more
 };
 
 }  // namespace quarry::insitu

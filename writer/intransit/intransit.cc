@@ -65,24 +65,23 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   return status;
 }
 
-Status Dataset::CheckSetup() const {
-  if (setup_.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
-  if (setup_.pipeline.files && *setup_.pipeline.files < 1)
-    return InvalidArgument("{} subfiles make no sense; give at least 1", *setup_.pipeline.files);
+Status Dataset::CheckTransport() const {
   if (transport_.steps_in_flight < 1)
     return InvalidArgument("{} steps in flight make no sense; give at least 1", transport_.steps_in_flight);
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
-  if (transport_.message_bytes < 1 || transport_.message_bytes > kMost)
-    return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
-  // Whether it goes with an existing dataset, the writers know.
-  QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(insitu::Describe(setup_.declaration, std::nullopt)));
-  return insitu::CheckStorage(boxes_);
+  if (transport_.message_bytes >= 1 && transport_.message_bytes <= kMost) return Status::Ok();
+  return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
 }
 
 Status Dataset::Start() {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
-  QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, Guarded([&] { return CheckSetup(); }), arguments));
+  // Whether it goes with what is on the disk, the writers know.
+  const Status local = Guarded([&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(insitu::CheckSetup(setup_, boxes_));
+    return CheckTransport();
+  });
+  QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, arguments));
   QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
   QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());

@@ -129,7 +129,7 @@ class Dataset {
 
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
   Status Start();
-  Status CheckSetup() const;
+  Status CheckTransport() const;
   Result<std::vector<int>> ShareRanks();
   Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
   Status WaitForPlace(std::uint64_t step);
