@@ -1,12 +1,18 @@
 #include "insitu.h"
 
+#include <cstdio>
+#include <optional>
+#include <variant>
+
 #include "dump.h"
 #include "writer/insitu/insitu.h"
+#include "writer/intransit/intransit.h"
 
 namespace lbm {
 namespace {
 
 namespace insitu = quarry::insitu;
+namespace intransit = quarry::intransit;
 
 // A Status is the same on all ranks, and so all of them throw or none.
 void Check(const quarry::Status& status) {
@@ -44,27 +50,81 @@ insitu::Setup Describe(const Domain& domain, const std::string& path, double rel
 
 }  // namespace
 
-struct InsituWriter::State {
-  std::unique_ptr<insitu::Dataset> dataset;
+struct WriterRanks::State {
+  MPI_Comm world;
+  std::optional<intransit::Roles> roles;
 };
 
-InsituWriter::InsituWriter(const Domain& domain, const std::string& path, double relative)
+WriterRanks::WriterRanks(MPI_Comm world, int count) : state_(new State{world, {}}) {
+  if (count == 0) return;
+  auto roles = intransit::Roles::Split(world, count);
+  Check(roles.status());
+  state_->roles = *std::move(roles);
+}
+
+WriterRanks::~WriterRanks() = default;
+
+bool WriterRanks::writes() const { return state_->roles && state_->roles->writes(); }
+
+MPI_Comm WriterRanks::simulation() const { return state_->roles ? state_->roles->comm() : state_->world; }
+
+void WriterRanks::Serve() {
+  const auto served = intransit::Serve(*state_->roles);
+  Check(served.status());
+  int rank = 0;
+  MPI_Comm_rank(state_->roles->comm(), &rank);
+  if (rank != 0) return;
+  std::printf("writers: %llu steps, %.2f s writing, %.2f s idle; the simulation has waited %.2f s\n",
+              static_cast<unsigned long long>(served->steps), served->writing_seconds, served->idle_seconds,
+              served->simulation_waiting_seconds);
+  std::fflush(stdout);
+}
+
+// The calls on both kinds of dataset are the same.
+struct InsituWriter::State {
+  std::variant<std::unique_ptr<insitu::Dataset>, std::unique_ptr<intransit::Dataset>> dataset;
+  bool reports = false;
+};
+
+InsituWriter::InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path, double relative)
     : state_(std::make_unique<State>()) {
-  auto dataset = insitu::Dataset::Open(domain.comm(), Describe(domain, path, relative), {OwnedBlock(domain)});
-  Check(dataset.status());
-  state_->dataset = *std::move(dataset);
+  const auto open = [&](auto dataset) {
+    Check(dataset.status());
+    state_->dataset = *std::move(dataset);
+  };
+  state_->reports = domain.rank() == 0;
+  const insitu::Setup setup = Describe(domain, path, relative);
+  const auto& roles = writers.state()->roles;
+  if (roles) {
+    open(intransit::Dataset::Open(*roles, domain.comm(), setup, {OwnedBlock(domain)}));
+  } else {
+    open(insitu::Dataset::Open(domain.comm(), setup, {OwnedBlock(domain)}));
+  }
 }
 
 InsituWriter::~InsituWriter() = default;
 
 void InsituWriter::Write(int step, const Fields& fields) {
-  Check(state_->dataset->BeginStep(step));
-  for (const Field& field : fields) {
-    Check(state_->dataset->Put<float>(std::string(field.name), {field.values.data()}));
-  }
-  Check(state_->dataset->EndStep());
+  std::visit(
+      [&](auto& dataset) {
+        Check(dataset->BeginStep(step));
+        for (const Field& field : fields)
+          Check(dataset->template Put<float>(std::string(field.name), {field.values.data()}));
+        Check(dataset->EndStep());
+      },
+      state_->dataset);
 }
 
-void InsituWriter::Close() { Check(state_->dataset->Close()); }
+void InsituWriter::Close() {
+  std::visit([](auto& dataset) { Check(dataset->Close()); }, state_->dataset);
+  const auto* handed_over = std::get_if<std::unique_ptr<intransit::Dataset>>(&state_->dataset);
+  if (handed_over == nullptr) return;
+  // The ranks wait together, so that one speaks for all.
+  const intransit::Dataset& dataset = **handed_over;
+  if (!state_->reports) return;
+  std::printf("waited %.2f s for the writers in %llu of the steps, and %.2f s for the last ones\n",
+              dataset.seconds().waiting, static_cast<unsigned long long>(dataset.waits()), dataset.seconds().closing);
+  std::fflush(stdout);
+}
 
 }  // namespace lbm

@@ -1,6 +1,9 @@
-// Writes fields into a Quarry dataset while the simulation runs.
+// Writes fields into a Quarry dataset while the simulation runs, from its own
+// ranks (in situ) or through ranks that do nothing else (in transit).
 
 #pragma once
+
+#include <mpi.h>
 
 #include <memory>
 #include <string>
@@ -10,6 +13,28 @@
 
 namespace lbm {
 
+/// Some ranks that write what the others compute.
+class WriterRanks {
+ public:
+  /// Makes writers of the last `count` ranks of `world`; 0 for none. Throws IoError
+  /// on all ranks if too few are left. Collective over `world`, as is destruction.
+  WriterRanks(MPI_Comm world, int count);
+  ~WriterRanks();
+
+  /// Whether this rank is one of them: it calls Serve and nothing else.
+  bool writes() const;
+  /// The ranks that compute.
+  MPI_Comm simulation() const;
+  /// Writes until all other ranks have destroyed theirs, and prints how it went.
+  void Serve();
+
+  struct State;
+  const State* state() const { return state_.get(); }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
 /// A dataset that grows with the simulation, without a dump in between. All calls
 /// are collective over the domain's communicator and throw IoError (dump.h) on all
 /// ranks together; the steps before stay readable.
@@ -17,12 +42,14 @@ class InsituWriter {
  public:
   /// Creates the dataset PATH.quarry, which must not exist.
   /// @param relative  largest error, as a fraction of a field's range in a step
-  InsituWriter(const Domain& domain, const std::string& path, double relative);
+  InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path, double relative);
   ~InsituWriter();
 
-  /// Adds a step. The fields are read in place, past their halos.
+  /// Adds a step. The fields are read in place, past their halos. With writer
+  /// ranks they are copied, and an error may be that of a step before.
   void Write(int step, const Fields& fields);
 
+  /// With writer ranks, prints how long the simulation has waited for them.
   void Close();
 
  private:

@@ -52,10 +52,11 @@ bool IsStable(const Summary& summary) {
   return summary.finite && summary.max_speed < kSoundSpeed;
 }
 
-int Simulate(Domain& domain, const Options& options, std::optional<InsituWriter>& insitu) {
+int Simulate(Domain& domain, const Options& options, const WriterRanks& writers,
+             std::optional<InsituWriter>& insitu) {
   Solver solver(domain, MakeBarrier(domain.global_cells()), options.flow);
   if (options.dump) CreateDirectory(domain, options.output);
-  if (!options.insitu.empty()) insitu.emplace(domain, options.insitu, options.relative);
+  if (!options.insitu.empty()) insitu.emplace(writers, domain, options.insitu, options.relative);
 
   int last_dump = 0;
   double start = MPI_Wtime();
@@ -81,7 +82,7 @@ int Simulate(Domain& domain, const Options& options, std::optional<InsituWriter>
   return kExitOk;
 }
 
-int Run(Domain& domain, const Options& options) {
+int Run(Domain& domain, const Options& options, const WriterRanks& writers) {
   if (!BlocksFitMpi(domain)) {
     PrintError(domain, "--dims is too large for this number of ranks");
     return kExitUsage;
@@ -89,7 +90,7 @@ int Run(Domain& domain, const Options& options) {
   // Outlives what is thrown: closing is collective, and a rank without memory is alone.
   std::optional<InsituWriter> insitu;
   try {
-    return Simulate(domain, options, insitu);
+    return Simulate(domain, options, writers, insitu);
   } catch (const IoError& error) {
     PrintError(domain, error.what());
     return kExitIo;
@@ -108,8 +109,18 @@ int Main(int argc, char** argv) {
   const auto options = ParseOptions(argc, argv, rank == 0, exit_code);
   if (!options) return exit_code;
 
-  Domain domain(MPI_COMM_WORLD, options->dims);
-  if (domain.active()) exit_code = Run(domain, *options);
+  try {
+    WriterRanks writers(MPI_COMM_WORLD, options->intransit);
+    if (writers.writes()) {
+      writers.Serve();
+    } else {
+      Domain domain(writers.simulation(), options->dims);
+      if (domain.active()) exit_code = Run(domain, *options, writers);
+    }
+  } catch (const IoError& error) {
+    if (rank == 0) std::fprintf(stderr, "lbm: %s\n", error.what());
+    exit_code = kExitUsage;
+  }
   // Ranks without a block know only from the others how it went.
   MPI_Bcast(&exit_code, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return exit_code;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMinCells = 16;
 constexpr int kMaxCells = 8192;
+constexpr int kMaxRanks = 1000000;
 constexpr int kMaxSteps = 999999;  // the directory names have six digits
 
 // The method needs speeds well below that of sound, 0.58, and the flow beside
@@ -83,6 +84,10 @@ void AddOptions(CLI::App& app, Options& options) {
                        "Largest error in that dataset, as a fraction of a field's value range in a step")
             ->needs(insitu),
         1e-9, 1.0);
+  Limit(app.add_option("--intransit", options.intransit,
+                       "So many ranks of the run do nothing but write that dataset, while the others go on")
+            ->needs(insitu),
+        0, kMaxRanks);
   app.add_flag_callback(
          "--no-dump", [&options] { options.dump = false; }, "Write no raw files, only the dataset")
       ->needs(insitu);

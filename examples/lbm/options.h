@@ -17,6 +17,7 @@ struct Options {
   std::string output = "lbm-dump";
   bool dump = true;        ///< whether raw files are written
   std::string insitu;      ///< dataset to be written in situ; empty for none
+  int intransit = 0;       ///< ranks that do nothing but write it; 0: the others do it
   double relative = 1e-3;  ///< largest error in it, as a fraction of a field's range
   Flow flow = {.reynolds = 250.0f, .inflow = 0.1f};
 };
