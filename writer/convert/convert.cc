@@ -168,7 +168,7 @@ class Run {
     for (const auto& [step, inputs] : jobs_) {
       StepDescription description;
       description.step = step;
-      description.time = options_.time;
+      description.time = PlanTime(options_, inputs);
       for (const Job& job : inputs) {
         Result<FieldStepDescription> field = WriteField(step, job);
         if (!field.ok())

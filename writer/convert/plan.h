@@ -31,6 +31,9 @@ Result<Jobs> PlanJobs(const WriteOptions& options);
 Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
                                            const std::optional<DatasetDescription>& existing);
 
+/// Physical time of a step: as the user gave it, or from the first of its files that tells.
+std::optional<double> PlanTime(const WriteOptions& options, const std::vector<Job>& step);
+
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
 std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks);
 
