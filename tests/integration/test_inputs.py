@@ -1,0 +1,223 @@
+"""Foreign formats: the same samples give the same dataset whatever file they come from, and what a file says about its
+grid, units, missing samples and time arrives in the dataset."""
+
+import importlib
+import unittest
+
+import numpy as np
+
+import quarry_testing as qt
+
+DIMS = (37, 22, 13)
+TYPES = ("<f4", "<f8", "<i2")
+
+
+def module(name):
+    """A Python module; skips the test where it is absent."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise unittest.SkipTest(f"the Python module {name} is not installed") from None
+
+
+def bound(dtype):
+    return ("--tolerance", "0.01") if np.dtype(dtype).kind == "f" else ("--lossless",)
+
+
+def write_netcdf(path, variables, *, format="NETCDF4", time=None, **options):
+    """Variables [z, y, x], or [time, z, y, x] with a time coordinate, over dimensions z, y, x."""
+    netcdf = module("netCDF4")
+    with netcdf.Dataset(path, "w", format=format) as file:
+        shape = next(iter(variables.values())).shape
+        names = ("time", "z", "y", "x")[-len(shape):]
+        for name, n in zip(names, shape):
+            file.createDimension(name, None if name == "time" else n)
+        if time is not None:
+            coordinate = file.createVariable("time", "f8", ("time",))
+            coordinate.units = "days since 2000-01-01"
+            coordinate[:] = time
+        for name, values in variables.items():
+            variable = file.createVariable(name, values.dtype, names, **options)
+            variable.set_auto_maskandscale(False)
+            variable[:] = values
+
+
+class Inputs(qt.QuarryTest):
+    def write(self, *arguments, ranks=0, name="out.quarry"):
+        dataset = self.tmp / name
+        return qt.run(*qt.mpi_command(ranks, "quarry-write", *arguments, "--output", dataset)), dataset
+
+    def convert(self, *arguments, **options):
+        outcome, dataset = self.write(*arguments, **options)
+        self.assertEqual(outcome.code, qt.DONE, outcome)
+        return dataset
+
+    def assert_same_as_raw(self, field, *sources, field_options=("--field", "f")):
+        """Every source gives the subfiles that a raw file gives, on 1 and on 3 ranks."""
+        raw = self.tmp / "raw.raw"
+        field.tofile(raw)
+        options = (*bound(field.dtype), "--patch", "16", "--files", "2", *field_options)
+        expected = qt.subfiles(self.convert(raw, *qt.describe(field), *options, name="raw.quarry"))
+        self.assertEqual(len(expected), 2)
+        for number, source in enumerate(sources):
+            for ranks in (1, 3):
+                with self.subTest(source=str(source), ranks=ranks):
+                    dataset = self.convert(source, *options, ranks=ranks, name=f"{number}.{ranks}.quarry")
+                    self.assertEqual(qt.subfiles(dataset), expected)
+
+
+class Netcdf(Inputs):
+    def test_same_samples_same_dataset(self):
+        for dtype in TYPES:
+            with self.subTest(dtype=dtype):
+                field = qt.make_field(DIMS, dtype, name="inputs")
+                np.save(self.tmp / "f.npy", field)
+                sources = [self.tmp / "f.npy"]
+                for format in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4"):
+                    sources.append(self.tmp / f"{format}.nc")
+                    write_netcdf(sources[-1], {"pressure": field}, format=format)
+                sources.append(self.tmp / "chunked.nc")
+                write_netcdf(sources[-1], {"pressure": field}, zlib=True, chunksizes=(5, 8, 16))
+                self.assert_same_as_raw(field, *sources)
+                for path in self.tmp.iterdir():
+                    qt.run("rm", "-r", path)
+
+    def test_grid_units_and_fill_come_from_the_file(self):
+        netcdf = module("netCDF4")
+        field = qt.with_holes(qt.make_field(DIMS, "<f4", name="inputs"), np.float32(-1e20))
+        path = self.tmp / "ocean.nc"
+        depth = np.cumsum(np.arange(DIMS[2]), dtype="f4") + 5
+        with netcdf.Dataset(path, "w") as file:
+            for name, n in zip(("depth", "lat", "lon"), field.shape):
+                file.createDimension(name, n)
+            positions = {"depth": depth, "lat": 60 - 0.25 * np.arange(DIMS[1]), "lon": 0.1 * np.arange(DIMS[0])}
+            for name, unit in (("depth", "m"), ("lat", "degrees_north"), ("lon", "degrees_east")):
+                file.createVariable(name, "f4", (name,))[:] = positions[name]
+                file[name].units = unit
+            variable = file.createVariable("salinity", "f4", ("depth", "lat", "lon"), fill_value=-1e20)
+            variable.units = "g/kg"
+            variable[:] = field
+        dataset = self.convert(path, "--tolerance", "1e-3")
+        info = qt.info(dataset)
+        self.assertEqual(info["dims"], list(DIMS))
+        self.assertEqual(info["axis_names"], ["lon", "lat", "depth"])
+        self.assertEqual(info["axis_units"], ["degrees_east", "degrees_north", "m"])
+        np.testing.assert_allclose(info["spacing"][:2], [0.1, -0.25], rtol=1e-6)
+        np.testing.assert_allclose(info["origin"], [0, 60, 5])
+        self.assertEqual(info["coordinates"][:2], [None, None])
+        self.assertEqual(info["coordinates"][2], depth.astype("f8").tolist())
+        described = info["fields"][0]
+        self.assertEqual((described["name"], described["units"]), ("salinity", "g/kg"))
+        self.assertEqual(described["fill"], float(np.float32(-1e20)))
+        self.assert_decoded(field, qt.get_array(dataset, self.tmp / "a.raw", "<f4", field="salinity"), 1e-3,
+                            np.float32(-1e20))
+        text = qt.succeed("quarry", "info", dataset).out
+        self.assertIn("z depth in m: 5 to 83, unevenly spaced", text)
+        with qt.Server(self.tmp) as server:
+            self.assertEqual(qt.info(server.target(dataset))["coordinates"], info["coordinates"])
+
+    def test_options_overrule_the_file(self):
+        path = self.tmp / "a.nc"
+        write_netcdf(path, {"t": qt.smooth(DIMS)})
+        info = qt.info(self.convert(path, "--tolerance", "1", "--field", "u", "--units", "K", "--spacing", "1,2,3",
+                                    "--origin", "4,5,6", "--fill", "7"))
+        self.assertEqual((info["spacing"], info["origin"]), ([1, 2, 3], [4, 5, 6]))
+        described = info["fields"][0]
+        self.assertEqual((described["name"], described["units"], described["fill"]), ("u", "K", 7))
+
+    def test_moments_are_steps(self):
+        field = np.stack([qt.make_field(DIMS, "<f4", name=f"moment {i}") for i in range(3)])
+        for format in ("NETCDF3_CLASSIC", "NETCDF4"):
+            with self.subTest(format=format):
+                path = self.tmp / f"{format}.nc"
+                write_netcdf(path, {"a": field, "b": -field}, format=format, time=[0.5, 1.5, 4])
+                dataset = self.convert(f"{path}:a", f"{path}:b", "--tolerance", "0.01", "--step", "10",
+                                       name=format + ".quarry", ranks=2)
+                info = qt.info(dataset)
+                self.assertEqual((info["steps"], info["times"]), ([10, 11, 12], [0.5, 1.5, 4]))
+                for i in range(3):
+                    decoded = qt.get_array(dataset, self.tmp / "a.raw", "<f4", "--step", 10 + i, field="b")
+                    self.assert_decoded(-field[i], decoded, 0.01)
+                    qt.succeed("quarry", "verify", dataset, "--field", "b", "--step", 10 + i, "--against", f"{path}:b")
+
+    def test_packed_samples_become_physical_values(self):
+        stored = qt.with_holes(qt.integers(DIMS, "<i2", name="packed"), -32768)
+        for kind in ("f4", "f8"):
+            with self.subTest(attributes=kind):
+                netcdf = module("netCDF4")
+                path = self.tmp / f"{kind}.nc"
+                write_netcdf(path, {"t": stored}, fill_value=-32768)
+                with netcdf.Dataset(path, "a") as file:
+                    file["t"].scale_factor = np.array(0.01, kind)[()]
+                    file["t"].add_offset = np.array(273.15, kind)[()]
+                dataset = self.convert(path, "--lossless", name=kind + ".quarry")
+                scale, offset = (float(np.array(v, kind)) for v in (0.01, 273.15))
+                expected = (stored.astype("f8") * scale + offset).astype("<" + kind)
+                expected[stored == -32768] = np.nan
+                decoded = qt.get_array(dataset, self.tmp / "a.raw", "<" + kind, field="t")
+                np.testing.assert_array_equal(decoded, expected.ravel())
+
+    def test_names_of_variables(self):
+        netcdf = module("netCDF4")
+        path = self.tmp / "several.nc"
+        field = qt.smooth(DIMS)
+        write_netcdf(path, {"u": field, "v": field})
+        with netcdf.Dataset(path, "a") as file:
+            file.createVariable("large", "i8", ("z", "y", "x"))
+            file.createGroup("deep").createVariable("w", "f4", ("z", "y", "x"))[:] = field
+        outcome, _ = self.write(path, "--tolerance", "1")
+        self.assert_one_line(outcome, qt.USAGE, f"{path}:u", "u 37x22x13, v 37x22x13, /deep/w 37x22x13")
+        outcome, _ = self.write(f"{path}:nothing", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "nothing", "u 37x22x13")
+        outcome, _ = self.write(f"{path}:large", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.USAGE, "large", "int64")
+        info = qt.info(self.convert(f"{path}:/deep/w", "--tolerance", "1"))
+        self.assertEqual(info["fields"][0]["name"], "w")
+
+    def test_other_grid_is_refused_unless_overruled(self):
+        netcdf = module("netCDF4")
+        for name, spacing in (("a", 0.5), ("b", 0.25)):
+            write_netcdf(self.tmp / f"{name}.nc", {"t": qt.smooth(DIMS)})
+            with netcdf.Dataset(self.tmp / f"{name}.nc", "a") as file:
+                file.createVariable("x", "f8", ("x",))[:] = spacing * np.arange(DIMS[0])
+        self.convert(self.tmp / "a.nc", "--tolerance", "1")
+        outcome, _ = self.write(self.tmp / "b.nc", "--append", "--step", "1")
+        self.assert_one_line(outcome, qt.USAGE, "b.nc", "spacing 0.25", "0.5", "--spacing 0.5,1,1")
+        self.convert(self.tmp / "b.nc", "--append", "--step", "1", "--spacing", "0.5,1,1")
+
+    def test_damaged_files_are_data_loss(self):
+        field = qt.make_field(DIMS, "<f4", name="inputs")
+        for format in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF4"):
+            path = self.tmp / "whole.nc"
+            write_netcdf(path, {"t": field, "u": field}, format=format)
+            data = path.read_bytes()
+            for length in (0, 3, 40, len(data) // 2, len(data) - 4):
+                with self.subTest(format=format, length=length):
+                    cut = self.tmp / "cut.nc"
+                    cut.write_bytes(data[:length])
+                    outcome, _ = self.write(f"{cut}:u", "--tolerance", "1")
+                    self.assert_one_line(outcome, qt.DAMAGED, "cut.nc")
+        (self.tmp / "text.nc").write_text("not a NetCDF file at all" * 10)
+        outcome, _ = self.write(self.tmp / "text.nc", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.DAMAGED, "text.nc")
+        outcome, _ = self.write(self.tmp / "absent.nc", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "absent.nc")
+
+    def test_levitus(self):
+        path = qt.shared_data("levitus_climatology.cdf")
+        dataset = self.convert(f"{path}:TEMP", f"{path}:SALT", "--relative", "1e-3", ranks=3)
+        info = qt.info(dataset)
+        self.assertEqual(info["dims"], [360, 180, 20])
+        self.assertEqual(info["axis_units"], ["degrees_east", "degrees_north", "METERS"])
+        self.assertEqual((info["spacing"][:2], info["origin"]), ([1, 1], [20.5, -89.5, 0]))
+        self.assertEqual(info["coordinates"][2][:4], [0, 10, 20, 30])
+        self.assertEqual(info["coordinates"][2][-1], 5000)
+        for described, units in zip(info["fields"], ("DEG C", "PPT")):
+            self.assertEqual((described["units"], described["fill"]), (units, -1e10))
+            original = qt.netcdf_variable(path, described["name"]).astype("<f4")
+            decoded = qt.get_array(dataset, self.tmp / "a.raw", "<f4", field=described["name"])
+            self.assert_decoded(original, decoded, described["tolerance"], np.float32(-1e10))
+
+
+if __name__ == "__main__":
+    qt.main()
