@@ -54,15 +54,16 @@ class Inputs(qt.QuarryTest):
 
     def assert_same_as_raw(self, field, *sources, field_options=("--field", "f")):
         """Every source gives the subfiles that a raw file gives, on 1 and on 3 ranks."""
-        raw = self.tmp / "raw.raw"
+        kind = np.dtype(field.dtype).name
+        raw = self.tmp / f"{kind}.raw"
         field.tofile(raw)
         options = (*bound(field.dtype), "--patch", "16", "--files", "2", *field_options)
-        expected = qt.subfiles(self.convert(raw, *qt.describe(field), *options, name="raw.quarry"))
+        expected = qt.subfiles(self.convert(raw, *qt.describe(field), *options, name=f"{kind}.quarry"))
         self.assertEqual(len(expected), 2)
         for number, source in enumerate(sources):
             for ranks in (1, 3):
                 with self.subTest(source=str(source), ranks=ranks):
-                    dataset = self.convert(source, *options, ranks=ranks, name=f"{number}.{ranks}.quarry")
+                    dataset = self.convert(source, *options, ranks=ranks, name=f"{kind}.{number}.{ranks}.quarry")
                     self.assertEqual(qt.subfiles(dataset), expected)
 
 
@@ -79,8 +80,6 @@ class Netcdf(Inputs):
                 sources.append(self.tmp / "chunked.nc")
                 write_netcdf(sources[-1], {"pressure": field}, zlib=True, chunksizes=(5, 8, 16))
                 self.assert_same_as_raw(field, *sources)
-                for path in self.tmp.iterdir():
-                    qt.run("rm", "-r", path)
 
     def test_grid_units_and_fill_come_from_the_file(self):
         netcdf = module("netCDF4")
@@ -217,6 +216,145 @@ class Netcdf(Inputs):
             original = qt.netcdf_variable(path, described["name"]).astype("<f4")
             decoded = qt.get_array(dataset, self.tmp / "a.raw", "<f4", field=described["name"])
             self.assert_decoded(original, decoded, described["tolerance"], np.float32(-1e10))
+
+
+class Hdf5(Inputs):
+    def test_same_samples_same_dataset(self):
+        h5py = module("h5py")
+        for dtype in TYPES:
+            with self.subTest(dtype=dtype):
+                field = qt.make_field(DIMS, dtype, name="inputs")
+                path = self.tmp / f"{np.dtype(dtype).name}.h5"
+                labels = np.array(["x", "y", "z"], dtype="S")
+                with h5py.File(path, "w") as file:
+                    file["contiguous"] = field
+                    file.create_dataset("chunked", data=field, chunks=(5, 8, 16), compression="gzip", shuffle=True)
+                    file["big"] = field.astype(field.dtype.newbyteorder(">"))
+                    # The same samples with x slowest, and in the order y, z, x.
+                    file["c/x_first"] = np.ascontiguousarray(field.transpose(2, 1, 0))
+                    file.create_dataset("c/x_first_chunked", data=field.transpose(2, 1, 0), chunks=(7, 16, 3))
+                    file["f/labelled"] = field
+                    file.create_dataset("c/mixed", data=field.transpose(1, 0, 2), chunks=(8, 4, 30), compression="gzip")
+                    for name, order, axes in (("c/x_first", "C", labels), ("c/x_first_chunked", "C", labels),
+                                              ("f/labelled", "F", labels), ("c/mixed", "C", labels[[1, 2, 0]])):
+                        attributes = file[name].attrs
+                        attributes["dataOrder"], attributes["axisLabels"] = np.bytes_(order), axes
+                        attributes["gridSpacing"] = attributes["gridGlobalOffset"] = np.ones(3)
+                names = ["contiguous", "chunked", "big", "/c/x_first", "c/x_first_chunked", "f/labelled", "c/mixed"]
+                self.assert_same_as_raw(field, *(f"{path}:{name}" for name in names))
+
+    def test_openpmd(self):
+        h5py = module("h5py")
+        path = qt.shared_data("example-femm-3d.h5")
+        dataset = self.convert(f"{path}:/data/1/meshes/B/x", f"{path}:/data/1/meshes/B/z", "--lossless", ranks=3)
+        info = qt.info(dataset)
+        self.assertEqual(info["dims"], [47, 47, 47])
+        np.testing.assert_allclose(info["spacing"], [0.05, 0.05, 0.125], rtol=1e-12)
+        np.testing.assert_allclose(info["origin"], [-1.15, -1.15, -0.375], rtol=1e-12)
+        self.assertEqual((info["axis_names"], info["axis_units"]), (["x", "y", "z"], ["m"] * 3))
+        self.assertEqual(info["times"], [0])
+        self.assertEqual([(f["name"], f["units"]) for f in info["fields"]], [("B_x", "T"), ("B_z", "T")])
+        with h5py.File(path) as file:
+            for component in "xz":
+                stored = file[f"data/1/meshes/B/{component}"][...]  # [x, y, z]
+                decoded = qt.get_array(dataset, self.tmp / "a.raw", "<f8", field=f"B_{component}")
+                np.testing.assert_array_equal(decoded.reshape(47, 47, 47), stored.transpose(2, 1, 0))
+        qt.succeed("quarry", "verify", dataset, "--field", "B_x", "--against", f"{path}:/data/1/meshes/B/x")
+        outcome, _ = self.write(path, "--lossless", name="other.quarry")
+        self.assert_one_line(outcome, qt.USAGE, "/data/1/meshes/B/x 47x47x47", "/data/1/meshes/B/z 47x47x47")
+
+    def test_attributes_and_names(self):
+        h5py = module("h5py")
+        field = qt.with_holes(qt.smooth(DIMS), np.float32(-999.9))
+        path = self.tmp / "a.h5"
+        with h5py.File(path, "w") as file:
+            file["run/pressure"] = field[np.newaxis]
+            file["run/pressure"].attrs["units"] = "Pa"
+            file["run/pressure"].attrs["_FillValue"] = -999.9
+            file["run/x"] = np.arange(5.0)
+            file["run/large"] = np.zeros((2, 2, 2), "i8")
+        described = qt.info(self.convert(path, "--tolerance", "1"))["fields"][0]
+        self.assertEqual((described["name"], described["units"], described["fill"]),
+                         ("pressure", "Pa", float(np.float32(-999.9))))
+        outcome, _ = self.write(f"{path}:run/large", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.USAGE, "run/large", "8 bytes")
+        outcome, _ = self.write(f"{path}:nothing", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "nothing", "/run/pressure 37x22x13")
+
+    def test_damaged_files_are_data_loss(self):
+        h5py = module("h5py")
+        path, cut = self.tmp / "whole.h5", self.tmp / "cut.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("t", data=qt.make_field(DIMS, "<f4", name="inputs"), chunks=(5, 8, 16),
+                                compression="gzip")
+        data = path.read_bytes()
+        for length in (0, 7, 100, len(data) // 2, len(data) - 1):
+            with self.subTest(length=length):
+                cut.write_bytes(data[:length])
+                outcome, _ = self.write(f"{cut}:t", "--tolerance", "1")
+                self.assert_one_line(outcome, qt.DAMAGED, "cut.h5")
+        # A chunk that does not decompress.
+        cut.write_bytes(data[:-20000] + bytes(10000) + data[-10000:])
+        outcome, _ = self.write(f"{cut}:t", "--tolerance", "1")
+        self.assert_one_line(outcome, qt.DAMAGED, "cut.h5")
+
+
+class Tiff(Inputs):
+    def write_stack(self, folder, field, **options):
+        """One image for each z; names in natural, not in alphabetical order."""
+        tifffile = module("tifffile")
+        folder.mkdir()
+        for z, image in enumerate(field):
+            tifffile.imwrite(folder / f"img{z}.tif", image, photometric="minisblack", **options)
+
+    def test_same_samples_same_dataset(self):
+        tifffile = module("tifffile")
+        for dtype in ("u1", "<u2", "<i2", "<i4", "<f4", "<f8"):
+            with self.subTest(dtype=dtype):
+                field = qt.make_field(DIMS, dtype, name="inputs")
+                base = self.tmp / np.dtype(dtype).name
+                base.mkdir()
+                self.write_stack(base / "plain", field)
+                self.write_stack(base / "big", field, byteorder=">", rowsperstrip=5)
+                self.write_stack(base / "tiled", field, tile=(16, 32), compression="zlib")
+                tifffile.imwrite(base / "pages.tif", field, photometric="minisblack", compression="zlib", rowsperstrip=3)
+                self.assert_same_as_raw(field, base / "plain", f"{base}/plain/img*.tif", base / "big", base / "tiled",
+                                        base / "pages.tif")
+
+    def test_a_stack_of_200_images(self):
+        field = qt.integers((64, 48, 200), "<u2", name="stack")
+        self.write_stack(self.tmp / "scan", field)
+        dataset = self.convert(self.tmp / "scan", ranks=4)
+        info = qt.info(dataset)
+        self.assertEqual((info["dims"], info["fields"][0]["name"]), ([64, 48, 200], "scan"))
+        decoded = qt.get_array(dataset, self.tmp / "a.raw", "<u2", field="scan")
+        np.testing.assert_array_equal(decoded, field.ravel())
+        qt.succeed("quarry", "verify", dataset, "--field", "scan", "--against", self.tmp / "scan")
+
+    def test_bad_images_are_named(self):
+        tifffile = module("tifffile")
+        field = qt.integers(DIMS, "<u2", name="stack")
+        scan = self.tmp / "scan"
+        self.write_stack(scan, field)
+        good = (scan / "img10.tif").read_bytes()
+        (scan / "img10.tif").write_bytes(good[:len(good) // 2])
+        outcome, _ = self.write(scan)
+        self.assert_one_line(outcome, qt.DAMAGED, "img10.tif")
+        (scan / "img10.tif").write_text("no image")
+        outcome, _ = self.write(scan)
+        self.assert_one_line(outcome, qt.DAMAGED, "img10.tif")
+        tifffile.imwrite(scan / "img10.tif", field[0, :-1], photometric="minisblack")
+        outcome, _ = self.write(scan)
+        self.assert_one_line(outcome, qt.USAGE, "img10.tif", "37x21 uint16", "37x22 uint16")
+        (scan / "img10.tif").write_bytes(good)
+        tifffile.imwrite(scan / "img0.tif", np.zeros((22, 37, 3), "u1"), photometric="rgb")
+        outcome, _ = self.write(scan)
+        self.assert_one_line(outcome, qt.USAGE, "img0.tif", "3 samples per pixel")
+        (self.tmp / "empty").mkdir()
+        outcome, _ = self.write(self.tmp / "empty")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "empty")
+        outcome, _ = self.write(f"{scan}/nothing*.tif")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "nothing*.tif")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ std::string InputName::Source(const std::string& chosen) const {
   const fs::path plain = fs::path(file).lexically_normal();
   // A folder may end in a slash.
   std::string source = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
-  if (!chosen.empty()) source += ":" + chosen;
-  return source;
+  return chosen.empty() ? source : fmt::format("{}:{}", source, chosen);
 }
 
 InputName ParseInputName(const std::string& path) {

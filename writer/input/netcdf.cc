@@ -292,7 +292,7 @@ struct Source {
   NetcdfVariable variable;
   Axes axes;
   std::optional<Packing> packing;
-  std::uint64_t end = 0;  ///< bytes that the file must have; 0: the library checks
+  std::uint64_t size = 0;  ///< bytes of the file when it was opened
 };
 
 class NetcdfInput final : public Input {
@@ -303,9 +303,10 @@ class NetcdfInput final : public Input {
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
     std::error_code error;
     const std::uint64_t size = std::filesystem::file_size(source_->file.path, error);
-    if (error || size < source_->end) {
-      return DataLoss("\"{}\" has {} bytes, but its samples end at {}; the file was cut off, fetch it again",
-                      info_.path, error ? 0 : size, source_->end);
+    // The library reads zeros where a file has become shorter.
+    if (error || size < source_->size) {
+      return DataLoss("\"{}\" has become shorter: {} bytes, {} when it was opened; fetch the file again", info_.path,
+                      error ? 0 : size, source_->size);
     }
     if (!source_->packing) return Read(box, samples);
     Box plane = box;
@@ -413,10 +414,11 @@ Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options) {
   source->variable = found[chosen];
   source->axes = FindAxes(source->variable);
   source->packing = FindPacking(source->variable);
-  if (const auto end = ends.find(source->variable.name); end != ends.end()) source->end = end->second;
-  if (bytes.size() < source->end) {
+  source->size = bytes.size();
+  const auto end = ends.find(source->variable.name);
+  if (end != ends.end() && bytes.size() < end->second) {
     return DataLoss("\"{}\" has {} bytes, but variable {} ends at {}; the file was cut off, fetch it again", name.file,
-                    bytes.size(), source->variable.name, source->end);
+                    bytes.size(), source->variable.name, end->second);
   }
   const InputInfo info = DescribeInfo(name, options, *source, variables[chosen]);
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
