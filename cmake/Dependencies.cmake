@@ -20,7 +20,7 @@ if(QUARRY_BUILD_CLIENTS)
   find_package(PNG REQUIRED)
 endif()
 if(QUARRY_BUILD_WRITER OR QUARRY_BUILD_EXAMPLES)
-  find_package(MPI REQUIRED COMPONENTS CXX)
+  find_package(MPI REQUIRED COMPONENTS C CXX)
 endif()
 # Each reader of a foreign format is left out where its library is missing.
 pkg_check_modules(NETCDF IMPORTED_TARGET netcdf)

@@ -1,6 +1,6 @@
 # Warnings and sanitizers travel on this target, so that a project which embeds Quarry keeps its own flags.
 add_library(quarry_project_options INTERFACE)
-target_compile_options(quarry_project_options INTERFACE -Wall -Wextra -Wpedantic -Wnon-virtual-dtor
+target_compile_options(quarry_project_options INTERFACE -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                                                         -Wno-missing-field-initializers)
 if(QUARRY_WARNINGS_AS_ERRORS)
   target_compile_options(quarry_project_options INTERFACE -Werror)

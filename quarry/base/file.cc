@@ -36,22 +36,59 @@ Result<RandomAccessFile> RandomAccessFile::Open(const fs::path& path) {
   return RandomAccessFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), path.string());
 }
 
-Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) const {
+namespace {
+
+Status ReadFully(int fd, const std::string& path, std::uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
-    const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0) {
       if (errno == EINTR) continue;
-      return ErrnoStatus(errno, "read", path_);
+      return ErrnoStatus(errno, "read", path);
     }
     if (got == 0) {
       return DataLoss(
           "\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated",
-          path_, offset, out.size());
+          path, offset, out.size());
     }
     offset += static_cast<std::uint64_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
   }
   return Status::Ok();
+}
+
+}  // namespace
+
+Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) const {
+  return ReadFully(fd_.get(), path_, offset, out);
+}
+
+Result<TemporaryFile> TemporaryFile::Create(const fs::path& folder) {
+  FileDescriptor fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const std::string path = (folder / "temporary file").string();
+  if (fd.get() >= 0) return TemporaryFile(std::move(fd), path);
+  // Network file systems have no O_TMPFILE.
+  std::string name = (folder / ".temporary-XXXXXX").string();
+  fd = FileDescriptor(::mkostemp(name.data(), O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, "create a temporary file in", folder.string());
+  ::unlink(name.c_str());
+  return TemporaryFile(std::move(fd), path);
+}
+
+Status TemporaryFile::WriteAt(std::uint64_t offset, ByteSpan bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write", path_);
+    }
+    offset += static_cast<std::uint64_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  return Status::Ok();
+}
+
+Status TemporaryFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) const {
+  return ReadFully(fd_.get(), path_, offset, out);
 }
 
 Result<WritableFile> WritableFile::Create(const fs::path& path) {

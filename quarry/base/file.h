@@ -74,6 +74,24 @@ class WritableFile {
   std::uint64_t size_ = 0;
 };
 
+/// A file without a name: it is gone when it is closed or the process ends, however that ends. One caller at a
+/// time.
+class TemporaryFile {
+ public:
+  /// @param folder  on the file system whose space it takes
+  static Result<TemporaryFile> Create(const std::filesystem::path& folder);
+
+  Status WriteAt(std::uint64_t offset, ByteSpan bytes);
+  /// @errors kDataLoss: beyond what was written
+  Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  TemporaryFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  FileDescriptor fd_;
+  std::string path_;
+};
+
 /// The whole file, refused above `limit` bytes so that a damaged size cannot exhaust memory.
 Result<Bytes> ReadWholeFile(const std::filesystem::path& path, std::uint64_t limit);
 

@@ -37,6 +37,25 @@ class Layout(qt.QuarryTest):
         self.assertLessEqual(balanced, 1.1)
         self.assertGreater(equal, 1.3)
 
+    def test_the_way_of_the_samples_changes_no_byte(self):
+        """Any number of ranks, parts that fit little memory, payload that goes to a temporary file, every exchange,
+        placement and reading order: the same subfiles."""
+        field = qt.with_holes(qt.turbulent((70, 51, 45)), np.nan)
+        ways = [(1, []), (3, []), (1, ["--memory", "1B"]), (4, ["--memory", "1B"]), (3, ["--memory", "200KiB"]),
+                (3, ["--exchange", "rank"]), (4, ["--exchange", "3"]), (3, ["--placement", "greedy"]),
+                (4, ["--reading", "round-robin", "--memory", "300KiB"])]
+        for number, (bound, order) in enumerate([("--relative", "patch"), ("--tolerance", "level")]):
+            expected = None
+            for ranks, options in ways:
+                with self.subTest(bound=bound, order=order, ranks=ranks, options=options):
+                    dataset = self.tmp / f"{number}-{ways.index((ranks, options))}.quarry"
+                    qt.convert(field, dataset, bound, 1e-3, "--patch", 16, "--files", 3, "--order", order, *options,
+                               ranks=ranks)
+                    found = {name: data for name, data in qt.snapshot(dataset).items() if name.endswith(".qsf")}
+                    expected = expected or found
+                    self.assertEqual(found.keys(), expected.keys())
+                    self.assertTrue(found == expected, "other bytes")
+
     def test_preview_of_a_level_major_dataset(self):
         """A coarse level of the whole domain lies together: one read per subfile, hardly a byte too much."""
         field = qt.turbulent((SIZE, SIZE, SIZE))

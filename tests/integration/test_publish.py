@@ -159,11 +159,14 @@ class Publish(qt.QuarryTest):
         return len(steps)
 
     def check_next_run(self, dataset, done):
-        """The next run continues with the steps that are missing, or the next one, and cleans up."""
-        missing = self.sources[done:STEPS] or self.sources[done:]
-        qt.succeed(*write_command(dataset, missing, "--append", "--step", done))
+        """The same series again, or one step more, with --resume: it leaves out what is published, writes the rest,
+        and cleans up."""
+        series = self.sources[:STEPS] if done < STEPS else self.sources
+        outcome = qt.succeed(*write_command(dataset, series, "--resume"))
+        if done > 0:
+            self.assertIn(f"{done} field{'s' if done > 1 else ''} published already", outcome.out)
         self.assert_verified(dataset)
-        self.assertEqual(qt.info(dataset)["steps"], list(range(done + len(missing))))
+        self.assertEqual(qt.info(dataset)["steps"], list(range(len(series))))
         self.assert_no_leftovers(dataset.parent)
         if done < STEPS:
             self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run wrote")
@@ -198,7 +201,7 @@ class Publish(qt.QuarryTest):
             published.append(self.check_published(dataset, STEPS))
             self.check_next_run(dataset, published[-1])
 
-        self.try_kills(6, 50, self.appending, append)
+        self.try_kills(6, 100, self.appending, append)
         print("steps found after the kills:", sorted(published), flush=True)
 
     def test_kill_while_creating(self):
@@ -209,10 +212,9 @@ class Publish(qt.QuarryTest):
             command = write_command(dataset, self.sources[:1])
             kill(command)()
             created.append(dataset.exists())
-            if not dataset.exists():
-                qt.succeed(*command)
-            self.assertEqual(self.check_published(dataset, 1), 1)
-            self.check_next_run(dataset, 1)
+            if dataset.exists():
+                self.assertEqual(self.check_published(dataset, 1), 1)
+            self.check_next_run(dataset, int(created[-1]))
 
         self.try_kills(4, 30, self.creating, create)
         print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
@@ -356,6 +358,35 @@ class Failures(qt.QuarryTest):
                 self.assertEqual(qt.info(dataset)["steps"], list(range(len(sources) - failed)))
                 self.assert_verified(dataset)
                 self.assert_no_leftovers(self.tmp)
+
+    def test_full_file_system(self):
+        """A file system with room for two steps and a half, mounted for the test: the dataset that is on it stays as it was, and the same
+        run finishes with --resume when there is room."""
+        place = self.tmp / "small"
+        place.mkdir()
+        step = sum(len(data) for data in qt.snapshot(self.existing).values() if data)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={5 * step // 2}", "tmpfs", str(place)]
+        if os.geteuid() != 0 or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("this needs the right to mount a file system")
+        try:
+            sources = [self.source] * 5
+            dataset = place / "run.quarry"
+            for ranks in (RANKS, 0):
+                outcome = qt.run(*write_command(dataset, sources, "--resume", ranks=ranks), timeout=FAILS_WITHIN)
+                self.assertEqual(outcome.code, qt.IO_ERROR, outcome)
+                self.assertEqual(len(outcome.lines_of("quarry-write")), 1, outcome)
+                self.assertIn("No space left on device", outcome.err)
+                self.assert_verified(dataset)
+                self.assert_no_leftovers(place)
+            done = len(qt.info(dataset)["steps"])
+            self.assertIn(done, range(1, len(sources)))
+            subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
+            qt.succeed(*write_command(dataset, sources, "--resume"))
+            whole = self.tmp / "whole.quarry"
+            qt.succeed(*write_command(whole, sources))
+            self.assertTrue(qt.snapshot(dataset) == qt.snapshot(whole), "not what an undisturbed run writes")
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
 
     def test_full_disk(self):
         """A limit on file sizes is as good as a full disk: on the only rank, on all, on one of many."""

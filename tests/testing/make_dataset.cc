@@ -49,14 +49,14 @@ Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box&
 /// @param packed  in Morton order
 std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, const PatchGrid& grid,
                                                format::SubfileHeader header, const fs::path& folder,
-                                               std::vector<writer::PackedPatch> packed) {
+                                               std::vector<writer::PatchPayload> packed) {
   std::vector<std::uint64_t> sizes;
-  for (const auto& patch : packed) sizes.push_back(patch.bytes.size());
+  for (const auto& patch : packed) sizes.push_back(writer::StoredBytes(patch.row));
   const std::size_t files = distribution::UsableFiles(packed.size(), recipe.files);
   const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
   std::vector<writer::SubfileSummary> summaries;
   for (std::size_t f = 0; f < files; ++f) {
-    const std::vector<writer::PackedPatch> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
+    const std::vector<writer::PatchPayload> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
                                                 packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
     header.subfile_number = static_cast<std::uint32_t>(f);
     header.patch_count = part.size();
@@ -78,12 +78,12 @@ std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const Patc
                                          const std::vector<writer::EncodedPatchOfGrid>& encoded,
                                          writer::Publisher* publisher) {
   std::vector<std::uint64_t> digests;
-  std::vector<writer::PackedPatch> packed;
+  std::vector<writer::PatchPayload> packed;
   bool any = false;
   for (const auto& patch : encoded) {
     const std::int64_t samples = grid.PatchBox(patch.patch_index).volume();
-    digests.push_back(format::MaskDigest(writer::MaskRow(patch, samples)));
-    packed.push_back(writer::PackedPatch::PackMask(patch, samples));
+    packed.push_back({writer::MaskRow(patch, samples), patch.encoded.mask_levels});
+    digests.push_back(format::MaskDigest(packed.back().row));
     any = any || !patch.encoded.mask_levels.empty();
   }
   if (!any) return std::nullopt;
@@ -126,8 +126,8 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   header.order = recipe.order;
   header.field_name = recipe.field;
   header.mask = field.mask_name();
-  std::vector<writer::PackedPatch> packed;
-  for (const auto& patch : encoded) packed.push_back(writer::PackedPatch::Pack(patch));
+  std::vector<writer::PatchPayload> packed;
+  for (const auto& patch : encoded) packed.push_back({writer::SampleRow(patch), patch.encoded.levels});
   const fs::path folder = Require(publisher->StageField(step, recipe.field));
   const auto summaries = WriteFiles(recipe, grid, header, folder, std::move(packed));
   field.subfiles = SubfilesOf(summaries);

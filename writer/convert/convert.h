@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "quarry/format/description.h"
-#include "writer/distribution/aggregation.h"
-#include "writer/distribution/placement.h"
-#include "writer/input/input.h"
 #include "writer/convert/report.h"
+#include "writer/distribution/decomposition.h"
+#include "writer/input/input.h"
+#include "writer/pipeline/dataset_writer.h"
 
 namespace quarry::writer {
 
@@ -35,17 +35,18 @@ struct WriteOptions {
 
   std::optional<Index3> patch;
   std::optional<int> levels;
-  std::optional<int> files;
   std::optional<format::PayloadOrder> order;
-  distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
-  distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
+  distribution::ReadingOrder reading = distribution::ReadingOrder::kConsecutive;
+  PipelineOptions pipeline;
 
-  bool append = false;
+  OpenMode mode = OpenMode::kCreate;
   bool dry_run = false;
 };
 
 /// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step
 /// after the other. Rank 0 talks to the user. The bytes do not depend on the number of ranks.
+///
+/// With OpenMode::kResume, fields of steps that are published already are left out.
 ///
 /// @param[out] report  complete on rank 0
 /// @errors the same on every rank; published steps stay, nothing of the failed one does

@@ -5,6 +5,7 @@
 #include "quarry/base/units.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/encode.h"
+#include "writer/pipeline/dataset_writer.h"
 #include "writer/pipeline/subfile_writer.h"
 
 namespace quarry::writer {
@@ -43,8 +44,9 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
   QUARRY_ASSIGN_OR_RETURN(const auto encoded,
                           EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
   for (const EncodedPatchOfGrid& patch : encoded) {
-    estimate.coded_bytes += PackedPatch::PackedSize(patch.encoded);
-    if (estimate.valid < estimate.samples) estimate.coded_bytes += PackedPatch::PackedMaskSize(patch.encoded);
+    estimate.coded_bytes += StoredBytes(SampleRow(patch));
+    if (estimate.valid < estimate.samples)
+      estimate.coded_bytes += StoredBytes(MaskRow(patch, grid.PatchBox(patch.patch_index).volume()));
   }
   return estimate;
 }
@@ -58,7 +60,7 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       grid.domain(), {1, 1, 1}, ranks, distribution::ReadingOrder::kConsecutive);
   const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
   const auto counts = distribution::CountPerRank(
-      distribution::PlacePatches(grid, owned, options.placement, target), ranks);
+      distribution::PlacePatches(grid, owned, options.pipeline.placement, target), ranks);
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
   std::string text = fmt::format(
       "dry run: nothing is written\n"
@@ -67,7 +69,7 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       "ranks      {}, {} to {} patches each\n"
       "files      {} per field and step\n",
       ToString(dataset.grid.dims), ToString(grid.patches()), ToString(dataset.patch), grid.patch_count(),
-      dataset.levels, ranks, *fewest, *most, PlanFiles(options, grid, ranks));
+      dataset.levels, ranks, *fewest, *most, PlanFiles(options.pipeline.files, grid, ranks));
   std::uint64_t total_raw = 0;
   double total_coded = 0;
   for (const auto& [step, inputs] : jobs) {

@@ -1,10 +1,15 @@
 // quarry-write: from a simulation's dump to a dataset. Parses the command line, runs the pipeline, prints the
 // table.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <csignal>
 #include <fstream>
 
 #include "quarry/base/file.h"
+#include "quarry/base/memory.h"
+#include "quarry/base/units.h"
 #include "quarry/base/version.h"
 #include "writer/pipeline/comm.h"
 #include "writer/convert/plan.h"
@@ -30,6 +35,10 @@ struct CommandLine {
   std::string placement = "balanced";
   std::string exchange = "patch";
   std::string aggregation = "balanced";
+  std::string reading = "consecutive";
+  std::string memory = "512MiB";
+  bool append = false;
+  bool resume = false;
   std::vector<double> spacing;
   std::vector<double> origin;
   std::string report;
@@ -92,15 +101,27 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
       ->group(layout);
   app->add_option("--levels", o->levels, "resolution levels; default: as many as the patch allows")
       ->group(layout);
-  app->add_option("--files", o->files, "subfiles per field and step; default: one for every 8 ranks")
+  app->add_option("--files", o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
       ->group(layout);
   app->add_option("--order", line->order, "payload order: patch (random access, default) or level (previews)")
       ->group(layout);
   const char* strategy = "Strategy";
   app->add_option("--placement", line->placement, "balanced or greedy")->group(strategy);
-  app->add_option("--exchange", line->exchange, "patch")->group(strategy);
+  app->add_option("--exchange", line->exchange,
+                  "messages between two ranks: one for each patch (patch, default), one for all (rank), or N patches "
+                  "in each (a number)")
+      ->group(strategy);
   app->add_option("--aggregation", line->aggregation, "balanced or equal")->group(strategy);
-  app->add_flag("--append", o->append, "add steps or fields to an existing dataset");
+  app->add_option("--reading", line->reading,
+                  "who reads which images or planes: consecutive (default) or round-robin")
+      ->group(strategy);
+  app->add_option("--memory", line->memory,
+                  "samples and payload that each rank holds at a time, with a unit; a larger field goes through in "
+                  "parts; default: 512MiB")
+      ->group(strategy);
+  app->add_flag("--append", line->append, "add steps or fields to an existing dataset");
+  app->add_flag("--resume", line->resume,
+                "continue a series that was interrupted: leave out what is published, create what is not there");
   app->add_flag("--dry-run", o->dry_run, "print the plan and an estimated size, write nothing");
   app->add_option("--report", line->report, "write the closing table as JSON to this file");
   app->set_version_flag("--version", std::string("quarry-write ") + quarry::kVersion);
@@ -135,6 +156,16 @@ Result<Index3> ParsePatch(const std::string& text) {
   return Index3{patch[0], patch[0], patch[0]};
 }
 
+/// "patch", "rank", or a number of patches.
+Result<quarry::writer::ExchangeBatch> ParseExchange(const std::string& text) {
+  if (text == "patch") return quarry::writer::kExchangePerPatch;
+  if (text == "rank") return quarry::writer::kExchangePerRank;
+  quarry::writer::ExchangeBatch batch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
+  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
+  return InvalidArgument("--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
+}
+
 Status Interpret(CommandLine* line) {
   WriteOptions* o = &line->options;
   if (!line->dims.empty()) {
@@ -158,13 +189,24 @@ Status Interpret(CommandLine* line) {
   using namespace quarry::distribution;
   QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(
       line->placement, "--placement",
-      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->placement));
+      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->pipeline.placement));
   QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(
       line->aggregation, "--aggregation",
       {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}},
-      &o->aggregation));
-  bool per_patch = true;
-  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->exchange, "--exchange", {{"patch", true}}, &per_patch));
+      &o->pipeline.aggregation));
+  QUARRY_RETURN_IF_ERROR(Choose<ReadingOrder>(
+      line->reading, "--reading",
+      {{"consecutive", ReadingOrder::kConsecutive}, {"round-robin", ReadingOrder::kRoundRobin}}, &o->reading));
+  QUARRY_ASSIGN_OR_RETURN(o->pipeline.exchange, ParseExchange(line->exchange));
+  Result<std::uint64_t> memory = quarry::ParseBytes(line->memory);
+  if (!memory.ok()) return std::move(memory).status().Annotate("--memory");
+  o->pipeline.memory_per_rank = *memory;
+  if (line->append && line->resume)
+    return InvalidArgument("--append and --resume exclude each other; --resume appends where there is something");
+  using quarry::writer::OpenMode;
+  if (line->append) o->mode = OpenMode::kAppend;
+  if (line->resume) o->mode = OpenMode::kResume;
+  o->pipeline.progress = true;
   const auto triple = [](const std::vector<double>& v) { return std::array<double, 3>{v[0], v[1], v[2]}; };
   if (line->spacing.size() == 3) o->spacing = triple(line->spacing);
   if (line->origin.size() == 3) o->origin = triple(line->origin);
@@ -190,6 +232,7 @@ int main(int argc, char** argv) {
   // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks
   // waiting.
   std::signal(SIGXFSZ, SIG_IGN);
+  quarry::KeepFreedMemory();
   const quarry::writer::MpiSession mpi(&argc, &argv);
   const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
 

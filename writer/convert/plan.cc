@@ -248,8 +248,8 @@ Result<Jobs> PlanJobs(const WriteOptions& options) {
       return InvalidArgument("--spacing and --origin need finite numbers, not {}", fmt::join(*triple, ","));
   }
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
-  if (options.files && *options.files < 1)
-    return InvalidArgument("--files {} makes no sense; give at least 1", *options.files);
+  if (options.pipeline.files && *options.pipeline.files < 1)
+    return InvalidArgument("--files {} makes no sense; give at least 1", *options.pipeline.files);
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;
   for (const std::string& path : options.inputs) {
@@ -257,7 +257,7 @@ Result<Jobs> PlanJobs(const WriteOptions& options) {
     for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
       const InputInfo& info = inputs[moment]->info();
       const auto [it, added] = next_step.try_emplace(info.field, options.first_step);
-      jobs[it->second++].push_back({info, moment});
+      jobs[it->second++].push_back({info, moment, false});
       const InputInfo& first = jobs.begin()->second.front().info;
       if (info.dims != first.dims) {
         return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
@@ -287,7 +287,7 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
     QUARRY_ASSIGN_OR_RETURN(dataset, DescribeNewDataset(options, first));
   }
   for (const auto& [step, inputs] : jobs) {
-    for (const auto& [input, moment] : inputs) {
+    for (const auto& [input, moment, done] : inputs) {
       QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grid));
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       QUARRY_ASSIGN_OR_RETURN(FieldDescription field,
@@ -306,12 +306,6 @@ std::optional<double> PlanTime(const WriteOptions& options, const std::vector<Jo
   return std::nullopt;
 }
 
-std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks) {
-  const int wanted = options.files.value_or(std::max(1, ranks / 8));
-  return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()),
-                                   static_cast<std::size_t>(wanted));
-}
-
 Result<double> ParseFill(const std::string& text, DataType type) {
   return DispatchType(type, [&](auto sample) -> Result<double> {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
@@ -319,12 +313,6 @@ Result<double> ParseFill(const std::string& text, DataType type) {
     return InvalidArgument("--fill {} is no value of {}; give {}", text, Name(type),
                            IsFloat(type) ? "a number or nan" : "an integer in its range");
   });
-}
-
-double AbsoluteTolerance(const FieldDescription& field, double min, double max) {
-  if (field.lossless) return 0;
-  if (field.tolerance) return *field.tolerance;
-  return min <= max ? field.relative_tolerance.value_or(0) * (max - min) : 0;
 }
 
 }  // namespace quarry::writer

@@ -14,6 +14,7 @@ namespace quarry::writer {
 struct Job {
   InputInfo info;
   std::size_t moment = 0;  ///< position in the answer of OpenInputs for info.path
+  bool done = false;       ///< published by an earlier run
 
   Result<std::unique_ptr<Input>> Open(const InputOptions& options) const;
 };
@@ -34,9 +35,6 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
 /// Physical time of a step: as the user gave it, or from the first of its files that tells.
 std::optional<double> PlanTime(const WriteOptions& options, const std::vector<Job>& step);
 
-/// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
-std::size_t PlanFiles(const WriteOptions& options, const PatchGrid& grid, int ranks);
-
 /// The coder of a field of floats with a tolerance, unless somebody chooses another.
 inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
 /// The same of integers with a tolerance.
@@ -45,8 +43,5 @@ inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
 /// A fill value in the words of a user: a number that a sample of this type can have, or "nan" for floats.
 /// @errors kInvalidArgument
 Result<double> ParseFill(const std::string& text, DataType type);
-
-/// Absolute tolerance of a field whose valid samples span [min, max]; min above max where there is none.
-double AbsoluteTolerance(const FieldDescription& field, double min, double max);
 
 }  // namespace quarry::writer

@@ -26,6 +26,11 @@ Balance Balance::Of(const std::vector<std::uint64_t>& loads) {
   return {static_cast<double>(*min), static_cast<double>(*max), sum / static_cast<double>(loads.size())};
 }
 
+void WriteReport::AddToSizeGrid(const std::vector<std::uint64_t>& stored_bytes) {
+  size_grid.resize(stored_bytes.size(), 0);
+  for (std::size_t p = 0; p < stored_bytes.size(); ++p) size_grid[p] += stored_bytes[p];
+}
+
 std::uint64_t WriteReport::bytes_in() const {
   return std::accumulate(fields.begin(), fields.end(), std::uint64_t{0},
                          [](auto sum, const auto& f) { return sum + f.bytes_in; });
@@ -101,6 +106,7 @@ std::string WriteReport::ToJson() const {
   json["ranks"] = ranks;
   json["patches_per_rank"] = ToJsonObject(Balance::Of(patches_per_rank));
   json["bytes_per_file"] = ToJsonObject(bytes_per_file());
+  json["size_grid"] = {{"shape", size_grid_shape}, {"bytes", size_grid}};
   for (const FieldReport& f : fields) {
     json["fields"].push_back({{"step", f.step},
                               {"field", f.field},

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "quarry/base/status.h"
+#include "quarry/geometry/box.h"
+#include "writer/pipeline/phases.h"
 
 namespace quarry::writer {
-
-/// Phases of the pipeline, in order.
-enum class Phase { kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
-inline constexpr std::array kPhaseNames = {"read", "exchange", "encode", "assign", "transfer", "write"};
-inline constexpr std::size_t kPhases = kPhaseNames.size();
 
 /// Smallest, largest and mean of a load over ranks or files.
 struct Balance {
@@ -45,9 +42,16 @@ struct WriteReport {
   int ranks = 1;
   std::vector<FieldReport> fields;
   /// Seconds of the slowest rank.
-  std::array<double, kPhases> seconds{};
+  PhaseSeconds seconds{};
   double total_seconds = 0;
   std::vector<std::uint64_t> patches_per_rank;
+  /// Stored bytes of each patch over the fields of the first step, x fastest: what quarry-iobench and quarry-plan
+  /// extrapolate to other scales.
+  Index3 size_grid_shape{};
+  std::vector<std::uint64_t> size_grid;
+
+  /// @param stored_bytes  of one more field, by patch index
+  void AddToSizeGrid(const std::vector<std::uint64_t>& stored_bytes);
 
   std::uint64_t bytes_in() const;
   std::uint64_t bytes_out() const;

@@ -130,7 +130,11 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
 
 Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
                        std::span<const std::int64_t> target) {
-  const Sharers sharers = FindSharers(grid, owned);
+  return PlacePatches(grid, owned, FindSharers(grid, owned), strategy, target);
+}
+
+Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Sharers& sharers,
+                       PlacementStrategy strategy, std::span<const std::int64_t> target) {
   if (strategy == PlacementStrategy::kGreedy) return PlaceGreedy(grid, sharers, owned);
   return PlaceBalanced(grid, sharers, target);
 }

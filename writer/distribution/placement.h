@@ -55,6 +55,10 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
 Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
                        std::span<const std::int64_t> target);
 
+/// With sharers that the caller has found already, for grids where that takes a while.
+Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Sharers& sharers,
+                       PlacementStrategy strategy, std::span<const std::int64_t> target);
+
 /// With the counts of TargetCounts, and one box for each rank.
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy);
 

@@ -1,5 +1,7 @@
 #include "writer/input/input.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 

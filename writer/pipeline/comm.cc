@@ -93,20 +93,4 @@ std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value) {
   return result;
 }
 
-Datatype Datatype::Strided(const Index3& shape, const Index3& stride, MPI_Datatype element) {
-  MPI_Datatype type = element;
-  for (std::size_t a = 0; a < 3; ++a) {
-    MPI_Datatype outer;
-    MPI_Type_create_hvector(static_cast<int>(shape[a]), 1, stride[a], type, &outer);
-    if (a > 0) MPI_Type_free(&type);
-    type = outer;
-  }
-  MPI_Type_commit(&type);
-  return Datatype(type);
-}
-
-Datatype::~Datatype() {
-  if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
-}
-
 }  // namespace quarry::writer

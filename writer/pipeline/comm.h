@@ -50,22 +50,4 @@ double MaxOverRanks(MPI_Comm comm, double value);
 double MinOverRanks(MPI_Comm comm, double value);
 std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value);
 
-/// A committed datatype that frees itself.
-class Datatype {
- public:
-  /// Samples x, y, z of this shape, `stride` bytes apart along each axis.
-  /// @param element  committed or predefined
-  static Datatype Strided(const Index3& shape, const Index3& stride, MPI_Datatype element);
-  ~Datatype();
-  Datatype(Datatype&& other) noexcept : type_(other.type_) { other.type_ = MPI_DATATYPE_NULL; }
-  Datatype(const Datatype&) = delete;
-  Datatype& operator=(const Datatype&) = delete;
-
-  MPI_Datatype get() const { return type_; }
-
- private:
-  explicit Datatype(MPI_Datatype type) : type_(type) {}
-  MPI_Datatype type_;
-};
-
 }  // namespace quarry::writer

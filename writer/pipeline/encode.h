@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -14,6 +15,12 @@ struct SampleScan {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   std::uint64_t valid = 0;
+
+  void Add(const SampleScan& other) {
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+    valid += other.valid;
+  }
 };
 
 /// @param fill  see EncodePatch

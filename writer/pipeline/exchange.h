@@ -8,6 +8,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/placement.h"
+#include "writer/redistribute/redistribute.h"
 
 namespace quarry::writer {
 
@@ -17,30 +18,31 @@ struct PatchSamples {
   Bytes samples;  ///< dense, x fastest, shape of the (cut) patch
 };
 
-/// Where the samples of a box lie in somebody's memory.
-struct BoxView {
-  const std::byte* data = nullptr;  ///< the first sample of the box
-  Index3 stride{};                  ///< bytes from one sample to the next along x, y, z; any order of axes
-
-  /// Samples of `box`, dense, x fastest.
-  static BoxView Dense(const std::byte* data, const Box& box, std::size_t sample_bytes);
-};
+using redistribute::BoxView;
 
 /// How many parts of patches travel in one message between two ranks: 1 is one message for each part, 0 a single
 /// message for all of them.
-using ExchangeBatch = std::int64_t;
-inline constexpr ExchangeBatch kExchangePerPatch = 1;
-inline constexpr ExchangeBatch kExchangePerRank = 0;
+using ExchangeBatch = redistribute::Batch;
+inline constexpr ExchangeBatch kExchangePerPatch = redistribute::kOnePerPart;
+inline constexpr ExchangeBatch kExchangePerRank = redistribute::kOnePerRankPair;
 
-/// Moves samples from the ranks that have them to the ranks that encode them: a datatype describes each part in
-/// place on both sides, non-blocking point-to-point messages carry it. Parts that stay are copied.
+/// Moves samples from the ranks that have them to the ranks that encode them: a redistribution that every rank
+/// plans for itself from boxes and placement, without communication.
 ///
 /// @param owned      boxes of every rank, see distribution::PlacePatches; together they cover the grid
 /// @param samples    one view for each of this rank's boxes
 /// @param batch      the same on every rank
 /// @returns          this rank's patches, by ascending patch index
+/// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box, kInternal from MPI
 /// @collective over `comm`
 /// @source Fan et al., section IV.A; Robinson et al., Investigating Data Movement Strategies, section 3.2
+Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
+                                                     const distribution::Ownership& owned,
+                                                     const distribution::Placement& placement,
+                                                     const std::vector<BoxView>& samples, ExchangeBatch batch);
+
+/// The same for callers that leave errors to the error handler of `comm`, which MPI_Comm_call_errhandler runs: by
+/// default it ends the program. Without patches where the handler returns.
 std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
                                           const distribution::Ownership& owned,
                                           const distribution::Placement& placement,

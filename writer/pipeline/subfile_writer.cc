@@ -24,53 +24,44 @@ float StoredCoverage(double coverage) {
   return static_cast<double>(stored) > coverage ? std::nextafter(stored, 0.0f) : stored;
 }
 
-/// A row and the payloads behind it, coarsest first.
-PackedPatch PackRow(const format::PatchEntry& row, const std::vector<Bytes>& levels) {
-  PackedPatch packed;
-  packed.bytes.reserve(format::PatchEntry::EncodedSize(static_cast<int>(row.levels.size())) +
-                       row.payload_bytes());
-  row.EncodeTo(&packed.bytes);
-  for (std::size_t l = levels.size(); l-- > 0;)
-    packed.bytes.insert(packed.bytes.end(), levels[l].begin(), levels[l].end());
-  return packed;
+constexpr std::size_t kWriteBytes = 4 << 20;
+
+/// What a subfile with these rows has, without the bytes and checksum of the file.
+SubfileSummary Summarize(const PatchGrid& grid, int levels, const std::vector<format::PatchEntry>& rows) {
+  SubfileSummary summary;
+  summary.patches = rows.size();
+  summary.levels.resize(static_cast<std::size_t>(levels));
+  for (const format::PatchEntry& row : rows) {
+    summary.bounds = BoundingBox(summary.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
+    summary.valid += row.valid;
+    for (std::size_t l = 0; l < summary.levels.size(); ++l) {
+      const format::LevelEntry& entry = row.levels[l];
+      SubfileSummary::Level& level = summary.levels[l];
+      level.max_error = std::max(level.max_error, entry.max_error);
+      const double covered = static_cast<double>(entry.coverage) * static_cast<double>(row.valid);
+      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * covered;
+      level.covered += covered;
+      level.bytes += entry.size;
+    }
+  }
+  return summary;
 }
-
-/// Collects small payloads into large writes.
-class BufferedAppender {
- public:
-  explicit BufferedAppender(WritableFile* file) : file_(file) {}
-
-  Status Append(ByteSpan bytes) {
-    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-    return buffer_.size() >= kFlushAt ? Flush() : Status::Ok();
-  }
-  Status Flush() {
-    QUARRY_RETURN_IF_ERROR(file_->Append(buffer_));
-    buffer_.clear();
-    return Status::Ok();
-  }
-
- private:
-  static constexpr std::size_t kFlushAt = 4 << 20;
-  WritableFile* file_;
-  Bytes buffer_;
-};
 
 }  // namespace
 
-PackedPatch PackedPatch::Pack(const EncodedPatchOfGrid& patch) {
+format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch) {
   const EncodedPatch& encoded = patch.encoded;
-  format::PatchEntry entry;
-  entry.patch_index = static_cast<std::uint64_t>(patch.patch_index);
-  entry.min = encoded.min;
-  entry.max = encoded.max;
-  entry.valid = static_cast<std::uint32_t>(encoded.valid);
+  format::PatchEntry row;
+  row.patch_index = static_cast<std::uint64_t>(patch.patch_index);
+  row.min = encoded.min;
+  row.max = encoded.max;
+  row.valid = static_cast<std::uint32_t>(encoded.valid);
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
-    entry.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
-                            StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
-                            encoded.errors[l].max_error, StoredCoverage(encoded.errors[l].coverage)});
+    row.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
+                          StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
+                          encoded.errors[l].max_error, StoredCoverage(encoded.errors[l].coverage)});
   }
-  return PackRow(entry, encoded.levels);
+  return row;
 }
 
 format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples) {
@@ -87,8 +78,8 @@ format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples
   return row;
 }
 
-PackedPatch PackedPatch::PackMask(const EncodedPatchOfGrid& patch, std::int64_t samples) {
-  return PackRow(MaskRow(patch, samples), patch.encoded.mask_levels);
+std::uint64_t StoredBytes(const format::PatchEntry& row) {
+  return format::PatchEntry::EncodedSize(static_cast<int>(row.levels.size())) + row.payload_bytes();
 }
 
 void SubfileSummary::EncodeTo(Bytes* out) const {
@@ -126,67 +117,74 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int levels
   return summary;
 }
 
-Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<PackedPatch>& patches) {
-  const std::size_t entry_size = format::PatchEntry::EncodedSize(header.levels);
-  std::vector<format::PatchEntry> rows;
-  std::vector<std::vector<ByteSpan>> payloads;  // [row][level]
-  SubfileSummary summary;
-  summary.patches = patches.size();
-  summary.levels.resize(static_cast<std::size_t>(header.levels));
-  for (const PackedPatch& patch : patches) {
-    const ByteSpan packed(patch.bytes);
-    rows.push_back(format::PatchEntry::DecodeFrom(packed.first(entry_size), header.levels));
-    payloads.emplace_back(static_cast<std::size_t>(header.levels));
-    std::size_t position = entry_size;
-    for (std::size_t l = static_cast<std::size_t>(header.levels); l-- > 0;) {
-      payloads.back()[l] = packed.subspan(position, rows.back().levels[l].size);
-      position += rows.back().levels[l].size;
-    }
-    const Box box = grid.PatchBox(static_cast<std::int64_t>(rows.back().patch_index));
-    summary.bounds = BoundingBox(summary.bounds, box);
-    summary.valid += rows.back().valid;
-    for (std::size_t l = 0; l < summary.levels.size(); ++l) {
-      const format::LevelEntry& entry = rows.back().levels[l];
-      SubfileSummary::Level& level = summary.levels[l];
-      level.max_error = std::max(level.max_error, entry.max_error);
-      const double covered = static_cast<double>(entry.coverage) * static_cast<double>(rows.back().valid);
-      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * covered;
-      level.covered += covered;
-      level.bytes += entry.size;
-    }
-  }
-
+Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
+                                            const format::SubfileHeader& header, const PatchGrid& grid,
+                                            std::vector<format::PatchEntry> rows) {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  BufferedAppender appender(&file);
-  Bytes bytes;
-  header.EncodeTo(&bytes);
-  QUARRY_RETURN_IF_ERROR(appender.Append(bytes));
-  std::uint64_t offset = bytes.size();
-  Status status;
-  format::ForEachPayload(header.order, rows.size(), header.levels, [&](std::size_t row, int level) {
-    const auto l = static_cast<std::size_t>(level);
-    rows[row].levels[l].offset = offset;
-    offset += rows[row].levels[l].size;
-    if (status.ok()) status = appender.Append(payloads[row][l]);
+  SubfileWriter writer(std::move(file), std::move(rows));
+  writer.summary_ = Summarize(grid, header.levels, writer.rows_);
+  header.EncodeTo(&writer.buffer_);
+  std::uint64_t offset = writer.buffer_.size();
+  format::ForEachPayload(header.order, writer.rows_.size(), header.levels, [&](std::size_t row, int level) {
+    format::LevelEntry& entry = writer.rows_[row].levels[static_cast<std::size_t>(level)];
+    entry.offset = offset;
+    offset += entry.size;
   });
-  QUARRY_RETURN_IF_ERROR(status);
-  QUARRY_RETURN_IF_ERROR(appender.Flush());
-  QUARRY_RETURN_IF_ERROR(file.Sync());
+  writer.payload_end_ = offset;
+  return writer;
+}
 
+Status SubfileWriter::Append(ByteSpan payload) {
+  if (buffer_.size() + payload.size() < kWriteBytes) {
+    const std::size_t end = buffer_.size();
+    buffer_.resize(end + payload.size());
+    std::copy(payload.begin(), payload.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(end));
+    return Status::Ok();
+  }
+  QUARRY_RETURN_IF_ERROR(Flush());
+  return file_.Append(payload);
+}
+
+Status SubfileWriter::Flush() {
+  QUARRY_RETURN_IF_ERROR(file_.Append(buffer_));
+  buffer_.clear();
+  return Status::Ok();
+}
+
+Result<SubfileSummary> SubfileWriter::Finish() {
+  QUARRY_RETURN_IF_ERROR(Flush());
+  if (file_.size() != payload_end_) {
+    return InternalError("a subfile has {} bytes of header and payload instead of {}; please report this",
+                         file_.size(), payload_end_);
+  }
+  QUARRY_RETURN_IF_ERROR(file_.Sync());
   Bytes table;
-  for (const format::PatchEntry& row : rows) row.EncodeTo(&table);
+  for (const format::PatchEntry& row : rows_) row.EncodeTo(&table);
   format::SubfileFooter footer;
-  footer.table_offset = offset;
+  footer.table_offset = payload_end_;
   footer.table_size = table.size();
   footer.table_checksum = Checksum(table);
-  footer.file_size = offset + table.size() + format::SubfileFooter::kEncodedSize;
+  footer.file_size = payload_end_ + table.size() + format::SubfileFooter::kEncodedSize;
   footer.EncodeTo(&table);
-  QUARRY_RETURN_IF_ERROR(file.Append(table));
-  QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
-  summary.bytes = footer.file_size;
-  summary.table_checksum = footer.table_checksum;
-  return summary;
+  QUARRY_RETURN_IF_ERROR(file_.Append(table));
+  QUARRY_RETURN_IF_ERROR(file_.SyncAndClose());
+  summary_.bytes = footer.file_size;
+  summary_.table_checksum = footer.table_checksum;
+  return summary_;
+}
+
+Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
+                                    const PatchGrid& grid, const std::vector<PatchPayload>& patches) {
+  std::vector<format::PatchEntry> rows;
+  for (const PatchPayload& patch : patches) rows.push_back(patch.row);
+  QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer, SubfileWriter::Create(path, header, grid, std::move(rows)));
+  Status status;
+  format::ForEachPayload(header.order, patches.size(), header.levels, [&](std::size_t row, int level) {
+    if (status.ok() && !patches[row].levels.empty())
+      status = writer.Append(patches[row].levels[static_cast<std::size_t>(level)]);
+  });
+  QUARRY_RETURN_IF_ERROR(status);
+  return writer.Finish();
 }
 
 }  // namespace quarry::writer

@@ -3,34 +3,22 @@
 #include <filesystem>
 #include <vector>
 
+#include "quarry/base/file.h"
 #include "quarry/format/description.h"
 #include "quarry/format/subfile.h"
 #include "writer/pipeline/encode.h"
 
 namespace quarry::writer {
 
-/// An encoded patch as it travels to its aggregator and lies in memory there: the row of the patch table,
-/// offsets still zero, then the payload of all levels, coarsest first.
-struct PackedPatch {
-  static PackedPatch Pack(const EncodedPatchOfGrid& patch);
-  /// Bytes that Pack makes of a patch.
-  static std::size_t PackedSize(const EncodedPatch& patch) {
-    return format::PatchEntry::EncodedSize(static_cast<int>(patch.levels.size())) + patch.size();
-  }
+/// The row of the patch table for an encoded patch, offsets zero.
+format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch);
 
-  /// The same of the patch's validity, also where every sample is valid: without payload then.
-  /// @param samples  of the patch at level 0
-  static PackedPatch PackMask(const EncodedPatchOfGrid& patch, std::int64_t samples);
-  static std::size_t PackedMaskSize(const EncodedPatch& patch) {
-    return format::PatchEntry::EncodedSize(static_cast<int>(patch.levels.size())) + patch.mask_size();
-  }
-
-  Bytes bytes;
-};
-
-/// The row of a mask for a patch, offsets zero.
+/// The row of a mask for a patch, offsets zero; also where every sample is valid: without payload then.
 /// @param samples  of the patch at level 0
 format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples);
+
+/// Bytes that a patch takes in a subfile, its row included.
+std::uint64_t StoredBytes(const format::PatchEntry& row);
 
 /// What a subfile contributes to step.json.
 struct SubfileSummary {
@@ -53,8 +41,41 @@ struct SubfileSummary {
 };
 
 /// Writes one subfile: header, payload, sync, patch table, footer, sync (docs/format.md, publishing).
+class SubfileWriter {
+ public:
+  /// @param rows  in Morton order; their offsets are filled in
+  static Result<SubfileWriter> Create(const std::filesystem::path& path, const format::SubfileHeader& header,
+                                      const PatchGrid& grid, std::vector<format::PatchEntry> rows);
+
+  const std::vector<format::PatchEntry>& rows() const { return rows_; }
+
+  /// The next bytes of the payload, in the order of format::ForEachPayload.
+  Status Append(ByteSpan payload);
+  /// @errors kInternal also where not all payload has come
+  Result<SubfileSummary> Finish();
+
+ private:
+  SubfileWriter(WritableFile file, std::vector<format::PatchEntry> rows)
+      : file_(std::move(file)), rows_(std::move(rows)) {}
+
+  Status Flush();
+
+  WritableFile file_;
+  std::vector<format::PatchEntry> rows_;
+  SubfileSummary summary_;
+  std::uint64_t payload_end_ = 0;
+  Bytes buffer_;  ///< small payloads on their way into one write
+};
+
+/// A patch with its payloads, finest level first.
+struct PatchPayload {
+  format::PatchEntry row;
+  std::vector<Bytes> levels;
+};
+
+/// A whole subfile at once.
 /// @param patches  in Morton order
 Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<PackedPatch>& patches);
+                                    const PatchGrid& grid, const std::vector<PatchPayload>& patches);
 
 }  // namespace quarry::writer

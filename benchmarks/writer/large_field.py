@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""A field that is larger than the memory of its conversion: how much memory quarry-write takes with all its ranks
+together, and how fast it is next to its coder alone, which has everything in memory. One run, one machine.
+
+Example: benchmarks/writer/large_field.py --edge 1024 --ranks 4        (4 GiB of float32 in a temporary folder)
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+
+import numpy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def write_field(path, edge):
+    """Turbulence-like noise with the spectrum k^(-5/3), made for a quarter of the edge and repeated under a slow
+    modulation, so that it is quick to make and no two patches are the same."""
+    base = max(edge // 4, 16)
+    random = numpy.random.default_rng(1)
+    k = numpy.fft.fftfreq(base) * base
+    kx, ky, kz = numpy.meshgrid(k, k, k[: base // 2 + 1], indexing="ij")
+    magnitude = numpy.sqrt(kx**2 + ky**2 + kz**2)
+    magnitude[0, 0, 0] = 1
+    spectrum = numpy.fft.rfftn(random.standard_normal((base,) * 3)) * magnitude ** (-11 / 6)
+    noise = numpy.fft.irfftn(spectrum, s=(base,) * 3)
+    noise = (noise / noise.std()).astype(numpy.float32)
+    y, x = numpy.meshgrid(numpy.arange(edge), numpy.arange(edge), indexing="ij")
+    repeat = -(-edge // base)
+    with open(path, "wb") as out:
+        for z in range(edge):
+            plane = numpy.tile(noise[z % base], (repeat, repeat))[:edge, :edge]
+            wave = 1 + 0.5 * numpy.sin(2 * numpy.pi * (x + 2 * y + 3 * z) / edge * 1.3)
+            out.write((plane * wave).astype("<f4").tobytes())
+
+
+class MemoryWatch(threading.Thread):
+    """Largest memory of a process and all below it: resident pages, shared ones counted in parts (PSS)."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.peak, self.stop = pid, 0, threading.Event()
+
+    def run(self):
+        while not self.stop.wait(0.5):
+            self.peak = max(self.peak, sum(self.pss(pid) for pid in self.tree()))
+
+    def tree(self):
+        pids, found = [self.pid], []
+        while pids:
+            pid = pids.pop()
+            found.append(pid)
+            try:
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    pids += map(int, open(f"/proc/{pid}/task/{task}/children").read().split())
+            except OSError:
+                pass
+        return found
+
+    @staticmethod
+    def pss(pid):
+        try:
+            for line in open(f"/proc/{pid}/smaps_rollup"):
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) * 1024
+        except OSError:
+            pass
+        return 0
+
+
+def coder_alone(binaries, field, edge, tolerance, cores):
+    """MB/s of the default coder on one core while all cores do the same, as they do in the conversion; from patches
+    of the middle of the field, in memory."""
+    planes = min(edge, 128)
+    with tempfile.NamedTemporaryFile(suffix=".f32") as part:
+        with open(field, "rb") as source:
+            source.seek((edge - planes) // 2 // 64 * 64 * edge * edge * 4)
+            rest = planes * edge * edge * 4
+            while rest > 0:
+                block = source.read(min(rest, 1 << 24))
+                part.write(block)
+                rest -= len(block)
+        part.flush()
+        values = numpy.memmap(part.name, dtype="<f4", mode="r")
+        relative = tolerance / float(values.max() - values.min())
+        command = [binaries / "codec_bench", part.name, "--dims", f"{edge}x{edge}x{planes}", "--tolerances",
+                   repr(relative), "--coders", "interpolate", "--repeats", "1"]
+        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
+        outputs = [run.communicate()[0] for run in runs]
+        if any(run.returncode != 0 for run in runs):
+            raise SystemExit("codec_bench has failed")
+    return sum(json.loads(output.splitlines()[-1])["encode_mbps"] for output in outputs) / cores
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edge", type=int, default=1024, help="samples along each axis")
+    parser.add_argument("--field", help="a field that is there already: float32, little-endian")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--tolerance", type=float, default=1e-3)
+    parser.add_argument("--dir", help="where to work; default: a temporary folder")
+    parser.add_argument("options", nargs="*", help="more options of quarry-write, behind --")
+    arguments = parser.parse_args()
+    binaries = pathlib.Path(os.environ.get("QUARRY_BIN", ROOT / "build/release/bin"))
+    work = pathlib.Path(tempfile.mkdtemp(prefix="quarry-large-", dir=arguments.dir))
+    try:
+        field = pathlib.Path(arguments.field) if arguments.field else work / "field.f32"
+        if not arguments.field:
+            write_field(field, arguments.edge)
+        edge = arguments.edge
+        cores = min(arguments.ranks, os.cpu_count())
+        coder = coder_alone(binaries, field, edge, arguments.tolerance, cores)
+        command = ["mpirun", "-n", str(arguments.ranks), str(binaries / "quarry-write"), str(field), "--dims",
+                   f"{edge}x{edge}x{edge}", "--type", "float32", "--tolerance", repr(arguments.tolerance),
+                   "--field", "field", "--output", str(work / "field.quarry"), "--report", str(work / "report.json"),
+                   *arguments.options]
+        process = subprocess.Popen(command)
+        watch = MemoryWatch(process.pid)
+        watch.start()
+        if process.wait() != 0:
+            raise SystemExit(process.returncode)
+        watch.stop.set()
+        report = json.load(open(work / "report.json"))
+        per_core = report["bytes_in"] / 1e6 / report["seconds"]["total"] / cores
+        print(f"\nfield          {report['bytes_in'] / 2**30:.2f} GiB, ratio {report['ratio']:.2f}")
+        print(f"memory         {watch.peak / 2**30:.2f} GiB in {arguments.ranks} ranks together at the most")
+        print(f"coder alone    {coder:.0f} MB/s for each of {cores} cores, in memory")
+        print(f"quarry-write   {per_core:.0f} MB/s for each of {cores} cores, reading and writing included")
+        print(f"ratio          {per_core / coder:.2f}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+#include "writer/model/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "writer/distribution/decomposition.h"
+
+namespace quarry::model {
+namespace {
+
+using distribution::FindSharers;
+using distribution::OneBoxEach;
+using distribution::Ownership;
+using distribution::Placement;
+using distribution::ProcessGridBoxes;
+
+/// Nothing costs anything, so that a test sets what it is about.
+Machine FreeMachine() {
+  Machine machine;
+  for (const MachineConstant& constant : MachineConstants())
+    machine.*constant.value = constant.zero_allowed ? 0 : 1e300;
+  machine.cores_per_node = 2;
+  machine.cores_per_rank = 1;
+  machine.compression_ratio = 4;
+  return machine;
+}
+
+Workload MakeWorkload(const Index3& dims, const Index3& patch, const Index3& process_grid) {
+  Workload workload{.grid = *PatchGrid::Create(dims, patch),
+                    .owned = OneBoxEach(ProcessGridBoxes(dims, process_grid)),
+                    .patch_weights = {}};
+  workload.sample_bytes = 4;
+  workload.from_file = false;
+  return workload;
+}
+
+// 12 samples in patches of 4 on 2 ranks of 6: patch 0 on rank 0, patch 2 on rank 1, 2 samples each of
+// patch 1.
+TEST(ExchangeTraffic, CountsPartsThatMove) {
+  const PatchGrid grid = *PatchGrid::Create({12, 1, 1}, {4, 1, 1});
+  const Ownership owned = OneBoxEach(ProcessGridBoxes({12, 1, 1}, {2, 1, 1}));
+
+  const Traffic traffic = ExchangeTraffic(grid, owned, FindSharers(grid, owned), Placement{0, 0, 1}, 8, 1);
+
+  EXPECT_EQ(traffic.bytes_moved, 16u);
+  EXPECT_EQ(traffic.messages, 1u);
+  EXPECT_EQ(traffic.rank_pairs, 1u);
+  EXPECT_EQ(traffic.ranks[0].kept_bytes, 48u);
+  EXPECT_EQ(traffic.ranks[0].received_bytes, 16u);
+  EXPECT_EQ(traffic.ranks[0].received_off_node_bytes, 16u);
+  EXPECT_EQ(traffic.ranks[0].messages, 1u);
+  EXPECT_EQ(traffic.ranks[1].kept_bytes, 32u);
+  EXPECT_EQ(traffic.ranks[1].sent_bytes, 16u);
+  EXPECT_EQ(traffic.ranks[1].sent_off_node_bytes, 16u);
+}
+
+TEST(ExchangeTraffic, KnowsWhoSharesANode) {
+  const PatchGrid grid = *PatchGrid::Create({16, 1, 1}, {4, 1, 1});
+  const Ownership owned = OneBoxEach(ProcessGridBoxes({16, 1, 1}, {4, 1, 1}));
+  // Every patch goes to the next rank; from rank 1 to 2 and 3 to 0 to another node.
+  const Placement placement = {1, 2, 3, 0};
+
+  const Traffic traffic = ExchangeTraffic(grid, owned, FindSharers(grid, owned), placement, 1, 2);
+
+  EXPECT_EQ(traffic.messages, 4u);
+  EXPECT_EQ(traffic.ranks[0].sent_off_node_bytes, 0u);
+  EXPECT_EQ(traffic.ranks[1].sent_off_node_bytes, 4u);
+  EXPECT_EQ(traffic.ranks[2].sent_off_node_bytes, 0u);
+  EXPECT_EQ(traffic.ranks[3].sent_off_node_bytes, 4u);
+}
+
+TEST(ExchangeTraffic, CountsEachPairOfRanksOnce) {
+  const PatchGrid grid = *PatchGrid::Create({16, 1, 1}, {2, 1, 1});
+  const Ownership owned = OneBoxEach(ProcessGridBoxes({16, 1, 1}, {2, 1, 1}));
+  const Placement placement = {1, 1, 1, 1, 0, 1, 1, 1};
+
+  const Traffic traffic = ExchangeTraffic(grid, owned, FindSharers(grid, owned), placement, 1, 0);
+
+  EXPECT_EQ(traffic.messages, 5u);
+  EXPECT_EQ(traffic.rank_pairs, 2u);
+}
+
+// Patches of 10, 20, 30, 40 bytes on ranks 0, 0, 1, 1; files of ranks 0 and 1 hold patches 0 to 2, and 3.
+TEST(TransferTraffic, CountsPatchesOnTheirWayToTheAggregator) {
+  const std::vector<std::int64_t> order = {0, 1, 2, 3};
+  const std::vector<std::uint64_t> sizes = {10, 20, 30, 40};
+
+  const Traffic traffic = TransferTraffic(order, sizes, {0, 0, 1, 1}, {0, 3, 4}, 2, 0);
+
+  EXPECT_EQ(traffic.bytes_moved, 30u);
+  EXPECT_EQ(traffic.ranks[0].kept_bytes, 30u);
+  EXPECT_EQ(traffic.ranks[0].received_bytes, 30u);
+  EXPECT_EQ(traffic.ranks[0].received_off_node_bytes, 0u);
+  EXPECT_EQ(traffic.ranks[1].kept_bytes, 40u);
+}
+
+// Czechowski et al., equations 3 to 5. 64 nodes that send 10 bytes each over links of 5 bytes/s: 2 s between
+// fully connected nodes; 64^(1/6) = 2 times as long on a torus with perfect placement, 64^(1/3) = 4 times
+// through the bisection.
+TEST(NetworkSeconds, EqualsTheEquationsOfThePaper) {
+  Machine machine = FreeMachine();
+  machine.network_bandwidth_bytes_per_s = 5;
+  const auto seconds = [&](Topology topology) {
+    machine.topology = topology;
+    return NetworkSeconds(machine, 64, 10, 10);
+  };
+  EXPECT_DOUBLE_EQ(seconds(Topology::kFull), 2);
+  EXPECT_DOUBLE_EQ(seconds(Topology::kTorusIdeal), 4);
+  EXPECT_DOUBLE_EQ(seconds(Topology::kTorusBisection), 8);
+}
+
+TEST(NetworkSeconds, IsNeverFasterThanTheBusiestLink) {
+  Machine machine = FreeMachine();
+  machine.network_bandwidth_bytes_per_s = 5;
+  machine.network_latency_s = 0.5;
+  machine.topology = Topology::kTorusIdeal;
+  EXPECT_DOUBLE_EQ(NetworkSeconds(machine, 64, 100, 10), 20.5);
+  EXPECT_EQ(NetworkSeconds(machine, 1, 100, 10), 0) << "one node has no network";
+  EXPECT_EQ(NetworkSeconds(machine, 64, 0, 0), 0) << "nothing to send, nobody to wait for";
+}
+
+TEST(CoreSeconds, SharesTheCoresOfANode) {
+  Machine machine = FreeMachine();
+  // 4 ranks of 1 s on 2 cores.
+  EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{1, 1, 1, 1}, 1), 2);
+  // No rank is faster than one core.
+  EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{5, 1, 1, 1}, 1), 5);
+  // A single rank uses one core of two, or both.
+  EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{4}, 1), 4);
+  EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{4}, 2), 2);
+  // Nodes of 2 ranks: 3 s of work on the first, 8 s on the second.
+  machine.ranks_per_node = 2;
+  EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{1, 2, 4, 4}, 1), 4);
+}
+
+TEST(Predict, EncodesOnAllCores) {
+  Machine machine = FreeMachine();
+  machine.encode_s_per_byte = 1e-3;
+  // 16^3 samples of 4 bytes in 8 patches: 16,384 bytes, 16.384 s of one core.
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 16.384);
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 2, 2})).of(Phase::kEncode).total(), 8.192);
+  // A rank that is not bound has both cores.
+  machine.cores_per_rank = 0;
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 8.192);
+  // A single patch has one thread.
+  EXPECT_DOUBLE_EQ(
+      Predict(machine, MakeWorkload({16, 16, 16}, {16, 16, 16}, {1, 1, 1})).of(Phase::kEncode).total(),
+      16.384);
+}
+
+// 12 samples of 4 bytes, patches of 4, ranks of 6: as above, 8 bytes of patch 1 move. The balanced placement
+// gives patch 1 to rank 0.
+TEST(Predict, PricesTheExchange) {
+  Machine machine = FreeMachine();
+  machine.gather_bandwidth_bytes_per_s = 2;
+  machine.send_bandwidth_bytes_per_s = 4;
+  machine.receive_bandwidth_bytes_per_s = 8;
+  machine.message_overhead_s = 100;
+  const Workload workload = MakeWorkload({12, 1, 1}, {4, 1, 1}, {2, 1, 1});
+
+  // Rank 0 keeps 24 bytes and receives 8: 12 + 4 + 1 + 100 s. Rank 1 keeps 16 and sends 8: 8 + 4 + 2 + 100 s.
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kExchange).cores, 117);
+
+  // Memory: 24 + 16 kept, 8 sent and 8 received with two copies each.
+  machine.memory_bandwidth_bytes_per_s = 0.5;
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kExchange).memory, 144);
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kExchange).total(), 144);
+
+  machine.ranks_per_node = 1;
+  machine.network_bandwidth_bytes_per_s = 16;
+  machine.network_latency_s = 3;
+  EXPECT_EQ(Predict(machine, workload).nodes, 2);
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kExchange).network, 3.5);
+}
+
+TEST(Predict, ReadsOnlyWhatIsInAFile) {
+  Machine machine = FreeMachine();
+  machine.read_bandwidth_rank_bytes_per_s = 1024;
+  machine.read_bandwidth_total_bytes_per_s = 2048;
+  Workload workload = MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 2});
+  EXPECT_EQ(Predict(machine, workload).of(Phase::kRead).total(), 0);
+  workload.from_file = true;
+  // 8,192 bytes a rank, 16,384 in all: 8 s either way; with four ranks the file system is the limit.
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kRead).file_system, 8);
+  workload.owned = OneBoxEach(ProcessGridBoxes({16, 16, 16}, {1, 1, 4}));
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kRead).file_system, 8);
+}
+
+TEST(Predict, WritesTheFilesOfARankOneAfterTheOther) {
+  Machine machine = FreeMachine();
+  machine.write_bandwidth_rank_bytes_per_s = 1024;
+  machine.file_create_s = 0.5;
+  machine.publish_s = 0.25;
+  Workload workload = MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 1, 1});
+  // 16,384 bytes, 4 times smaller: 4,096 bytes, 4 s in one file.
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 4 + 0.5 + 0.25);
+  workload.files = 2;
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 2 + 0.5 + 0.25);
+  workload.files = 4;
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 2 + 2 * 0.5 + 0.25);
+  machine.write_bandwidth_total_bytes_per_s = 512;
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 8 + 0.5 + 0.25);
+  // As many files as patches, not more.
+  workload.files = 100;
+  EXPECT_EQ(Predict(machine, workload).files, 8u);
+}
+
+TEST(Predict, SpreadsThePayloadByWeights) {
+  Workload workload = MakeWorkload({16, 8, 8}, {8, 8, 8}, {2, 1, 1});
+  workload.patch_weights = {300, 100};
+  workload.ratio = 2;
+  workload.files = 2;
+
+  const Prediction prediction = Predict(FreeMachine(), workload);
+
+  EXPECT_EQ(prediction.bytes_in, 4096u);
+  EXPECT_EQ(prediction.bytes_out, 2048u);
+  EXPECT_EQ(prediction.largest_file, 1536u);
+}
+
+TEST(Predict, TotalsItsPhases) {
+  Workload workload = MakeWorkload({100, 60, 50}, {16, 16, 16}, {3, 2, 1});
+  workload.from_file = true;
+  const Prediction prediction = Predict(Machine(), workload);
+  double sum = 0;
+  for (const PhaseSeconds& phase : prediction.phases) sum += phase.total();
+  EXPECT_DOUBLE_EQ(prediction.total_seconds(), sum);
+  EXPECT_GT(prediction.of(Phase::kAssign).total(), 0);
+}
+
+}  // namespace
+}  // namespace quarry::model

@@ -1,0 +1,254 @@
+// quarry-iobench: how fast do the ways of writing an uneven load write it, here, at this scale? Parses the
+// command line, runs pipelines or the exchange study, prints the table.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <csignal>
+
+#include "quarry/base/file.h"
+#include "quarry/base/version.h"
+#include "tools/iobench/report.h"
+#include "writer/pipeline/comm.h"
+
+namespace {
+
+using namespace quarry;
+using namespace quarry::iobench;
+
+/// Options as text, as the user wrote them.
+struct CommandLine {
+  std::string sizes = "4";
+  std::vector<std::string> pipelines = {"all"};
+  std::string directory;
+  std::optional<std::int64_t> files;
+  std::string process_grid;
+  std::int64_t units_per_rank = 8;
+  double scale = 1;
+  int repeat = 10;
+  bool verify = true;
+  bool keep = false;
+  bool exchange = false;
+  std::string dims;
+  std::string type = "float64";
+  std::vector<std::string> patches = {"32", "64"};
+  std::int64_t batch = 8;
+  bool json = false;
+};
+
+void DeclareOptions(CLI::App* app, CommandLine* line) {
+  const char* load = "What is written";
+  app->add_option("--sizes", line->sizes,
+                  "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per "
+                  "rank, the same on all; default: 4")
+      ->group(load);
+  app->add_option("--units-per-rank", line->units_per_rank,
+                  "parts of a rank that can go to different files, as patches do; default: 8")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->group(load);
+  app->add_option("--scale", line->scale, "multiplies every size: variables of the simulation; default: 1")
+      ->check(CLI::PositiveNumber)
+      ->group(load);
+  const char* how = "How";
+  app->add_option("--pipeline", line->pipelines,
+                  "fpp (a file per rank), collective (one file, MPI-IO), group-collective (F files, MPI-IO), "
+                  "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes); "
+                  "one or several; default: all")
+      ->delimiter(',')
+      ->group(how);
+  app->add_option("--files", line->files, "F; default: one for every 8 ranks")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->group(how);
+  app->add_option("--dir", line->directory, "existing directory on the file system to measure")->group(how);
+  app->add_flag("--verify,!--no-verify", line->verify, "read everything back once and compare; default: yes")
+      ->group(how);
+  app->add_flag("--keep", line->keep, "leave the files of the last run in DIR/quarry-iobench-*")->group(how);
+  const char* study = "Exchange study, instead of files";
+  app->add_flag("--exchange", line->exchange,
+                "time the exchange of samples between ranks: both placements; messages per patch, per --batch "
+                "parts and per rank")
+      ->group(study);
+  app->add_option("--dims", line->dims, "samples, XxYxZ")->group(study);
+  app->add_option("--type", line->type, "type of a sample; default: float64")->group(study);
+  app->add_option("--patch", line->patches, "samples of a patch, N or XxYxZ, one or several; default: 32,64")
+      ->delimiter(',')
+      ->group(study);
+  app->add_option("--batch", line->batch, "parts of patches in a message; default: 8")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
+      ->group(study);
+  app->add_option("--ranks", line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
+  app->add_option("--repeat", line->repeat, "timed runs, after one that is not timed; default: 10")
+      ->check(CLI::Range(1, 1000000));
+  app->add_flag("--json", line->json, "print one JSON object instead of the table");
+  app->set_version_flag("--version", std::string("quarry-iobench ") + kVersion);
+  app->footer(
+      "Examples:\n"
+      "  quarry-write run42.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output run42.quarry "
+      "--report run42.json\n"
+      "  mpirun -n 64 quarry-iobench --sizes run42.json --scale 16 --dir /scratch\n"
+      "  mpirun -n 8 quarry-iobench --exchange --dims 256x256x256 --patch 32,64\n"
+      "Times are medians over the timed runs of the seconds of the slowest rank, from a barrier until all is "
+      "durable.\n"
+      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back something else than was written, 6 out of "
+      "space or other I/O error.");
+}
+
+/// `count` as three factors that are as close to each other as possible, the largest along x.
+Index3 NearCube(std::int64_t count) {
+  int factors[3] = {0, 0, 0};
+  MPI_Dims_create(static_cast<int>(count), 3, factors);
+  return {factors[0], factors[1], factors[2]};
+}
+
+Result<Index3> ProcessGridOf(const CommandLine& line, int ranks) {
+  if (line.process_grid.empty()) return NearCube(ranks);
+  QUARRY_ASSIGN_OR_RETURN(const Index3 grid, ParseShape(line.process_grid, "--ranks"));
+  if (Volume(grid) != ranks) {
+    return InvalidArgument("--ranks {} is {} ranks, but {} are running; start as many, or leave it out",
+                           line.process_grid, Volume(grid), ranks);
+  }
+  return grid;
+}
+
+/// "64" is a cube, "64x64x32" a box.
+Result<Index3> ParsePatch(const std::string& text) {
+  QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParseShape(text, "--patch"));
+  if (text.find('x') != std::string::npos) return patch;
+  return Index3{patch[0], patch[0], patch[0]};
+}
+
+/// Number of MiB, if that is what the text is.
+std::optional<double> AsNumber(const std::string& text) {
+  double value = 0;
+  if (!CLI::detail::lexical_cast(text, value)) return std::nullopt;
+  return value;
+}
+
+/// What rank 0 reads, on every rank. @collective
+Result<distribution::SizeGrid> ReadSizeGrid(const std::string& path) {
+  constexpr std::uint64_t kLargestReport = std::uint64_t{1} << 30;
+  std::string text;
+  Status status;
+  if (writer::Rank(MPI_COMM_WORLD) == 0) {
+    Result<std::string> read = ReadTextFile(path, kLargestReport);
+    if (read.ok()) {
+      text = *std::move(read);
+    } else {
+      status = read.status();
+    }
+  }
+  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(MPI_COMM_WORLD, status));
+  return distribution::ParseSizeGrid(writer::BroadcastText(MPI_COMM_WORLD, text), path);
+}
+
+/// Sizes of the units, by their place.
+Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index3& unit_grid) {
+  distribution::SizeGrid sizes;
+  if (const std::optional<double> mib = AsNumber(line.sizes)) {
+    const double unit = *mib * (1 << 20) / static_cast<double>(line.units_per_rank);
+    if (!(unit > 0) || unit > 1e15)
+      return InvalidArgument("--sizes {} is no number of MiB that a rank could have", line.sizes);
+    sizes = {{1, 1, 1}, {static_cast<std::uint64_t>(std::llround(unit))}};
+  } else {
+    QUARRY_ASSIGN_OR_RETURN(sizes, ReadSizeGrid(line.sizes));
+  }
+  sizes = distribution::Extrapolate(sizes, unit_grid);
+  for (std::uint64_t& size : sizes.bytes) {
+    const double scaled = std::min(static_cast<double>(size) * line.scale, 1e15);
+    size = static_cast<std::uint64_t>(std::llround(scaled));
+  }
+  return sizes;
+}
+
+Result<std::vector<Pipeline>> ParsePipelines(const std::vector<std::string>& names) {
+  std::vector<Pipeline> pipelines;
+  for (const std::string& name : names) {
+    if (name == "all") return std::vector<Pipeline>(std::begin(kPipelines), std::end(kPipelines));
+    const std::optional<Pipeline> pipeline = FindPipeline(name);
+    if (!pipeline) {
+      return InvalidArgument(
+          "--pipeline \"{}\" is not known; give fpp, collective, group-collective, equal, balanced or all",
+          name);
+    }
+    if (std::find(pipelines.begin(), pipelines.end(), *pipeline) == pipelines.end())
+      pipelines.push_back(*pipeline);
+  }
+  return pipelines;
+}
+
+Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, int ranks) {
+  if (line.directory.empty()) return InvalidArgument("--dir is required: the directory to write to");
+  BenchOptions options;
+  QUARRY_ASSIGN_OR_RETURN(options.pipelines, ParsePipelines(line.pipelines));
+  options.files = static_cast<std::size_t>(line.files.value_or(std::max(1, ranks / 8)));
+  options.repeat = line.repeat;
+  options.directory = line.directory;
+  options.verify = line.verify;
+  options.keep = line.keep;
+  options.progress = !line.json;
+  const Index3 split = NearCube(line.units_per_rank);
+  const Index3 unit_grid = {process_grid[0] * split[0], process_grid[1] * split[1], process_grid[2] * split[2]};
+  QUARRY_ASSIGN_OR_RETURN(const distribution::SizeGrid sizes, SizesOfUnits(line, unit_grid));
+  QUARRY_ASSIGN_OR_RETURN(const Load load, MakeLoad(sizes, process_grid));
+  QUARRY_ASSIGN_OR_RETURN(const BenchResult result, RunBench(MPI_COMM_WORLD, load, options));
+  return line.json ? ToJson(load, options, result) : ToTable(load, options, result);
+}
+
+Result<std::string> StudyExchange(const CommandLine& line, const Index3& process_grid) {
+  if (line.dims.empty()) return InvalidArgument("--exchange needs --dims, as 256x256x256");
+  ExchangeOptions options;
+  QUARRY_ASSIGN_OR_RETURN(options.dims, ParseShape(line.dims, "--dims"));
+  QUARRY_ASSIGN_OR_RETURN(options.type, ParseDataType(line.type));
+  options.process_grid = process_grid;
+  for (const std::string& text : line.patches) {
+    QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParsePatch(text));
+    options.patches.push_back(patch);
+  }
+  options.batches = {writer::kExchangePerPatch, line.batch, writer::kExchangePerRank};
+  options.repeat = line.repeat;
+  options.progress = !line.json;
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results, RunExchangeStudy(MPI_COMM_WORLD, options));
+  return line.json ? ToJson(options, results) : ToTable(options, results);
+}
+
+Result<std::string> Run(const CommandLine& line) {
+  const int ranks = writer::Size(MPI_COMM_WORLD);
+  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line, ranks));
+  return line.exchange ? StudyExchange(line, process_grid) : Bench(line, process_grid, ranks);
+}
+
+int Fail(const Status& status, bool speaks) {
+  if (speaks) fmt::print(stderr, "quarry-iobench: {}\n", status.message());
+  return ExitCode(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks
+  // waiting.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const writer::MpiSession mpi(&argc, &argv);
+  const bool root = writer::Rank(MPI_COMM_WORLD) == 0;
+
+  CommandLine line;
+  CLI::App app("Times five ways of writing an uneven load in parallel, or the exchange before it.",
+               "quarry-iobench");
+  DeclareOptions(&app, &line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return root ? app.exit(success) : 0;
+  } catch (const CLI::ParseError& error) {
+    return Fail(InvalidArgument("{}; run quarry-iobench --help", error.what()), root);
+  }
+  try {
+    const Result<std::string> output = Run(line);
+    if (!output.ok()) return Fail(output.status(), root);
+    if (root) fmt::print("{}", *output);
+  } catch (const std::bad_alloc&) {
+    // Between two agreements the other ranks cannot be told: end them all rather than let them wait.
+    const Status memory = InternalError("rank {} is out of memory; give smaller --sizes, or use more nodes",
+                                        writer::Rank(MPI_COMM_WORLD));
+    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+  }
+  return 0;
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "quarry/base/data_type.h"
+#include "quarry/geometry/patch_grid.h"
+#include "writer/distribution/aggregation.h"
+#include "writer/distribution/placement.h"
+
+/// The subcommands of `quarry-plan`. Each declares its options on an app and returns what to run when it was
+/// chosen.
+namespace quarry::plan {
+
+using Command = std::function<Status()>;
+
+Command DeclarePlacement(CLI::App* app);
+Command DeclareStack(CLI::App* app);
+Command DeclarePredict(CLI::App* app);
+Command DeclareCalibrate(CLI::App* app);
+
+/// "64" is a cube, "64x64x32" a box; an axis with a single sample has patches of one.
+Result<Index3> ParsePatch(const std::string& text, const Index3& dims);
+
+/// "16x16x8". @errors kInvalidArgument, also above the number of ranks that MPI can have
+Result<Index3> ParseProcessGrid(const std::string& text);
+
+/// A grid that fits in memory patch by patch.
+Result<PatchGrid> MakeGrid(const Index3& dims, const Index3& patch);
+
+Result<distribution::PlacementStrategy> ParsePlacement(const std::string& text);
+Result<distribution::AggregationStrategy> ParseAggregation(const std::string& text);
+
+/// "a,b,c" to its parts.
+std::vector<std::string> SplitList(const std::string& text);
+
+}  // namespace quarry::plan

@@ -1,0 +1,289 @@
+#include "writer/model/cost_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace quarry::model {
+namespace {
+
+/// Bytes that every rank learns of every patch before the assignment.
+constexpr double kSharedBytesPerPatch = 40;
+
+int RanksPerNode(const Machine& machine, int ranks) {
+  if (machine.ranks_per_node < 1) return ranks;
+  return static_cast<int>(std::min(machine.ranks_per_node, static_cast<double>(ranks)));
+}
+
+/// Sums of `value` over the ranks of each node.
+template <typename Value>
+std::vector<double> SumPerNode(std::size_t ranks, int ranks_per_node, Value value) {
+  std::vector<double> sums;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto node = static_cast<std::size_t>(NodeOf(static_cast<int>(rank), ranks_per_node));
+    if (node == sums.size()) sums.push_back(0);
+    sums[node] += value(rank);
+  }
+  return sums;
+}
+
+double Largest(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+
+/// The calculation of one prediction, phase by phase.
+class Calculation {
+ public:
+  Calculation(const Machine& machine, const Workload& workload)
+      : machine_(machine),
+        workload_(workload),
+        grid_(workload.grid),
+        ranks_(workload.owned.size()),
+        ranks_per_node_(RanksPerNode(machine, static_cast<int>(ranks_))) {}
+
+  Prediction Run() {
+    Plan();
+    Start();
+    if (workload_.from_file) Read();
+    Exchange();
+    Encode();
+    Assign();
+    Transfer();
+    Write();
+    return std::move(prediction_);
+  }
+
+ private:
+  PhaseSeconds& At(Phase phase) { return prediction_.phases[static_cast<std::size_t>(phase)]; }
+
+  /// Threads of the coder: the node's cores, shared out to its ranks, as far as a rank may use them.
+  double Threads() const {
+    const double share = std::max(1.0, std::floor(machine_.cores_per_node / ranks_per_node_));
+    return machine_.cores_per_rank > 0 ? std::min(share, machine_.cores_per_rank) : share;
+  }
+
+  double Latency() const { return prediction_.nodes > 1 ? machine_.network_latency_s : 0; }
+
+  /// A reduction or broadcast over all ranks: a message up and down a tree. Where ranks share cores, each
+  /// level waits for its turn.
+  double CollectiveSeconds() const {
+    const double depth = std::bit_width(ranks_ - 1);
+    const double turns = std::max(1.0, ranks_per_node_ / machine_.cores_per_node);
+    return 2 * depth * (Latency() + turns * machine_.message_overhead_s);
+  }
+
+  double SampleBytes(const Box& box) const {
+    return static_cast<double>(box.volume()) * static_cast<double>(workload_.sample_bytes);
+  }
+
+  double OwnedBytes(std::size_t rank) const {
+    double bytes = 0;
+    for (const Box& box : workload_.owned[rank]) bytes += SampleBytes(box);
+    return bytes;
+  }
+
+  /// What moves: exactly what the writer does, on numbers instead of samples.
+  void Plan() {
+    const auto ranks = static_cast<int>(ranks_);
+    const distribution::Sharers sharers = distribution::FindSharers(grid_, workload_.owned);
+    placement_ = distribution::PlacePatches(grid_, workload_.owned, sharers, workload_.placement,
+                                            distribution::TargetCounts(grid_.patch_count(), ranks));
+    morton_order_ = grid_.MortonOrder();
+    prediction_.ranks = ranks;
+    prediction_.nodes = NodeOf(ranks - 1, ranks_per_node_) + 1;
+    prediction_.patches = grid_.patch_count();
+    prediction_.bytes_in = static_cast<std::uint64_t>(SampleBytes(grid_.domain()));
+    const auto counts = distribution::CountPerRank(placement_, ranks);
+    prediction_.most_patches_per_rank = *std::max_element(counts.begin(), counts.end());
+    prediction_.exchange =
+        ExchangeTraffic(grid_, workload_.owned, sharers, placement_, workload_.sample_bytes, ranks_per_node_);
+    PlanFiles();
+    prediction_.transfer =
+        TransferTraffic(morton_order_, sizes_, placement_, assignment_, ranks, ranks_per_node_);
+  }
+
+  void PlanFiles() {
+    const double ratio = workload_.ratio > 0 ? workload_.ratio : machine_.compression_ratio;
+    const auto weight = [&](std::int64_t patch) {
+      return workload_.patch_weights.empty()
+                 ? static_cast<double>(grid_.PatchBox(patch).volume())
+                 : static_cast<double>(workload_.patch_weights[static_cast<std::size_t>(patch)]);
+    };
+    double weights = 0;
+    for (const std::int64_t patch : morton_order_) weights += weight(patch);
+    const double bytes_per_weight =
+        static_cast<double>(prediction_.bytes_in) / ratio / std::max(weights, 1.0);
+    for (const std::int64_t patch : morton_order_)
+      sizes_.push_back(static_cast<std::uint64_t>(std::llround(weight(patch) * bytes_per_weight)));
+    prediction_.files = distribution::UsableFiles(sizes_.size(), workload_.files);
+    assignment_ = distribution::AssignPatches(sizes_, prediction_.files, workload_.aggregation);
+    for (std::size_t f = 0; f < prediction_.files; ++f) {
+      const auto first = sizes_.begin();
+      file_bytes_.push_back(std::accumulate(first + static_cast<std::ptrdiff_t>(assignment_[f]),
+                                            first + static_cast<std::ptrdiff_t>(assignment_[f + 1]),
+                                            std::uint64_t{0}));
+    }
+    prediction_.largest_file = *std::max_element(file_bytes_.begin(), file_bytes_.end());
+    prediction_.bytes_out = std::accumulate(file_bytes_.begin(), file_bytes_.end(), std::uint64_t{0});
+  }
+
+  /// Every rank computes the whole placement.
+  void Start() {
+    const double placing = machine_.place_s_per_patch * static_cast<double>(grid_.patch_count());
+    At(Phase::kStart).cores = machine_.startup_s + machine_.startup_s_per_rank * ranks_per_node_ +
+                              CoreSeconds(machine_, std::vector<double>(ranks_, placing), 1);
+  }
+
+  void Read() {
+    std::vector<double> scanning(ranks_);
+    double most = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const double bytes = OwnedBytes(rank);
+      scanning[rank] = bytes / machine_.scan_bandwidth_bytes_per_s;
+      most = std::max(most, bytes);
+    }
+    PhaseSeconds& seconds = At(Phase::kRead);
+    seconds.cores = CoreSeconds(machine_, scanning, 1) + 3 * CollectiveSeconds();
+    seconds.file_system =
+        std::max(most / machine_.read_bandwidth_rank_bytes_per_s,
+                 static_cast<double>(prediction_.bytes_in) / machine_.read_bandwidth_total_bytes_per_s);
+  }
+
+  /// Seconds of moving bytes between ranks.
+  /// @param gather_s_per_byte  that each end takes to bring the bytes of a message together or apart
+  void Move(const Traffic& traffic, double gather_s_per_byte, double kept_s_per_byte, PhaseSeconds* seconds) {
+    std::vector<double> work(ranks_);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const RankTraffic& moved = traffic.ranks[rank];
+      const auto sent = static_cast<double>(moved.sent_bytes);
+      const auto received = static_cast<double>(moved.received_bytes);
+      work[rank] = static_cast<double>(moved.kept_bytes) * kept_s_per_byte +
+                   (sent + received) * gather_s_per_byte + sent / machine_.send_bandwidth_bytes_per_s +
+                   received / machine_.receive_bandwidth_bytes_per_s +
+                   static_cast<double>(moved.messages) * machine_.message_overhead_s;
+    }
+    seconds->cores = CoreSeconds(machine_, work, 1);
+
+    // Equation 2: bytes between the cores of a node and its memory, over its bandwidth. Each end of a message
+    // copies twice, from or to the message and between message and samples.
+    const double kept_copies = kept_s_per_byte > 0 ? 1 : 0;
+    const auto copied = SumPerNode(ranks_, ranks_per_node_, [&](std::size_t rank) {
+      const RankTraffic& moved = traffic.ranks[rank];
+      return kept_copies * static_cast<double>(moved.kept_bytes) +
+             static_cast<double>(moved.sent_bytes + moved.received_bytes) * (gather_s_per_byte > 0 ? 2 : 1);
+    });
+    seconds->memory = Largest(copied) / machine_.memory_bandwidth_bytes_per_s;
+
+    const auto sent = SumPerNode(ranks_, ranks_per_node_, [&](std::size_t rank) {
+      return static_cast<double>(traffic.ranks[rank].sent_off_node_bytes);
+    });
+    const auto received = SumPerNode(ranks_, ranks_per_node_, [&](std::size_t rank) {
+      return static_cast<double>(traffic.ranks[rank].received_off_node_bytes);
+    });
+    const double mean = std::accumulate(sent.begin(), sent.end(), 0.0) / static_cast<double>(sent.size());
+    seconds->network =
+        NetworkSeconds(machine_, prediction_.nodes, std::max(Largest(sent), Largest(received)), mean);
+  }
+
+  void Exchange() {
+    const double gather = 1 / machine_.gather_bandwidth_bytes_per_s;
+    Move(prediction_.exchange, gather, gather, &At(Phase::kExchange));
+  }
+
+  /// Equation 1: operations of the busiest, over what its cores do in a second; both counted in bytes of
+  /// samples. The memory term is in the constant, which is measured with all cores busy.
+  void Encode() {
+    std::vector<double> work(ranks_, 0);
+    double largest_patch = 0;
+    for (std::int64_t patch = 0; patch < grid_.patch_count(); ++patch) {
+      const double seconds = SampleBytes(grid_.PatchBox(patch)) * machine_.encode_s_per_byte;
+      work[static_cast<std::size_t>(placement_[static_cast<std::size_t>(patch)])] += seconds;
+      largest_patch = std::max(largest_patch, seconds);
+    }
+    // A patch is encoded by one thread.
+    At(Phase::kEncode).cores =
+        std::max(CoreSeconds(machine_, work, Threads()), largest_patch) + CollectiveSeconds();
+  }
+
+  /// Every rank learns all sizes and cuts the whole curve.
+  void Assign() {
+    const double cutting = machine_.assign_s_per_patch * static_cast<double>(grid_.patch_count());
+    PhaseSeconds& seconds = At(Phase::kAssign);
+    seconds.cores = CoreSeconds(machine_, std::vector<double>(ranks_, cutting), 1) + 2 * CollectiveSeconds();
+    if (prediction_.nodes > 1) {
+      seconds.network = kSharedBytesPerPatch * static_cast<double>(grid_.patch_count()) /
+                        machine_.network_bandwidth_bytes_per_s;
+    }
+  }
+
+  void Transfer() { Move(prediction_.transfer, 0, 0, &At(Phase::kTransfer)); }
+
+  void Write() {
+    std::vector<double> seconds_of_rank(ranks_, 0);
+    for (std::size_t f = 0; f < prediction_.files; ++f) {
+      const int rank = distribution::AggregatorRank(f, prediction_.files, prediction_.ranks);
+      seconds_of_rank[static_cast<std::size_t>(rank)] +=
+          machine_.file_create_s +
+          static_cast<double>(file_bytes_[f]) / machine_.write_bandwidth_rank_bytes_per_s;
+    }
+    PhaseSeconds& seconds = At(Phase::kWrite);
+    seconds.file_system = std::max(Largest(seconds_of_rank),
+                                   machine_.file_create_s + static_cast<double>(prediction_.bytes_out) /
+                                                                machine_.write_bandwidth_total_bytes_per_s) +
+                          machine_.publish_s;
+    seconds.cores = 4 * CollectiveSeconds();
+  }
+
+  const Machine& machine_;
+  const Workload& workload_;
+  const PatchGrid& grid_;
+  const std::size_t ranks_;
+  const int ranks_per_node_;
+
+  Prediction prediction_;
+  distribution::Placement placement_;
+  std::vector<std::int64_t> morton_order_;
+  std::vector<std::uint64_t> sizes_;  // in Morton order
+  distribution::Assignment assignment_;
+  std::vector<std::uint64_t> file_bytes_;
+};
+
+}  // namespace
+
+double Prediction::total_seconds() const {
+  return std::accumulate(phases.begin(), phases.end(), 0.0,
+                         [](double sum, const PhaseSeconds& phase) { return sum + phase.total(); });
+}
+
+double NetworkSeconds(const Machine& machine, int nodes, double busiest, double mean) {
+  if (nodes < 2 || busiest == 0) return 0;
+  const double link = machine.network_bandwidth_bytes_per_s;
+  // Equation 3: every node sends its n^3 / P over its own link; no topology is faster than that.
+  const double full = busiest / link;
+  const double p = nodes;
+  double seconds = full;
+  if (machine.topology == Topology::kTorusIdeal) {
+    seconds = std::max(full, mean * std::pow(p, 1.0 / 6) / link);  // Equation 4, P^(5/6) in place of P
+  } else if (machine.topology == Topology::kTorusBisection) {
+    seconds = std::max(full, mean * std::cbrt(p) / link);  // Equation 5, P^(2/3) in place of P
+  }
+  return machine.network_latency_s + seconds;
+}
+
+double CoreSeconds(const Machine& machine, std::span<const double> work, double threads) {
+  const int ranks_per_node = RanksPerNode(machine, static_cast<int>(work.size()));
+  double longest = 0;
+  for (std::size_t first = 0; first < work.size(); first += static_cast<std::size_t>(ranks_per_node)) {
+    const auto node =
+        work.subspan(first, std::min(static_cast<std::size_t>(ranks_per_node), work.size() - first));
+    const double cores = std::min(machine.cores_per_node, threads * static_cast<double>(node.size()));
+    longest = std::max(longest, std::accumulate(node.begin(), node.end(), 0.0) / cores);
+    for (const double seconds : node) longest = std::max(longest, seconds / threads);
+  }
+  return longest;
+}
+
+Prediction Predict(const Machine& machine, const Workload& workload) {
+  return Calculation(machine, workload).Run();
+}
+
+}  // namespace quarry::model

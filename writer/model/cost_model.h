@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "writer/model/machine.h"
+#include "writer/model/traffic.h"
+
+namespace quarry::model {
+
+/// Phases of a step, in order; those of quarry-write, with `start` for what comes before them.
+enum class Phase { kStart, kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
+inline constexpr std::array<std::string_view, 7> kPhaseNames = {"start",  "read",     "exchange", "encode",
+                                                                "assign", "transfer", "write"};
+inline constexpr std::size_t kPhases = kPhaseNames.size();
+
+/// One field of one step, and how it is to be written.
+struct Workload {
+  PatchGrid grid;
+  std::size_t sample_bytes = 4;
+  distribution::Ownership owned;  ///< what each rank reads, or has in memory
+  bool from_file = true;  ///< ranks read what they own; otherwise a simulation has it in memory already
+  distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
+  distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
+  std::size_t files = 1;  ///< more than patches are as many as patches
+  double ratio = 0;       ///< bytes of samples over bytes of payload; 0: that of the machine
+  /// How the payload is spread over the patches, by patch index; their sum does not matter. Empty: evenly
+  /// over the samples.
+  std::vector<std::uint64_t> patch_weights;
+};
+
+/// Seconds of a phase, by what they are spent on. See docs/planning.md for the equations.
+struct PhaseSeconds {
+  double cores = 0;        ///< computing and copying, as the cores allow
+  double memory = 0;       ///< the same as the memory of a node allows; the longer of the two counts
+  double network = 0;      ///< between nodes, with latencies
+  double file_system = 0;  ///< reading, writing, syncs
+
+  double total() const { return (cores > memory ? cores : memory) + network + file_system; }
+};
+
+/// What a step will take and move.
+struct Prediction {
+  std::array<PhaseSeconds, kPhases> phases{};
+  int ranks = 0;
+  int nodes = 0;
+  std::int64_t patches = 0;
+  std::size_t files = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::int64_t most_patches_per_rank = 0;
+  std::uint64_t largest_file = 0;
+  Traffic exchange;
+  Traffic transfer;
+
+  const PhaseSeconds& of(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
+  double total_seconds() const;
+};
+
+/// Runs placement, exchange, assignment and transfer on paper and prices what they move.
+/// @source Czechowski et al., On the Communication Complexity of 3D FFTs, equations 1 to 5: computation over
+/// cores, traffic over memory bandwidth, and three networks
+Prediction Predict(const Machine& machine, const Workload& workload);
+
+/// Seconds to exchange bytes between nodes.
+/// @param busiest  bytes that the busiest node sends, or receives, whichever is more
+/// @param mean     bytes that a node sends on average
+/// @source Czechowski et al., equations 3 to 5
+double NetworkSeconds(const Machine& machine, int nodes, double busiest, double mean);
+
+/// Seconds until every rank has done its work.
+///
+/// Cores of a node are shared by its ranks without loss: all cores work while there is work, and no rank is
+/// faster than its own cores.
+/// @param work  seconds of one core, by rank
+/// @param threads  that a rank can use in this phase
+double CoreSeconds(const Machine& machine, std::span<const double> work, double threads);
+
+}  // namespace quarry::model

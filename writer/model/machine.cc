@@ -1,0 +1,125 @@
+#include "writer/model/machine.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace quarry::model {
+namespace {
+
+constexpr std::array kConstants = {
+    MachineConstant{"cores_per_node", &Machine::cores_per_node, false},
+    MachineConstant{"ranks_per_node", &Machine::ranks_per_node, true},
+    MachineConstant{"cores_per_rank", &Machine::cores_per_rank, true},
+    MachineConstant{"memory_bandwidth_bytes_per_s", &Machine::memory_bandwidth_bytes_per_s, false},
+    MachineConstant{"gather_bandwidth_bytes_per_s", &Machine::gather_bandwidth_bytes_per_s, false},
+    MachineConstant{"scan_bandwidth_bytes_per_s", &Machine::scan_bandwidth_bytes_per_s, false},
+    MachineConstant{"send_bandwidth_bytes_per_s", &Machine::send_bandwidth_bytes_per_s, false},
+    MachineConstant{"receive_bandwidth_bytes_per_s", &Machine::receive_bandwidth_bytes_per_s, false},
+    MachineConstant{"message_overhead_s", &Machine::message_overhead_s, true},
+    MachineConstant{"network_bandwidth_bytes_per_s", &Machine::network_bandwidth_bytes_per_s, false},
+    MachineConstant{"network_latency_s", &Machine::network_latency_s, true},
+    MachineConstant{"read_bandwidth_rank_bytes_per_s", &Machine::read_bandwidth_rank_bytes_per_s, false},
+    MachineConstant{"read_bandwidth_total_bytes_per_s", &Machine::read_bandwidth_total_bytes_per_s, false},
+    MachineConstant{"write_bandwidth_rank_bytes_per_s", &Machine::write_bandwidth_rank_bytes_per_s, false},
+    MachineConstant{"write_bandwidth_total_bytes_per_s", &Machine::write_bandwidth_total_bytes_per_s, false},
+    MachineConstant{"file_create_s", &Machine::file_create_s, true},
+    MachineConstant{"publish_s", &Machine::publish_s, true},
+    MachineConstant{"encode_s_per_byte", &Machine::encode_s_per_byte, true},
+    MachineConstant{"compression_ratio", &Machine::compression_ratio, false},
+    MachineConstant{"place_s_per_patch", &Machine::place_s_per_patch, true},
+    MachineConstant{"assign_s_per_patch", &Machine::assign_s_per_patch, true},
+    MachineConstant{"startup_s", &Machine::startup_s, true},
+    MachineConstant{"startup_s_per_rank", &Machine::startup_s_per_rank, true},
+};
+
+constexpr std::array kTopologies = {Topology::kFull, Topology::kTorusIdeal, Topology::kTorusBisection};
+
+Status SetNumber(std::string_view name, double value, const std::string& where, Machine* machine) {
+  for (const MachineConstant& constant : kConstants) {
+    if (constant.name != name) continue;
+    if (!std::isfinite(value) || value < 0 || (value == 0 && !constant.zero_allowed)) {
+      return InvalidArgument("{}: {} is {}; it must be a number {}", where, name, value,
+                             constant.zero_allowed ? "of at least 0" : "above 0");
+    }
+    machine->*constant.value = value;
+    return Status::Ok();
+  }
+  std::string known = "topology";
+  for (const MachineConstant& constant : kConstants) known += fmt::format(", {}", constant.name);
+  return InvalidArgument("{}: \"{}\" is no constant of a machine; known are {}", where, name, known);
+}
+
+Status SetTopology(std::string_view name, const std::string& where, Machine* machine) {
+  for (const Topology topology : kTopologies) {
+    if (Name(topology) != name) continue;
+    machine->topology = topology;
+    return Status::Ok();
+  }
+  return InvalidArgument("{}: topology \"{}\" is not known; give {}, {} or {}", where, name,
+                         Name(kTopologies[0]), Name(kTopologies[1]), Name(kTopologies[2]));
+}
+
+}  // namespace
+
+std::string_view Name(Topology topology) {
+  switch (topology) {
+    case Topology::kFull:
+      return "full";
+    case Topology::kTorusIdeal:
+      return "torus-ideal";
+    case Topology::kTorusBisection:
+      break;
+  }
+  return "torus-bisection";
+}
+
+std::span<const MachineConstant> MachineConstants() { return kConstants; }
+
+Result<Machine> ParseMachine(std::string_view json, const std::string& where) {
+  const auto object = nlohmann::json::parse(json, nullptr, false);
+  if (!object.is_object())
+    return InvalidArgument("\"{}\" is not a JSON object; make one with quarry-plan calibrate", where);
+  Machine machine;
+  for (const auto& [name, value] : object.items()) {
+    if (name == "name" && value.is_string()) {
+      machine.name = value.get<std::string>();
+    } else if (name == "topology" && value.is_string()) {
+      QUARRY_RETURN_IF_ERROR(SetTopology(value.get<std::string>(), where, &machine));
+    } else if (value.is_number()) {
+      QUARRY_RETURN_IF_ERROR(SetNumber(name, value.get<double>(), where, &machine));
+    } else {
+      return InvalidArgument("{}: {} is {}; it must be a number", where, name, value.dump());
+    }
+  }
+  return machine;
+}
+
+std::string ToJson(const Machine& machine) {
+  nlohmann::ordered_json json;
+  json["name"] = machine.name;
+  json["topology"] = Name(machine.topology);
+  for (const MachineConstant& constant : kConstants) {
+    // Four digits are more than any measurement has.
+    json[std::string(constant.name)] = std::stod(fmt::format("{:.4g}", machine.*constant.value));
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Status SetConstant(std::string_view assignment, Machine* machine) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos)
+    return InvalidArgument("--set \"{}\" has no \"=\"; write for example --set encode_s_per_byte=5e-9",
+                           assignment);
+  const std::string_view name = assignment.substr(0, equals);
+  const std::string_view text = assignment.substr(equals + 1);
+  if (name == "topology") return SetTopology(text, "--set", machine);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return InvalidArgument("--set {}: \"{}\" is not a number", name, text);
+  return SetNumber(name, value, "--set", machine);
+}
+
+}  // namespace quarry::model

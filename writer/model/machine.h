@@ -1,0 +1,75 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "quarry/base/status.h"
+
+namespace quarry::model {
+
+/// How nodes are connected: which of the network terms of Czechowski et al., section 3.2, holds.
+enum class Topology {
+  kFull,            ///< fully connected, equation 3
+  kTorusIdeal,      ///< 3D torus, ranks placed so that neighbours talk, equation 4: a lower bound
+  kTorusBisection,  ///< 3D torus, everybody with everybody through the bisection, equation 5
+};
+
+/// Constants of a machine, as `quarry-plan calibrate` measures them or as a user knows them. Bandwidths count
+/// each byte once, however often a copy touches it. The defaults are round numbers of a small server.
+struct Machine {
+  std::string name = "default";
+  Topology topology = Topology::kFull;
+
+  double cores_per_node = 2;
+  double ranks_per_node = 0;  ///< 0: all ranks on one node
+  double cores_per_rank = 1;  ///< cores that a rank is bound to; 0: the node's cores, shared out evenly
+
+  double memory_bandwidth_bytes_per_s = 10e9;  ///< copies, all cores of a node together
+  double gather_bandwidth_bytes_per_s = 2e9;   ///< one core: rows of patches into fresh memory
+  double scan_bandwidth_bytes_per_s = 4e9;     ///< one core: value range of samples
+
+  double send_bandwidth_bytes_per_s = 4e9;      ///< one core: into a message to a rank on the same node
+  double receive_bandwidth_bytes_per_s = 4e9;   ///< one core: out of it
+  double message_overhead_s = 5e-6;             ///< time of a core for a message, at each end
+  double network_bandwidth_bytes_per_s = 10e9;  ///< link of a node, each direction
+  double network_latency_s = 5e-6;              ///< until the first byte of a message is there
+
+  double read_bandwidth_rank_bytes_per_s = 3e9;    ///< file system to one rank
+  double read_bandwidth_total_bytes_per_s = 6e9;   ///< to all ranks
+  double write_bandwidth_rank_bytes_per_s = 1e9;   ///< one rank to the file system, durable
+  double write_bandwidth_total_bytes_per_s = 1e9;  ///< all ranks
+  double file_create_s = 2e-3;                     ///< for each subfile: name, two syncs, close
+  double publish_s = 10e-3;                        ///< for each step: manifests, syncs of folders, renames
+
+  double encode_s_per_byte = 8e-9;  ///< one core, all others busy; bytes of samples
+  double compression_ratio = 4;     ///< bytes of samples over bytes of payload
+  double place_s_per_patch =
+      100e-9;  ///< one core: sharers, placement, Morton order; every rank does all of it
+  double assign_s_per_patch = 20e-9;  ///< one core: cutting the Morton order into files; likewise
+
+  double startup_s = 5e-3;           ///< once: options, opening input and output
+  double startup_s_per_rank = 1e-4;  ///< and for each rank on a node
+};
+
+/// A number of a machine under its name in JSON.
+struct MachineConstant {
+  std::string_view name;
+  double Machine::* value;
+  bool zero_allowed;
+};
+
+std::span<const MachineConstant> MachineConstants();
+
+/// An object of the constants; every one may be left out, and has its default then.
+/// @param where  names the text in messages: the path of the file
+/// @errors kInvalidArgument: not JSON, a constant that is not known, or is no number above 0
+Result<Machine> ParseMachine(std::string_view json, const std::string& where);
+std::string ToJson(const Machine& machine);
+
+/// Sets one constant from "name=value". @errors kInvalidArgument that lists the names
+Status SetConstant(std::string_view assignment, Machine* machine);
+
+std::string_view Name(Topology topology);
+
+}  // namespace quarry::model

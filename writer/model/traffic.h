@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "writer/distribution/aggregation.h"
+#include "writer/distribution/placement.h"
+
+/// What a step of the writer costs before it runs: traffic between ranks, counted exactly, and seconds,
+/// estimated from the constants of a machine. Pure functions; no MPI.
+namespace quarry::model {
+
+/// What one rank keeps and moves.
+struct RankTraffic {
+  std::uint64_t kept_bytes = 0;  ///< stay on the rank: copied, not sent
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t sent_off_node_bytes = 0;  ///< the part of sent_bytes that leaves the node
+  std::uint64_t received_off_node_bytes = 0;
+  std::uint64_t messages = 0;  ///< sent and received
+};
+
+/// What all ranks move in one phase.
+struct Traffic {
+  std::vector<RankTraffic> ranks;
+  std::uint64_t bytes_moved = 0;  ///< between different ranks
+  std::uint64_t messages = 0;     ///< parts that move, one message each
+  std::uint64_t rank_pairs = 0;   ///< sender and receiver that meet: messages, if each pair had one for all
+};
+
+/// Nodes hold this many ranks each, in rank order; a single node where it is 0.
+int NodeOf(int rank, int ranks_per_node);
+
+/// Parts of patches on their way from the ranks that own them to those that encode them: a message for each
+/// patch and rank that has a part of it and does not encode it.
+/// @param sharers  FindSharers(grid, owned)
+/// @complexity O(patches and their sharers)
+/// @source Robinson et al., Investigating Data Movement Strategies, section 3.2, per-patch and per-rank
+Traffic ExchangeTraffic(const PatchGrid& grid, const distribution::Ownership& owned,
+                        const distribution::Sharers& sharers, const distribution::Placement& placement,
+                        std::size_t sample_bytes, int ranks_per_node);
+
+/// Encoded patches on their way from the ranks that encode them to those that write them.
+/// @param morton_order  all patch indices
+/// @param sizes         encoded bytes of each patch, in Morton order
+Traffic TransferTraffic(std::span<const std::int64_t> morton_order, std::span<const std::uint64_t> sizes,
+                        const distribution::Placement& placement, const distribution::Assignment& assignment,
+                        int ranks, int ranks_per_node);
+
+}  // namespace quarry::model

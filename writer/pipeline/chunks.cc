@@ -1,0 +1,49 @@
+#include "writer/pipeline/chunks.h"
+
+#include <algorithm>
+
+namespace quarry::writer {
+
+Result<Chunk> Chunk::Create(const PatchGrid& whole, const Box& patches) {
+  const Index3 last = {patches.end[0] - 1, patches.end[1] - 1, patches.end[2] - 1};
+  const Box samples = {whole.PatchBox(patches.begin).begin, whole.PatchBox(last).end};
+  QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, PatchGrid::Create(samples.shape(), whole.patch()));
+  return Chunk(whole, patches, samples, std::move(grid));
+}
+
+std::int64_t Chunk::IndexInWhole(std::int64_t patch) const {
+  const Index3 p = grid_.PatchPosition(patch);
+  return first_[0] + p[0] + whole_patches_[0] * (first_[1] + p[1] + whole_patches_[1] * (first_[2] + p[2]));
+}
+
+std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, std::uint64_t bytes,
+                             const Index3& unit) {
+  const Index3& patches = grid.patches();
+  // From the whole grid, shorten z first, then y, then x, each only when one patch of the axis before is still too
+  // much.
+  Index3 shape = patches;
+  for (std::size_t axis = 3; axis-- > 0;) {
+    if (unit[axis] > 1 && unit[axis] >= grid.dims()[axis]) continue;
+    Index3 slice = {std::min(shape[0] * grid.patch()[0], grid.dims()[0]),
+                    std::min(shape[1] * grid.patch()[1], grid.dims()[1]),
+                    std::min(shape[2] * grid.patch()[2], grid.dims()[2])};
+    slice[axis] = std::min(grid.patch()[axis], grid.dims()[axis]);
+    const std::uint64_t slice_bytes = static_cast<std::uint64_t>(Volume(slice)) * sample_bytes;
+    shape[axis] = std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / slice_bytes), 1, patches[axis]);
+    if (slice_bytes <= bytes) break;
+  }
+  std::vector<Box> chunks;
+  for (std::int64_t z = 0; z < patches[2]; z += shape[2]) {
+    for (std::int64_t y = 0; y < patches[1]; y += shape[1]) {
+      for (std::int64_t x = 0; x < patches[0]; x += shape[0]) {
+        const Index3 begin = {x, y, z};
+        Box chunk{begin, begin};
+        for (std::size_t a = 0; a < 3; ++a) chunk.end[a] = std::min(begin[a] + shape[a], patches[a]);
+        chunks.push_back(chunk);
+      }
+    }
+  }
+  return chunks;
+}
+
+}  // namespace quarry::writer

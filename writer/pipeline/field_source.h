@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "quarry/base/status.h"
+#include "writer/distribution/ownership.h"
+#include "writer/pipeline/exchange.h"
+
+namespace quarry::writer {
+
+/// Where the samples of a field come from: a file that the ranks read, or the memory of a simulation.
+class FieldSource {
+ public:
+  virtual ~FieldSource() = default;
+
+  /// The boxes of every rank in a region, in grid coordinates: disjoint, covering the region, and the same answer
+  /// on every rank without communication.
+  virtual distribution::Ownership Owned(const Box& region) const = 0;
+
+  /// Makes samples of this rank available, until the next call or Release. Memory is best used again from call to
+  /// call: fresh pages cost more than reading from a fast disk.
+  /// @param boxes    some of what Owned said
+  /// @returns        a view for each of them
+  virtual Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) = 0;
+
+  /// No more samples are needed for now.
+  virtual void Release() {}
+
+  /// See InputInfo::unit.
+  virtual Index3 unit() const { return {1, 1, 1}; }
+};
+
+}  // namespace quarry::writer

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "quarry/base/endian.h"
+#include "quarry/base/file.h"
+#include "quarry/base/status.h"
+
+namespace quarry::writer {
+
+/// Bytes that a rank keeps between encoding and writing: in memory up to a limit, what comes later in a file
+/// without a name, which is gone with the process however that ends. One caller at a time.
+class PayloadStore {
+ public:
+  /// @param folder  where the file goes, if one is needed: a file system with room for the encoded field
+  PayloadStore(std::filesystem::path folder, std::uint64_t memory_limit)
+      : folder_(std::move(folder)), memory_limit_(memory_limit) {}
+
+  /// @returns the position for Read
+  Result<std::uint64_t> Append(ByteSpan bytes);
+  /// Fills `out` with the bytes from `position` on; a range that was appended as one, or a part of it.
+  Status Read(std::uint64_t position, std::span<std::byte> out) const;
+
+  std::uint64_t spilled() const { return spilled_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::uint64_t memory_limit_;
+  /// Segments, so that growing copies nothing; a range that was appended as one lies in one of them.
+  std::vector<Bytes> segments_;
+  std::vector<std::uint64_t> segment_begin_;
+  std::uint64_t in_memory_ = 0;
+  std::optional<TemporaryFile> file_;
+  std::uint64_t spilled_ = 0;
+};
+
+}  // namespace quarry::writer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+
+#include "quarry/base/status.h"
+
+namespace quarry::writer {
+
+/// Phases of the pipeline, in order.
+enum class Phase { kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
+inline constexpr std::array kPhaseNames = {"read", "exchange", "encode", "assign", "transfer", "write"};
+inline constexpr std::size_t kPhases = kPhaseNames.size();
+
+/// Seconds that a rank has spent in each phase.
+using PhaseSeconds = std::array<double, kPhases>;
+
+/// Adds the time of a scope to a phase.
+class PhaseTimer {
+ public:
+  PhaseTimer(PhaseSeconds* seconds, Phase phase)
+      : seconds_(&(*seconds)[static_cast<std::size_t>(phase)]), begin_(MPI_Wtime()) {}
+  ~PhaseTimer() { *seconds_ += MPI_Wtime() - begin_; }
+  PhaseTimer(const PhaseTimer&) = delete;
+  PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+ private:
+  double* seconds_;
+  double begin_;
+};
+
+/// Runs the local part of a phase. What libraries throw, out of memory above all, becomes a Status, so that this
+/// rank reaches the agreement with the others too.
+template <typename Work>
+Status Guarded(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return InternalError("out of memory; use more ranks or nodes, or smaller patches");
+  } catch (const std::exception& error) {
+    return InternalError("{}", error.what());
+  }
+}
+
+}  // namespace quarry::writer

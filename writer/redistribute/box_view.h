@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+
+#include "quarry/geometry/box.h"
+
+namespace quarry::redistribute {
+
+/// Where the samples of a box lie in somebody's memory: ghosted, strided and Fortran- or C-ordered arrays are
+/// described, not copied.
+struct BoxView {
+  const std::byte* data = nullptr;  ///< the first sample of the box
+  Index3 stride{};                  ///< bytes from one sample to the next along x, y, z; any order of axes
+
+  /// Samples of `box`, dense, x fastest.
+  static BoxView Dense(const void* data, const Box& box, std::size_t sample_bytes);
+
+  friend bool operator==(const BoxView&, const BoxView&) = default;
+};
+
+/// The same for samples to be written. No two samples of a box at the same place.
+struct MutableBoxView {
+  std::byte* data = nullptr;
+  Index3 stride{};
+
+  static MutableBoxView Dense(void* data, const Box& box, std::size_t sample_bytes);
+  operator BoxView() const { return {data, stride}; }  // NOLINT: implicit, as a pointer to const
+
+  friend bool operator==(const MutableBoxView&, const MutableBoxView&) = default;
+};
+
+/// The first sample of `part`, which lies in `box`.
+const std::byte* FirstSample(const BoxView& view, const Box& box, const Box& part);
+
+/// Copies the samples of `part`, which lies in both boxes; the memory of the two must not overlap.
+void CopyPart(const BoxView& from, const Box& from_box, const MutableBoxView& to, const Box& to_box, const Box& part,
+              std::size_t sample_bytes);
+
+}  // namespace quarry::redistribute
