@@ -2,6 +2,7 @@
 grid, units, missing samples and time arrives in the dataset."""
 
 import importlib
+import json
 import unittest
 
 import numpy as np
@@ -324,7 +325,14 @@ class Tiff(Inputs):
     def test_a_stack_of_200_images(self):
         field = qt.integers((64, 48, 200), "<u2", name="stack")
         self.write_stack(self.tmp / "scan", field)
-        dataset = self.convert(self.tmp / "scan", ranks=4)
+        # In one part and in many, whichever ranks read which images: every image is read once.
+        report = self.tmp / "report.json"
+        for reading in ("consecutive", "round-robin"):
+            for memory in ("512MiB", "64KiB"):
+                with self.subTest(reading=reading, memory=memory):
+                    dataset = self.convert(self.tmp / "scan", "--patch", "16", "--reading", reading, "--memory", memory,
+                                           "--report", report, ranks=4, name=f"{reading}.{memory}.quarry")
+                    self.assertEqual(json.loads(report.read_text())["fields"][0]["images_read"], 200)
         info = qt.info(dataset)
         self.assertEqual((info["dims"], info["fields"][0]["name"]), ([64, 48, 200], "scan"))
         decoded = qt.get_array(dataset, self.tmp / "a.raw", "<u2", field="scan")
@@ -355,6 +363,91 @@ class Tiff(Inputs):
         self.assert_one_line(outcome, qt.NOT_FOUND, "empty")
         outcome, _ = self.write(f"{scan}/nothing*.tif")
         self.assert_one_line(outcome, qt.NOT_FOUND, "nothing*.tif")
+
+
+class Vti(Inputs):
+    def write_image(self, path, arrays, *, cells=False, mode="appended", encode=False, compressor=None, header=32,
+                    byte_order="LittleEndian", origin=(1.5, -2, 10), spacing=(0.5, 0.25, 2), time=None):
+        """Fields [z, y, x] as VTK itself writes them."""
+        model = module("vtkmodules.vtkCommonDataModel")
+        core = module("vtkmodules.vtkCommonCore")
+        io = module("vtkmodules.vtkIOXML")
+        support = module("vtkmodules.util.numpy_support")
+        image = model.vtkImageData()
+        shape = next(iter(arrays.values())).shape
+        image.SetDimensions(*(n + cells for n in reversed(shape)))
+        image.SetOrigin(origin)
+        image.SetSpacing(spacing)
+        data = image.GetCellData() if cells else image.GetPointData()
+        for name, field in arrays.items():
+            values = support.numpy_to_vtk(np.ascontiguousarray(field).ravel(), deep=True)
+            values.SetName(name)
+            data.AddArray(values)
+        if time is not None:
+            moment = core.vtkDoubleArray()
+            moment.SetName("TimeValue")
+            moment.InsertNextValue(time)
+            image.GetFieldData().AddArray(moment)
+        writer = io.vtkXMLImageDataWriter()
+        writer.SetFileName(str(path))
+        writer.SetInputData(image)
+        {"appended": writer.SetDataModeToAppended, "binary": writer.SetDataModeToBinary,
+         "ascii": writer.SetDataModeToAscii}[mode]()
+        writer.SetEncodeAppendedData(encode)
+        writer.SetCompressorType(1 if compressor == "zlib" else 0)
+        if compressor:
+            writer.SetBlockSize(4096)
+        (writer.SetHeaderTypeToUInt64 if header == 64 else writer.SetHeaderTypeToUInt32)()
+        (writer.SetByteOrderToBigEndian if byte_order == "BigEndian" else writer.SetByteOrderToLittleEndian)()
+        self.assertEqual(writer.Write(), 1)
+        return path
+
+    def test_same_samples_same_dataset(self):
+        for dtype in ("u1", "<i2", "<f4", "<f8"):
+            with self.subTest(dtype=dtype):
+                field = qt.make_field(DIMS, dtype, name="inputs")
+                kind = np.dtype(dtype).name
+                ways = (dict(mode="appended"), dict(mode="appended", encode=True, header=64),
+                        dict(mode="appended", compressor="zlib"), dict(mode="binary"),
+                        dict(mode="binary", compressor="zlib", header=64), dict(mode="ascii"),
+                        dict(mode="appended", byte_order="BigEndian"), dict(mode="appended", cells=True))
+                self.assert_same_as_raw(field, *(self.write_image(self.tmp / f"{kind}.{n}.vti", {"p": field}, **way)
+                                                 for n, way in enumerate(ways)))
+
+    def test_grid_and_time_come_from_the_file(self):
+        field = qt.smooth(DIMS)
+        points = self.write_image(self.tmp / "points.vti", {"pressure": field}, time=0.75)
+        info = qt.info(self.convert(points, "--tolerance", "1e-3", name="points.quarry"))
+        self.assertEqual((info["origin"], info["spacing"]), ([1.5, -2, 10], [0.5, 0.25, 2]))
+        self.assertEqual((info["fields"][0]["name"], info["times"]), ("pressure", [0.75]))
+        cells = self.write_image(self.tmp / "cells.vti", {"pressure": field}, cells=True)
+        info = qt.info(self.convert(cells, "--tolerance", "1e-3", name="cells.quarry"))
+        self.assertEqual((info["dims"], info["origin"]), (list(DIMS), [1.75, -1.875, 11]))
+
+    def test_arrays_are_chosen_by_name(self):
+        a, b = qt.smooth(DIMS), -qt.smooth(DIMS)
+        path = self.write_image(self.tmp / "two.vti", {"a": a, "b": b})
+        outcome, _ = self.write(path, "--tolerance", "1e-3")
+        self.assert_one_line(outcome, qt.USAGE, "a", "b")
+        outcome, _ = self.write(f"{path}:c", "--tolerance", "1e-3")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "a", "b")
+        dataset = self.convert(f"{path}:b", "--tolerance", "1e-3")
+        self.assert_decoded(b, qt.get_array(dataset, self.tmp / "b.raw", "<f4", field="b"), 1e-3)
+
+    def test_damaged_files_are_refused(self):
+        field = qt.smooth(DIMS)
+        path = self.tmp / "a.vti"
+        for way in (dict(mode="appended"), dict(mode="appended", compressor="zlib"), dict(mode="ascii"),
+                    dict(mode="binary", compressor="zlib")):
+            whole = self.write_image(path, {"p": field}, **way).read_bytes()
+            for part in (0, 0.02, 0.3, 0.9):
+                with self.subTest(part=part, **way):
+                    path.write_bytes(whole[:int(len(whole) * part)])
+                    outcome, dataset = self.write(path, "--tolerance", "1e-3")
+                    self.assert_one_line(outcome, qt.DAMAGED, "a.vti")
+                    self.assertFalse(dataset.exists())
+        path.write_bytes(whole.replace(b"ImageData", b"PolyDatas"))
+        self.assert_one_line(self.write(path, "--tolerance", "1e-3")[0], qt.USAGE, "PolyDatas")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 #include <tiffio.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdarg>
 #include <filesystem>
 
@@ -18,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::atomic<std::uint64_t> images_read = 0;
 
 /// What the library said last; it calls back from within its functions.
 thread_local std::string last_error;
@@ -208,12 +206,14 @@ class TiffInput final : public Input {
       if (image.page_offset != 0 && TIFFSetSubDirectory(tiff.get(), image.page_offset) == 0)
         return DataLoss("page {} of \"{}\" cannot be found: {}", z, image.path, LastError());
       QUARRY_RETURN_IF_ERROR(CheckShape(tiff.get(), image.path));
-      images_read.fetch_add(1, std::memory_order_relaxed);
+      ++images_read_;
       QUARRY_RETURN_IF_ERROR(ImageReader(tiff.get(), image.path, shape_)
                                  .Read(plane, samples.subspan(static_cast<std::size_t>(z - box.begin[2]) * bytes, bytes)));
     }
     return Status::Ok();
   }
+
+  std::uint64_t images_read() const override { return images_read_; }
 
  private:
   Status CheckShape(TIFF* tiff, const std::string& path) const {
@@ -225,6 +225,7 @@ class TiffInput final : public Input {
 
   ImageShape shape_;
   std::vector<ImagePlace> images_;
+  mutable std::uint64_t images_read_ = 0;
 };
 
 bool HasTiffEnding(const fs::path& path) {
@@ -299,8 +300,6 @@ std::string FieldOf(const InputName& name) {
 }
 
 }  // namespace
-
-std::uint64_t TiffImagesRead() { return images_read.load(std::memory_order_relaxed); }
 
 bool NaturalLess(const std::string& a, const std::string& b) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
