@@ -1,6 +1,8 @@
 #include "quarry/format/description.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "quarry/base/missing.h"
@@ -19,6 +21,15 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
     if (field.name == name) return &field;
   }
   return nullptr;
+}
+
+bool AreCoordinates(std::span<const double> positions) {
+  if (!std::all_of(positions.begin(), positions.end(), [](double p) { return std::isfinite(p); })) return false;
+  const auto follows = [&](auto before) {
+    return std::adjacent_find(positions.begin(), positions.end(),
+                              [&](double a, double b) { return !before(a, b); }) == positions.end();
+  };
+  return follows(std::less<>()) || follows(std::greater<>());
 }
 
 std::optional<std::uint64_t> FieldDescription::fill_bits() const {

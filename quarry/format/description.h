@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,16 @@ namespace quarry {
 struct GridDescription {
   Index3 dims = {1, 1, 1};                    ///< samples, x, y, z
   std::array<double, 3> origin = {0, 0, 0};   ///< of sample (0,0,0), in axis units
-  std::array<double, 3> spacing = {1, 1, 1};  ///< in axis units
+  std::array<double, 3> spacing = {1, 1, 1};  ///< in axis units; the mean along an axis with coordinates
   std::array<std::string, 3> axis_names = {"x", "y", "z"};
   std::array<std::string, 3> axis_units = {"", "", ""};
+  /// Positions of all samples of an axis that is not evenly spaced, strictly monotonic; empty for the others.
+  std::array<std::vector<double>, 3> coordinates;
 };
+
+/// Whether these can be the positions of samples along an axis: finite, and strictly ascending or strictly
+/// descending.
+bool AreCoordinates(std::span<const double> positions);
 
 struct FieldDescription {
   std::string name;

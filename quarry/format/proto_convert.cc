@@ -201,6 +201,12 @@ pb::Grid ToProto(const GridDescription& grid) {
     out.add_axis_names(grid.axis_names[a]);
     out.add_axis_units(grid.axis_units[a]);
   }
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (grid.coordinates[a].empty()) continue;
+    pb::GridCoordinates* lists = out.mutable_coordinates();
+    auto* list = a == 0 ? lists->mutable_x() : a == 1 ? lists->mutable_y() : lists->mutable_z();
+    list->Assign(grid.coordinates[a].begin(), grid.coordinates[a].end());
+  }
   return out;
 }
 
@@ -218,6 +224,18 @@ Result<GridDescription> FromProto(const pb::Grid& grid) {
     out.spacing[a] = grid.spacing(i);
     out.axis_names[a] = grid.axis_names(i);
     out.axis_units[a] = grid.axis_units(i);
+    if (!std::isfinite(out.origin[a]) || !std::isfinite(out.spacing[a]))
+      return DataLoss("grid.origin {} and grid.spacing {} are not both finite", out.origin[a], out.spacing[a]);
+    const auto& lists = grid.coordinates();
+    const auto& list = a == 0 ? lists.x() : a == 1 ? lists.y() : lists.z();
+    if (list.empty()) continue;
+    if (static_cast<std::int64_t>(list.size()) != out.dims[a]) {
+      return DataLoss("grid.coordinates has {} positions for the {} samples along {}", list.size(), out.dims[a],
+                      kAxisNames[a]);
+    }
+    out.coordinates[a].assign(list.begin(), list.end());
+    if (!AreCoordinates(out.coordinates[a]))
+      return DataLoss("grid.coordinates along {} are not finite and strictly monotonic", kAxisNames[a]);
   }
   return out;
 }

@@ -113,6 +113,12 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
   json["spacing"] = dataset.grid.spacing;
   json["origin"] = dataset.grid.origin;
+  json["axis_names"] = dataset.grid.axis_names;
+  json["axis_units"] = dataset.grid.axis_units;
+  // Null for an evenly spaced axis.
+  json["coordinates"] = nlohmann::ordered_json::array();
+  for (const std::vector<double>& axis : dataset.grid.coordinates)
+    json["coordinates"].push_back(axis.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(axis));
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepDescription& step : steps) json["steps"].push_back(step.step);
   json["times"] = nlohmann::ordered_json::array();
@@ -123,6 +129,21 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   return json.dump(2);
 }
 
+/// "depth in m: 0 to 5000, unevenly spaced": nothing where only x, y and z and numbers of samples are known.
+std::string DescribeAxis(const GridDescription& grid, std::size_t a) {
+  const std::string letter(1, kAxisNames[a]);
+  const bool named = grid.axis_names[a] != letter && !grid.axis_names[a].empty();
+  const std::vector<double>& coordinates = grid.coordinates[a];
+  if (!named && grid.axis_units[a].empty() && coordinates.empty()) return "";
+  const double first = grid.origin[a];
+  const double last = first + grid.spacing[a] * static_cast<double>(grid.dims[a] - 1);
+  return fmt::format("{}{}{}: {:g} to {:g}, {}", letter, named ? " " + grid.axis_names[a] : "",
+                     grid.axis_units[a].empty() ? "" : " in " + grid.axis_units[a],
+                     coordinates.empty() ? first : coordinates.front(),
+                     coordinates.empty() ? last : coordinates.back(),
+                     coordinates.empty() ? fmt::format("spacing {:g}", grid.spacing[a]) : "unevenly spaced");
+}
+
 void PrintText(const std::string& target, const DatasetDescription& dataset,
                const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
   const auto triple = [](const std::array<double, 3>& v) {
@@ -131,6 +152,10 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   fmt::print("{}\n", target);
   fmt::print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims),
              triple(dataset.grid.spacing), triple(dataset.grid.origin));
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (const std::string axis = DescribeAxis(dataset.grid, a); !axis.empty())
+      fmt::print("  axis     {}\n", axis);
+  }
   fmt::print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels,
              dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
   if (steps.empty()) {

@@ -4,6 +4,7 @@
 #include "quarry/base/missing.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
+#include "quarry/base/utf8.h"
 #include "quarry/dataset/verify.h"
 #include "tools/quarry/command.h"
 #include "writer/input/input.h"
@@ -95,6 +96,22 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
   return result;
 }
 
+/// The moment of a file with several that a step was made from: the steps that were made from this file are its
+/// moments in order.
+Result<const writer::Input*> ChooseMoment(const std::vector<std::unique_ptr<writer::Input>>& moments,
+                                          const std::vector<StepDescription>& steps, const std::string& field,
+                                          std::uint64_t step) {
+  std::size_t moment = 0;
+  for (const StepDescription& other : steps) {
+    const FieldStepDescription* record = other.FindField(field);
+    if (other.step < step && record != nullptr && record->source == ToUtf8(moments.front()->info().source)) ++moment;
+  }
+  if (moments.size() == 1) moment = 0;
+  if (moment < moments.size()) return moments[moment].get();
+  return InvalidArgument("\"{}\" has {} moments, too few for step {}; give the source of this step",
+                         moments.front()->info().path, moments.size(), step);
+}
+
 /// Valid samples must be within the tolerance, missing ones and those of a lossless field the same bit by
 /// bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
@@ -106,9 +123,12 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   }
   options.source.big_endian = options.byte_order == "big";
   QUARRY_ASSIGN_OR_RETURN(const auto inputs, writer::OpenInputs(options.against, options.source));
-  const writer::InputInfo& source = inputs.front()->info();
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
+  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
+  QUARRY_ASSIGN_OR_RETURN(const writer::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
+  const writer::InputInfo& source = input->info();
   if (source.dims != dataset->description().grid.dims) {
     return InvalidArgument("\"{}\" is {}, the dataset {}; give the source of this dataset", options.against,
                            ToString(source.dims), ToString(dataset->description().grid.dims));
@@ -119,7 +139,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (source.type != decoded.type)
     return InvalidArgument("\"{}\" holds {}, the field {}; give the source of this field", options.against,
                            Name(source.type), Name(decoded.type));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(*inputs.front(), decoded.extent));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(*input, decoded.extent));
 
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];
@@ -129,8 +149,6 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   });
 
   double tolerance = 0;
-  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   for (const StepDescription& step : steps) {
     const FieldStepDescription* record = step.FindField(request.field);
     if (step.step == plan.step && record != nullptr) tolerance = record->tolerance;
@@ -170,7 +188,7 @@ Command DeclareVerify(CLI::App* app) {
   options->question.DeclareOn(app);
   app->add_option("--against", options->against,
                   "the file that the field was made from: compares samples instead of checksums");
-  app->add_option("--format", options->source.format, "raw or npy (of the source)");
+  app->add_option("--format", options->source.format, fmt::format("{} (of the source)", fmt::join(writer::KnownFormats(), ", ")));
   app->add_option("--dims", options->dims, "XxYxZ (of a raw source)");
   app->add_option("--type", options->type, "float32, uint8, ... (of a raw source)");
   app->add_option("--byte-order", options->byte_order, "little or big (of a raw source)")

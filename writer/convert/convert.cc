@@ -1,6 +1,7 @@
 #include "writer/convert/convert.h"
 
 #include <filesystem>
+#include <numeric>
 
 #include "quarry/base/units.h"
 #include "quarry/format/manifest.h"
@@ -102,15 +103,13 @@ class Run {
   Status WriteSteps() {
     for (const auto& [step, jobs] : jobs_) {
       std::vector<FieldReport> reports;
-      std::optional<double> time = options_.time;
       for (const Job& job : jobs) {
         if (job.done) continue;
-        if (!time) time = job.info.time;
         QUARRY_ASSIGN_OR_RETURN(const FieldOutcome outcome, WriteField(step, job));
         if (root_) reports.push_back(ReportOf(step, outcome));
       }
       if (jobs.end() == std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return !job.done; })) continue;
-      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
+      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, PlanTime(options_, jobs)));
       for (FieldReport& report : reports) {
         fmt::print("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
                    FormatBytes(report.bytes_out));
@@ -131,7 +130,12 @@ class Run {
                                            })));
     }
     FileSource source(*input, ranks_, options_.reading);
-    return writer_->WriteField(step, *writer_->dataset().FindField(job.info.field), job.info.source, &source);
+    QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, *writer_->dataset().FindField(job.info.field),
+                                                                      job.info.source, &source));
+    const std::uint64_t images = input->images_read();
+    const std::vector<std::uint64_t> of_ranks = GatherEverywhere(comm_, std::span(&images, 1));
+    images_read_ = std::accumulate(of_ranks.begin(), of_ranks.end(), std::uint64_t{0});
+    return outcome;
   }
 
   FieldReport ReportOf(std::uint64_t step, const FieldOutcome& outcome) {
@@ -151,6 +155,7 @@ class Run {
     report.max_error = field.max_error;
     report.psnr = field.psnr;
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
+    report.images_read = images_read_;
     if (report_->fields.empty() || report_->fields.front().step == step) report_->AddToSizeGrid(outcome.stored_bytes);
     return report;
   }
@@ -171,6 +176,7 @@ class Run {
   const bool root_;
   Jobs jobs_;
   std::size_t left_out_ = 0;
+  std::uint64_t images_read_ = 0;  ///< for the field written last
   std::unique_ptr<DatasetWriter> writer_;
 };
 

@@ -46,10 +46,13 @@ struct CommandLine {
 
 void DeclareOptions(CLI::App* app, CommandLine* line) {
   WriteOptions* o = &line->options;
-  app->add_option("INPUT", o->inputs, "dumps; several of one field are consecutive steps")->required();
+  app->add_option("INPUT", o->inputs, "dumps, or FILE:VARIABLE; several of one field are consecutive steps")
+      ->required();
   app->add_option("-o,--output", o->output, "dataset to write, NAME.quarry")->required();
   const char* input = "Input";
-  app->add_option("--format", o->input.format, fmt::format("{}; default: from the file name", fmt::join(quarry::writer::KnownFormats(), ", ")))->group(input);
+  app->add_option("--format", o->input.format,
+                  fmt::format("{}; default: from the file name", fmt::join(quarry::writer::KnownFormats(), ", ")))
+      ->group(input);
   app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
   app->add_option("--type", line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
       ->group(input);

@@ -34,6 +34,26 @@ std::string BoundText(const FieldDescription& field) {
   return fmt::format("--relative {}", field.relative_tolerance.value_or(0));
 }
 
+/// The bits of the fill value that the file declares, unless NaN, which needs no declaration.
+std::optional<double> DeclaredFill(const InputInfo& input) {
+  return input.fill && !std::isnan(*input.fill) ? input.fill : std::nullopt;
+}
+
+/// A file with another fill value than its field would have missing samples taken for valid ones.
+Status CheckSameFill(const InputInfo& input, const FieldDescription& existing) {
+  const std::optional<double> fill = DeclaredFill(input);
+  if (!fill || existing.fill_bits() == BitsOf(existing.type, *fill)) return Status::Ok();
+  if (!existing.fill) {
+    return InvalidArgument(
+        "\"{}\" has the fill value {}, but field \"{}\" was declared without one; choose another --field",
+        input.path, *fill, existing.name);
+  }
+  return InvalidArgument(
+      "\"{}\" has the fill value {}, but field \"{}\" was declared with {}; give --fill {} if that is right, or "
+      "choose another --field",
+      input.path, *fill, existing.name, *existing.fill, *existing.fill);
+}
+
 /// Continues a field: whatever the options say of it must be what it was declared with.
 Status CheckSameField(const WriteOptions& options, const InputInfo& input, const FieldDescription& existing) {
   const std::string codec = options.codec.empty() ? std::string(Name(existing.coder)) : options.codec;
@@ -49,7 +69,7 @@ Status CheckSameField(const WriteOptions& options, const InputInfo& input, const
     return InvalidArgument("field \"{}\" was declared with {}; leave the bound out to use it again",
                            existing.name, BoundText(existing));
   }
-  if (options.fill.empty()) return Status::Ok();
+  if (options.fill.empty()) return CheckSameFill(input, existing);
   QUARRY_ASSIGN_OR_RETURN(const double fill, ParseFill(options.fill, existing.type));
   if (existing.fill_bits() == BitsOf(existing.type, fill)) return Status::Ok();
   return InvalidArgument(
@@ -106,8 +126,8 @@ Result<FieldDescription> DescribeField(const WriteOptions& options, const InputI
         "--lossless");
   }
   FieldDescription field{
-      input.field, input.type, options.units, coder, options.tolerance, options.relative_tolerance,
-      lossless,    {}};
+      input.field, input.type, options.units.empty() ? ToUtf8(input.units) : options.units,
+      coder,       options.tolerance, options.relative_tolerance, lossless, DeclaredFill(input)};
   if (!options.fill.empty()) {
     QUARRY_ASSIGN_OR_RETURN(field.fill, ParseFill(options.fill, input.type));
   }
@@ -116,12 +136,63 @@ Result<FieldDescription> DescribeField(const WriteOptions& options, const InputI
 
 Index3 WantedPatch(const WriteOptions& options, const Index3& dims) { return PatchFor(options.patch, dims); }
 
+/// The grid of a file, as far as the file tells and the options do not overrule it. An option that places samples
+/// evenly does so along every axis.
+GridDescription PlanGrid(const WriteOptions& options, const InputInfo& input) {
+  GridDescription grid;
+  grid.dims = input.dims;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const InputAxis& axis = input.axes[a];
+    if (!axis.name.empty()) grid.axis_names[a] = ToUtf8(axis.name);
+    grid.axis_units[a] = ToUtf8(axis.units);
+    grid.origin[a] = axis.origin.value_or(grid.origin[a]);
+    grid.spacing[a] = axis.spacing.value_or(grid.spacing[a]);
+    if (!options.spacing && !options.origin) grid.coordinates[a] = axis.coordinates;
+  }
+  if (options.origin) grid.origin = *options.origin;
+  if (options.spacing) grid.spacing = *options.spacing;
+  return grid;
+}
+
+/// Whether a file's samples lie where the grid says, as far as the file tells: within a millionth of the spacing.
+bool LiesOnAxis(const InputAxis& axis, const GridDescription& grid, std::size_t a) {
+  const auto near = [&](double file, double known) {
+    // Files that keep positions as float32 have no more digits.
+    const double rounding = 1e-6 * std::abs(grid.spacing[a]) + 1e-7 * std::abs(known);
+    return std::abs(file - known) <= rounding;
+  };
+  const std::vector<double>& coordinates = grid.coordinates[a];
+  if (!axis.coordinates.empty()) {
+    return std::equal(axis.coordinates.begin(), axis.coordinates.end(), coordinates.begin(), coordinates.end(), near);
+  }
+  if (axis.spacing && !(coordinates.empty() && near(*axis.spacing, grid.spacing[a]))) return false;
+  return !axis.origin || near(*axis.origin, grid.origin[a]);
+}
+
+/// One dataset has one grid: a file that says otherwise is refused, unless --spacing or --origin overrule it.
+Status CheckSameGrid(const WriteOptions& options, const InputInfo& input, const GridDescription& grid) {
+  for (std::size_t a = 0; a < 3; ++a) {
+    InputAxis axis = input.axes[a];
+    if (options.spacing || options.origin) axis.coordinates.clear();
+    if (options.spacing || (options.origin && !grid.coordinates[a].empty())) axis.spacing.reset();
+    if (options.origin) axis.origin.reset();
+    if (LiesOnAxis(axis, grid, a)) continue;
+    return InvalidArgument(
+        "\"{}\" has other positions along {} ({}) than the dataset (origin {}, spacing {}); give --origin {} "
+        "--spacing {} to place it there all the same, or another --output",
+        input.path, kAxisNames[a],
+        axis.coordinates.empty() ? fmt::format("origin {}, spacing {}", axis.origin.value_or(grid.origin[a]),
+                                               axis.spacing.value_or(grid.spacing[a]))
+                                 : fmt::format("uneven, from {}", axis.coordinates.front()),
+        grid.origin[a], grid.spacing[a], fmt::join(grid.origin, ","), fmt::join(grid.spacing, ","));
+  }
+  return Status::Ok();
+}
+
 Result<DatasetDescription> DescribeNewDataset(const WriteOptions& options, const InputInfo& input) {
   DatasetDescription dataset;
   dataset.created_by = fmt::format("quarry-write {}", kVersion);
-  dataset.grid.dims = input.dims;
-  if (options.origin) dataset.grid.origin = *options.origin;
-  if (options.spacing) dataset.grid.spacing = *options.spacing;
+  dataset.grid = PlanGrid(options, input);
   dataset.patch = WantedPatch(options, input.dims);
   QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(input.dims, dataset.patch)));
   const int max_levels = MaxLevels(input.dims, dataset.patch);
@@ -163,6 +234,10 @@ Result<std::unique_ptr<Input>> Job::Open(const InputOptions& options) const {
 
 Result<Jobs> PlanJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckBound(options));
+  for (const auto& triple : {options.spacing, options.origin}) {
+    if (triple && !std::all_of(triple->begin(), triple->end(), [](double v) { return std::isfinite(v); }))
+      return InvalidArgument("--spacing and --origin need finite numbers, not {}", fmt::join(*triple, ","));
+  }
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
   if (options.pipeline.files && *options.pipeline.files < 1)
     return InvalidArgument("--files {} makes no sense; give at least 1", *options.pipeline.files);
@@ -204,6 +279,7 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
   }
   for (const auto& [step, inputs] : jobs) {
     for (const auto& [input, moment, done] : inputs) {
+      QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grid));
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       QUARRY_ASSIGN_OR_RETURN(FieldDescription field,
                               DescribeField(options, input, known ? &dataset.fields[*known] : nullptr));
@@ -211,6 +287,14 @@ Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jo
     }
   }
   return dataset;
+}
+
+std::optional<double> PlanTime(const WriteOptions& options, const std::vector<Job>& step) {
+  if (options.time) return options.time;
+  for (const Job& job : step) {
+    if (job.info.time) return job.info.time;
+  }
+  return std::nullopt;
 }
 
 Result<double> ParseFill(const std::string& text, DataType type) {

@@ -33,6 +33,9 @@ Result<Jobs> PlanJobs(const WriteOptions& options);
 Result<DatasetDescription> PlanDescription(const WriteOptions& options, const Jobs& jobs,
                                            const std::optional<DatasetDescription>& existing);
 
+/// Physical time of a step: as the user gave it, or from the first of its files that tells.
+std::optional<double> PlanTime(const WriteOptions& options, const std::vector<Job>& step);
+
 /// A fill value in the words of a user: a number that a sample of this type can have, or "nan" for floats.
 /// @errors kInvalidArgument
 Result<double> ParseFill(const std::string& text, DataType type);

@@ -119,6 +119,7 @@ std::string WriteReport::ToJson() const {
                               {"tolerance", f.tolerance},
                               {"max_error", f.max_error},
                               {"psnr", f.psnr}});
+    if (f.images_read > 0) json["fields"].back()["images_read"] = f.images_read;
   }
   return json.dump(2) + "\n";
 }

@@ -35,6 +35,7 @@ struct FieldReport {
   double max_error = 0;
   double psnr = 0;
   std::vector<std::uint64_t> bytes_per_file;
+  std::uint64_t images_read = 0;    ///< of a stack, by all ranks together; 0 for other inputs
 };
 
 /// What a run of the writer did: the closing table, and --report.

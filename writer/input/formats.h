@@ -1,20 +1,72 @@
 #pragma once
 
+#include <map>
+
 #include "writer/input/input.h"
 
-/// The readers behind OpenInputs, one a format. Each that needs a library is a target of its own, which may be left
-/// out of a build.
+/// The readers behind OpenInputs, one a format, and what they share. Each that needs a library is a target of its
+/// own, which may be left out of a build.
 namespace quarry::writer::internal {
 
 using Inputs = std::vector<std::unique_ptr<Input>>;
 
-Result<Inputs> OpenRaw(const std::string& path, const InputOptions& options);
-Result<Inputs> OpenNpy(const std::string& path, const InputOptions& options);
+/// FILE or FILE:VARIABLE, taken apart.
+struct InputName {
+  std::string path;      ///< as the user wrote it
+  std::string file;      ///< the file, folder or pattern alone
+  std::string variable;  ///< empty: none was named
 
-/// "dir/run42.f32" -> "run42", with characters that a field name cannot have replaced.
+  /// File name and variable without folders: InputInfo::source.
+  std::string Source(const std::string& variable) const;
+};
+
+/// Takes a name apart at the first colon with a file before it, unless the whole is a file.
+InputName ParseInputName(const std::string& path);
+
+Result<Inputs> OpenRaw(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenNpy(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenHdf5(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenVti(const InputName& name, const InputOptions& options);
+
+/// `name` with the characters that a field name cannot have replaced.
+std::string FieldFromName(std::string name);
+
+/// "dir/run42.f32" -> "run42", as a field name.
 std::string FieldFromPath(const std::string& path);
 
 /// Reverses the bytes of every sample of `size` bytes.
 void SwapBytes(std::span<std::byte> samples, std::size_t size);
+
+/// Origin and spacing of an axis from the positions of its samples; `coordinates` too where they are not evenly
+/// spaced, within a millionth of the spacing or the precision of float32. Positions that are not finite and strictly
+/// monotonic place nothing: the axis stays as it is.
+void PlaceAxis(const std::vector<double>& positions, InputAxis* axis);
+
+/// A variable in a file that may hold several.
+struct Variable {
+  std::string name;
+  Index3 dims{};         ///< x, y, z
+  int axes = 0;          ///< how many there are
+  std::string obstacle;  ///< why it cannot be converted; empty where it can
+};
+
+/// The variable that the user named, or the only one that the file can mean: of those that can be converted, the one
+/// with the most axes.
+/// @returns its position in `variables`
+/// @errors kNotFound: no variable of that name; kInvalidArgument: none or several to choose from, with a list;
+/// the one named cannot be converted
+Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Variable>& variables);
+
+/// @errors kInvalidArgument: --dims or --type say something else than the file
+Status CheckOptions(const InputInfo& info, const InputOptions& options);
+
+/// Copies a block of a file's array, whose axes are the grid's in another order, to its place in a box of samples, x
+/// fastest.
+/// @param block  samples of `part`, dense
+/// @param order  the grid's axes (0 x, 1 y, 2 z) as they are in the block, slowest first
+void CopyPermuted(std::span<const std::byte> block, const Box& part, const std::array<int, 3>& order,
+                  std::size_t size, const Box& box, std::span<std::byte> samples);
 
 }  // namespace quarry::writer::internal

@@ -64,6 +64,9 @@ class Input {
   /// @threads one caller at a time; local: every rank reads its own part
   virtual Status ReadBox(const Box& box, std::span<std::byte> samples) const = 0;
 
+  /// Images of a stack that ReadBox has read so far, those read again included; 0 for all other formats.
+  virtual std::uint64_t images_read() const { return 0; }
+
  protected:
   explicit Input(InputInfo info) : info_(std::move(info)) {}
 

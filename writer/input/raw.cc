@@ -6,7 +6,6 @@
 #include <regex>
 
 #include "quarry/base/file.h"
-#include "quarry/format/manifest.h"
 #include "writer/input/formats.h"
 
 namespace quarry::writer::internal {
@@ -107,6 +106,11 @@ Result<Inputs> OpenLayout(RawLayout layout, RandomAccessFile file) {
   return inputs;
 }
 
+Status CheckNoVariable(const InputName& input) {
+  if (input.variable.empty()) return Status::Ok();
+  return InvalidArgument("\"{}\" holds one field without a name; leave \":{}\" out", input.file, input.variable);
+}
+
 /// The value of a key in the Python dictionary that is an .npy header.
 std::optional<std::string> HeaderValue(const std::string& header, const std::string& key,
                                        const std::string& value_pattern) {
@@ -153,25 +157,9 @@ Status ParseNpyShape(const std::string& text, InputInfo* info) {
 
 }  // namespace
 
-std::string FieldFromPath(const std::string& path) {
-  std::string name = fs::path(path).stem().string();
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.') c = '_';
-  }
-  while (!name.empty() && name[0] == '.') name.erase(0, 1);
-  name.resize(std::min(name.size(), format::kMaxFieldName));
-  return name.empty() ? "field" : name;
-}
-
-void SwapBytes(std::span<std::byte> samples, std::size_t size) {
-  if (size == 1) return;
-  for (std::size_t i = 0; i < samples.size(); i += size) {
-    const auto sample = samples.subspan(i, size);
-    std::reverse(sample.begin(), sample.end());
-  }
-}
-
-Result<Inputs> OpenRaw(const std::string& path, const InputOptions& options) {
+Result<Inputs> OpenRaw(const InputName& input, const InputOptions& options) {
+  const std::string& path = input.path;
+  QUARRY_RETURN_IF_ERROR(CheckNoVariable(input));
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   const std::optional<NameParts> name = ParseName(fs::path(path).filename().string());
   RawLayout layout;
@@ -193,7 +181,9 @@ Result<Inputs> OpenRaw(const std::string& path, const InputOptions& options) {
   return OpenLayout(std::move(layout), std::move(file));
 }
 
-Result<Inputs> OpenNpy(const std::string& path, const InputOptions& options) {
+Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
+  const std::string& path = input.path;
+  QUARRY_RETURN_IF_ERROR(CheckNoVariable(input));
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   const Status not_npy =
       InvalidArgument("\"{}\" is not a NumPy .npy file; give --format raw with --dims and --type", path);

@@ -14,7 +14,9 @@ DatasetDescription ExampleDataset() {
   dataset.created_by = "a test";
   dataset.grid.dims = {91, 45, 7};
   dataset.grid.spacing = {0.1, 1.0 / 3, 2};
+  dataset.grid.axis_names = {"lon", "lat", "depth"};
   dataset.grid.axis_units = {"m", "m", "km"};
+  dataset.grid.coordinates[2] = {0, -10.1, -20, -30, -50, -75, -100.0 / 3 * 4};
   dataset.patch = {32, 32, 4};
   dataset.levels = 3;
   dataset.order = PayloadOrder::kLevel;
@@ -53,7 +55,9 @@ TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->grid.dims, dataset.grid.dims);
   EXPECT_EQ(read->grid.spacing, dataset.grid.spacing);
+  EXPECT_EQ(read->grid.axis_names, dataset.grid.axis_names);
   EXPECT_EQ(read->grid.axis_units, dataset.grid.axis_units);
+  EXPECT_EQ(read->grid.coordinates, dataset.grid.coordinates);
   EXPECT_EQ(read->patch, dataset.patch);
   EXPECT_EQ(read->levels, 3);
   EXPECT_EQ(read->order, PayloadOrder::kLevel);
@@ -163,6 +167,30 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
     dataset = ExampleDataset();
     dataset.fields[2].fill = fill;  // of int16
     EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss) << fill;
+  }
+}
+
+TEST(DatasetManifest, CoordinatesAreLeftOutWhereAllAxesAreEven) {
+  DatasetDescription dataset = ExampleDataset();
+  EXPECT_NE(EncodeManifest(dataset).find("\"coordinates\""), std::string::npos);
+  dataset.grid.coordinates = {};
+  EXPECT_EQ(EncodeManifest(dataset).find("\"coordinates\""), std::string::npos);
+}
+
+TEST(DatasetManifest, ImpossibleCoordinatesAreRefused) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::vector<double>> wrong = {{0, 1, 2, 3, 4, 5},
+                                                  {0, 1, 2, 3, 4, 5, 6, 7},
+                                                  {0, 1, 2, 3, 3, 5, 6},
+                                                  {0, 1, 2, 3, 2, 1, 0},
+                                                  {0, 1, 2, 3, 4, 5, kInfinity},
+                                                  {0, 1, 2, std::numeric_limits<double>::quiet_NaN(), 4, 5, 6}};
+  for (const std::vector<double>& coordinates : wrong) {
+    DatasetDescription dataset = ExampleDataset();
+    dataset.grid.coordinates[2] = coordinates;
+    const Status status = DecodeDatasetManifest(EncodeManifest(dataset)).status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_NE(status.message().find("along z"), std::string::npos) << status.message();
   }
 }
 
