@@ -86,7 +86,8 @@ struct InsituWriter::State {
   bool reports = false;
 };
 
-InsituWriter::InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path, double relative)
+InsituWriter::InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path,
+                           double relative)
     : state_(std::make_unique<State>()) {
   const auto open = [&](auto dataset) {
     Check(dataset.status());
@@ -123,7 +124,8 @@ void InsituWriter::Close() {
   const intransit::Dataset& dataset = **handed_over;
   if (!state_->reports) return;
   std::printf("waited %.2f s for the writers in %llu of the steps, and %.2f s for the last ones\n",
-              dataset.seconds().waiting, static_cast<unsigned long long>(dataset.waits()), dataset.seconds().closing);
+              dataset.seconds().waiting, static_cast<unsigned long long>(dataset.waits()),
+              dataset.seconds().closing);
   std::fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
-"""In-transit writing by a real simulation: examples/lbm hands its steps over to some of its ranks, and they write the
-dataset that it would write itself."""
+"""In-transit writing by a real simulation: examples/lbm hands its steps over to some of its ranks, which write
+the dataset that it would write itself."""
 
 import re
 
@@ -36,9 +36,9 @@ class InTransit(qt.QuarryTest):
                 self.assert_same_files(insitu, intransit)
                 self.assert_verified(intransit)
                 # Both sides say how long the simulation has waited.
-                waited = re.findall(r"^waited (\d+\.\d+) s for the writers in (\d) of the steps, and \d+\.\d+ s",
+                waited = re.findall(r"^waited \d+\.\d+ s for the writers in \d of the steps, and \d+\.\d+ s",
                                     outcome.out, re.MULTILINE)
-                served = re.findall(r"^writers: 4 steps, .*; the simulation has waited (\d+\.\d+) s$",
+                served = re.findall(r"^writers: 4 steps, .*; the simulation has waited \d+\.\d+ s$",
                                     outcome.out, re.MULTILINE)
                 self.assertEqual((len(waited), len(served)), (1, 1), outcome)
 
@@ -61,8 +61,8 @@ class InTransit(qt.QuarryTest):
     def test_nobody_left_to_simulate(self):
         outcome = self.lbm(2, *SIMULATION, "--insitu", self.tmp / "no.quarry", "--intransit", 2)
         self.assertEqual(outcome.code, qt.USAGE, outcome)
-        self.assertEqual(outcome.lines_of("lbm"),
-                         ["lbm: 2 writers of 2 ranks leave nobody to simulate; give 1 to 1, and start at least 2 ranks"])
+        self.assertEqual(len(outcome.lines_of("lbm")), 1, outcome)
+        self.assertIn("2 writers of 2 ranks leave nobody to simulate", outcome.err)
 
 
 if __name__ == "__main__":

@@ -47,28 +47,32 @@ Status CheckCommunicator(MPI_Comm comm) {
     return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
-  if (inter != 0) return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
+  if (inter != 0)
+    return InvalidArgument("the communicator is an inter-communicator; give an intra-communicator");
   return Status::Ok();
 }
 
 Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm) {
   MPI_Comm own = MPI_COMM_NULL;
   if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
-    return InternalError("MPI cannot duplicate the communicator; free communicators that are not used any more");
+    return InternalError(
+        "MPI cannot duplicate the communicator; free communicators that are not used any more");
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   return own;
 }
 
-Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, const std::vector<OwnedBox>& boxes) {
+Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
+                                           const std::vector<OwnedBox>& boxes) {
   const int rank = writer::Rank(comm);
   const int ranks = writer::Size(comm);
-  const redistribute::Layout layout{dims, ToOwnership(writer::GatherEverywhere(comm, ToNumbers(boxes, rank)), ranks),
-                                    distribution::Ownership(static_cast<std::size_t>(ranks))};
+  const redistribute::Layout layout{
+      dims, ToOwnership(writer::GatherEverywhere(comm, ToNumbers(boxes, rank)), ranks),
+      distribution::Ownership(static_cast<std::size_t>(ranks))};
   // These messages name the ranks themselves.
   QUARRY_RETURN_IF_ERROR(redistribute::AgreeOnStatus(
       comm, writer::Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank); })));
-  QUARRY_RETURN_IF_ERROR(
-      redistribute::AgreeOnStatus(comm, writer::Guarded([&] { return redistribute::CheckComplete(layout); })));
+  QUARRY_RETURN_IF_ERROR(redistribute::AgreeOnStatus(
+      comm, writer::Guarded([&] { return redistribute::CheckComplete(layout); })));
   return layout.owned;
 }
 
@@ -80,19 +84,21 @@ Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes) {
   return CheckStorage(boxes);
 }
 
-Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const std::string& field,
-                    DataType type, std::span<const BoxView> views) {
+Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes,
+                    const std::string& field, DataType type, std::span<const BoxView> views) {
   const std::vector<Field>& fields = declaration.fields;
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
   if (found == fields.end())
-    return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset", field);
+    return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
+                           field);
   if (found->type != type) {
     return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,
                            Name(found->type), Name(type));
   }
   if (views.size() != boxes.size()) {
-    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box", field,
-                           views.size(), boxes.size());
+    return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box",
+                           field, views.size(), boxes.size());
   }
   for (std::size_t b = 0; b < views.size(); ++b) {
     if (views[b].data == nullptr && !boxes[b].box.empty()) {
@@ -107,24 +113,28 @@ Status CallAgreement::Reach(int call, const Status& local, const std::string& ar
   QUARRY_RETURN_IF_ERROR(broken_);
   const auto number = static_cast<std::uint64_t>(call);
   const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));
-  // The least of a number and the least of its complement belong together only where all ranks have the same one.
+  // The least of a number and the least of its complement belong together only where all ranks have the same
+  // one.
   const std::uint64_t mine[4] = {number, ~number, digest, ~digest};
   std::uint64_t least[4] = {};
   QUARRY_MPI(MPI_Allreduce, mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_);
   if (least[0] != ~least[1]) {
-    broken_ = {StatusCode::kFailedPrecondition,
-               fmt::format("the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end "
-                           "and close on all ranks in the same order",
-                           path_)};
+    broken_ = {
+        StatusCode::kFailedPrecondition,
+        fmt::format(
+            "the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end "
+            "and close on all ranks in the same order",
+            path_)};
     return broken_;
   }
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
   if (least[2] == ~least[3]) return Status::Ok();
   // In the words of rank 0: the path may be what differs.
   return redistribute::AgreeOnStatus(
-      comm_, InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
-                             "times and fields are the same on every rank, only boxes and addresses differ",
-                             path_));
+      comm_,
+      InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
+                      "times and fields are the same on every rank, only boxes and addresses differ",
+                      path_));
 }
 
 }  // namespace quarry::insitu

@@ -23,7 +23,8 @@ Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm);
 /// The boxes of all ranks, which together cover the grid once.
 /// @errors kInvalidArgument: they overlap, leave gaps, or reach out of the grid
 /// @collective
-Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims, const std::vector<OwnedBox>& boxes);
+Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
+                                           const std::vector<OwnedBox>& boxes);
 
 /// What is wrong with what a rank opens a dataset with, without a look at the disk and at other ranks. Local.
 /// @errors kInvalidArgument
@@ -31,8 +32,8 @@ Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes);
 
 /// What is wrong with a field that is put, whatever the step has already. Local.
 /// @errors kInvalidArgument: unknown field, other type than declared, not an array for each box
-Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const std::string& field,
-                    DataType type, std::span<const BoxView> views);
+Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes,
+                    const std::string& field, DataType type, std::span<const BoxView> views);
 
 /// The beginning of every collective call.
 class CallAgreement {

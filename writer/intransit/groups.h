@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-/// Which of N writer ranks serves which of M simulation ranks: groups of consecutive ranks, as even as possible, the
-/// first M mod N of them with one rank more. With fewer simulation ranks than writers the last groups are empty.
-/// Example: 10 ranks for 4 writers are groups of 3, 3, 2, 2.
+/// Which of N writer ranks serves which of M simulation ranks: groups of consecutive ranks, as even as
+/// possible, the first M mod N of them with one rank more. With fewer simulation ranks than writers the last
+/// groups are empty. Example: 10 ranks for 4 writers are groups of 3, 3, 2, 2.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, figure 4
 namespace quarry::intransit {
 

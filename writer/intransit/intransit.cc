@@ -11,12 +11,14 @@
 
 namespace quarry::intransit {
 
-using writer::Guarded;
 using internal::Answer;
+using writer::Guarded;
 
 namespace {
 
-Status FailedPrecondition(std::string message) { return {StatusCode::kFailedPrecondition, std::move(message)}; }
+Status FailedPrecondition(std::string message) {
+  return {StatusCode::kFailedPrecondition, std::move(message)};
+}
 
 /// Adds the time of a scope to a number of seconds.
 class Timer {
@@ -46,9 +48,11 @@ Dataset::Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
-                                               const std::vector<OwnedBox>& boxes, const Transport& transport) {
+                                               const std::vector<OwnedBox>& boxes,
+                                               const Transport& transport) {
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
-  if (roles.writes()) return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
+  if (roles.writes())
+    return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
   const Status status = Guarded([&]() -> Status {
@@ -86,10 +90,11 @@ Status Dataset::Start() {
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
   QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
-    staging_ = std::make_unique<internal::Staging>(setup_.declaration, boxes_, transport_.steps_in_flight);
-    staging_bytes_ = staging_->bytes();
-    return Status::Ok();
-  })));
+                                                 staging_ = std::make_unique<internal::Staging>(
+                                                     setup_.declaration, boxes_, transport_.steps_in_flight);
+                                                 staging_bytes_ = staging_->bytes();
+                                                 return Status::Ok();
+                                               })));
   writer_ = link_->first_writer() + WriterOf(rank_, writer::Size(comm_), link_->writer_ranks);
   return OpenAtWriters(owned, std::move(ranks));
 }
@@ -106,7 +111,8 @@ Result<std::vector<int>> Dataset::ShareRanks() {
   MPI_Group_free(&all);
   Status local;
   if (mine == MPI_UNDEFINED || mine >= link_->simulation_ranks)
-    local = InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
+    local =
+        InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
   const auto number = static_cast<std::uint64_t>(mine);
   const std::vector<std::uint64_t> ranks = writer::GatherEverywhere(comm_, {&number, 1});
@@ -118,7 +124,9 @@ Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<
   Status status = !root() ? Status::Ok() : Guarded([&]() -> Status {
     const Bytes setup = insitu::EncodeSetup(setup_);
     const internal::OpenCommand open{{reinterpret_cast<const char*>(setup.data()), setup.size()},
-                                     transport_.message_bytes, std::move(ranks), owned};
+                                     transport_.message_bytes,
+                                     std::move(ranks),
+                                     owned};
     QUARRY_RETURN_IF_ERROR(
         internal::SendText(link_->all, link_->first_writer(), internal::kCommandTag, internal::Encode(open)));
     QUARRY_ASSIGN_OR_RETURN(const internal::Received received,
@@ -152,7 +160,8 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
     Status local;
     if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
     if (step_) {
-      local = FailedPrecondition(fmt::format("step {} is open; end it before step {} begins", step_->number, step));
+      local = FailedPrecondition(
+          fmt::format("step {} is open; end it before step {} begins", step_->number, step));
     }
     const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
     QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
@@ -193,7 +202,8 @@ Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
     int there = 1;
     if (!wait || !answers.empty()) QUARRY_MPI(MPI_Iprobe, writer, tag, link_->all, &there, MPI_STATUS_IGNORE);
     if (there == 0) return answers;
-    QUARRY_ASSIGN_OR_RETURN(const internal::Received received, internal::ReceiveText(link_->all, writer, tag));
+    QUARRY_ASSIGN_OR_RETURN(const internal::Received received,
+                            internal::ReceiveText(link_->all, writer, tag));
     QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> more, internal::DecodeAnswers(received.text));
     answers.insert(answers.end(), more.begin(), more.end());
   }
@@ -233,7 +243,8 @@ Status Dataset::TakeLosses() {
 
 std::size_t Dataset::FieldNumber(const std::string& field) const {
   const std::vector<insitu::Field>& fields = setup_.declaration.fields;
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == field; });
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == field; });
   return static_cast<std::size_t>(found - fields.begin());
 }
 
@@ -254,7 +265,8 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
     if (!step_) {
       local = FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
     } else if (std::find(step_->put.begin(), step_->put.end(), number) != step_->put.end()) {
-      local = InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, step_->number);
+      local = InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
+                              step_->number);
     } else {
       local = insitu::CheckSamples(setup_.declaration, boxes_, field, type, views);
     }
@@ -285,16 +297,18 @@ Status Dataset::EndStep() {
   });
 }
 
-/// The samples of all ranks are on their way before the writers hear of the step: they never wait for any that do
-/// not come.
+/// The samples of all ranks are on their way before the writers hear of the step: they never wait for any
+/// that do not come.
 Status Dataset::HandOver(const Step& step) {
   const int tag = internal::DatasetTag(number_);
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
-    return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
-  })));
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
+      comm_, Guarded([&] {
+        return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
+      })));
   const Status sent = !root() ? Status::Ok() : Guarded([&] {
     std::string command = internal::Encode(internal::StepCommand{number_, step.number, step.time, step.put});
-    return staging_->SendCommand(place(), std::move(command), link_->all, link_->first_writer(), internal::kCommandTag);
+    return staging_->SendCommand(place(), std::move(command), link_->all, link_->first_writer(),
+                                 internal::kCommandTag);
   });
   QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, sent));
   ++handed_over_;

@@ -26,8 +26,8 @@ using insitu::Setup;
 
 /// How steps travel; changes no byte of the dataset.
 struct Transport {
-  /// Steps that are handed over and not yet published. A rank holds copies of so many steps, and when all of them
-  /// are under way, waits.
+  /// Steps that are handed over and not yet published. A rank holds copies of so many steps, and when all of
+  /// them are under way, waits.
   int steps_in_flight = 2;
   std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
   /// Called on every rank before it waits in BeginStep; for logging and tests.
@@ -45,13 +45,14 @@ struct SimulationSeconds {
 /// A dataset that a simulation writes by way of other ranks; the calls are those of insitu::Dataset, with the
 /// differences said here. The bytes are the same too.
 ///
-/// Put copies; EndStep starts to send the step to the writers and returns, and with so many steps under way as
-/// Transport allows, the next BeginStep waits. What the writers have to say about a step, a full disk for instance,
-/// comes with the next BeginStep that knows of it, at the latest with Close. Such a step is lost, the published ones
-/// are as they were, and the simulation may go on: with BeginStep once more. A step is published with all that was
-/// put, or lost as a whole: where the dataset has one of its fields already, too.
+/// Put copies; EndStep starts to send the step to the writers and returns, and with so many steps under way
+/// as Transport allows, the next BeginStep waits. What the writers have to say about a step, a full disk for
+/// instance, comes with the next BeginStep that knows of it, at the latest with Close. Such a step is lost,
+/// the published ones are as they were, and the simulation may go on: with BeginStep once more. A step is
+/// published with all that was put, or lost as a whole: where the dataset has one of its fields already, too.
 ///
-/// Messages need the sender's help on some networks: they move whenever the simulation calls MPI for any reason.
+/// Messages need the sender's help on some networks: they move whenever the simulation calls MPI for any
+/// reason.
 /// @threads one caller at a time; the thread may call MPI
 class Dataset {
  public:
@@ -60,15 +61,16 @@ class Dataset {
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
   /// @errors as insitu::Dataset::Open; kFailedPrecondition: this is a writer rank
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
-                                               const std::vector<OwnedBox>& boxes, const Transport& transport = {});
+                                               const std::vector<OwnedBox>& boxes,
+                                               const Transport& transport = {});
   /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
   /// Waits where Transport::steps_in_flight steps are under way.
-  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: what has become of earlier steps. Then this one has not
-  ///         begun, and the call may be repeated.
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: what has
+  ///         become of earlier steps. Then this one has not begun, and the call may be repeated.
   Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
   /// Copies one field of the step. The samples are not needed after this.
@@ -94,18 +96,20 @@ class Dataset {
   Status AbandonStep();
 
   /// Returns when all steps are published or known to be lost, and the writers have closed the dataset.
-  /// @errors what has become of steps that no BeginStep has told of; kFailedPrecondition: a step was begun and not
-  ///         ended. The dataset is closed nevertheless.
+  /// @errors what has become of steps that no BeginStep has told of; kFailedPrecondition: a step was begun
+  ///         and not ended. The dataset is closed nevertheless.
   Status Close();
 
-  /// Steps that were handed over and are known to be lost, whatever the reason, in this order. The same on every rank.
+  /// Steps that were handed over and are known to be lost, whatever the reason, in this order. The same on
+  /// every rank.
   const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
 
   /// Of this rank; also after Close.
   const SimulationSeconds& seconds() const { return seconds_; }
   /// How often BeginStep had to wait.
   std::uint64_t waits() const { return waits_; }
-  /// Most steps that were handed over and not known to be published at a time: at most Transport::steps_in_flight.
+  /// Most steps that were handed over and not known to be published at a time: at most
+  /// Transport::steps_in_flight.
   std::uint64_t most_in_flight() const { return most_in_flight_; }
   /// Memory of this rank for the copies.
   std::uint64_t staging_bytes() const { return staging_bytes_; }
@@ -119,8 +123,8 @@ class Dataset {
     std::vector<std::size_t> put;  ///< positions in the declaration
   };
 
-  Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes,
-          const Transport& transport);
+  Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
+          const std::vector<OwnedBox>& boxes, const Transport& transport);
 
   bool root() const { return rank_ == 0; }
   std::uint64_t in_flight() const { return handed_over_ - answered_; }
@@ -149,8 +153,8 @@ class Dataset {
   Transport transport_;
   insitu::CallAgreement agreement_;
   std::unique_ptr<internal::Staging> staging_;
-  int writer_ = 0;    ///< that this rank sends to, in link_->all
-  int number_ = -1;   ///< of the dataset at the writers; -1 where it is not open
+  int writer_ = 0;   ///< that this rank sends to, in link_->all
+  int number_ = -1;  ///< of the dataset at the writers; -1 where it is not open
   std::optional<Step> step_;
   // All of these are the same on every rank.
   std::uint64_t handed_over_ = 0;

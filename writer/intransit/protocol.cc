@@ -27,7 +27,8 @@ distribution::Ownership OwnershipFromJson(const json& ranks) {
   distribution::Ownership owned;
   for (const json& corners : ranks) {
     owned.emplace_back();
-    for (const json& box : corners) owned.back().push_back({box.at(0).get<Index3>(), box.at(1).get<Index3>()});
+    for (const json& box : corners)
+      owned.back().push_back({box.at(0).get<Index3>(), box.at(1).get<Index3>()});
   }
   return owned;
 }
@@ -49,7 +50,9 @@ json ToJson(const StepCommand& step) {
 }
 
 json ToJson(const CloseCommand& close) {
-  return {{"kind", static_cast<int>(Kind::kClose)}, {"dataset", close.dataset}, {"waiting", close.waiting_seconds}};
+  return {{"kind", static_cast<int>(Kind::kClose)},
+          {"dataset", close.dataset},
+          {"waiting", close.waiting_seconds}};
 }
 
 json ToJson(const FinishCommand&) { return {{"kind", static_cast<int>(Kind::kFinish)}}; }
@@ -61,7 +64,8 @@ Command CommandFromJson(const json& j) {
                          OwnershipFromJson(j.at("owned"))};
     case Kind::kStep: {
       const json& time = j.at("time");
-      return StepCommand{j.at("dataset"), j.at("step"), time.is_null() ? std::nullopt : std::optional(time.get<double>()),
+      return StepCommand{j.at("dataset"), j.at("step"),
+                         time.is_null() ? std::nullopt : std::optional(time.get<double>()),
                          j.at("fields").get<std::vector<std::size_t>>()};
     }
     case Kind::kClose:
@@ -84,7 +88,8 @@ Result<Value> FromText(const std::string& text, FromJson from_json) {
   try {
     return from_json(json::from_cbor(text));
   } catch (const json::exception& error) {
-    return DataLoss("a message between simulation and writers has not arrived as it was sent: {}", error.what());
+    return DataLoss("a message between simulation and writers has not arrived as it was sent: {}",
+                    error.what());
   }
 }
 
@@ -99,7 +104,8 @@ Result<Command> DecodeCommand(const std::string& text) { return FromText<Command
 std::string Encode(const std::vector<Answer>& answers) {
   json list = json::array();
   for (const Answer& a : answers) {
-    list.push_back({a.dataset, a.step ? json(*a.step) : json(), static_cast<int>(a.status.code()), a.status.message()});
+    list.push_back(
+        {a.dataset, a.step ? json(*a.step) : json(), static_cast<int>(a.status.code()), a.status.message()});
   }
   return ToText(list);
 }

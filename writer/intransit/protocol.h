@@ -11,27 +11,28 @@
 #include "quarry/base/status.h"
 #include "writer/distribution/ownership.h"
 
-/// What simulation and writers say to each other. Commands go from the first rank of a dataset's communicator to the
-/// first writer, which passes them on to the other writers, so that all of them see the same ones in the same order.
-/// Answers go the other way. Samples go from every simulation rank to the writer of its group.
+/// What simulation and writers say to each other. Commands go from the first rank of a dataset's communicator
+/// to the first writer, which passes them on to the other writers, so that all of them see the same ones in
+/// the same order. Answers go the other way. Samples go from every simulation rank to the writer of its
+/// group.
 namespace quarry::intransit::internal {
 
-/// Tags of messages on Link::all: commands; the answer to OpenCommand, of which a rank waits for one at a time; and
-/// all other answers about a dataset and its samples. A list of answers is one message.
+/// Tags of messages on Link::all: commands; the answer to OpenCommand, of which a rank waits for one at a
+/// time; and all other answers about a dataset and its samples. A list of answers is one message.
 inline constexpr int kCommandTag = 0;
 inline constexpr int kOpenedTag = 1;
 inline int DatasetTag(int dataset) { return 2 + dataset; }
 
 /// A dataset is to be opened; the answer has its number.
 struct OpenCommand {
-  std::string setup;                 ///< see insitu::EncodeSetup
-  std::uint64_t message_bytes = 0;   ///< largest message of samples
-  std::vector<int> ranks;            ///< in Link::all, of the ranks of the dataset's communicator
-  distribution::Ownership owned;     ///< by rank of the dataset's communicator
+  std::string setup;                ///< see insitu::EncodeSetup
+  std::uint64_t message_bytes = 0;  ///< largest message of samples
+  std::vector<int> ranks;           ///< in Link::all, of the ranks of the dataset's communicator
+  distribution::Ownership owned;    ///< by rank of the dataset's communicator
 };
 
-/// A step comes: for each field, in this order, from each rank that owns samples its boxes, dense, x fastest, in
-/// messages of at most message_bytes. The answer comes when the step is published, or is known to be lost.
+/// A step comes: for each field, in this order, from each rank that owns samples its boxes, dense, x fastest,
+/// in messages of at most message_bytes. The answer comes when the step is published, or is known to be lost.
 struct StepCommand {
   int dataset = 0;
   std::uint64_t step = 0;

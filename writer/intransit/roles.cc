@@ -43,9 +43,10 @@ Result<Roles> Roles::SplitByRole(MPI_Comm world, bool writes) {
   MPI_Allreduce(&mine, &writers, 1, MPI_INT, MPI_SUM, world);
   const int ranks = writer::Size(world);
   if (writers == 0 || writers == ranks) {
-    return InvalidArgument("{} of {} ranks write; in-transit writing needs at least one that writes and one that "
-                           "simulates",
-                           writers, ranks);
+    return InvalidArgument(
+        "{} of {} ranks write; in-transit writing needs at least one that writes and one that "
+        "simulates",
+        writers, ranks);
   }
   auto link = std::make_shared<internal::Link>();
   link->writes = writes;
@@ -61,13 +62,15 @@ Result<Roles> Roles::Split(MPI_Comm world, int writers) {
   int least[2] = {};
   MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, world);
   if (least[0] != -least[1]) {
-    return InvalidArgument("the ranks give different numbers of writers, {} to {}; give the same on every rank",
-                           least[0], -least[1]);
+    return InvalidArgument(
+        "the ranks give different numbers of writers, {} to {}; give the same on every rank", least[0],
+        -least[1]);
   }
   const int ranks = writer::Size(world);
   if (writers < 1 || writers >= ranks) {
-    return InvalidArgument("{} writers of {} ranks leave nobody to {}; give 1 to {}, and start at least 2 ranks",
-                           writers, ranks, writers < 1 ? "write" : "simulate", std::max(1, ranks - 1));
+    return InvalidArgument(
+        "{} writers of {} ranks leave nobody to {}; give 1 to {}, and start at least 2 ranks", writers, ranks,
+        writers < 1 ? "write" : "simulate", std::max(1, ranks - 1));
   }
   return SplitByRole(world, writer::Rank(world) >= ranks - writers);
 }

@@ -10,8 +10,8 @@ namespace quarry::intransit {
 
 namespace internal {
 
-/// The communicators between and among the two kinds of ranks. When the last owner on a simulation rank lets go, the
-/// writers learn that nothing more comes from there.
+/// The communicators between and among the two kinds of ranks. When the last owner on a simulation rank lets
+/// go, the writers learn that nothing more comes from there.
 struct Link {
   Link() = default;
   ~Link();
@@ -38,7 +38,8 @@ struct Link {
 ///     Simulate(roles->comm());  // opens intransit::Dataset
 ///   }
 ///
-/// Must be gone before MPI_Finalize: Serve returns when every simulation rank has let go of its roles and datasets.
+/// Must be gone before MPI_Finalize: Serve returns when every simulation rank has let go of its roles and
+/// datasets.
 class Roles {
  public:
   /// The last `writers` ranks of `world` write, the others simulate, both in the order of `world`.

@@ -14,8 +14,8 @@
 namespace quarry::intransit {
 namespace {
 
-using writer::Guarded;
 using internal::Answer;
+using writer::Guarded;
 
 /// Adds what work takes to a number of seconds, and gives back what it returns.
 template <typename Work>
@@ -125,11 +125,12 @@ class Server {
   Status Do(const internal::StepCommand& step) {
     Session& session = sessions_.at(step.dataset);
     Status status = Announce(session, step.step);
-    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(static_cast<std::int64_t>(step.step), step.time); });
+    const auto number = static_cast<std::int64_t>(step.step);
+    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(number, step.time); });
     for (const std::size_t field : step.fields) {
       // Samples of a step that is lost are taken in too: the simulation must get rid of them.
-      const Status received =
-          Timed(&served_.receiving_seconds, [&] { return Guarded([&] { return Receive(&session, field); }); });
+      const Status received = Timed(&served_.receiving_seconds,
+                                    [&] { return Guarded([&] { return Receive(&session, field); }); });
       if (status.ok()) status = writer::AgreeOnStatus(comm_, received);
       if (status.ok()) status = Writing([&] { return Put(session, field); });
     }
@@ -140,15 +141,16 @@ class Server {
       (void)abandoned;  // most errors have ended the step already
     }
     ++(status.ok() ? served_.steps : served_.lost_steps);
-    return Tell(session.root, internal::DatasetTag(step.dataset), {step.dataset, step.step, std::move(status)});
+    return Tell(session.root, internal::DatasetTag(step.dataset),
+                {step.dataset, step.step, std::move(status)});
   }
 
   Status Announce(const Session& session, std::uint64_t step) {
     if (!options_.before_step) return Status::Ok();
     return writer::AgreeOnStatus(comm_, Guarded([&] {
-      options_.before_step(session.setup.path, step);
-      return Status::Ok();
-    }));
+                                   options_.before_step(session.setup.path, step);
+                                   return Status::Ok();
+                                 }));
   }
 
   template <typename Work>

@@ -4,7 +4,8 @@
 
 namespace quarry::intransit::internal {
 
-Staging::Staging(const insitu::Declaration& declaration, const std::vector<insitu::OwnedBox>& boxes, int places)
+Staging::Staging(const insitu::Declaration& declaration, const std::vector<insitu::OwnedBox>& boxes,
+                 int places)
     : offsets_{0}, places_(static_cast<std::size_t>(places)) {
   std::size_t samples = 0;
   for (const insitu::OwnedBox& box : boxes) {
@@ -30,8 +31,8 @@ void Staging::Copy(std::size_t place, std::size_t field, std::span<const BoxView
   }
 }
 
-Status Staging::Send(std::size_t place, std::span<const std::size_t> fields, std::uint64_t message_bytes, MPI_Comm comm,
-                     int writer, int tag) {
+Status Staging::Send(std::size_t place, std::span<const std::size_t> fields, std::uint64_t message_bytes,
+                     MPI_Comm comm, int writer, int tag) {
   for (const std::size_t field : fields) {
     const auto send = [&](std::uint64_t offset, int size) -> Status {
       MPI_Request request = MPI_REQUEST_NULL;

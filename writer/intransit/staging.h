@@ -22,8 +22,8 @@ Status ForEachMessage(std::uint64_t bytes, std::uint64_t most, Visit visit) {
   return Status::Ok();
 }
 
-/// Steps of one rank between the simulation's memory and the writers: a ring of places, each with room for all fields
-/// of a step.
+/// Steps of one rank between the simulation's memory and the writers: a ring of places, each with room for
+/// all fields of a step.
 class Staging {
  public:
   /// Takes all memory that it will ever take.
@@ -37,8 +37,8 @@ class Staging {
   void Copy(std::size_t place, std::size_t field, std::span<const BoxView> views);
 
   /// Starts to send a step to a writer: the fields in this order, in messages of at most `message_bytes`.
-  Status Send(std::size_t place, std::span<const std::size_t> fields, std::uint64_t message_bytes, MPI_Comm comm,
-              int writer, int tag);
+  Status Send(std::size_t place, std::span<const std::size_t> fields, std::uint64_t message_bytes,
+              MPI_Comm comm, int writer, int tag);
   /// The same for a command, which is kept until it has left.
   Status SendCommand(std::size_t place, std::string command, MPI_Comm comm, int writer, int tag);
   /// Waits until everything of a place has left.
@@ -50,7 +50,9 @@ class Staging {
     std::string command;
   };
 
-  std::byte* At(std::size_t place, std::size_t field) { return memory_.data() + place * step_bytes_ + offsets_[field]; }
+  std::byte* At(std::size_t place, std::size_t field) {
+    return memory_.data() + place * step_bytes_ + offsets_[field];
+  }
 
   std::vector<Box> boxes_;
   std::vector<std::size_t> sample_bytes_;  ///< by field

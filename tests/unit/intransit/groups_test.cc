@@ -28,7 +28,9 @@ TEST(Groups, TenRanksForFourAsInThePaper) {
 // The paper's run: 128 ranks for 32.
 TEST(Groups, FactorsGiveEqualGroups) { EXPECT_EQ(Sizes(128, 32), std::vector<int>(32, 4)); }
 
-TEST(Groups, MoreWritersThanRanksLeavesTheLastWithout) { EXPECT_EQ(Sizes(3, 5), (std::vector<int>{1, 1, 1, 0, 0})); }
+TEST(Groups, MoreWritersThanRanksLeavesTheLastWithout) {
+  EXPECT_EQ(Sizes(3, 5), (std::vector<int>{1, 1, 1, 0, 0}));
+}
 
 TEST(Groups, EveryRankHasOneWriterAndGroupsAreConsecutive) {
   for (int ranks = 1; ranks <= 40; ++ranks) {
@@ -39,7 +41,8 @@ TEST(Groups, EveryRankHasOneWriterAndGroupsAreConsecutive) {
         ASSERT_EQ(group.begin, next) << ranks << " ranks, writer " << w << " of " << writers;
         next = group.end;
         for (int r = group.begin; r < group.end; ++r)
-          ASSERT_EQ(WriterOf(r, ranks, writers), w) << "rank " << r << " of " << ranks << ", " << writers << " writers";
+          ASSERT_EQ(WriterOf(r, ranks, writers), w)
+              << "rank " << r << " of " << ranks << ", " << writers << " writers";
       }
       ASSERT_EQ(next, ranks) << writers << " writers";
     }
