@@ -64,7 +64,7 @@ class Converting(qt.QuarryTest):
 
     def test_paths(self):
         self.check(qt.NOT_FOUND, "missing.f32", source=self.tmp / "missing.f32")
-        self.check(qt.USAGE, self.tmp, source=self.tmp)
+        self.check(qt.NOT_FOUND, ".tif", self.tmp, source=self.tmp)  # a folder is a stack of images
         self.check(qt.NOT_FOUND, "nowhere", output=self.tmp / "nowhere" / "new.quarry")
         self.check(qt.IO_ERROR, "/proc", output="/proc/new.quarry")
         self.check(qt.NOT_FOUND, "new.quarry", more=("--append",))

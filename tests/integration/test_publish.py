@@ -333,8 +333,8 @@ class Failures(qt.QuarryTest):
         self.check_create_and_append(qt.USAGE, self.one_rank_elsewhere(half))
 
     def test_input_unreadable_on_one_rank(self):
-        """A folder in its place: permissions would not stop root."""
-        self.check_create_and_append(qt.USAGE, self.one_rank_elsewhere(Path.mkdir))
+        """An empty folder in its place: permissions would not stop root."""
+        self.check_create_and_append(qt.NOT_FOUND, self.one_rank_elsewhere(Path.mkdir))
 
     def test_input_that_is_cut_short_during_the_run(self):
         """The last of several inputs shrinks as soon as the first step is out. It may have been read by then:
