@@ -390,6 +390,9 @@ TEST_F(InTransitFlow, TheStepAfterTheLastPlaceWaits) {
           std::vector<std::uint64_t> waited_for;
           Transport transport;
           transport.steps_in_flight = limit;
+          // MPI keeps messages as small as these itself: a step too many would begin, which is seen below, and
+          // not wait for samples that nobody takes.
+          transport.message_bytes = 1024;
           transport.on_wait = [&](std::uint64_t step) {
             if (waited_for.empty()) Gate::Open();
             waited_for.push_back(step);
@@ -458,6 +461,33 @@ TEST_F(InTransitFlow, CloseWaitsForEveryStep) {
       gate.options());
 }
 
+TEST_F(InTransitFlow, AnAbandonedStepTakesNoPlaceAndNeverReachesTheWriters) {
+  const fs::path path = Path("abandoned.quarry");
+  const Served served = Run(Half(), [&](const Roles& roles) {
+    const std::vector<OwnedBox> boxes = Share(roles.comm(), Arrangement::kDense);
+    const auto dataset = Dataset::Open(roles, roles.comm(), MakeSetup(path), boxes);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    for (const int step : {1, 2, 3, 4}) {
+      ExpectOk((*dataset)->BeginStep(step));
+      ExpectOk(PutFields(dataset->get(), boxes, step));
+      ExpectOk((*dataset)->AbandonStep());
+    }
+    EXPECT_EQ((*dataset)->most_in_flight(), 0u);
+    EXPECT_EQ((*dataset)->waits(), 0u);
+    ExpectOk(WriteStep(dataset->get(), boxes, 2));
+    ExpectOk((*dataset)->BeginStep(5));
+    ExpectOk((*dataset)->AbandonStep());
+    ExpectError(roles.comm(), (*dataset)->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
+    ExpectOk((*dataset)->Close());
+    EXPECT_EQ((*dataset)->lost_steps(), std::vector<std::uint64_t>());
+  });
+  if (RankOf(MPI_COMM_WORLD) >= SizeOf(MPI_COMM_WORLD) - Half()) {
+    EXPECT_EQ(served.steps, 1u);
+    EXPECT_EQ(served.lost_steps, 0u);
+  }
+  ExpectSteps(path, {2});
+}
+
 TEST_F(InTransitErrors, RolesThatMakeNoSense) {
   const int ranks = SizeOf(MPI_COMM_WORLD);
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, 0).status(), StatusCode::kInvalidArgument,
@@ -482,6 +512,9 @@ TEST_F(InTransitErrors, CallsOfTheOtherRole) {
   } else {
     ExpectError(roles->comm(), Serve(*roles).status(), StatusCode::kFailedPrecondition,
                 "this rank simulates");
+    // Nobody waits for the writers, which are in Serve.
+    const auto opened = Dataset::Open(*roles, MPI_COMM_WORLD, MakeSetup(Path("all.quarry")), {});
+    ExpectError(roles->comm(), opened.status(), StatusCode::kInvalidArgument, "ranks that do not simulate");
   }
 }
 
