@@ -174,21 +174,17 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
 Status Dataset::WaitForPlace(std::uint64_t step) {
   using Answers = std::vector<Answer>;
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
-  Status local;
   if (in_flight() == staging_->places()) {
     const Timer timer(&seconds_.waiting);
+    QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
+                                                   if (transport_.on_wait) transport_.on_wait(step);
+                                                   return Status::Ok();
+                                                 })));
     ++waits_;
-    if (transport_.on_wait) {
-      local = Guarded([&] {
-        transport_.on_wait(step);
-        return Status::Ok();
-      });
-    }
     QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
   }
   // Everything of a step whose answer is there has left.
-  if (local.ok()) local = staging_->Wait(place());
-  return writer::AgreeOnStatus(comm_, local);
+  return writer::AgreeOnStatus(comm_, staging_->Wait(place()));
 }
 
 /// On rank 0: what has come from the writers; with `wait` at least one answer.

@@ -30,7 +30,8 @@ struct Transport {
   /// them are under way, waits.
   int steps_in_flight = 2;
   std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
-  /// Called on every rank before it waits in BeginStep; for logging and tests.
+  /// Called on every rank before it waits in BeginStep; for logging and tests. What it throws is the error of
+  /// BeginStep, which then does not wait.
   std::function<void(std::uint64_t step)> on_wait;
 };
 
