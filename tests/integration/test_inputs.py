@@ -450,5 +450,50 @@ class Vti(Inputs):
         self.assert_one_line(self.write(path, "--tolerance", "1e-3")[0], qt.USAGE, "PolyDatas")
 
 
+class Faults(Inputs):
+    """A file that is damaged in the middle of a series: one message, what was published stays, and once the file is
+    whole again --resume leads to the bytes of a run that nothing has disturbed."""
+
+    def check_series(self, sources, damaged, *name):
+        options = ("--lossless", "--patch", "16", "--files", "2", "--field", "f")
+        prefix = sources[0].parent.name
+        expected = qt.subfiles(self.convert(*sources, *options, ranks=4, name=f"{prefix}.undisturbed.quarry"))
+        dataset = self.convert(sources[0], *options, ranks=4, name=f"{prefix}.quarry")
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:len(whole) // 2])
+        outcome, _ = self.write(*sources, *options, "--resume", ranks=4, name=dataset.name)
+        self.assertEqual(outcome.code, qt.DAMAGED, outcome)
+        messages = outcome.lines_of("quarry-write")
+        self.assertEqual(len(messages), 1, outcome)
+        for part in name:
+            self.assertIn(part, messages[0])
+        published = qt.info(dataset)["steps"]
+        self.assertIn(published, ([0], [0, 1]))
+        qt.succeed("quarry", "verify", dataset)
+        damaged.write_bytes(whole)
+        qt.succeed(*qt.mpi_command(4, "quarry-write", *sources, *options, "--resume", "--output", dataset))
+        self.assertEqual(qt.info(dataset)["steps"], [0, 1, 2])
+        self.assertEqual(qt.subfiles(dataset), expected)
+
+    def test_netcdf_cut_in_the_middle(self):
+        for format in ("NETCDF3_64BIT_OFFSET", "NETCDF4"):
+            with self.subTest(format=format):
+                folder = self.tmp / format
+                folder.mkdir()
+                sources = [folder / f"dump{step}.nc" for step in range(3)]
+                for step, source in enumerate(sources):
+                    write_netcdf(source, {"t": qt.make_field(DIMS, "<f4", name=f"moment {step}")}, format=format)
+                self.check_series(sources, sources[2], "dump2.nc")
+
+    def test_image_that_cannot_be_read(self):
+        tifffile = module("tifffile")
+        sources = [self.tmp / f"scan{step}" for step in range(3)]
+        for step, source in enumerate(sources):
+            source.mkdir()
+            for z, image in enumerate(qt.integers(DIMS, "<u2", name=f"moment {step}")):
+                tifffile.imwrite(source / f"img{z}.tif", image, photometric="minisblack")
+        self.check_series(sources, sources[2] / "img7.tif", "scan2", "img7.tif")
+
+
 if __name__ == "__main__":
     qt.main()

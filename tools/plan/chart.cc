@@ -125,7 +125,8 @@ std::string ToSvg(const BarChart& chart) {
       svg += Rectangle(from, y, x_of(sum) - from, kBarHeight, kColours[p % kColours.size()],
                        fmt::format("{}: {:.3g}", chart.part_names[p], bar.parts[p]));
     }
-    svg += Text(x_of(sum) + 8, y + 16, "font-weight=\"bold\"", fmt::format("{:.3g}", sum));
+    const std::string total = sum < 1000 ? fmt::format("{:.3g}", sum) : fmt::format("{:.0f}", sum);
+    svg += Text(x_of(sum) + 8, y + 16, "font-weight=\"bold\"", total);
   }
   return svg + "</svg>\n";
 }

@@ -275,17 +275,31 @@ Status SavePlot(const std::string& path, const Question& question, const std::ve
   return ReplaceFile(path, std::as_bytes(std::span(svg)));
 }
 
+/// The default machine puts all ranks on one small node, which is hardly what somebody with many ranks means.
+void PrintNoteOnMachine(const PredictOptions& options, const Question& question, const std::vector<Setting>& settings) {
+  int most = 0;
+  for (const Setting& setting : settings) most = std::max(most, static_cast<int>(setting.prediction.ranks));
+  if (!options.machine.empty() || question.machine.ranks_per_node > 0 || most <= question.machine.cores_per_node) return;
+  fmt::print(
+      "\nno machine is given: {} ranks are taken to share one node of {} cores; give --machine FILE (quarry-plan "
+      "calibrate), or --set cores_per_node=64 ranks_per_node=64\n",
+      most, question.machine.cores_per_node);
+}
+
 Status Run(const PredictOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const Question question, Interpret(options));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Setting> settings, PredictAll(question, options));
   if (!options.plot.empty()) QUARRY_RETURN_IF_ERROR(SavePlot(options.plot, question, settings));
   if (options.json) {
     PrintJson(options, question, settings);
-  } else if (settings.size() == 1) {
+    return Status::Ok();
+  }
+  if (settings.size() == 1) {
     PrintOne(question, settings[0]);
   } else {
     PrintTable(settings);
   }
+  PrintNoteOnMachine(options, question, settings);
   return Status::Ok();
 }
 
