@@ -203,4 +203,31 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
   });
 }
 
+grpc::Status GrpcService::GetStatistics(grpc::ServerContext* context, const pb::GetStatisticsRequest* request,
+                                        pb::GetStatisticsResponse* response) {
+  return Handle("GetStatistics", [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const query::StatisticsRequest question, wire::FromProto(*request));
+    QUARRY_ASSIGN_OR_RETURN(const PreparedRead read,
+                            service_->Prepare(request->query().dataset(), query::SamplesOf(question)));
+    QUARRY_ASSIGN_OR_RETURN(
+        const query::StatisticsAnswer answer,
+        service_->Statistics(read, question, [context] { return context->IsCancelled(); }));
+    *response = wire::ToProto(answer);
+    return Status::Ok();
+  });
+}
+
+grpc::Status GrpcService::ReadPoints(grpc::ServerContext* context, const pb::ReadPointsRequest* request,
+                                     pb::ReadPointsResponse* response) {
+  return Handle("ReadPoints", [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const query::PointsRequest question, wire::FromProto(*request));
+    QUARRY_ASSIGN_OR_RETURN(PreparedPoints points, service_->PreparePoints(request->dataset(), question));
+    QUARRY_ASSIGN_OR_RETURN(
+        const query::PointsAnswer answer,
+        service_->ReadPoints(std::move(points), [context] { return context->IsCancelled(); }));
+    *response = wire::ToProto(answer);
+    return Status::Ok();
+  });
+}
+
 }  // namespace quarry::server
