@@ -3,12 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "quarry/dataset/decode_pool.h"
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/reader.h"
 #include "quarry/dataset/statistics.h"
 #include "server/catalogue.h"
-#include "server/memory_budget.h"
 
 namespace quarry::server {
 
@@ -31,15 +29,14 @@ class QueryService {
  public:
   /// @param threads  for decoding; 0: one per processor
   QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads)
-      : catalogue_(std::move(catalogue)), memory_(memory_bytes), pool_(threads) {}
+      : catalogue_(std::move(catalogue)), engine_(memory_bytes, threads) {}
 
   Catalogue& catalogue() { return catalogue_; }
 
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);
 
-  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead and
-  /// MemoryBudget::Reserve
+  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead
   Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink);
 
   /// @param read  prepared from query::SamplesOf(request)
@@ -56,8 +53,7 @@ class QueryService {
 
  private:
   Catalogue catalogue_;
-  MemoryBudget memory_;
-  DecodePool pool_;
+  ReadEngine engine_;
 };
 
 }  // namespace quarry::server

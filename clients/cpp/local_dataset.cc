@@ -16,6 +16,10 @@ query::AnswerHeader HeaderOf(const query::ReadPlan& plan) {
   return {plan.type, plan.query.step, plan.levels, plan.price};
 }
 
+/// Of everything that is decoded or read from one dataset: enough for whole previews to stay there, and little
+/// next to what the caller takes for the answers.
+constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;
+
 /// Counts what has been read as levels come in, and hands blocks to the assembler.
 class AssemblingSink final : public BlockSink {
  public:
@@ -39,7 +43,7 @@ class AssemblingSink final : public BlockSink {
 class LocalDataset final : public Dataset {
  public:
   LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
-      : dataset_(std::move(dataset)), options_(options), pool_(options.threads) {}
+      : dataset_(std::move(dataset)), options_(options), engine_(kMemory, options.threads) {}
 
   const DatasetDescription& description() const override { return dataset_->description(); }
 
@@ -61,7 +65,7 @@ class LocalDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
     LevelAssembler assembler(HeaderOf(plan), on_level);
     AssemblingSink sink(&assembler, plan.price);
-    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &pool_, Cancelled(), &sink));
+    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &engine_, Cancelled(), &sink));
     return assembler.CheckComplete();
   }
 
@@ -69,14 +73,14 @@ class LocalDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(query::SamplesOf(request)));
     QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
-                            ComputeStatistics(*dataset_, plan, request, &pool_, Cancelled()));
+                            ComputeStatistics(*dataset_, plan, request, &engine_, Cancelled()));
     return query::StatisticsAnswer{query::StatisticsHeader(plan), std::move(statistics)};
   }
 
  protected:
   Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
     QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, dataset_->PlanPoints(request));
-    return quarry::ReadPoints(*dataset_, std::move(plan), &pool_, Cancelled());
+    return quarry::ReadPoints(*dataset_, std::move(plan), &engine_, Cancelled());
   }
 
  private:
@@ -86,7 +90,7 @@ class LocalDataset final : public Dataset {
 
   std::shared_ptr<const quarry::Dataset> dataset_;
   const Options options_;
-  mutable DecodePool pool_;
+  mutable ReadEngine engine_;
 };
 
 }  // namespace

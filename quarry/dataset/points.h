@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "quarry/dataset/dataset.h"
-#include "quarry/dataset/decode_pool.h"
+#include "quarry/dataset/reader.h"
 #include "quarry/query/points.h"
 
 namespace quarry {
@@ -12,7 +12,7 @@ namespace quarry {
 /// once.
 /// @param cancelled  asked between patches; true ends it with kCancelled
 /// @errors those of ExecuteRead
-Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, DecodePool* pool,
+Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
                                        const std::function<bool()>& cancelled);
 
 }  // namespace quarry

@@ -1,6 +1,5 @@
 #include "quarry/dataset/statistics.h"
 
-#include "quarry/dataset/reader.h"
 #include "quarry/query/patch_part.h"
 
 namespace quarry {
@@ -11,19 +10,21 @@ class StatisticsSink final : public PatchSink {
   StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request)
       : plan_(plan), accumulator_(plan, request) {}
 
-  Status Patch(int level, const query::PlannedPatch& patch, const PatchReader& reader) override {
+  Status Patch(int level, const query::PlannedPatch& patch, const StoredPatch& decoded) override {
     const query::PatchPart part = query::PartOf(plan_, level, patch);
     if (part.whole()) {
-      accumulator_.Add(patch, reader.samples(), reader.validity());
+      accumulator_.Add(patch, decoded->samples(), decoded->validity());
       return Status::Ok();
     }
-    const Bytes samples = query::CutOut(part, reader.samples(), SizeOf(plan_.type));
+    const Bytes samples = query::CutOut(part, decoded->samples(), SizeOf(plan_.type));
     Bytes validity;  // stays empty where every sample is valid
-    if (!reader.validity().empty()) validity = query::CutOut(part, std::as_bytes(reader.validity()), 1);
+    if (!decoded->validity().empty()) validity = query::CutOut(part, std::as_bytes(decoded->validity()), 1);
     accumulator_.Add(patch, samples,
                      {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
     return Status::Ok();
   }
+
+  std::uint64_t memory() const override { return query::StatisticsAccumulator::kMemory; }
 
   query::Statistics Finish() const { return accumulator_.Finish(); }
 
@@ -35,11 +36,11 @@ class StatisticsSink final : public PatchSink {
 }  // namespace
 
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
-                                            const query::StatisticsRequest& request, DecodePool* pool,
+                                            const query::StatisticsRequest& request, ReadEngine* engine,
                                             const std::function<bool()>& cancelled) {
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
   StatisticsSink sink(plan, request);
-  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, pool, cancelled, &sink));
+  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, cancelled, &sink));
   return sink.Finish();
 }
 

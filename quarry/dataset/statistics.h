@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "quarry/dataset/dataset.h"
-#include "quarry/dataset/decode_pool.h"
+#include "quarry/dataset/reader.h"
 #include "quarry/query/statistics.h"
 
 namespace quarry {
@@ -13,7 +13,7 @@ namespace quarry {
 /// @param cancelled  asked between patches; true ends it with kCancelled
 /// @errors those of CheckStatistics and ExecuteRead
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
-                                            const query::StatisticsRequest& request, DecodePool* pool,
+                                            const query::StatisticsRequest& request, ReadEngine* engine,
                                             const std::function<bool()>& cancelled);
 
 }  // namespace quarry

@@ -54,29 +54,6 @@ std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted) {
   return ranges;
 }
 
-Batch MakeBatch(const ReadPlan& plan, const Pass& pass, std::size_t first, std::size_t count) {
-  Batch batch;
-  batch.first_patch = first;
-  batch.patch_count = count;
-  batch.slices.resize(count);
-  std::vector<Wanted> wanted;
-  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
-    const format::LevelEntry& payload = LevelOf(entry, level);
-    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    const PlannedPatch& patch = plan.patches[first + i];
-    batch.slices[i].resize(static_cast<std::size_t>(pass.coarsest - pass.finest + 1));
-    for (int level = pass.finest; level <= pass.coarsest; ++level) {
-      LevelSlices& slices = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
-      want(false, patch.entry, level, &slices.payload);
-      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
-    }
-  }
-  batch.ranges = JoinNeighbours(std::move(wanted));
-  return batch;
-}
-
 void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::size_t first = 0;
   std::uint64_t payload = 0;
@@ -86,11 +63,19 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
       payload += PayloadBytes(plan.patches[i], level);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
-      pass->batches.push_back(MakeBatch(plan, *pass, first, i + 1 - first));
+      pass->batches.push_back({first, i + 1 - first});
       first = i + 1;
       payload = samples = 0;
     }
   }
+}
+
+/// Everything that a batch needs where nothing is there yet.
+Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
+    pieces.push_back({i, pass.coarsest, pass.finest});
+  return PlanFetch(plan, std::move(pieces));
 }
 
 LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
@@ -283,8 +268,9 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   }
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
-      plan.price.reads += batch.ranges.size();
-      for (const ByteRange& range : batch.ranges) plan.price.bytes_read += range.size;
+      const Fetch fetch = WholeFetch(plan, pass, batch);
+      plan.price.reads += fetch.ranges.size();
+      plan.price.bytes_read += fetch.bytes();
     }
   }
   return plan;
@@ -304,24 +290,48 @@ std::vector<Pass> MakePasses(const ReadPlan& plan) {
   return passes;
 }
 
-std::uint64_t PeakMemory(const ReadPlan& plan) {
-  std::uint64_t largest_batch = 0;
-  for (const Pass& pass : MakePasses(plan)) {
-    for (const Batch& batch : pass.batches) {
-      std::uint64_t bytes = 0;
-      for (const ByteRange& range : batch.ranges) bytes += range.size;
-      for (std::size_t i = 0; i < batch.patch_count; ++i) {
-        // Twice: a decoder holds the coarser level and the new one, and a cut block is a copy.
-        bytes += 2 * DecodedBytes(plan, plan.patches[batch.first_patch + i], pass.finest);
-      }
-      largest_batch = std::max(largest_batch, bytes);
+std::uint64_t Fetch::bytes() const {
+  std::uint64_t sum = 0;
+  for (const ByteRange& range : ranges) sum += range.size;
+  return sum;
+}
+
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
+  Fetch fetch;
+  fetch.pieces = std::move(pieces);
+  fetch.slices.resize(fetch.pieces.size());
+  std::vector<Wanted> wanted;
+  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
+    const format::LevelEntry& payload = LevelOf(entry, level);
+    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
+  };
+  for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
+    const Piece& piece = fetch.pieces[i];
+    const PlannedPatch& patch = plan.patches[piece.patch];
+    fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1));
+    for (int level = piece.finest; level <= piece.coarsest; ++level) {
+      LevelSlices& slices = fetch.slices[i][static_cast<std::size_t>(level - piece.finest)];
+      want(false, patch.entry, level, &slices.payload);
+      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
     }
   }
-  std::uint64_t kept = 0;
-  if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches) kept += DecodedBytes(plan, patch, plan.query.level + 1);
-  }
-  return 2 * largest_batch + kept;
+  fetch.ranges = JoinNeighbours(std::move(wanted));
+  return fetch;
+}
+
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
+  std::uint64_t bytes = fetch.bytes();
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
+  for (const Piece& piece : fetch.pieces)
+    bytes += 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  return bytes;
+}
+
+std::uint64_t PinnedMemory(const ReadPlan& plan) {
+  std::uint64_t largest = 0;
+  for (const PlannedPatch& patch : plan.patches)
+    largest = std::max(largest, DecodedBytes(plan, patch, plan.query.level));
+  return 2 * largest;
 }
 
 }  // namespace quarry::query

@@ -88,12 +88,28 @@ struct LevelSlices {
   Slice mask;
 };
 
-/// Consecutive patches of a plan that are fetched and decoded together.
+/// The payload levels of one patch that are fetched together.
+struct Piece {
+  std::size_t patch = 0;  ///< of the plan
+  int coarsest = 0;       ///< coarsest .. finest, inclusive
+  int finest = 0;
+};
+
+/// What to read for some patches.
+struct Fetch {
+  std::vector<Piece> pieces;
+  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
+  std::vector<std::vector<LevelSlices>> slices;  ///< [piece][level - finest of the piece]
+
+  std::uint64_t bytes() const;  ///< of all ranges
+};
+
+/// Consecutive patches of a plan that are fetched together where memory allows.
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
-  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
-  std::vector<std::vector<LevelSlices>> slices;  ///< [patch in batch][level - finest level of the pass]
+
+  std::size_t end() const { return first_patch + patch_count; }
 };
 
 /// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in
@@ -142,11 +158,17 @@ Index3 SpacingAt(const Query& query, int level);
 /// fit each other
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
 
-/// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.
+/// The batches of each delivered level, in order. The price is that of fetching them one after the other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
 
-/// Upper bound of the memory that executing the plan holds at any time: two batches, and the decoded patches
-/// that are kept from one level to the next.
-std::uint64_t PeakMemory(const ReadPlan& plan);
+/// The byte ranges that hold some payload, neighbours joined.
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);
+
+/// Upper bound of the memory in which a fetch is read and its pieces are decoded.
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);
+
+/// Upper bound of the memory that a read takes beside what it decodes in: the largest patch that it delivers,
+/// and the block that is cut out of it.
+std::uint64_t PinnedMemory(const ReadPlan& plan);
 
 }  // namespace quarry::query

@@ -20,6 +20,8 @@ using testing::MakeDataset;
 using testing::MakeSamples;
 using testing::ReadAll;
 
+constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
+
 class DatasetTest : public ::testing::Test {
  protected:
   fs::path path() const { return folder_.path() / "a.quarry"; }
@@ -127,10 +129,10 @@ TEST_F(DatasetTest, ADamagedMaskIsReportedWithItsPlace) {
   DamageByte(mask / "0000.qsf", format::SubfileHeader::kEncodedSize + 1);
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(2);
+  ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [] { return false; }, &sink);
+      *dataset, plan, &engine, [] { return false; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find(mask.filename().string() + "/0000.qsf"), std::string::npos)
@@ -196,10 +198,10 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   DamageByte(subfile, format::SubfileHeader::kEncodedSize + 20);
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(2);
+  ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [] { return false; }, &sink);
+      *dataset, plan, &engine, [] { return false; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("0000.qsf"), std::string::npos) << status.message();
@@ -217,10 +219,10 @@ TEST_F(DatasetTest, CancellationStopsTheRead) {
   MakeDataset(path(), {});
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(1);
+  ReadEngine engine(kMemory, 1);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [&] { return sink.blocks >= 2; }, &sink);
+      *dataset, plan, &engine, [&] { return sink.blocks >= 2; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
   EXPECT_EQ(sink.blocks, 2);

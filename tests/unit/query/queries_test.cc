@@ -67,7 +67,7 @@ class QueryTest : public ::testing::TestWithParam<QueryCase> {
   testing::DatasetRecipe recipe_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<float> originals_;
-  DecodePool pool_{2};
+  ReadEngine engine_{std::uint64_t{64} << 20, 2};
   std::mt19937 random_{1};
 };
 
@@ -188,7 +188,7 @@ TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginal
     }
     if (i % 2 == 0) request.range = {-0.5, 2.5};
     const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
-    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &pool_, kNever);
+    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
     const std::vector<double> samples = ValidOf(testing::ReadAll(*dataset_, request.read));
     const std::vector<double> originals = ValidOf(OriginalsAt(plan.levels[0]));
 
@@ -247,7 +247,7 @@ TEST_P(QueryTest, TheRangeOfTheWholeBoxIsBoundedFromCoarseSamples) {
     const StatisticsRequest request{
         {.field = "pressure", .box = box, .level = static_cast<int>(random_() % 4)}, {}, 0, {}};
     const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
-    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &pool_, kNever);
+    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
     const std::vector<double> originals = ValidOf(OriginalsAt({0, box, {1, 1, 1}, 0, 0, 1}));
     if (originals.empty()) continue;
     const double low = *std::min_element(originals.begin(), originals.end());
@@ -294,7 +294,7 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
   }
   PointsPlan plan = *dataset_->PlanPoints(request);
   const Price price = plan.read.price;
-  const PointsAnswer answer = *ReadPoints(*dataset_, std::move(plan), &pool_, kNever);
+  const PointsAnswer answer = *ReadPoints(*dataset_, std::move(plan), &engine_, kNever);
   EXPECT_EQ(answer.price, price);
   ASSERT_EQ(answer.values.size(), request.points.size());
 
@@ -354,7 +354,7 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
   class Recorder final : public PatchSink {
    public:
     explicit Recorder(const Point& focus) : focus_(focus) {}
-    Status Patch(int, const PlannedPatch& patch, const PatchReader&) override {
+    Status Patch(int, const PlannedPatch& patch, const StoredPatch&) override {
       double sum = 0;
       for (std::size_t a = 0; a < 3; ++a) {
         const double low = static_cast<double>(patch.samples.begin[a]) - focus_[a];
@@ -386,7 +386,7 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
     request.focus = focus;
     const ReadPlan plan = *dataset_->Plan(request);
     Recorder recorder(focus);
-    ASSERT_TRUE(ExecutePatches(*dataset_, plan, &pool_, kNever, &recorder).ok());
+    ASSERT_TRUE(ExecutePatches(*dataset_, plan, &engine_, kNever, &recorder).ok());
     EXPECT_EQ(recorder.levels, 4);
     EXPECT_EQ(recorder.patches, 4 * plan.price.patches);
     EXPECT_EQ(plan.price.bytes, dataset_->Plan(plain)->price.bytes) << "another order of the same bytes";

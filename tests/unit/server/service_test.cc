@@ -7,7 +7,6 @@
 #include "clients/cpp/client.h"
 #include "google/rpc/status_details.pb.h"
 #include "server/grpc_service.h"
-#include "server/memory_budget.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::server {
@@ -332,16 +331,6 @@ TEST_F(ServiceTest, AReadThatCannotFitIntoMemoryIsRefusedWithTheNumbers) {
   const Status status = Remote("a")->Read({.field = "pressure"}).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("1000 B"), std::string::npos) << status.message();
-}
-
-TEST(MemoryBudget, WaitsForMemoryAndGivesUpWhenCancelled) {
-  MemoryBudget budget(100);
-  const auto never = [] { return false; };
-  auto first = budget.Reserve(80, never);
-  ASSERT_TRUE(first.ok());
-  EXPECT_EQ(budget.Reserve(30, [] { return true; }).status().code(), StatusCode::kCancelled);
-  EXPECT_TRUE(budget.Reserve(20, never).ok());
-  EXPECT_EQ(budget.Reserve(101, never).status().code(), StatusCode::kResourceExhausted);
 }
 
 }  // namespace
