@@ -13,7 +13,16 @@ namespace quarry::server {
 /// and waits until that is free; one that could never fit is refused at once. Thread-safe.
 class MemoryBudget {
  public:
-  explicit MemoryBudget(std::uint64_t bytes) : total_(bytes) {}
+  /// @param queue  most reads that may wait for memory at a time
+  explicit MemoryBudget(std::uint64_t bytes, std::size_t queue = SIZE_MAX) : total_(bytes), queue_(queue) {}
+
+  /// How things are at this moment.
+  struct State {
+    std::uint64_t total = 0;
+    std::uint64_t reserved = 0;
+    std::size_t waiting = 0;  ///< reads
+  };
+  State state() const;
 
   /// Gives its bytes back when it goes.
   class Reservation {
@@ -32,16 +41,20 @@ class MemoryBudget {
   };
 
   /// @param cancelled  asked while waiting
-  /// @errors kResourceExhausted: more than the whole budget; kCancelled
+  /// @errors kResourceExhausted: more than the whole budget, or too many wait already; kCancelled
   Result<Reservation> Reserve(std::uint64_t bytes, const std::function<bool()>& cancelled);
 
  private:
+  Status Wait(std::unique_lock<std::mutex>* lock, const std::function<bool()>& fits,
+              const std::function<bool()>& cancelled);
   void Release(std::uint64_t bytes);
 
   const std::uint64_t total_;
-  std::mutex mutex_;
+  const std::size_t queue_;
+  mutable std::mutex mutex_;
   std::condition_variable freed_;
   std::uint64_t reserved_ = 0;
+  std::size_t waiting_ = 0;
 };
 
 }  // namespace quarry::server

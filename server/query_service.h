@@ -22,10 +22,13 @@ struct PreparedRead {
 class QueryService {
  public:
   /// @param threads  for decoding; 0: one per processor
-  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads)
-      : catalogue_(std::move(catalogue)), memory_(memory_bytes), pool_(threads) {}
+  /// @param queue  most reads that may wait for memory at a time
+  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads,
+               std::size_t queue = SIZE_MAX)
+      : catalogue_(std::move(catalogue)), memory_(memory_bytes, queue), pool_(threads) {}
 
   Catalogue& catalogue() { return catalogue_; }
+  const MemoryBudget& memory() const { return memory_; }
 
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);

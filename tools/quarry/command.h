@@ -23,15 +23,26 @@ Command DeclareGet(CLI::App* app);
 Command DeclarePlan(CLI::App* app);
 Command DeclareVerify(CLI::App* app);
 
+/// The options that say how to speak to a server, shared by all that take a target.
+struct ServerOptions {
+  client::Security security;
+  std::string token_file;
+  double timeout_seconds = 0;
+
+  void DeclareOn(CLI::App* app);
+  /// @errors those of reading the token's file
+  Result<client::Options> Resolve() const;
+};
+
 /// The options that describe a question, shared by get, plan and verify.
 struct QuestionOptions {
+  ServerOptions server;
   std::string target;
   std::string field;
   std::optional<std::uint64_t> step;
   std::string box;
   int level = 0;
   std::optional<double> max_error;
-  double timeout_seconds = 0;
 
   void DeclareOn(CLI::App* app);
   /// After DeclareOn, for commands that can do without a level.
