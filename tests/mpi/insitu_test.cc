@@ -620,6 +620,18 @@ TEST_F(InSituStep, ThatIsPublishedTakesMissingFieldsOnly) {
   GoOn({0, 1});
 }
 
+TEST_F(InSituStep, ThatIsAbandonedIsRemoved) {
+  ExpectError(dataset_->AbandonStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOk(dataset_->BeginStep(1));
+  ExpectOk(Put(1));
+  ExpectOk(dataset_->AbandonStep());
+  ExpectError(dataset_->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOnly({0});
+  ExpectOk(dataset_->BeginStep(2));
+  ExpectOk(dataset_->AbandonStep());
+  GoOn({0, 2});
+}
+
 TEST_F(InSituStep, ThatIsOpenAtTheEndIsRemoved) {
   ExpectOk(dataset_->BeginStep(1));
   ExpectOk(Put(1));
@@ -652,6 +664,35 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
   setup.mode = OpenMode::kAppend;
   ExpectOk(Write(g_ranks, setup, Arrangement::kDense, {1}));
   ExpectOnly({0, 1});
+}
+
+// A dataset whose first step was given up is nowhere, and its name is free.
+TEST_F(InSitu, GivenUpDatasetLeavesThatOfAnotherAlone) {
+  const fs::path path = Path("name.quarry");
+  Arrays<float> arrays(g_ranks, Arrangement::kDense);
+  const auto open = [&] { return Dataset::Open(g_ranks, MakeSetup(path), arrays.boxes()); };
+  const auto put = [&](Dataset* dataset, int step) -> Status {
+    QUARRY_RETURN_IF_ERROR(dataset->BeginStep(step));
+    return dataset->Put("p", DataType::kFloat32, arrays.Fill(step));
+  };
+  const auto given_up = open();
+  ASSERT_TRUE(given_up.ok()) << given_up.status().message();
+  ExpectOk(put(given_up->get(), 0));
+  ExpectOk((*given_up)->AbandonStep());
+  const auto other = open();
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  ExpectOk(put(other->get(), 1));
+  ExpectOk((*given_up)->BeginStep(0));
+  ExpectOk((*given_up)->AbandonStep());
+  ExpectOk((*other)->EndStep());
+  ExpectError(put(given_up->get(), 0), StatusCode::kUnavailable, "created by another process");
+  ExpectError((*given_up)->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOk((*given_up)->Close());
+  ExpectOk((*other)->Close());
+  OnRoot([&] {
+    ExpectSteps(path, {1});
+    EXPECT_FALSE(fs::exists(path.parent_path() / ".name.quarry.partial"));
+  });
 }
 
 // A step that fails takes its mask with it; the next step with the same holes brings it again.

@@ -141,9 +141,11 @@ Status Dataset::WriteViews(std::size_t field, std::vector<BoxView> views) {
     return Status::Ok();
   }
   step_.reset();
-  // Not an argument: what kInvalidArgument stands for changes nothing, and here the step is gone.
-  const bool samples = outcome.status().code() == StatusCode::kInvalidArgument;
-  return {samples ? StatusCode::kOutOfRange : outcome.status().code(), outcome.status().message()};
+  // Not the codes of refused calls: those change nothing, and here the step is gone.
+  StatusCode code = outcome.status().code();
+  if (code == StatusCode::kInvalidArgument) code = StatusCode::kOutOfRange;  // samples
+  if (code == StatusCode::kAlreadyExists) code = StatusCode::kUnavailable;   // made by others since Open
+  return {code, outcome.status().message()};
 }
 
 Status Dataset::EndStep() {

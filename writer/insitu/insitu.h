@@ -73,7 +73,8 @@ class Dataset {
   /// @param address  for each owned box, see OwnedBox; ignored for empty ones
   /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
   ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
-  ///         memory; kOutOfRange: samples that no relative tolerance fits
+  ///         memory; kOutOfRange: samples that no relative tolerance fits; kUnavailable: between Open and the
+  ///         first step that is published, somebody else has taken the name
   Status Put(const std::string& field, DataType type, std::span<const void* const> address);
 
   /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).

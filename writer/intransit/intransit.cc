@@ -33,6 +33,24 @@ class Timer {
   double begin_;
 };
 
+/// Where the writers find each rank of `comm`. Local: of a communicator that is wrong, some ranks may never get
+/// here.
+Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
+  std::vector<int> here(static_cast<std::size_t>(writer::Size(comm)));
+  std::iota(here.begin(), here.end(), 0);
+  std::vector<int> in_job(here.size());
+  MPI_Group ours = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &ours);
+  MPI_Comm_group(link.all, &all);
+  MPI_Group_translate_ranks(ours, static_cast<int>(here.size()), here.data(), all, in_job.data());
+  MPI_Group_free(&ours);
+  MPI_Group_free(&all);
+  const auto simulates = [&](int rank) { return rank != MPI_UNDEFINED && rank < link.simulation_ranks; };
+  if (std::all_of(in_job.begin(), in_job.end(), simulates)) return in_job;
+  return InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
+}
+
 }  // namespace
 
 Dataset::Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
@@ -53,12 +71,13 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
   if (roles.writes())
     return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
+  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link()));
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
   const Status status = Guarded([&]() -> Status {
     dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
     const Timer timer(&dataset->seconds_.opening);
-    return dataset->Start();
+    return dataset->Start(std::move(ranks));
   });
   if (status.ok()) return dataset;
   if (dataset) {
@@ -77,7 +96,7 @@ Status Dataset::CheckTransport() const {
   return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
 }
 
-Status Dataset::Start() {
+Status Dataset::Start(std::vector<int> ranks) {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
   // Whether it goes with what is on the disk, the writers know.
@@ -88,7 +107,6 @@ Status Dataset::Start() {
   QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, arguments));
   QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
-  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
                                                  staging_ = std::make_unique<internal::Staging>(
                                                      setup_.declaration, boxes_, transport_.steps_in_flight);
@@ -97,26 +115,6 @@ Status Dataset::Start() {
                                                })));
   writer_ = link_->first_writer() + WriterOf(rank_, writer::Size(comm_), link_->writer_ranks);
   return OpenAtWriters(owned, std::move(ranks));
-}
-
-/// Where the writers find each rank of our communicator.
-Result<std::vector<int>> Dataset::ShareRanks() {
-  int mine = MPI_UNDEFINED;
-  MPI_Group ours = MPI_GROUP_NULL;
-  MPI_Group all = MPI_GROUP_NULL;
-  MPI_Comm_group(comm_, &ours);
-  MPI_Comm_group(link_->all, &all);
-  MPI_Group_translate_ranks(ours, 1, &rank_, all, &mine);
-  MPI_Group_free(&ours);
-  MPI_Group_free(&all);
-  Status local;
-  if (mine == MPI_UNDEFINED || mine >= link_->simulation_ranks)
-    local =
-        InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
-  const auto number = static_cast<std::uint64_t>(mine);
-  const std::vector<std::uint64_t> ranks = writer::GatherEverywhere(comm_, {&number, 1});
-  return std::vector<int>(ranks.begin(), ranks.end());
 }
 
 Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
@@ -176,21 +174,17 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
 Status Dataset::WaitForPlace(std::uint64_t step) {
   using Answers = std::vector<Answer>;
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
-  Status local;
   if (in_flight() == staging_->places()) {
     const Timer timer(&seconds_.waiting);
+    QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
+                                                   if (transport_.on_wait) transport_.on_wait(step);
+                                                   return Status::Ok();
+                                                 })));
     ++waits_;
-    if (transport_.on_wait) {
-      local = Guarded([&] {
-        transport_.on_wait(step);
-        return Status::Ok();
-      });
-    }
     QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
   }
   // Everything of a step whose answer is there has left.
-  if (local.ok()) local = staging_->Wait(place());
-  return writer::AgreeOnStatus(comm_, local);
+  return writer::AgreeOnStatus(comm_, staging_->Wait(place()));
 }
 
 /// On rank 0: what has come from the writers; with `wait` at least one answer.

@@ -30,7 +30,8 @@ struct Transport {
   /// them are under way, waits.
   int steps_in_flight = 2;
   std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
-  /// Called on every rank before it waits in BeginStep; for logging and tests.
+  /// Called on every rank before it waits in BeginStep; for logging and tests. What it throws is the error of
+  /// BeginStep, which then does not wait.
   std::function<void(std::uint64_t step)> on_wait;
 };
 
@@ -59,7 +60,8 @@ class Dataset {
   /// Waits until the writers have opened or created the dataset.
   /// @param roles  of a job whose writers are in Serve, or will be
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
-  /// @errors as insitu::Dataset::Open; kFailedPrecondition: this is a writer rank
+  /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this is
+  ///         one
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Transport& transport = {});
@@ -132,9 +134,8 @@ class Dataset {
   std::size_t place() const { return handed_over_ % staging_->places(); }
 
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
-  Status Start();
+  Status Start(std::vector<int> ranks);
   Status CheckTransport() const;
-  Result<std::vector<int>> ShareRanks();
   Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
   Status WaitForPlace(std::uint64_t step);
   std::size_t FieldNumber(const std::string& field) const;
