@@ -87,6 +87,7 @@ Status Call::Admit(Catalogue* catalogue) {
             "{} calls are running, and {} is the most that this server answers at a time; ask again later",
             running - 1, most)};
   }
+  QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(Client()));
   if (!access_ || record_.dataset.empty()) return Status::Ok();
   // The name that the catalogue would serve, not the one that was sent: two spellings lead to one dataset.
   const std::string name = catalogue->NameOf(record_.dataset).value_or(record_.dataset);
@@ -97,17 +98,31 @@ Status Call::Admit(Catalogue* catalogue) {
                       access_->client, record_.dataset.substr(0, 100))};
 }
 
+/// The name of the token or the certificate; without either the peer's address, the same for all its ports.
+std::string Call::Client() const {
+  if (!record_.client.empty()) return record_.client;
+  const std::size_t port = record_.peer.starts_with("ip") ? record_.peer.rfind(':') : std::string::npos;
+  return record_.peer.substr(0, port);
+}
+
 bool Call::Allows(const std::string& dataset) const { return !access_ || access_->Allows(dataset); }
 
-Status Call::CheckPrice(const query::ReadPlan& plan) const {
+Status Call::CheckPrice(const query::ReadPlan& plan) {
   const std::uint64_t limit = operations_->limits.request_bytes;
-  if (limit == 0 || (plan.price.reply_bytes <= limit && plan.price.bytes <= limit)) return Status::Ok();
+  const std::uint64_t left = share_.Left();
+  return CheckPrice(plan.price.bytes, plan.price.reply_bytes,
+                    Advice(plan, limit == 0 ? left : std::min(limit, left)));
+}
+
+Status Call::CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::string& advice) {
+  const std::uint64_t price = std::max(payload, reply);
+  const std::uint64_t limit = operations_->limits.request_bytes;
+  if (limit == 0 || price <= limit) return share_.Add(price, advice);
   return {
       StatusCode::kResourceExhausted,
       fmt::format("this read needs {} of payload and sends {} of samples, and this server allows {} for one "
                   "request; ask for {}",
-                  FormatBytes(plan.price.bytes), FormatBytes(plan.price.reply_bytes), FormatBytes(limit),
-                  Advice(plan, limit))};
+                  FormatBytes(payload), FormatBytes(reply), FormatBytes(limit), advice)};
 }
 
 bool Call::PastTime() const {
@@ -138,6 +153,7 @@ grpc::Status Call::End(Status status) {
   record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   if (operations_->log) operations_->log->Write(record_);
   operations_->metrics.End(record_);
+  share_ = {};
   operations_->running.fetch_sub(1, std::memory_order_relaxed);
   return ToGrpc(status, record_.id);
 }

@@ -9,6 +9,7 @@
 
 #include "quarry/query/plan.h"
 #include "server/catalogue.h"
+#include "server/client_shares.h"
 #include "server/deadline_watch.h"
 #include "server/metrics.h"
 #include "server/request_log.h"
@@ -32,6 +33,7 @@ struct Operations {
   std::shared_ptr<ServerLog> log;            ///< null: requests are not logged
   Metrics metrics;
   DeadlineWatch deadlines;
+  ClientShares clients;
   std::atomic<int> running = 0;
   std::atomic<bool> draining = false;  ///< new calls are refused
 };
@@ -47,14 +49,21 @@ class Call {
 
   /// Whether the client may ask at all, and for the dataset that the call names, if it does.
   /// @errors kUnauthenticated; kPermissionDenied, also for datasets that are not there; kResourceExhausted:
-  /// too many calls run; kUnavailable: the server stops
+  /// too many calls run, of all clients or of this one; kUnavailable: the server stops
   Status Admit(Catalogue* catalogue);
 
   /// After Admit: whether the client may know of a dataset of the catalogue.
   bool Allows(const std::string& dataset) const;
 
+  /// Asked before anything is fetched. The price counts for the client until the call ends.
   /// @errors kResourceExhausted with the numbers, and what to ask instead
-  Status CheckPrice(const query::ReadPlan& plan) const;
+  Status CheckPrice(const query::ReadPlan& plan);
+
+  /// The same for calls that read without a plan. [bytes]
+  /// @param payload  to be read from files
+  /// @param reply  samples, or whatever the answer is made of
+  /// @param advice  what finishes "ask for ..."
+  Status CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::string& advice);
 
   /// True after a cancellation by the client, a passed deadline of the client or of the server, or the end of
   /// a drain. Cheap enough to be asked between patches.
@@ -68,12 +77,14 @@ class Call {
 
  private:
   bool PastTime() const;
+  std::string Client() const;
 
   Operations* const operations_;
   grpc::ServerContext* const context_;
   const std::chrono::steady_clock::time_point begin_;
   RequestRecord record_;
   std::shared_ptr<const Access> access_;
+  ClientShares::Share share_;
   DeadlineWatch::Entry deadline_;
   std::chrono::steady_clock::time_point asked_;  ///< gRPC, whether the call was cancelled
   bool ended_ = false;

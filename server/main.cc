@@ -40,6 +40,8 @@ struct Options {
   std::string max_request_bytes;
   std::size_t queue = 256;
   int calls = 1000;
+  int client_calls = 0;
+  std::string client_bytes;
 
   std::string log_level = "info";
   std::string log_format = "text";
@@ -98,6 +100,15 @@ void DeclareLimits(CLI::App* app, Options* options) {
       ->group(group);
   app->add_option("--calls", options->calls, "most calls that run at a time; more are refused; default: 1000")
       ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
+  app->add_option("--client-calls", options->client_calls,
+                  "most calls of one client that run at a time: of a token, a certificate, or else an address; "
+                  "default: no limit")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
+  app->add_option("--client-bytes", options->client_bytes,
+                  "most payload, or samples where these are more, of the running reads of one client, like "
+                  "8GiB; default: no limit")
       ->group(group);
   app->add_option("--deadline", options->deadline_seconds,
                   "seconds that an answer may take; 0: any time; default: 3600")
@@ -188,6 +199,7 @@ std::shared_ptr<server::ServerLog> MakeLog(const Options& options) {
 struct Prepared {
   std::uint64_t memory = 0;
   server::CallLimits limits;
+  server::ClientLimits client;
   std::optional<server::Tls> tls;
   std::shared_ptr<server::TokenStore> tokens;
 };
@@ -220,6 +232,10 @@ Result<Prepared> Prepare(const Options& options) {
       std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_seconds * 1000));
   if (!options.max_request_bytes.empty()) {
     QUARRY_ASSIGN_OR_RETURN(prepared.limits.request_bytes, quarry::ParseBytes(options.max_request_bytes));
+  }
+  prepared.client.calls = options.client_calls;
+  if (!options.client_bytes.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(prepared.client.bytes, quarry::ParseBytes(options.client_bytes));
   }
   if (!options.tls.certificate.empty()) {
     QUARRY_ASSIGN_OR_RETURN(prepared.tls, server::LoadTls(options.tls));
@@ -261,6 +277,7 @@ Status Serve(const Options& options) {
   spdlog::info("{} datasets below {}", datasets.size(), options.root);
   server::Operations operations;
   operations.limits = prepared.limits;
+  operations.clients.SetLimits(prepared.client);
   operations.tokens = prepared.tokens;
   operations.log = log;
   operations.metrics.WatchMemory([&service] { return service.memory().state(); });

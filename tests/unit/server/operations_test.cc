@@ -339,6 +339,36 @@ TEST_F(OperationsTest, CallsBeyondTheMostAreRefused) {
   EXPECT_TRUE(Plan(&again, "a", "pressure").ok());
 }
 
+TEST_F(OperationsTest, OneClientCannotTakeAllCalls) {
+  SetTokens("alice sha256:" + Sha256Hex("token-a") + " *\nbob sha256:" + Sha256Hex("token-b") + " *\n");
+  operations_.clients.SetLimits({.calls = 1});
+  Start();
+  const auto running = operations_.clients.Begin("alice");
+  ASSERT_TRUE(running.ok());
+  const Status status = ReadWith("token-a", "a");
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("1 calls of \"alice\" are running"), std::string::npos) << status.message();
+  EXPECT_TRUE(ReadWith("token-b", "a").ok());
+}
+
+TEST_F(OperationsTest, WithoutTokensAClientIsItsAddress) {
+  operations_.clients.SetLimits({.bytes = 50'000});  // 42,328 bytes of samples are a whole field
+  Start();
+  {
+    auto running = *operations_.clients.Begin("ipv4:127.0.0.1");
+    ASSERT_TRUE(running.Add(44'000, "less").ok());
+    const Status status = ReadWith("", "a");
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    for (const char* part : {"41.3 KiB", "43.0 KiB", "48.8 KiB", "ipv4:127.0.0.1", "level 1", "5.71 KiB"})
+      EXPECT_NE(status.message().find(part), std::string::npos) << part << ": " << status.message();
+    const auto dataset = *client::Dataset::Open(Target("a"));
+    EXPECT_TRUE(dataset->Read({.field = "pressure", .level = 1}).ok()) << "the advice is good";
+  }
+  EXPECT_TRUE(ReadWith("", "a").ok());
+  listener_->Drain(&operations_, std::chrono::seconds(60));
+  EXPECT_EQ(operations_.clients.size(), 0u);
+}
+
 TEST_F(OperationsTest, RequestsBeyondAMegabyteAreRefused) {
   Start();
   grpc::ClientContext context;
