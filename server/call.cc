@@ -120,7 +120,7 @@ Status Call::CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::s
   if (limit == 0 || price <= limit) return share_.Add(price, advice);
   return {
       StatusCode::kResourceExhausted,
-      fmt::format("this read needs {} of payload and sends {} of samples, and this server allows {} for one "
+      fmt::format("this read needs {} of payload and has {} of samples, and this server allows {} for one "
                   "request; ask for {}",
                   FormatBytes(payload), FormatBytes(reply), FormatBytes(limit), advice)};
 }

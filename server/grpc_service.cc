@@ -203,4 +203,37 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
   });
 }
 
+grpc::Status GrpcService::GetStatistics(grpc::ServerContext* context, const pb::GetStatisticsRequest* request,
+                                        pb::GetStatisticsResponse* response) {
+  return Handle(context, "GetStatistics", request->query().dataset(), [&](Call* call) -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const query::StatisticsRequest question, wire::FromProto(*request));
+    QUARRY_ASSIGN_OR_RETURN(const PreparedRead read,
+                            service_->Prepare(request->query().dataset(), query::SamplesOf(question)));
+    QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
+    QUARRY_ASSIGN_OR_RETURN(const query::StatisticsAnswer answer,
+                            service_->Statistics(read, question, [call] { return call->Cancelled(); }));
+    call->CountPatches(read.plan.price.patches);
+    *response = wire::ToProto(answer);
+    call->CountSent(response->ByteSizeLong());
+    return Status::Ok();
+  });
+}
+
+grpc::Status GrpcService::ReadPoints(grpc::ServerContext* context, const pb::ReadPointsRequest* request,
+                                     pb::ReadPointsResponse* response) {
+  return Handle(context, "ReadPoints", request->dataset(), [&](Call* call) -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const query::PointsRequest question, wire::FromProto(*request));
+    QUARRY_ASSIGN_OR_RETURN(PreparedPoints points, service_->PreparePoints(request->dataset(), question));
+    const query::Price price = points.plan.price_only ? query::Price{} : points.plan.read.price;
+    QUARRY_RETURN_IF_ERROR(call->CheckPrice(price.bytes, price.reply_bytes, "fewer points at a time"));
+    QUARRY_ASSIGN_OR_RETURN(
+        const query::PointsAnswer answer,
+        service_->ReadPoints(std::move(points), [call] { return call->Cancelled(); }));
+    call->CountPatches(price.patches);
+    *response = wire::ToProto(answer);
+    call->CountSent(response->ByteSizeLong());
+    return Status::Ok();
+  });
+}
+
 }  // namespace quarry::server

@@ -24,6 +24,10 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                         ::quarry::v1::PlanReadResponse* response) override;
   grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
                     grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
+  grpc::Status GetStatistics(grpc::ServerContext* context, const ::quarry::v1::GetStatisticsRequest* request,
+                             ::quarry::v1::GetStatisticsResponse* response) override;
+  grpc::Status ReadPoints(grpc::ServerContext* context, const ::quarry::v1::ReadPointsRequest* request,
+                          ::quarry::v1::ReadPointsResponse* response) override;
 
  private:
   /// Admits a call, does its work, and answers, logs and counts however it ends.

@@ -15,4 +15,33 @@ Status QueryService::Read(const PreparedRead& read, const std::function<bool()>&
   return ExecuteRead(*read.served->dataset, read.plan, &pool_, cancelled, sink);
 }
 
+Result<query::StatisticsAnswer> QueryService::Statistics(const PreparedRead& read,
+                                                         const query::StatisticsRequest& request,
+                                                         const std::function<bool()>& cancelled) {
+  QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+  QUARRY_ASSIGN_OR_RETURN(
+      const MemoryBudget::Reservation memory,
+      memory_.Reserve(query::PeakMemory(read.plan) + query::StatisticsAccumulator::kMemory, cancelled));
+  QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
+                          ComputeStatistics(*read.served->dataset, read.plan, request, &pool_, cancelled));
+  return query::StatisticsAnswer{query::StatisticsHeader(read.plan), std::move(statistics)};
+}
+
+Result<PreparedPoints> QueryService::PreparePoints(const std::string& dataset,
+                                                   const query::PointsRequest& request) {
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, catalogue_.Find(dataset));
+  QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, served->dataset->PlanPoints(request, served->index.get()));
+  return PreparedPoints{std::move(served), std::move(plan)};
+}
+
+Result<query::PointsAnswer> QueryService::ReadPoints(PreparedPoints points,
+                                                     const std::function<bool()>& cancelled) {
+  const query::ReadPlan& read = points.plan.read;
+  const std::uint64_t of_points = read.price.reply_bytes / sizeof(double) * query::kBytesPerPoint;
+  QUARRY_ASSIGN_OR_RETURN(
+      const MemoryBudget::Reservation memory,
+      memory_.Reserve(points.plan.price_only ? 0 : query::PeakMemory(read) + of_points, cancelled));
+  return quarry::ReadPoints(*points.served->dataset, std::move(points.plan), &pool_, cancelled);
+}
+
 }  // namespace quarry::server

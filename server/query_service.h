@@ -4,7 +4,9 @@
 #include <string>
 
 #include "quarry/dataset/decode_pool.h"
+#include "quarry/dataset/points.h"
 #include "quarry/dataset/reader.h"
+#include "quarry/dataset/statistics.h"
 #include "server/catalogue.h"
 #include "server/memory_budget.h"
 
@@ -16,6 +18,12 @@ struct PreparedRead {
   query::ReadPlan plan;
 
   query::AnswerHeader header() const { return {plan.type, plan.query.step, plan.levels, plan.price}; }
+};
+
+/// The same for points.
+struct PreparedPoints {
+  std::shared_ptr<const ServedDataset> served;
+  query::PointsPlan plan;
 };
 
 /// What the server does, in the words of the library: knows no gRPC, no messages. Thread-safe.
@@ -36,6 +44,18 @@ class QueryService {
   /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead and
   /// MemoryBudget::Reserve
   Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink);
+
+  /// @param read  prepared from query::SamplesOf(request)
+  /// @errors those of Read and query::CheckStatistics
+  Result<query::StatisticsAnswer> Statistics(const PreparedRead& read,
+                                             const query::StatisticsRequest& request,
+                                             const std::function<bool()>& cancelled);
+
+  /// @errors those of Catalogue::Find and Dataset::PlanPoints
+  Result<PreparedPoints> PreparePoints(const std::string& dataset, const query::PointsRequest& request);
+
+  /// @errors those of Read
+  Result<query::PointsAnswer> ReadPoints(PreparedPoints points, const std::function<bool()>& cancelled);
 
  private:
   Catalogue catalogue_;

@@ -1,5 +1,7 @@
 #include "clients/cpp/client.h"
 
+#include <algorithm>
+
 #include "clients/cpp/backends.h"
 
 namespace quarry::client {
@@ -63,6 +65,24 @@ Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, cons
   if (all.empty())
     return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls {}{}\"",
                     remote.address, remote.name, remote.scheme(), remote.address);
+  return all;
+}
+
+Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& request) const {
+  if (request.points.size() <= query::kMaxPoints) return ReadSomePoints(request);
+  query::PointsAnswer all;
+  query::PointsRequest some = request;
+  for (std::size_t begin = 0; begin < request.points.size(); begin += query::kMaxPoints) {
+    const std::size_t end = std::min(begin + query::kMaxPoints, request.points.size());
+    some.points.assign(request.points.begin() + static_cast<std::ptrdiff_t>(begin),
+                       request.points.begin() + static_cast<std::ptrdiff_t>(end));
+    QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, ReadSomePoints(some));
+    all.step = answer.step;
+    some.step = answer.step;  // all points are of one step, whatever appears in between
+    all.max_error = std::max(all.max_error, answer.max_error);
+    all.price += answer.price;
+    all.values.insert(all.values.end(), answer.values.begin(), answer.values.end());
+  }
   return all;
 }
 

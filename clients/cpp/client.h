@@ -7,7 +7,9 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/format/description.h"
+#include "quarry/query/points.h"
 #include "quarry/query/question.h"
+#include "quarry/query/statistics.h"
 
 /// Any box of a simulation, at any resolution, from C++:
 ///
@@ -23,11 +25,12 @@ namespace quarry::client {
 /// The samples of one level of an answer.
 struct LevelSamples {
   int level = 0;
-  Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * 2^level; may be empty
+  Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
   double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
   double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
   int finest_level = 0;  ///< of the answer: `level` of the last call
+  Index3 spacing{1, 1, 1};  ///< 2^level along every axis, or the stride that was asked for
   Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
@@ -91,12 +94,25 @@ class Dataset {
   virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
-  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error;
-  /// kDataLoss: a payload is damaged
+  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error
+  /// or max_bytes; kDataLoss: a payload is damaged
   virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
+
+  /// Statistics of the samples of a question, with intervals that hold those of the original field. Nothing
+  /// of the samples travels.
+  /// @errors those of ReadLevels; kInvalidArgument: percentiles, bins or range that cannot be
+  virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const = 0;
+
+  /// The field at any number of points, kMaxPoints at a time: the price is the sum of what these cost.
+  /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: field or step
+  Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request) const;
 
   /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;
+
+ protected:
+  /// @param request  with at most kMaxPoints points
+  virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const = 0;
 };
 
 /// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT), of a directory that holds some, or the one

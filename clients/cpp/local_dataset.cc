@@ -5,7 +5,9 @@
 #include "clients/cpp/level_assembler.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/dataset/points.h"
 #include "quarry/dataset/reader.h"
+#include "quarry/dataset/statistics.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -59,12 +61,29 @@ class LocalDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
     LevelAssembler assembler(HeaderOf(plan), on_level);
     AssemblingSink sink(&assembler, plan.price);
-    const auto cancelled = [this] { return options_.cancelled && options_.cancelled(); };
-    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &pool_, cancelled, &sink));
+    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &pool_, Cancelled(), &sink));
     return assembler.CheckComplete();
   }
 
+  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(query::SamplesOf(request)));
+    QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
+                            ComputeStatistics(*dataset_, plan, request, &pool_, Cancelled()));
+    return query::StatisticsAnswer{query::StatisticsHeader(plan), std::move(statistics)};
+  }
+
+ protected:
+  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
+    QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, dataset_->PlanPoints(request));
+    return quarry::ReadPoints(*dataset_, std::move(plan), &pool_, Cancelled());
+  }
+
  private:
+  std::function<bool()> Cancelled() const {
+    return [this] { return options_.cancelled && options_.cancelled(); };
+  }
+
   std::shared_ptr<const quarry::Dataset> dataset_;
   const Options options_;
   mutable DecodePool pool_;

@@ -190,6 +190,27 @@ class RemoteDataset final : public Dataset {
     return stream_ended && !finished.ok() ? finished : status;
   }
 
+  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(query::SamplesOf(request), description_.levels));
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::GetStatisticsResponse response,
+        connection_->Call(&pb::QuarryService::Stub::GetStatistics, wire::ToProto(name_, request)));
+    return wire::FromProto(response);
+  }
+
+ protected:
+  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::ReadPointsResponse response,
+        connection_->Call(&pb::QuarryService::Stub::ReadPoints, wire::ToProto(name_, request)));
+    query::PointsAnswer answer = wire::FromProto(response);
+    const std::size_t expected = request.price_only ? 0 : request.points.size();
+    if (answer.values.size() == expected) return answer;
+    return InternalError("the server {} answers {} points with {} values", connection_->server().address, expected,
+                         answer.values.size());
+  }
+
  private:
   /// @param[out] stream_ended  true when there is nothing more to receive
   Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level,
@@ -229,7 +250,7 @@ class RemoteDataset final : public Dataset {
   Status CheckHeader(const query::AnswerHeader& header) const {
     for (const query::LevelExtent& level : header.levels) {
       const bool known = level.level >= 0 && level.level < description_.levels;
-      if (!known || !Box{{0, 0, 0}, LevelShape(description_.grid.dims, level.level)}.Contains(level.extent)) {
+      if (!known || !SpacedBox({{0, 0, 0}, description_.grid.dims}, level.spacing).Contains(level.extent)) {
         return InternalError("the server announces {} of level {}, which is not in this dataset",
                              ToString(level.extent), level.level);
       }

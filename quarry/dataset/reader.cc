@@ -1,11 +1,11 @@
 #include "quarry/dataset/reader.h"
 
-#include <cstring>
 #include <future>
 #include <map>
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/query/patch_part.h"
 
 namespace quarry {
 namespace {
@@ -87,29 +87,28 @@ Result<ByteSpan> TakePayload(const BatchInFlight& in_flight, const format::Patch
       ChecksumText(computed));
 }
 
-/// The samples of `extent` out of a dense box of samples `from`, both in level samples.
-Bytes CutOut(ByteSpan samples, const Box& from, const Box& extent, std::size_t sample_size) {
-  const Index3 source = from.shape();
-  const Index3 shape = extent.shape();
-  const auto row_bytes = static_cast<std::size_t>(shape[0]) * sample_size;
-  Bytes out(static_cast<std::size_t>(extent.volume()) * sample_size);
-  std::byte* to = out.data();
-  for (std::int64_t z = 0; z < shape[2]; ++z) {
-    for (std::int64_t y = 0; y < shape[1]; ++y) {
-      const std::int64_t row =
-          (extent.begin[1] - from.begin[1] + y) + source[1] * (extent.begin[2] - from.begin[2] + z);
-      const std::int64_t first = row * source[0] + extent.begin[0] - from.begin[0];
-      std::memcpy(to, samples.data() + static_cast<std::size_t>(first) * sample_size, row_bytes);
-      to += row_bytes;
-    }
+/// Hands on the samples of patches that belong to the answer.
+class BlockCutter final : public PatchSink {
+ public:
+  BlockCutter(const ReadPlan& plan, BlockSink* sink) : plan_(plan), sink_(sink) {}
+
+  Status Patch(int level, const PlannedPatch& patch, const PatchReader& reader) override {
+    const query::PatchPart part = query::PartOf(plan_, level, patch);
+    if (part.extent.empty()) return Status::Ok();
+    if (part.whole()) return sink_->Block(level, part.extent, reader.samples());
+    return sink_->Block(level, part.extent, query::CutOut(part, reader.samples(), SizeOf(plan_.type)));
   }
-  return out;
-}
+  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+
+ private:
+  const ReadPlan& plan_;
+  BlockSink* sink_;
+};
 
 class Execution {
  public:
   Execution(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
-            const std::function<bool()>& cancelled, BlockSink* sink)
+            const std::function<bool()>& cancelled, PatchSink* sink)
       : plan_(plan),
         pool_(pool),
         cancelled_(cancelled),
@@ -229,7 +228,7 @@ class Execution {
       DecodedPatch decoded = in_flight->decoded[i].get();
       const std::size_t index = in_flight->batch.first_patch + i;
       Status status = decoded.status;
-      if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.reader);
+      if (status.ok()) status = sink_->Patch(pass.finest, plan_.patches[index], *decoded.reader);
       if (!status.ok()) {
         in_flight->Abandon();
         return status;
@@ -237,15 +236,6 @@ class Execution {
       if (keep_readers_) kept_[index] = std::move(decoded.reader);
     }
     return Status::Ok();
-  }
-
-  Status DeliverPatch(const Pass& pass, const PlannedPatch& patch, const PatchReader& reader) {
-    const Box whole = LevelBox(patch.samples, pass.finest);
-    const Box extent = Intersect(whole, LevelBox(plan_.query.box, pass.finest));
-    if (extent.empty()) return Status::Ok();
-    if (extent == whole) return sink_->Block(pass.finest, extent, reader.samples());
-    const Bytes cut = CutOut(reader.samples(), whole, extent, SizeOf(plan_.type));
-    return sink_->Block(pass.finest, extent, cut);
   }
 
   static Status Cancelled(BatchInFlight* in_flight) {
@@ -256,7 +246,7 @@ class Execution {
   const ReadPlan& plan_;
   DecodePool* pool_;
   const std::function<bool()>& cancelled_;
-  BlockSink* sink_;
+  PatchSink* sink_;
   OpenSubfiles files_;
   const PatchCoder* coder_ = nullptr;
   std::vector<ReaderPointer> kept_;
@@ -267,6 +257,12 @@ class Execution {
 
 Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
                    const std::function<bool()>& cancelled, BlockSink* sink) {
+  BlockCutter cutter(plan, sink);
+  return ExecutePatches(dataset, plan, pool, cancelled, &cutter);
+}
+
+Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
+                      const std::function<bool()>& cancelled, PatchSink* sink) {
   return Execution(dataset, plan, pool, cancelled, sink).Run();
 }
 

@@ -18,6 +18,7 @@
 #include <stdexcept>
 
 #include "tests/testing/make_dataset.h"
+#include "writer/pipeline/comm.h"
 
 namespace quarry::intransit {
 namespace {
@@ -25,28 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using insitu::ArrayOrder;
 
-int RankOf(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-int SizeOf(MPI_Comm comm) {
-  int size = 1;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
-
-bool Root() { return RankOf(MPI_COMM_WORLD) == 0; }
-
-/// `text` of rank 0, everywhere.
-std::string Broadcast(MPI_Comm comm, std::string text) {
-  int length = static_cast<int>(text.size());
-  MPI_Bcast(&length, 1, MPI_INT, 0, comm);
-  text.resize(static_cast<std::size_t>(length));
-  MPI_Bcast(text.data(), length, MPI_CHAR, 0, comm);
-  return text;
-}
+bool Root() { return writer::Rank(MPI_COMM_WORLD) == 0; }
 
 constexpr Index3 kDims = {37, 22, 13};
 
@@ -63,8 +43,8 @@ enum class Arrangement { kDense, kGhostedZFastest, kManyBoxes };
 /// Slabs of z of different heights, some empty with many ranks; or pieces along x, every size-th, in two
 /// halves.
 std::vector<OwnedBox> Share(MPI_Comm comm, Arrangement arrangement) {
-  const std::int64_t rank = RankOf(comm);
-  const std::int64_t size = SizeOf(comm);
+  const std::int64_t rank = writer::Rank(comm);
+  const std::int64_t size = writer::Size(comm);
   if (arrangement == Arrangement::kManyBoxes) {
     std::vector<OwnedBox> boxes;
     for (std::int64_t x = 5 * rank; x < kDims[0]; x += 5 * size) {
@@ -214,14 +194,14 @@ void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message
 void ExpectError(MPI_Comm comm, const Status& status, StatusCode code, const std::string& text) {
   EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status.message();
   EXPECT_NE(status.message().find(text), std::string::npos) << status.message() << "\nwithout: " << text;
-  EXPECT_EQ(status.message(), Broadcast(comm, status.message()));
+  EXPECT_EQ(status.message(), writer::BroadcastText(comm, status.message()));
 }
 
 class InTransit : public ::testing::Test {
  protected:
   void SetUp() override {
     if (Root()) folder_.emplace();
-    path_ = Broadcast(MPI_COMM_WORLD, folder_ ? folder_->path().string() : "");
+    path_ = writer::BroadcastText(MPI_COMM_WORLD, folder_ ? folder_->path().string() : "");
   }
   void TearDown() override { MPI_Barrier(MPI_COMM_WORLD); }
 
@@ -254,7 +234,7 @@ class InTransit : public ::testing::Test {
   }
   /// Numbers of writers worth trying: few, many, and where there are few ranks, all.
   static std::vector<int> Splits() {
-    const int ranks = SizeOf(MPI_COMM_WORLD);
+    const int ranks = writer::Size(MPI_COMM_WORLD);
     std::vector<int> splits;
     for (const int writers : {1, 2, 3, ranks - 2, ranks - 1}) {
       const bool known = std::find(splits.begin(), splits.end(), writers) != splits.end();
@@ -262,7 +242,7 @@ class InTransit : public ::testing::Test {
     }
     return splits;
   }
-  static int Half() { return SizeOf(MPI_COMM_WORLD) / 2; }
+  static int Half() { return writer::Size(MPI_COMM_WORLD) / 2; }
 
  private:
   std::optional<testing::TemporaryFolder> folder_;
@@ -281,10 +261,10 @@ TEST_F(InTransitWrite, AnySplitAndArrangementGivesTheBytesOfInSitu) {
       const fs::path path = Path(fmt::format("{}-{}.quarry", writers, static_cast<int>(arrangement)));
       const Served served = Run(writers, [&](const Roles& roles) {
         EXPECT_EQ(roles.writer_ranks(), writers);
-        EXPECT_EQ(SizeOf(roles.comm()), SizeOf(MPI_COMM_WORLD) - writers);
+        EXPECT_EQ(writer::Size(roles.comm()), writer::Size(MPI_COMM_WORLD) - writers);
         ExpectOk(WriteSteps(roles, roles.comm(), path, arrangement, {3, 4, 9}));
       });
-      if (RankOf(MPI_COMM_WORLD) >= SizeOf(MPI_COMM_WORLD) - writers) {
+      if (writer::Rank(MPI_COMM_WORLD) >= writer::Size(MPI_COMM_WORLD) - writers) {
         EXPECT_EQ(served.datasets, 1u);
         EXPECT_EQ(served.steps, 3u);
         EXPECT_EQ(served.lost_steps, 0u);
@@ -306,12 +286,12 @@ TEST_F(InTransitWrite, SmallMessagesAndOneStepInFlightChangeNoByte) {
 }
 
 TEST_F(InTransitWrite, WritersWhereTheCallerWantsThem) {
-  const int rank = RankOf(MPI_COMM_WORLD);
+  const int rank = writer::Rank(MPI_COMM_WORLD);
   {
     const auto roles = Roles::SplitByRole(MPI_COMM_WORLD, rank % 2 == 0);
     ASSERT_TRUE(roles.ok()) << roles.status().message();
     ASSERT_EQ(roles->writes(), rank % 2 == 0);
-    EXPECT_EQ(RankOf(roles->comm()), rank / 2);
+    EXPECT_EQ(writer::Rank(roles->comm()), rank / 2);
     if (roles->writes()) {
       ExpectOk(Serve(*roles).status());
     } else {
@@ -336,7 +316,7 @@ TEST_F(InTransitWrite, SeveralDatasetsAtOnceAndOneOfAPartOfTheRanks) {
     ExpectOk((*a)->EndStep());
     // Of the last rank alone, while the others are still at it.
     MPI_Comm part = MPI_COMM_NULL;
-    const bool last = RankOf(roles.comm()) == SizeOf(roles.comm()) - 1;
+    const bool last = writer::Rank(roles.comm()) == writer::Size(roles.comm()) - 1;
     MPI_Comm_split(roles.comm(), last ? 1 : 0, 0, &part);
     if (last) ExpectOk(WriteSteps(roles, part, Path("c.quarry"), Arrangement::kDense, {7, 8, 9, 10}));
     MPI_Comm_free(&part);
@@ -344,7 +324,7 @@ TEST_F(InTransitWrite, SeveralDatasetsAtOnceAndOneOfAPartOfTheRanks) {
     ExpectOk((*a)->Close());
     ExpectOk((*b)->Close());
   });
-  if (RankOf(MPI_COMM_WORLD) == SizeOf(MPI_COMM_WORLD) - 1) {
+  if (writer::Rank(MPI_COMM_WORLD) == writer::Size(MPI_COMM_WORLD) - 1) {
     EXPECT_EQ(served.datasets, 3u);
     EXPECT_EQ(served.steps, 7u);
   }
@@ -380,13 +360,14 @@ class Gate {
   ServeOptions options() {
     ServeOptions options;
     options.before_step = [this](const std::string&, std::uint64_t) {
-      if (std::exchange(passed_, true) || RankOf(MPI_COMM_WORLD) != SizeOf(MPI_COMM_WORLD) - 1) return;
+      const bool last = writer::Rank(MPI_COMM_WORLD) == writer::Size(MPI_COMM_WORLD) - 1;
+      if (std::exchange(passed_, true) || !last) return;
       MPI_Recv(nullptr, 0, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     };
     return options;
   }
   static void Open() {
-    if (Root()) MPI_Send(nullptr, 0, MPI_BYTE, SizeOf(MPI_COMM_WORLD) - 1, kTag, MPI_COMM_WORLD);
+    if (Root()) MPI_Send(nullptr, 0, MPI_BYTE, writer::Size(MPI_COMM_WORLD) - 1, kTag, MPI_COMM_WORLD);
   }
 
  private:
@@ -448,7 +429,7 @@ TEST_F(InTransitFlow, TheStepAfterTheLastPlaceWaits) {
           EXPECT_GT((*dataset)->seconds().copying, 0);
         },
         gate.options());
-    if (RankOf(MPI_COMM_WORLD) >= SizeOf(MPI_COMM_WORLD) - Half()) {
+    if (writer::Rank(MPI_COMM_WORLD) >= writer::Size(MPI_COMM_WORLD) - Half()) {
       EXPECT_EQ(served.steps, static_cast<std::uint64_t>(std::max(limit + 1, 3 * limit)));
       EXPECT_GT(served.simulation_waiting_seconds, 0);
       EXPECT_GT(served.writing_seconds, 0);
@@ -505,7 +486,7 @@ TEST_F(InTransitFlow, AnAbandonedStepTakesNoPlaceAndNeverReachesTheWriters) {
     ExpectOk((*dataset)->Close());
     EXPECT_EQ((*dataset)->lost_steps(), std::vector<std::uint64_t>());
   });
-  if (RankOf(MPI_COMM_WORLD) >= SizeOf(MPI_COMM_WORLD) - Half()) {
+  if (writer::Rank(MPI_COMM_WORLD) >= writer::Size(MPI_COMM_WORLD) - Half()) {
     EXPECT_EQ(served.steps, 1u);
     EXPECT_EQ(served.lost_steps, 0u);
   }
@@ -513,7 +494,7 @@ TEST_F(InTransitFlow, AnAbandonedStepTakesNoPlaceAndNeverReachesTheWriters) {
 }
 
 TEST_F(InTransitErrors, RolesThatMakeNoSense) {
-  const int ranks = SizeOf(MPI_COMM_WORLD);
+  const int ranks = writer::Size(MPI_COMM_WORLD);
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, 0).status(), StatusCode::kInvalidArgument,
               "leave nobody to write");
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, ranks).status(), StatusCode::kInvalidArgument,
@@ -547,7 +528,7 @@ TEST_F(InTransitErrors, OpenTellsWhatIsWrongAndTheNextOneWorks) {
   if (Root()) WriteReference(there, {1});
   Run(Half(), [&](const Roles& roles) {
     const MPI_Comm comm = roles.comm();
-    const bool last = RankOf(comm) == SizeOf(comm) - 1;
+    const bool last = writer::Rank(comm) == writer::Size(comm) - 1;
     const std::vector<OwnedBox> boxes = Share(comm, Arrangement::kDense);
     const auto expect_refused = [&](const insitu::Setup& setup, const std::vector<OwnedBox>& owned,
                                     const Transport& transport, StatusCode code, const std::string& text) {
@@ -578,7 +559,7 @@ TEST_F(InTransitErrors, OpenTellsWhatIsWrongAndTheNextOneWorks) {
     Transport nothing;
     nothing.message_bytes = 0;
     expect_refused(MakeSetup(path), boxes, nothing, StatusCode::kInvalidArgument, "messages of 0 bytes");
-    if (SizeOf(comm) > 1) {
+    if (writer::Size(comm) > 1) {
       expect_refused(MakeSetup(last ? path : there), boxes, {}, StatusCode::kInvalidArgument,
                      "different arguments");
     }
@@ -634,7 +615,7 @@ TEST_F(InTransitErrors, AFullDiskIsTheNextStepsToTellAndTheSimulationGoesOn) {
         },
         FullDiskFor(2, 3));
     UnlimitDisk();
-    if (RankOf(MPI_COMM_WORLD) >= SizeOf(MPI_COMM_WORLD) - writers) {
+    if (writer::Rank(MPI_COMM_WORLD) >= writer::Size(MPI_COMM_WORLD) - writers) {
       EXPECT_EQ(served.steps, 2u);
       EXPECT_EQ(served.lost_steps, 1u);
     }
@@ -705,7 +686,7 @@ TEST_F(InTransitErrors, RefusedCallsChangeNothing) {
   const fs::path path = Path("refused.quarry");
   Run(Half(), [&](const Roles& roles) {
     const MPI_Comm comm = roles.comm();
-    const bool last = RankOf(comm) == SizeOf(comm) - 1;
+    const bool last = writer::Rank(comm) == writer::Size(comm) - 1;
     const std::vector<OwnedBox> boxes = Share(comm, Arrangement::kDense);
     const auto opened = Dataset::Open(roles, comm, MakeSetup(path), boxes);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
@@ -741,7 +722,7 @@ TEST_F(InTransitErrors, RefusedCallsChangeNothing) {
 }
 
 TEST_F(InTransitErrors, RanksThatMakeDifferentCallsDoNotHoldUpTheWriters) {
-  if (SizeOf(MPI_COMM_WORLD) < 3) GTEST_SKIP() << "needs two simulation ranks";
+  if (writer::Size(MPI_COMM_WORLD) < 3) GTEST_SKIP() << "needs two simulation ranks";
   const fs::path path = Path("different.quarry");
   const Served served = Run(1, [&](const Roles& roles) {
     const MPI_Comm comm = roles.comm();
@@ -751,13 +732,13 @@ TEST_F(InTransitErrors, RanksThatMakeDifferentCallsDoNotHoldUpTheWriters) {
       ASSERT_TRUE(dataset.ok()) << dataset.status().message();
       ExpectOk(WriteStep(dataset->get(), boxes, 1));
       ExpectOk((*dataset)->BeginStep(2));
-      const Status status = RankOf(comm) == 0 ? (*dataset)->EndStep() : (*dataset)->AbandonStep();
+      const Status status = writer::Rank(comm) == 0 ? (*dataset)->EndStep() : (*dataset)->AbandonStep();
       ExpectError(comm, status, StatusCode::kFailedPrecondition, "different calls");
       ExpectError(comm, (*dataset)->Close(), StatusCode::kFailedPrecondition, "different calls");
     }
     ExpectOk(WriteSteps(roles, comm, Path("after.quarry"), Arrangement::kDense, {1}));
   });
-  if (RankOf(MPI_COMM_WORLD) == SizeOf(MPI_COMM_WORLD) - 1) {
+  if (writer::Rank(MPI_COMM_WORLD) == writer::Size(MPI_COMM_WORLD) - 1) {
     EXPECT_EQ(served.steps, 2u);
   }
   ExpectSteps(path, {1});
@@ -768,8 +749,8 @@ TEST_F(InTransitErrors, RanksThatMakeDifferentCallsDoNotHoldUpTheWriters) {
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (result.failed()) {
-      std::printf("rank %d: %s:%d: %s\n", RankOf(MPI_COMM_WORLD), result.file_name(), result.line_number(),
-                  result.message());
+      std::printf("rank %d: %s:%d: %s\n", writer::Rank(MPI_COMM_WORLD), result.file_name(),
+                  result.line_number(), result.message());
       std::fflush(stdout);
     }
   }
@@ -781,7 +762,7 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   ::testing::InitGoogleTest(&argc, argv);
-  if (quarry::intransit::RankOf(MPI_COMM_WORLD) != 0) {
+  if (quarry::writer::Rank(MPI_COMM_WORLD) != 0) {
     ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new quarry::intransit::FailuresOnly);

@@ -133,10 +133,20 @@ std::vector<Method> Methods(const Options& options) {
   *plan.mutable_query() = query;
   pb::ReadRequest read;
   *read.mutable_query() = query;
+  pb::GetStatisticsRequest statistics;
+  *statistics.mutable_query() = query;
+  statistics.add_percentiles(50);
+  statistics.set_bins(8);
+  pb::ReadPointsRequest points;
+  points.set_dataset(options.dataset);
+  points.set_field(options.field);
+  for (int i = 0; i < 6; ++i) points.add_coordinates(i + 0.5);
   return {{"ListDatasets", list.SerializeAsString(), Parses<pb::ListDatasetsRequest>},
           {"GetDataset", dataset.SerializeAsString(), Parses<pb::GetDatasetRequest>},
           {"PlanRead", plan.SerializeAsString(), Parses<pb::PlanReadRequest>},
-          {"Read", read.SerializeAsString(), Parses<pb::ReadRequest>}};
+          {"Read", read.SerializeAsString(), Parses<pb::ReadRequest>},
+          {"GetStatistics", statistics.SerializeAsString(), Parses<pb::GetStatisticsRequest>},
+          {"ReadPoints", points.SerializeAsString(), Parses<pb::ReadPointsRequest>}};
 }
 
 /// Bytes changed, taken out, put in, doubled, cut off; or nothing but noise.
@@ -238,7 +248,7 @@ bool SendRequests(const Options& options, Outcomes* outcomes) {
   };
   for (const Method& method : methods) {
     send(method.name, method.good, has_code(grpc::StatusCode::OK));
-    send(method.name, std::string(2 << 20, '\n'), has_code(grpc::StatusCode::RESOURCE_EXHAUSTED));
+    send(method.name, std::string(5 << 20, '\n'), has_code(grpc::StatusCode::RESOURCE_EXHAUSTED));
   }
   send("NoSuchMethod", methods[0].good, has_code(grpc::StatusCode::UNIMPLEMENTED));
   for (int i = 0; i < options.count; ++i) {

@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
   add("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
   add("get", "writes a box at a level to a file", DeclareGet);
   add("plan", "what a get would cost", DeclarePlan);
+  add("stats", "statistics of a box, with what is proved of the original", DeclareStats);
+  add("points", "the field at points between samples", DeclarePoints);
   add("verify", "checks checksums, or samples against their source", DeclareVerify);
 
   quarry::Status status;

@@ -11,14 +11,12 @@
 
 namespace quarry::intransit {
 
+using insitu::Call;
+using insitu::FailedPrecondition;
 using internal::Answer;
 using writer::Guarded;
 
 namespace {
-
-Status FailedPrecondition(std::string message) {
-  return {StatusCode::kFailedPrecondition, std::move(message)};
-}
 
 /// Adds the time of a scope to a number of seconds.
 class Timer {
@@ -150,23 +148,17 @@ Dataset::~Dataset() {
 Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
   QUARRY_RETURN_IF_ERROR(broken_);
-  return agreement_.Reach(static_cast<int>(call), local, arguments);
+  return agreement_.Reach(call, local, arguments);
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   return Guarded([&]() -> Status {
-    Status local;
-    if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
-    if (step_) {
-      local = FailedPrecondition(
-          fmt::format("step {} is open; end it before step {} begins", step_->number, step));
-    }
-    const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
+    QUARRY_RETURN_IF_ERROR(
+        Agree(Call::kBeginStep, insitu::CheckBegin(step, open()), insitu::BeginArguments(step, time)));
     const auto number = static_cast<std::uint64_t>(step);
     QUARRY_RETURN_IF_ERROR(WaitForPlace(number));
     QUARRY_RETURN_IF_ERROR(TakeLosses());
-    step_ = Step{number, time, {}};
+    step_ = insitu::OpenStep{number, time, {}};
     return Status::Ok();
   });
 }
@@ -235,37 +227,16 @@ Status Dataset::TakeLosses() {
   return std::move(first_untold_).Annotate(fmt::format("the writers have lost step {}{}", first, others));
 }
 
-std::size_t Dataset::FieldNumber(const std::string& field) const {
-  const std::vector<insitu::Field>& fields = setup_.declaration.fields;
-  const auto found =
-      std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == field; });
-  return static_cast<std::size_t>(found - fields.begin());
-}
-
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  return Guarded([&]() -> Status {
-    std::vector<BoxView> views(address.size());
-    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b) {
-      if (address[b] != nullptr) views[b] = boxes_[b].At(address[b], SizeOf(type));
-    }
-    return PutViews(field, type, views);
-  });
+  return Guarded([&] { return PutViews(field, type, insitu::ViewsOf(boxes_, type, address)); });
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
-    Status local;
-    const std::size_t number = FieldNumber(field);
-    if (!step_) {
-      local = FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
-    } else if (std::find(step_->put.begin(), step_->put.end(), number) != step_->put.end()) {
-      local = InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
-                              step_->number);
-    } else {
-      local = insitu::CheckSamples(setup_.declaration, boxes_, field, type, views);
-    }
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
+    QUARRY_RETURN_IF_ERROR(Agree(
+        Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
     const Timer timer(&seconds_.copying);
+    const std::size_t number = insitu::FieldNumber(setup_.declaration, field);
     staging_->Copy(place(), number, views);
     step_->put.push_back(number);
     return Status::Ok();
@@ -274,16 +245,9 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
 
 Status Dataset::EndStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) {
-      local = FailedPrecondition("no step is open; begin one before ending it");
-    } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format(
-          "step {} has no field and is left out; put at least one before ending it", step_->number));
-    }
-    const Status status = Agree(Call::kEndStep, local);
+    const Status status = Agree(Call::kEndStep, insitu::CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
-    const Step step = std::move(*step_);
+    const insitu::OpenStep step = std::move(*step_);
     step_.reset();
     QUARRY_RETURN_IF_ERROR(status);
     broken_ = HandOver(step);
@@ -293,7 +257,7 @@ Status Dataset::EndStep() {
 
 /// The samples of all ranks are on their way before the writers hear of the step: they never wait for any
 /// that do not come.
-Status Dataset::HandOver(const Step& step) {
+Status Dataset::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
       comm_, Guarded([&] {
@@ -312,9 +276,7 @@ Status Dataset::HandOver(const Step& step) {
 
 Status Dataset::AbandonStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, local));
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, insitu::CheckAbandon(open())));
     step_.reset();
     return Status::Ok();
   });
@@ -339,12 +301,7 @@ Status Dataset::Close() {
   return Guarded([&]() -> Status {
     if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
     const Timer timer(&seconds_.closing);
-    Status open;
-    if (step_) {
-      open = FailedPrecondition(
-          fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
-    }
-    Status status = agreement_.Reach(static_cast<int>(Call::kClose), open);
+    Status status = agreement_.Reach(Call::kClose, insitu::CheckClose(open(), setup_.path));
     if (agreement_.broken().ok()) {
       const double waiting = writer::MaxOverRanks(comm_, seconds_.waiting);
       Status shared = broken_;

@@ -115,6 +115,85 @@ TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
   }
 }
 
+TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
+  std::mt19937 random(3);
+  for (const std::string name : {"a", "b", "c"}) {
+    const auto remote = Remote(name);
+    const auto local = Local(name);
+    const Index3 dims = local->description().grid.dims;
+    for (int i = 0; i < 60; ++i) {
+      query::ReadRequest request{.field = "pressure"};
+      Box box;
+      for (std::size_t a = 0; a < 3; ++a) {
+        box.begin[a] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a]));
+        box.end[a] = box.begin[a] + 1 +
+                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a] - box.begin[a]));
+      }
+      request.box = box;
+      if (i % 3 == 0) request.max_bytes = std::uint64_t{1} << (random() % 18);
+      if (i % 3 == 1) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
+      if (i % 2 == 0) request.focus = {1.5, 20, -3};
+      const auto expected = local->Read(request);
+      const auto answer = remote->Read(request);
+      ASSERT_EQ(answer.status().code(), expected.status().code());
+      EXPECT_EQ(answer.status().message(), expected.status().message());
+      if (!expected.ok()) continue;
+      EXPECT_EQ(answer->level, expected->level);
+      EXPECT_EQ(answer->extent, expected->extent);
+      EXPECT_EQ(answer->spacing, expected->spacing);
+      EXPECT_EQ(answer->data, expected->data);
+      EXPECT_EQ(remote->PlanRead(request)->price, local->PlanRead(request)->price);
+
+      const query::StatisticsRequest statistics{request, {0, 25, 50, 100}, 7, std::pair(-1.0, 3.0)};
+      const auto expected_statistics = local->Statistics(statistics);
+      const auto found = remote->Statistics(statistics);
+      ASSERT_TRUE(found.ok() && expected_statistics.ok()) << found.status().message();
+      EXPECT_EQ(found->header.price, expected_statistics->header.price);
+      EXPECT_EQ(found->header.price.reply_bytes, 0u);
+      EXPECT_EQ(found->statistics.valid, expected_statistics->statistics.valid);
+      EXPECT_EQ(found->statistics.missing, expected_statistics->statistics.missing);
+      EXPECT_EQ(found->statistics.histogram, expected_statistics->statistics.histogram);
+      EXPECT_EQ(found->statistics.box_min, expected_statistics->statistics.box_min);
+      EXPECT_EQ(found->statistics.box_max, expected_statistics->statistics.box_max);
+      if (found->statistics.valid == 0) continue;  // no number equals NaN
+      EXPECT_EQ(found->statistics.min, expected_statistics->statistics.min);
+      EXPECT_EQ(found->statistics.max, expected_statistics->statistics.max);
+      EXPECT_EQ(found->statistics.mean, expected_statistics->statistics.mean);
+      EXPECT_EQ(found->statistics.stddev, expected_statistics->statistics.stddev);
+      EXPECT_EQ(found->statistics.percentiles, expected_statistics->statistics.percentiles);
+    }
+  }
+}
+
+TEST_F(ServiceTest, PointsAreThoseOfTheDirectoryHoweverMany) {
+  const auto remote = Remote("c");
+  const auto local = Local("c");
+  query::PointsRequest request{"pressure", {}, {}, false};
+  std::mt19937 random(4);
+  std::uniform_real_distribution<double> unit(0, 1);
+  // More than one message may ask for.
+  while (request.points.size() < query::kMaxPoints + 1000)
+    request.points.push_back({36 * unit(random), 21 * unit(random), 12 * unit(random)});
+  const auto expected = local->ReadPoints(request);
+  const auto answer = remote->ReadPoints(request);
+  ASSERT_TRUE(expected.ok() && answer.ok()) << answer.status().message();
+  ASSERT_EQ(answer->values.size(), request.points.size());
+  EXPECT_EQ(std::memcmp(answer->values.data(), expected->values.data(), 8 * answer->values.size()), 0);
+  EXPECT_EQ(answer->price, expected->price);
+  EXPECT_EQ(answer->max_error, expected->max_error);
+  request.price_only = true;
+  EXPECT_EQ(remote->ReadPoints(request)->price, answer->price);
+  EXPECT_TRUE(remote->ReadPoints(request)->values.empty());
+
+  pb::ReadPointsRequest message;
+  message.set_dataset("c");
+  message.set_field("pressure");
+  message.add_coordinates(1);
+  pb::ReadPointsResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->ReadPoints(&context, message, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ServiceTest, StepsSayWhatIsMissing) {
   const std::vector<StepDescription> remote = *Remote("c")->Steps();
   const std::vector<StepDescription> local = *Local("c")->Steps();
@@ -171,7 +250,10 @@ TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
         query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0},
         query::ReadRequest{.field = "pressure", .max_error = -1},
         query::ReadRequest{.field = "pressure", .max_error = std::nan("")},
-        query::ReadRequest{.field = "pressure", .max_error = 0}}) {
+        query::ReadRequest{.field = "pressure", .max_error = 0},
+        query::ReadRequest{.field = "pressure", .max_bytes = 0},
+        query::ReadRequest{.field = "pressure", .stride = Index3{0, 1, 1}},
+        query::ReadRequest{.field = "pressure", .focus = query::Point{0, 0, std::nan("")}}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());
   }

@@ -1,0 +1,45 @@
+#include "quarry/dataset/statistics.h"
+
+#include "quarry/dataset/reader.h"
+#include "quarry/query/patch_part.h"
+
+namespace quarry {
+namespace {
+
+class StatisticsSink final : public PatchSink {
+ public:
+  StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request)
+      : plan_(plan), accumulator_(plan, request) {}
+
+  Status Patch(int level, const query::PlannedPatch& patch, const PatchReader& reader) override {
+    const query::PatchPart part = query::PartOf(plan_, level, patch);
+    if (part.whole()) {
+      accumulator_.Add(patch, reader.samples(), reader.validity());
+      return Status::Ok();
+    }
+    const Bytes samples = query::CutOut(part, reader.samples(), SizeOf(plan_.type));
+    const Bytes validity = query::CutOut(part, std::as_bytes(reader.validity()), 1);
+    accumulator_.Add(patch, samples,
+                     {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
+    return Status::Ok();
+  }
+
+  query::Statistics Finish() const { return accumulator_.Finish(); }
+
+ private:
+  const query::ReadPlan& plan_;
+  query::StatisticsAccumulator accumulator_;
+};
+
+}  // namespace
+
+Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
+                                            const query::StatisticsRequest& request, DecodePool* pool,
+                                            const std::function<bool()>& cancelled) {
+  QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+  StatisticsSink sink(plan, request);
+  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, pool, cancelled, &sink));
+  return sink.Finish();
+}
+
+}  // namespace quarry
