@@ -18,7 +18,8 @@ class StatisticsSink final : public PatchSink {
       return Status::Ok();
     }
     const Bytes samples = query::CutOut(part, reader.samples(), SizeOf(plan_.type));
-    const Bytes validity = query::CutOut(part, std::as_bytes(reader.validity()), 1);
+    Bytes validity;  // stays empty where every sample is valid
+    if (!reader.validity().empty()) validity = query::CutOut(part, std::as_bytes(reader.validity()), 1);
     accumulator_.Add(patch, samples,
                      {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
     return Status::Ok();

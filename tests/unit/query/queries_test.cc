@@ -21,6 +21,9 @@ struct QueryCase {
   CoderId coder;
   bool missing;
 };
+void PrintTo(const QueryCase& test, std::ostream* out) {
+  *out << Name(test.coder) << (test.missing ? ", missing samples" : "");
+}
 
 class QueryTest : public ::testing::TestWithParam<QueryCase> {
  protected:
