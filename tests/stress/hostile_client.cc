@@ -23,6 +23,7 @@ struct Options {
   std::string field;
   int count = 1000;
   int connections = 1;
+  bool take = false;
   std::uint64_t seed = 1;
 };
 
@@ -69,7 +70,7 @@ struct Stream {
   }
 };
 
-/// Begins all reads before it takes a byte of any.
+/// Begins all reads before it takes a byte of any, unless answers are to be taken as they come.
 Outcomes OpenStreams(const Options& options) {
   pb::ReadRequest request;
   request.mutable_query()->set_dataset(options.dataset);
@@ -83,8 +84,10 @@ Outcomes OpenStreams(const Options& options) {
     streams[i].reader = stubs[i % stubs.size()]->AsyncRead(&streams[i].context, request, &queue, &streams[i]);
   void* tag = nullptr;
   bool ok = false;
-  for (std::size_t i = 0; i < streams.size() && queue.Next(&tag, &ok);) ++i;
-  for (Stream& stream : streams) stream.Continue(true);
+  if (!options.take) {
+    for (std::size_t i = 0; i < streams.size() && queue.Next(&tag, &ok);) ++i;
+    for (Stream& stream : streams) stream.Continue(true);
+  }
 
   Outcomes outcomes;
   for (std::size_t ended = 0; ended < streams.size() && queue.Next(&tag, &ok);) {
@@ -275,6 +278,7 @@ int main(int argc, char** argv) {
     command->add_option("--count", options.count, "of streams or requests")->check(CLI::PositiveNumber);
   }
   streams->add_option("--connections", options.connections, "that carry them")->check(CLI::PositiveNumber);
+  streams->add_flag("--take", options.take, "take answers as they come: streams may wait for one another");
   requests->add_option("--seed", options.seed, "another number makes other requests");
   CLI11_PARSE(app, argc, argv);
 
