@@ -40,7 +40,7 @@ Result<std::vector<FoundDataset>> Catalogue::List() {
   return found;
 }
 
-Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
+Result<std::optional<std::pair<std::string, Catalogue::Entry>>> Catalogue::Lookup(const std::string& asked) {
   // The exact name first: a dataset may really be called NAME.quarry.
   const auto lookup = [&]() -> std::optional<std::pair<std::string, Entry>> {
     const std::lock_guard lock(mutex_);
@@ -54,6 +54,17 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& 
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
     found = lookup();
   }
+  return found;
+}
+
+std::optional<std::string> Catalogue::NameOf(const std::string& asked) {
+  const auto found = Lookup(asked);
+  if (!found.ok() || !*found) return std::nullopt;
+  return (*found)->first;
+}
+
+Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
+  QUARRY_ASSIGN_OR_RETURN(const auto found, Lookup(asked));
   if (!found)
     return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
                     asked.substr(0, 100));

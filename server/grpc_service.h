@@ -1,6 +1,7 @@
 #pragma once
 
 #include "quarry/v1/service.grpc.pb.h"
+#include "server/call.h"
 #include "server/query_service.h"
 
 namespace quarry::server {
@@ -12,7 +13,8 @@ inline constexpr std::size_t kMessageBytes = 1 << 20;
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
  public:
-  explicit GrpcService(QueryService* service) : service_(service) {}
+  /// @param operations  limits, tokens, log and metrics; both live as long as the server
+  GrpcService(QueryService* service, Operations* operations) : service_(service), operations_(operations) {}
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -28,7 +30,13 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                           ::quarry::v1::ReadPointsResponse* response) override;
 
  private:
-  QueryService* service_;
+  /// Admits a call, does its work, and answers, logs and counts however it ends.
+  template <typename Work>
+  grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,
+                      Work work);
+
+  QueryService* const service_;
+  Operations* const operations_;
 };
 
 }  // namespace quarry::server

@@ -28,10 +28,14 @@ struct PreparedPoints {
 class QueryService {
  public:
   /// @param threads  for decoding; 0: one per processor
-  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads)
-      : catalogue_(std::move(catalogue)), engine_(memory_bytes, threads) {}
+  /// @param queue  most reads that may wait for memory at a time
+  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads,
+               std::size_t queue = SIZE_MAX)
+      : catalogue_(std::move(catalogue)), engine_(memory_bytes, threads, queue) {}
 
   Catalogue& catalogue() { return catalogue_; }
+  /// What reads share.
+  const PatchStore& store() const { return engine_.store; }
 
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);

@@ -50,11 +50,20 @@ struct ReadCost {
 /// out.
 using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
 
+/// How to trust the server of a grpcs:// target, and to be trusted by it. Files are in PEM format.
+struct Security {
+  std::string ca_file;           ///< authorities of servers; empty: those of the system
+  std::string certificate_file;  ///< our own, where the server wants one
+  std::string key_file;          ///< of our certificate
+  std::string token;             ///< sent with each call, over TLS or within this machine only; empty: none
+};
+
 /// How to reach and read datasets.
 struct Options {
   int threads = 0;                  ///< for decoding where there is no server; 0: one per processor
   std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
   std::function<bool()> cancelled;  ///< asked now and then; true ends the call with kCancelled
+  Security security;                ///< for servers
 };
 
 /// One line of a listing.
@@ -70,8 +79,10 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME
-  /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged
+  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME, or the same with grpcs:// for TLS
+  /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged;
+  /// kUnauthenticated, kPermissionDenied: the server wants another token; kInvalidArgument: a token over
+  /// plain text
   static Result<std::unique_ptr<Dataset>> Open(const std::string& target, const Options& options = {});
 
   virtual const DatasetDescription& description() const = 0;
@@ -104,8 +115,8 @@ class Dataset {
   virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const = 0;
 };
 
-/// The datasets of a server (grpc://HOST:PORT), of a directory that holds some, or the one dataset that
-/// `target` is.
+/// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT), of a directory that holds some, or the one
+/// dataset that `target` is.
 Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {});
 
 }  // namespace quarry::client

@@ -1,8 +1,13 @@
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
+
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
+#include "google/rpc/status_details.pb.h"
+#include "quarry/base/address.h"
 #include "quarry/base/checked_math.h"
+#include "quarry/base/file.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"
@@ -12,42 +17,109 @@ namespace {
 
 namespace pb = ::quarry::v1;
 
+/// The server's name of a request that has failed; empty where it sent none.
+std::string RequestIdOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  if (!details.ParseFromString(status.error_details()) || details.details_size() == 0) return "";
+  if (!details.details(0).UnpackTo(&info) || !info.metadata().contains("request_id")) return "";
+  return info.metadata().at("request_id");
+}
+
+/// Errors that the user takes to the operator, who finds the request in the log.
+bool IsForTheOperator(grpc::StatusCode code) {
+  return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN ||
+         code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
+}
+
 /// Our codes are gRPC's, and the server's message is already the line for the user.
-Status FromGrpc(const grpc::Status& status, const std::string& address) {
+Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
+  const std::string& address = server.address;
   if (status.ok()) return Status::Ok();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return {StatusCode::kUnavailable,
-            fmt::format("cannot reach the server {}: {}; check the address and that quarry-server runs",
-                        address, status.error_message())};
+            fmt::format("cannot reach the server {}: {}; check the address, that quarry-server runs, and {}",
+                        address, status.error_message(),
+                        server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
+                                   : "that it does not want grpcs://")};
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return {StatusCode::kDeadlineExceeded,
             fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
   }
-  return {static_cast<StatusCode>(status.error_code()), status.error_message()};
+  std::string message = status.error_message();
+  if (const std::string id = RequestIdOf(status); !id.empty() && IsForTheOperator(status.error_code()))
+    message += fmt::format(" (request {} of {})", id, address);
+  return {static_cast<StatusCode>(status.error_code()), std::move(message)};
 }
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+/// What HTTP does not let into a header would fail inside gRPC.
+Status CheckToken(const std::string& token) {
+  if (std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; }))
+    return Status::Ok();
+  return InvalidArgument(
+      "the token is not one word of ASCII letters, digits and signs; its file or variable should "
+      "hold the token alone");
+}
+
+/// A file of Security; nothing for an empty path.
+Result<std::string> ReadPem(const std::string& path) {
+  constexpr std::uint64_t kLargestFile = 16 << 20;
+  return path.empty() ? std::string() : ReadTextFile(path, kLargestFile);
+}
+
+Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAddress& server,
+                                                                  const Security& security) {
+  QUARRY_RETURN_IF_ERROR(CheckToken(security.token));
+  if (!server.tls) {
+    QUARRY_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(server.address));
+    if (!security.token.empty() && !IsLoopback(address.host)) {
+      return InvalidArgument(
+          "the token would go to {} in plain text, for everybody on the way to read; write grpcs://, "
+          "or leave the token out",
+          server.address);
+    }
+    return grpc::InsecureChannelCredentials();
+  }
+  if (security.certificate_file.empty() != security.key_file.empty())
+    return InvalidArgument("a client's certificate and its key go together; give both, or neither");
+  grpc::SslCredentialsOptions options;
+  QUARRY_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(security.ca_file));
+  QUARRY_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem(security.certificate_file));
+  QUARRY_ASSIGN_OR_RETURN(options.pem_private_key, ReadPem(security.key_file));
+  return grpc::SslCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
+                                          const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   // Samples come in messages of about 1 MiB, but the record of a step with very many subfiles may be larger.
   constexpr int kLargestMessage = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 /// A stub with its address, for messages.
 class Connection {
  public:
-  Connection(std::string address, Options options)
-      : address_(std::move(address)),
+  static Result<std::shared_ptr<const Connection>> Make(const ServerAddress& server, const Options& options) {
+    QUARRY_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(server, options.security));
+    return std::make_shared<const Connection>(server, options, credentials);
+  }
+
+  Connection(ServerAddress server, Options options,
+             const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : server_(std::move(server)),
         options_(std::move(options)),
-        stub_(pb::QuarryService::NewStub(NewChannel(address_))) {}
+        stub_(pb::QuarryService::NewStub(NewChannel(server_.address, credentials))) {}
 
   std::unique_ptr<grpc::ClientContext> NewContext() const {
     auto context = std::make_unique<grpc::ClientContext>();
     if (options_.timeout_ms > 0)
       context->set_deadline(std::chrono::system_clock::now() +
                             std::chrono::milliseconds(options_.timeout_ms));
+    if (!options_.security.token.empty())
+      context->AddMetadata("authorization", "Bearer " + options_.security.token);
     return context;
   }
 
@@ -57,16 +129,16 @@ class Connection {
                         const Request& request) const {
     Response response;
     const auto context = NewContext();
-    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), address_));
+    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), server_));
     return response;
   }
 
   pb::QuarryService::Stub* stub() const { return stub_.get(); }
-  const std::string& address() const { return address_; }
+  const ServerAddress& server() const { return server_; }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
  private:
-  const std::string address_;
+  const ServerAddress server_;
   const Options options_;
   const std::unique_ptr<pb::QuarryService::Stub> stub_;
 };
@@ -114,7 +186,7 @@ class RemoteDataset final : public Dataset {
     const Status status = Receive(stream.get(), on_level, &stream_ended);
     // An error of ours ends the stream; when the server has ended it, Finish knows its reason.
     if (!stream_ended) context->TryCancel();
-    const Status finished = FromGrpc(stream->Finish(), connection_->address());
+    const Status finished = FromGrpc(stream->Finish(), connection_->server());
     return stream_ended && !finished.ok() ? finished : status;
   }
 
@@ -135,7 +207,7 @@ class RemoteDataset final : public Dataset {
     query::PointsAnswer answer = wire::FromProto(response);
     const std::size_t expected = request.price_only ? 0 : request.points.size();
     if (answer.values.size() == expected) return answer;
-    return InternalError("the server {} answers {} points with {} values", connection_->address(), expected,
+    return InternalError("the server {} answers {} points with {} values", connection_->server().address, expected,
                          answer.values.size());
   }
 
@@ -170,7 +242,7 @@ class RemoteDataset final : public Dataset {
     *stream_ended = true;
     if (!ended)
       return {StatusCode::kUnavailable,
-              fmt::format("the answer of {} ended early; ask again", connection_->address())};
+              fmt::format("the answer of {} ended early; ask again", connection_->server().address)};
     return assembler->CheckComplete();
   }
 
@@ -211,9 +283,9 @@ class RemoteDataset final : public Dataset {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name,
+Result<std::unique_ptr<Dataset>> OpenRemote(const ServerAddress& server, const std::string& name,
                                             const Options& options) {
-  auto connection = std::make_shared<const Connection>(address, options);
+  QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(server, options));
   pb::GetDatasetRequest request;
   request.set_dataset(name);
   request.set_manifest_only(true);
@@ -224,13 +296,13 @@ Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const st
       std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
 }
 
-Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options) {
-  const Connection connection(address, options);
+Result<std::vector<DatasetSummary>> ListRemote(const ServerAddress& server, const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const auto connection, Connection::Make(server, options));
   std::vector<DatasetSummary> summaries;
   pb::ListDatasetsRequest request;
   do {
     QUARRY_ASSIGN_OR_RETURN(const pb::ListDatasetsResponse response,
-                            connection.Call(&pb::QuarryService::Stub::ListDatasets, request));
+                            connection->Call(&pb::QuarryService::Stub::ListDatasets, request));
     for (const pb::DatasetSummary& summary : response.datasets()) {
       QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
       summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});

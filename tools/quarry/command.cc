@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "quarry/base/file.h"
 #include "quarry/base/units.h"
 
 namespace quarry::tools {
@@ -27,12 +28,53 @@ Result<Index3> ParseStride(const std::string& text) {
 
 }  // namespace
 
+void ServerOptions::DeclareOn(CLI::App* app) {
+  const std::string group = "Server";
+  app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit")
+      ->group(group);
+  app->add_option(
+         "--ca", security.ca_file,
+         "for grpcs://: PEM file of the authorities that servers are trusted by; default: the system's")
+      ->envname("QUARRY_CA")
+      ->group(group);
+  auto* certificate =
+      app->add_option("--cert", security.certificate_file,
+                      "for grpcs://: our own certificate, a PEM file, where the server wants one")
+          ->envname("QUARRY_CERT")
+          ->group(group);
+  auto* key = app->add_option("--key", security.key_file, "the key of --cert, a PEM file")
+                  ->envname("QUARRY_KEY")
+                  ->needs(certificate)
+                  ->group(group);
+  certificate->needs(key);
+  app->add_option("--token-file", token_file, "file that holds our token; default: the variable QUARRY_TOKEN")
+      ->envname("QUARRY_TOKEN_FILE")
+      ->group(group);
+}
+
+Result<client::Options> ServerOptions::Resolve() const {
+  client::Options options;
+  options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
+  options.security = security;
+  // Never an option of its own: command lines are for everybody on the machine to see.
+  if (!token_file.empty()) {
+    constexpr std::uint64_t kLargestFile = 64 << 10;
+    QUARRY_ASSIGN_OR_RETURN(options.security.token, ReadTextFile(token_file, kLargestFile));
+  } else if (const char* token = std::getenv("QUARRY_TOKEN")) {
+    options.security.token = token;
+  }
+  std::string& token = options.security.token;
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
+    token.pop_back();
+  return options;
+}
+
 void QuestionOptions::DeclarePlaceOn(CLI::App* app) {
   app->add_option("TARGET", target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
   app->add_option("--field", field, "name of the field; may be left out when there is one");
   app->add_option("--step", step, "number of the step; default: the first that has the field")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit");
+  server.DeclareOn(app);
 }
 
 void QuestionOptions::DeclareOn(CLI::App* app) {
@@ -64,8 +106,7 @@ void QuestionOptions::DeclareFocusOn(CLI::App* app) {
 }
 
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
-  client::Options options;
-  options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
+  QUARRY_ASSIGN_OR_RETURN(const client::Options options, server.Resolve());
   return client::Dataset::Open(target, options);
 }
 

@@ -25,8 +25,20 @@ Command DeclareStats(CLI::App* app);
 Command DeclarePoints(CLI::App* app);
 Command DeclareVerify(CLI::App* app);
 
+/// The options that say how to speak to a server, shared by all that take a target.
+struct ServerOptions {
+  client::Security security;
+  std::string token_file;
+  double timeout_seconds = 0;
+
+  void DeclareOn(CLI::App* app);
+  /// @errors those of reading the token's file
+  Result<client::Options> Resolve() const;
+};
+
 /// The options that describe a question, shared by get, plan and verify.
 struct QuestionOptions {
+  ServerOptions server;
   std::string target;
   std::string field;
   std::optional<std::uint64_t> step;
@@ -36,7 +48,6 @@ struct QuestionOptions {
   std::string max_bytes;
   std::string stride;
   std::string focus;
-  double timeout_seconds = 0;
 
   /// Target, field and step alone.
   void DeclarePlaceOn(CLI::App* app);

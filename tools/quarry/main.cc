@@ -1,4 +1,5 @@
 // quarry: looks into datasets, in a directory or behind a server.
+#include <cstdlib>
 #include <map>
 
 #include "quarry/base/memory.h"
@@ -8,6 +9,8 @@
 int main(int argc, char** argv) {
   using namespace quarry::tools;
   quarry::KeepFreedMemory();
+  // One line for an error, ours: gRPC's own log is for whoever asks for it.
+  ::setenv("GRPC_VERBOSITY", "NONE", 0);
   CLI::App app("Looks into Quarry datasets, in a directory or behind a server.", "quarry");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("quarry ") + quarry::kVersion);

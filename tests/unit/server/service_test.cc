@@ -31,7 +31,7 @@ class ServiceTest : public ::testing::Test {
   void Start(std::uint64_t memory) {
     service_ =
         std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
-    grpc_service_ = std::make_unique<GrpcService>(service_.get());
+    grpc_service_ = std::make_unique<GrpcService>(service_.get(), &operations_);
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(grpc_service_.get());
@@ -54,6 +54,7 @@ class ServiceTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
   int port_ = 0;
   std::unique_ptr<QueryService> service_;
+  Operations operations_;
   std::unique_ptr<GrpcService> grpc_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<pb::QuarryService::Stub> stub_;
