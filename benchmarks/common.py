@@ -13,7 +13,7 @@ def say(text):
 
 
 def make_venv(folder, interpreter):
-    """The Python of a virtual environment in `folder`, which is made unless it is there, and its pip command."""
+    """The Python of a virtual environment in `folder`, made unless it is there, and its pip command."""
     python = folder / "bin" / "python"
     if not python.exists():
         say(f"making {folder}")
@@ -33,17 +33,15 @@ def processor():
 
 
 def source_version():
-    git = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
-                         capture_output=True,
-                         text=True)
-    return git.stdout.strip()
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def number(value, digits=4):
     """Significant digits; None is what could not be lost."""
     if value is None:
         return "inf"
-    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    return f"{value:.{digits}g}" if abs(value) < 10 ** digits else f"{value:.0f}"
 
 
 def table(header, rows):

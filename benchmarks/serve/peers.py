@@ -62,10 +62,8 @@ class H5py(Peer):
 
     def store(self, field, folder, tolerance):
         with self.h5py.File(folder / self.file, "w") as file:
-            file.create_dataset("field",
-                                data=field,
-                                chunks=(CHUNK, ) * 3,
-                                **self.plugin.Zfp(accuracy=tolerance))
+            coder = self.plugin.Zfp(accuracy=tolerance)
+            file.create_dataset("field", data=field, chunks=(CHUNK,) * 3, **coder)
 
     def open(self, folder, shape):
         self.data = self.h5py.File(folder / self.file, "r")["field"]
@@ -92,18 +90,13 @@ class Zarr(Peer):
 
         self.zarr, self.numcodecs, self.zfpy = zarr, numcodecs, zfpy
         self.about = (
-            f"zarr {zarr.__version__}, format 2, numcodecs {numcodecs.__version__} with zfpy: accuracy mode, chunks "
-            f"of {CHUNK}^3, zarr's default threads")
+            f"zarr {zarr.__version__}, format 2, numcodecs {numcodecs.__version__} with zfpy: accuracy mode, "
+            f"chunks of {CHUNK}^3, zarr's default threads")
 
     def store(self, field, folder, tolerance):
         coder = self.numcodecs.ZFPY(mode=self.zfpy.mode_fixed_accuracy, tolerance=tolerance)
-        stored = self.zarr.create_array(str(folder / self.file),
-                                        shape=field.shape,
-                                        dtype="<f4",
-                                        chunks=(CHUNK, ) * 3,
-                                        compressors=coder,
-                                        filters=None,
-                                        zarr_format=2)
+        stored = self.zarr.create_array(str(folder / self.file), shape=field.shape, dtype="<f4", zarr_format=2,
+                                        chunks=(CHUNK,) * 3, compressors=coder, filters=None)
         for z in range(0, field.shape[0], CHUNK):
             stored[z:z + CHUNK] = field[z:z + CHUNK]
 
@@ -129,8 +122,8 @@ class OpenVisus(Peer):
 
         self.visus = OpenVisus
         self.about = (
-            f"OpenVisus {importlib.metadata.version('openvisusnogui')}, IDX, zfp, accuracy mode, blocks of 2^18 "
-            f"samples (as many as {CHUNK}^3)")
+            f"OpenVisus {importlib.metadata.version('openvisusnogui')}, IDX, zfp, accuracy mode, blocks of "
+            f"2^18 samples (as many as {CHUNK}^3)")
 
     def store(self, field, folder, tolerance):
         dims = list(field.shape[::-1])
@@ -165,7 +158,7 @@ def stored_bytes(folder):
 
 
 def prepare(peer, args):
-    field = np.fromfile(args.field, "<f4").reshape((args.edge, ) * 3)
+    field = np.fromfile(args.field, "<f4").reshape((args.edge,) * 3)
     args.folder.mkdir(parents=True)
     peer.store(field, args.folder, args.tolerance)
     peer.open(args.folder, field.shape)

@@ -15,6 +15,7 @@ class Failed(Exception):
 
 class Conversation:
     """A program that answers questions, a JSON object a line. `hello`: it says something first."""
+
     def __init__(self, command, hello=True):
         self.command = [str(part) for part in command]
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -55,6 +56,7 @@ class Conversation:
 
 class Server:
     """A program that prints "listening on ADDRESS" when it is ready, and ends at SIGTERM."""
+
     def __init__(self, command):
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
@@ -127,11 +129,8 @@ def bring_to_page_cache(folder):
 def cached_bytes(folder):
     """Bytes in the page cache, by fincore of util-linux; None where it is not there."""
     try:
-        done = subprocess.run(
-            ["fincore", "--bytes", "--noheadings", "--output", "RES", *map(str, files_below(folder))],
-            capture_output=True,
-            text=True,
-            check=True)
+        command = ["fincore", "--bytes", "--noheadings", "--output", "RES", *map(str, files_below(folder))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return sum(int(line) for line in done.stdout.split())

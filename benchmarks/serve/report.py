@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns results.json of run.py into tables.md, questions.png, clients.png and memory.png, in the same folder.
 
-Example: report.py build/benchmark-serve/edge512/results.json
+Example: report.py build/benchmark-serve/edge512-0.0001-interpolate/results.json
 """
 
 import argparse
@@ -14,12 +14,10 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import number, table
 
-NAMES = {
-    "quarry": "Quarry", "grpc": "gRPC alone", "memmap": "memmap", "h5py": "h5py + zfp", "zarr": "zarr + zfpy",
-    "openvisus": "OpenVisus + zfp"}
-COLORS = {
-    "quarry": "#c0392b", "grpc": "#34495e", "memmap": "#95a5a6", "h5py": "#1f77b4", "zarr": "#2a9d55",
-    "openvisus": "#e08e0b"}
+NAMES = {"quarry": "Quarry", "grpc": "gRPC alone", "memmap": "memmap", "h5py": "h5py + zfp", "zarr": "zarr + zfpy",
+         "openvisus": "OpenVisus + zfp"}
+COLORS = {"quarry": "#c0392b", "grpc": "#34495e", "memmap": "#95a5a6", "h5py": "#1f77b4", "zarr": "#2a9d55",
+          "openvisus": "#e08e0b"}
 MIB = 1 << 20
 UNITS = {"KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}
 
@@ -35,9 +33,8 @@ class Results:
 
     def seconds(self, question, contestant, read="first"):
         """Median over turns and boxes; None where it was not measured."""
-        found = [
-            r["seconds"] for r in self.part("questions")
-            if (r["question"], r["contestant"], r["read"]) == (question, contestant, read)]
+        found = [r["seconds"] for r in self.part("questions")
+                 if (r["question"], r["contestant"], r["read"]) == (question, contestant, read)]
         return statistics.median(found) if found else None
 
     def contestants(self, part):
@@ -55,9 +52,8 @@ class Results:
         if not turns:
             return None
         rates = [len(r["seconds"]) / r["wall"] for r in turns]
-        return tuple(
-            statistics.median(values)
-            for values in (rates, *([percentile(r["seconds"], p) for r in turns] for p in (50, 99))))
+        latencies = [[percentile(turn["seconds"], percent) for turn in turns] for percent in (50, 99)]
+        return tuple(statistics.median(values) for values in (rates, *latencies))
 
 
 def percentile(values, percent):
@@ -72,7 +68,7 @@ def parse_bytes(text):
 
 
 def duration(seconds):
-    return f"{number(seconds * 1e3, 3)} ms" if seconds < 1 else f"{number(seconds, 3)} s"
+    return f"{number(seconds * 1e3, 3)} ms" if seconds < 0.9995 else f"{number(seconds, 3)} s"
 
 
 def verdict(reached, dreamt=False):
@@ -97,8 +93,9 @@ def marks(results):
         ours, plain = (results.seconds(question, name, "second") for name in ("quarry", "grpc"))
         if ours and plain:
             title = f"{results.titles[question]}, read before: speed of gRPC alone"
-            rows.append([title, f"{100 * plain / ours:.0f} %", "80 %", "zero-copy: not timed", verdict(plain / ours >= 0.8)])
-    m = results.content.get("memory")
+            rows.append([title, f"{100 * plain / ours:.0f} %", "80 %", "zero-copy: not timed",
+                         verdict(plain / ours >= 0.8)])
+    m = results.part("memory")
     if m:
         title = f"memory under {m['clients']} clients, {m['raw_bytes'] / MIB:.0f} MiB each"
         rows.append([title, f"{m['peak'] / MIB:.0f} MiB", f"{m['budget']} + 150 MiB", "",
@@ -118,11 +115,18 @@ def against_h5py(results, question, factor):
 def wire_mark(results, wire):
     title = f"{results.titles[wire['question']]}: bytes on the wire, samples over patches"
     if wire["patches"] is None:
-        expected = wire["samples"] / wire["price"]["payload_bytes"]
-        return [
-            title, f"not measured: {wire['reason']}; samples over payload {number(expected, 3)}", "5", "", ""]
+        expected = number(wire["samples"] / wire["price"]["payload_bytes"], 3)
+        return [title, f"not measured: {wire['reason']}; samples over payload {expected}", "5", "", ""]
     ratio = wire["samples"] / wire["patches"]
-    return [title, number(ratio, 3), "5", "", verdict(ratio, 5)]
+    return [title, number(ratio, 3), "5", "", verdict(ratio >= 5)]
+
+
+TIMES = """## Times
+
+Medians, page cache warm. First: server just started (library: file just opened), nothing decoded; second: the same
+question again.
+
+"""
 
 
 def times(results):
@@ -131,99 +135,116 @@ def times(results):
     for question, title in results.titles.items():
         for read in ("first", "second"):
             found = [results.seconds(question, name, read) for name in contestants]
-            if any(found):
-                rows.append([title, read] + [duration(value) if value else "" for value in found])
-    return (
-        "## Times\n\nMedians, page cache warm. First: server just started (library: file just opened), nothing decoded; second: the same "
-        "question again.\n\n" + table(["", "read"] + [NAMES[name] for name in contestants], rows))
+            rows.append([title, read] + [duration(value) if value else "" for value in found])
+    return TIMES + table(["", "read"] + [NAMES[name] for name in contestants], rows)
+
+
+PICTURES = """## First picture of the whole domain, cold cache
+
+One sample of each {patch}^3. Files dropped from the page cache with posix_fadvise, which needs no root; the last column
+is what of them fincore still finds there. Quarry's server has just been started, its files are dropped again after the
+start, and its client opens a connection; a library opens the file in a process that runs already.
+
+"""
 
 
 def pictures(results):
     rows = []
     for name in results.contestants("first-picture"):
         opened, picture = results.picture(name)
-        left = [
-            r["cached"] for r in results.part("first-picture")
-            if r["contestant"] == name and r["cached"] is not None]
-        rows.append([
-            NAMES[name],
-            duration(opened),
-            duration(picture),
-            duration(opened + picture), f"{max(left) // 1024} KiB" if left else "unknown"])
+        turns = [r for r in results.part("first-picture") if r["contestant"] == name]
+        left = [r["cached"] for r in turns if r["cached"] is not None]
+        rows.append([NAMES[name], duration(opened), duration(picture), duration(opened + picture),
+                     f"{max(left) // 1024} KiB" if left else "unknown"])
     levels = {}
     for result in results.part("first-picture"):
         for level in result.get("levels", []):
             levels.setdefault(level["level"], []).append(level["seconds"])
     later = ", ".join(f"level {level} after {duration(statistics.median(found))}"
                       for level, found in sorted(levels.items(), reverse=True))
-    return (
-        f"## First picture of the whole domain, cold cache\n\nA sample of each {results.machine['patch']}^3. Files dropped from the page cache with "
-        "posix_fadvise, which needs no root; the last column is what of them fincore still finds there. Quarry's server has just been "
-        "started, its files are dropped again after the start, and its client opens a connection; a library opens the file in a process "
-        "that runs already.\n\n" + table(["", "open", "picture", "together", "left in cache"], rows) +
-        f"\nQuarry, in one progressive answer: {later}.\n")
+    return (PICTURES.format(patch=results.machine["patch"])
+            + table(["", "open", "picture", "together", "left in cache"], rows)
+            + f"\nQuarry, in one progressive answer: {later}.\n")
+
+
+CLIENTS = """## Many clients
+
+Each a process with a connection of its own (h5py: a process with the file open), reading random boxes as large as the
+unaligned ones, one after the other.
+
+"""
 
 
 def many(results):
-    counts = sorted({r["clients"] for r in results.part("clients")})
     rows = []
     for name in results.contestants("clients"):
-        for count in counts:
+        for count in sorted({r["clients"] for r in results.part("clients")}):
             rate, p50, p99 = results.clients(name, count)
-            rows.append([NAMES[name], str(count), f"{number(rate, 3)}", duration(p50), duration(p99)])
-    return (
-        "## Many clients\n\nEach a process with a connection of its own (h5py: a process with the file open), reading random boxes as large "
-        "as the unaligned ones, one after the other.\n\n" +
-        table(["", "clients", "reads/s", "p50", "p99"], rows))
+            rows.append([NAMES[name], str(count), number(rate, 3), duration(p50), duration(p99)])
+    return CLIENTS + table(["", "clients", "reads/s", "p50", "p99"], rows)
+
+
+WIRE = """## Bytes on the wire
+
+Messages of the answer with the five bytes before each; without the frames of HTTP/2 and TCP.
+
+"""
 
 
 def wire(results):
     rows = []
     for result in results.part("wire"):
-        patches = f"{result['patches']}" if result["patches"] is not None else result["reason"]
-        rows.append([
-            results.titles[result["question"]], f"{result['samples']}", patches,
-            f"{result['price']['payload_bytes']}"])
-    return (
-        "## Bytes on the wire\n\nMessages of the answer with the five bytes before each; without the frames of HTTP/2 and TCP.\n\n"
-        + table(["", "samples", "patches", "payload of the touched patches"], rows))
+        patches = result["reason"] if result["patches"] is None else str(result["patches"])
+        rows.append([results.titles[result["question"]], str(result["samples"]), patches,
+                     str(result["price"]["payload_bytes"])])
+    return WIRE + table(["", "samples", "patches", "payload of the touched patches"], rows)
+
+
+MEMORY = """## Memory under many clients
+
+{clients} clients ask for all of {each:.0f} MiB at once and throw it away: {took}, {rate:.0f} MB/s together. RssAnon +
+RssShmem of the server, every 50 ms: {before:.0f} MiB before, {peak:.0f} MiB at the most; budget {budget}.
+"""
 
 
 def memory(results):
-    m = results.content.get("memory")
-    if not m:
-        return ""
-    rate = m["wire_bytes"] / m["seconds"] / 1e6
-    return (
-        f"## Memory under many clients\n\n{m['clients']} clients ask for all of {m['raw_bytes'] / MIB:.0f} MiB at once and throw it away: "
-        f"{duration(m['seconds'])}, {rate:.0f} MB/s together. RssAnon + RssShmem of the server, every 50 ms: {m['before'] / MIB:.0f} MiB before, "
-        f"{m['peak'] / MIB:.0f} MiB at the most; budget {m['budget']}.\n")
+    m = results.content["memory"]
+    return MEMORY.format(clients=m["clients"], each=m["raw_bytes"] / MIB, took=duration(m["seconds"]),
+                         rate=m["wire_bytes"] / m["seconds"] / 1e6, before=m["before"] / MIB, peak=m["peak"] / MIB,
+                         budget=m["budget"])
+
+
+COMPARED = """## Compared
+
+All were given the same absolute tolerance; the largest error over all samples is compared with it.
+
+"""
+RAW_STREAM = "raw_stream: as many bytes out of a server's memory, messages of 1 MiB, copied to an array by the client"
 
 
 def compared(results):
     raw = 4 * results.machine["edge"]**3
     rows = []
     for name, entry in results.content["sizes"].items():
-        rows.append([
-            NAMES[name], entry["about"], f"{raw / entry['bytes']:.2f}",
-            f"{entry['max_error'] / results.machine['tolerance']:.3f}"])
-    rows.append([
-        NAMES["grpc"],
-        "raw_stream: bytes of the same number out of a server's memory, messages of 1 MiB, copied to an array by the client",
-        "", ""])
+        rows.append([NAMES[name], entry["about"], f"{raw / entry['bytes']:.2f}",
+                     f"{entry['max_error'] / results.machine['tolerance']:.3f}"])
+    rows.append([NAMES["grpc"], RAW_STREAM, "", ""])
     rows += [[NAMES[name], f"left out: {reason}", "", ""] for name, reason in results.content["absent"].items()]
-    rows.append(["idx2", "left out: not on PyPI", "", ""])
-    return (
-        "## Compared\n\nAll were given the same absolute tolerance; the largest error over all samples was compared with it.\n\n"
-        + table(["", "what", "ratio", "largest error / tolerance"], rows))
+    rows.append(["idx2", "left out: neither on PyPI nor in Debian", "", ""])
+    return COMPARED + table(["", "what", "ratio", "largest error / tolerance"], rows)
+
+
+HEADING = """# Serving compared
+
+{edge}^3 float32, turbulence with the spectrum k^-5/3, tolerance {relative:g} of its range. {processor}, {processors}
+processors, servers and clients on the same, over loopback; load average {before:.1f} before, {after:.1f} after; {date};
+source {source}; {repeat} turns.
+"""
 
 
 def heading(results):
     m = results.machine
-    return (
-        f"# Serving compared\n\n{m['edge']}^3 float32, turbulence with the spectrum k^-5/3, tolerance {m['relative']:g} of its range. {m['processor']}, "
-        f"{m['processors']} processors, servers and clients on the same, over loopback; load average {m['load_before'][0]:.1f} before, "
-        f"{m['load_after'][0]:.1f} after; {m['date']}; source {m['source']}; {m['repeat']} turns.\n")
+    return HEADING.format(before=m["load_before"][0], after=m["load_after"][0], **m)
 
 
 # --- plots ---
@@ -254,7 +275,7 @@ def plot_questions(results, path):
             axis.annotate(f" {duration(first)}", (first * 1e3, row + 0.2), va="center", fontsize=8)
         axis.set_yticks(range(len(contestants)), [NAMES[name] for name in reversed(contestants)])
         axis.set_xscale("log")
-        axis.margins(x=0.2)
+        axis.margins(x=0.3)
         axis.set_title(title)
         axis.set_xlabel("ms; pale: the same again")
     save(figure, path)
@@ -266,15 +287,9 @@ def plot_clients(results, path):
     for name in results.contestants("clients"):
         found = [results.clients(name, count) for count in counts]
         rates.plot(counts, [f[0] for f in found], marker="o", color=COLORS[name], label=NAMES[name])
-        latencies.plot(counts, [f[1] * 1e3 for f in found],
-                       marker="o",
-                       color=COLORS[name],
-                       label=f"{NAMES[name]}, p50")
-        latencies.plot(counts, [f[2] * 1e3 for f in found],
-                       marker="^",
-                       linestyle="--",
-                       color=COLORS[name],
-                       label=f"{NAMES[name]}, p99")
+        p50, p99 = ([f[i] * 1e3 for f in found] for i in (1, 2))
+        latencies.plot(counts, p50, "o-", color=COLORS[name], label=f"{NAMES[name]}, p50")
+        latencies.plot(counts, p99, "^--", color=COLORS[name], label=f"{NAMES[name]}, p99")
     for axis, label in ((rates, "reads/s"), (latencies, "ms")):
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
@@ -305,9 +320,8 @@ def main():
     parser.add_argument("results", type=Path, help="results.json of run.py")
     path = parser.parse_args().results
     results = Results(json.loads(path.read_text()))
-    parts = {
-        "questions": (times, plot_questions), "first-picture": (pictures, None),
-        "clients": (many, plot_clients), "wire": (wire, None), "memory": (memory, plot_memory)}
+    parts = {"questions": (times, plot_questions), "first-picture": (pictures, None), "clients": (many, plot_clients),
+             "wire": (wire, None), "memory": (memory, plot_memory)}
     texts = [heading(results), marks(results)]
     for name, (write, plot) in parts.items():
         if results.part(name):

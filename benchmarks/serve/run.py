@@ -171,6 +171,7 @@ class Quarry:
 
 class Peer:
     """A library in a process of its own, file opened anew."""
+
     def __init__(self, args, name, folder):
         self.args, self.name, self.folder = args, name, folder
         self.process = self.start()
@@ -212,8 +213,8 @@ class RawStream:
         return self.process.ask(wish), self.process.ask(wish)
 
     def many(self, questions):
-        return ask_together([self.start() for _ in questions],
-                            [{"bytes": question["answer_bytes"]} for question in questions])
+        wishes = [{"bytes": question["answer_bytes"]} for question in questions]
+        return ask_together([self.start() for _ in questions], wishes)
 
 
 def ask_together(conversations, questions):
@@ -279,17 +280,16 @@ def measure_questions(args, contestants, questions):
     return results
 
 
-def check_answers(args, quarry, field, tolerance):
-    """Largest error of the whole field as the client gets it, over the tolerance."""
+def check_answers(args, quarry, field):
+    """Largest error of the whole field as the client gets it."""
     import numpy as np
 
     output = args.out / "answer.raw"
     with quarry.serve() as server, quarry.client(server) as client:
         client.ask({"output": str(output)})
     got, original = np.memmap(output, "<f4", "r"), np.memmap(field, "<f4", "r")
-    error = max(
-        float(np.abs(got[i:i + MIB * 16].astype(np.float64) - original[i:i + MIB * 16]).max())
-        for i in range(0, original.size, MIB * 16))
+    parts = (slice(i, i + 16 * MIB) for i in range(0, original.size, 16 * MIB))
+    error = max(float(np.abs(got[part].astype(np.float64) - original[part]).max()) for part in parts)
     output.unlink()
     return error
 
@@ -299,8 +299,7 @@ def measure_first_picture(args, contestants):
     for repeat in range(args.repeat):
         say(f"turn {repeat + 1} of {args.repeat}: first picture from a cold cache")
         for contestant in contestants:
-            if contestant.name != "grpc":
-                results.append({"contestant": contestant.name, "repeat": repeat} | contestant.first_picture())
+            results.append({"contestant": contestant.name, "repeat": repeat} | contestant.first_picture())
     return results
 
 
@@ -351,12 +350,12 @@ def make_large(args, field, tolerance):
 
     root = args.out / "memory"
     if not (root / "done").exists():
-        small = np.memmap(field, "<f4", "r", shape=(args.edge, ) * 3)
+        small = np.memmap(field, "<f4", "r", shape=(args.edge,) * 3)
         with open(args.out / "large.raw", "wb") as file:
             for plane in list(range(args.edge)) + list(reversed(range(args.edge))):
                 small[plane].tofile(file)
-        make_dataset(args, args.out / "large.raw", "memory", f"{args.edge}x{args.edge}x{2 * args.edge}",
-                     tolerance)
+        dims = f"{args.edge}x{args.edge}x{2 * args.edge}"
+        make_dataset(args, args.out / "large.raw", "memory", dims, tolerance)
         (args.out / "large.raw").unlink()
     return root
 
@@ -378,11 +377,10 @@ def measure_memory(args, root):
 
 
 def describe(args, tolerance):
-    return {
-        "date": datetime.datetime.now().isoformat(timespec="minutes"), "processor": processor()[0],
-        "processors": os.cpu_count(), "load_before": os.getloadavg(), "source": source_version(),
-        "edge": args.edge, "patch": PATCH, "codec": args.codec, "repeat": args.repeat,
-        "relative": args.relative, "tolerance": tolerance}
+    return {"date": datetime.datetime.now().isoformat(timespec="minutes"), "processor": processor()[0],
+            "processors": os.cpu_count(), "load_before": os.getloadavg(), "source": source_version(),
+            "edge": args.edge, "patch": PATCH, "codec": args.codec, "repeat": args.repeat,
+            "relative": args.relative, "tolerance": tolerance}
 
 
 def sizes(args, root, folders, error):
@@ -429,21 +427,21 @@ def main():
     results = json.loads(path.read_text()) if path.exists() else {}
     questions = make_questions(args)
     quarry = Quarry(args, root)
-    results |= {
-        "machine": describe(args, tolerance), "absent": absent, "sizes": sizes(
-            args, root, folders, check_answers(args, quarry, field, tolerance)), "titles": {
-                key: question["title"] for key, question in questions.items()}}
+    results |= {"machine": describe(args, tolerance), "absent": absent,
+                "sizes": sizes(args, root, folders, check_answers(args, quarry, field)),
+                "titles": {key: question["title"] for key, question in questions.items()}}
     for folder in (root, *folders.values()):
         bring_to_page_cache(folder)
     with Server([args.bin / "raw_stream", "--serve", str(4 * args.edge**3)]) as raw:
-        contestants = [quarry, RawStream(args, raw.address)] + [
-            Peer(args, name, folder) for name, folder in folders.items()]
+        libraries = [Peer(args, name, folder) for name, folder in folders.items()]
+        contestants = [quarry, RawStream(args, raw.address), *libraries]
         together = [contestant for contestant in contestants if contestant.name in ("quarry", "grpc", "h5py")]
         measure = {
             "questions": lambda: measure_questions(args, contestants, questions),
             "clients": lambda: measure_clients(args, together),
             "wire": lambda: measure_wire(quarry, questions),
-            "first-picture": lambda: measure_first_picture(args, contestants), }
+            "first-picture": lambda: measure_first_picture(args, [quarry, *libraries]),
+        }
         for part in args.parts:
             if part in measure:
                 results[part] = measure[part]()
