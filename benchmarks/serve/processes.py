@@ -1,6 +1,7 @@
 """The programs that run.py measures, as processes that stay open, and what is watched from outside of them."""
 
 import json
+import mmap
 import os
 import re
 import subprocess
@@ -103,6 +104,16 @@ class MemoryWatch(threading.Thread):
     def __exit__(self, *error):
         self.stop_event.set()
         self.join()
+
+
+def touch_memory(size):
+    """Has the machine's free memory ready. A virtual machine that reports free pages gives them back to its host after
+    some seconds; whoever needs them next waits, up to seconds a GiB, whatever it measures."""
+    page = mmap.PAGESIZE
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)  # of the kind that Quarry's large buffers have
+        for begin in range(0, size, page):
+            memory[begin] = 1
 
 
 def files_below(folder):

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE.parent), str(HERE.parent / "codec")]
 from common import ROOT, make_venv, processor, say, source_version
 from processes import (Conversation, Failed, MemoryWatch, Server, bring_to_page_cache, cached_bytes,
-                       drop_from_page_cache)
+                       drop_from_page_cache, touch_memory)
 
 PATCH = 64  # the coarsest level has a sample of each patch
 OVERVIEW_LEVEL = 3
@@ -274,6 +274,7 @@ def measure_questions(args, contestants, questions):
             # Who begins changes from turn to turn.
             begin = repeat % len(contestants)
             for contestant in contestants[begin:] + contestants[:begin]:
+                touch_memory(64 * MIB + 3 * max(question["answer_bytes"]))  # in a server, on its way, in a client
                 for read, answer in zip(("first", "second"), contestant.turn(question)):
                     turn = {"question": key, "contestant": contestant.name, "read": read, "repeat": repeat}
                     results += [turn | {"seconds": seconds} for seconds in answer["seconds"]]
@@ -299,6 +300,7 @@ def measure_first_picture(args, contestants):
     for repeat in range(args.repeat):
         say(f"turn {repeat + 1} of {args.repeat}: first picture from a cold cache")
         for contestant in contestants:
+            touch_memory(256 * MIB)
             results.append({"contestant": contestant.name, "repeat": repeat} | contestant.first_picture())
     return results
 
@@ -334,6 +336,7 @@ def measure_clients(args, contestants):
                          for of_one in begins]
             for contestant in contestants:
                 say(f"turn {repeat + 1} of {args.repeat}: {count} clients of {contestant.name}")
+                touch_memory((256 + 32 * count) * MIB)
                 answers = contestant.many(questions)
                 wall = max(a["end"] for a in answers) - min(a["begin"] for a in answers)
                 results.append({"contestant": contestant.name, "clients": count, "repeat": repeat, "wall": wall,
