@@ -244,7 +244,11 @@ source {source}; {repeat} turns.
 
 def heading(results):
     m = results.machine
-    return HEADING.format(before=m["load_before"][0], after=m["load_after"][0], **m)
+    text = HEADING.format(before=m["load_before"][0], after=m["load_after"][0], **m)
+    runs = results.content.get("measured", {})
+    if len(set(runs.values())) > 1:
+        text += "\nNot of one run: " + "; ".join(f"{part} {run}" for part, run in runs.items()) + ".\n"
+    return text
 
 
 # --- plots ---

@@ -393,6 +393,14 @@ def sizes(args, root, folders, error):
     return {"quarry": {"about": about, "bytes": report["bytes_out"], "max_error": error}, **stored}
 
 
+def keep(results, part, path):
+    """Writes the figures, and when those of this part were measured: others may be of an earlier run."""
+    machine = results["machine"]
+    machine["load_after"] = os.getloadavg()
+    results.setdefault("measured", {})[part] = f"{machine['date']}, source {machine['source']}"
+    path.write_text(json.dumps(results) + "\n")
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build/benchmark-serve", help="for everything")
@@ -448,13 +456,12 @@ def main():
         for part in args.parts:
             if part in measure:
                 results[part] = measure[part]()
-                path.write_text(json.dumps(results) + "\n")
+                keep(results, part, path)
         for contestant in contestants[1:]:
             contestant.process.close()
     if "memory" in args.parts:
         results["memory"] = measure_memory(args, make_large(args, field, tolerance))
-    results["machine"]["load_after"] = os.getloadavg()
-    path.write_text(json.dumps(results) + "\n")
+        keep(results, "memory", path)
     subprocess.run([sys.executable, HERE / "report.py", path], check=True)
     say(f"figures in {args.out}: results.json, tables.md and plots")
     return 0
