@@ -1,5 +1,7 @@
 #include "server/call.h"
 
+#include <spdlog/spdlog.h>
+
 #include <grpc/grpc_security_constants.h>
 
 #include <algorithm>
@@ -123,6 +125,12 @@ Status Call::CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::s
       fmt::format("this read needs {} of payload and has {} of samples, and this server allows {} for one "
                   "request; ask for {}",
                   FormatBytes(payload), FormatBytes(reply), FormatBytes(limit), advice)};
+}
+
+void Call::Damaged(const Status& what) {
+  operations_->metrics.CountDamage(record_.dataset);
+  if (operations_->damage.IsNew(what.message()))
+    spdlog::warn("{} (request {}; a coarser level is shown)", what.message(), record_.id);
 }
 
 bool Call::PastTime() const {

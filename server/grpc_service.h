@@ -1,20 +1,17 @@
 #pragma once
 
 #include "quarry/v1/service.grpc.pb.h"
+#include "server/answer_stream.h"
 #include "server/call.h"
 #include "server/query_service.h"
 
 namespace quarry::server {
 
-/// Messages of about this size leave the server: large enough for full speed, far below gRPC's default limit
-/// of 4 MiB.
-inline constexpr std::size_t kMessageBytes = 1 << 20;
-
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
  public:
   /// @param operations  limits, tokens, log and metrics; both live as long as the server
-  GrpcService(QueryService* service, Operations* operations) : service_(service), operations_(operations) {}
+  GrpcService(QueryService* service, Operations* operations);
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -22,14 +19,15 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                           ::quarry::v1::GetDatasetResponse* response) override;
   grpc::Status PlanRead(grpc::ServerContext* context, const ::quarry::v1::PlanReadRequest* request,
                         ::quarry::v1::PlanReadResponse* response) override;
-  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
-                    grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
   grpc::Status GetStatistics(grpc::ServerContext* context, const ::quarry::v1::GetStatisticsRequest* request,
                              ::quarry::v1::GetStatisticsResponse* response) override;
   grpc::Status ReadPoints(grpc::ServerContext* context, const ::quarry::v1::ReadPointsRequest* request,
                           ::quarry::v1::ReadPointsResponse* response) override;
 
  private:
+  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest& request,
+                    const AnswerStream::Writer& write);
+
   /// Admits a call, does its work, and answers, logs and counts however it ends.
   template <typename Work>
   grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,
