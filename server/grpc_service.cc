@@ -25,14 +25,15 @@ std::uint32_t PageSize(std::uint32_t asked) {
 Result<pb::ReadPosition> ResumePosition(const std::string& token, const query::ReadPlan& plan) {
   pb::ReadPosition position;
   if (token.empty()) return position;
-  if (!position.ParseFromString(token) || position.levels() > plan.levels.size() ||
-      position.patches() > plan.patches.size()) {
-    return InvalidArgument("the position to resume after is none of an answer to this query; leave it out");
-  }
+  const Status not_ours =
+      InvalidArgument("the position to resume after is none of an answer to this query; leave it out");
+  if (!position.ParseFromString(token) || position.fingerprint() == 0) return not_ours;
   if (position.fingerprint() != query::Fingerprint(plan)) {
     return Status(StatusCode::kFailedPrecondition,
-                  "the data behind the answer are others than when it began; ask again from the start");
+                  "the query or the data behind it are others than when the answer began; ask again from the "
+                  "start");
   }
+  if (position.levels() > plan.levels.size() || position.patches() > plan.patches.size()) return not_ours;
   return position;
 }
 

@@ -95,7 +95,9 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME, or the same with grpcs:// for TLS
+  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME, or the same with grpcs:// for TLS. Several
+  ///                servers with the same datasets share the calls: a name with several addresses, or
+  ///                grpc://IP:PORT,IP:PORT/NAME
   /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged;
   /// kUnauthenticated, kPermissionDenied: the server wants another token; kInvalidArgument: a token over
   /// plain text

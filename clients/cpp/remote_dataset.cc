@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -64,6 +65,17 @@ Status CheckToken(const std::string& token) {
       "hold the token alone");
 }
 
+/// Of one server, or of all that are named.
+bool IsOnThisMachine(const std::string& address) {
+  for (std::size_t begin = 0; begin <= address.size();) {
+    const std::size_t end = std::min(address.find(',', begin), address.size());
+    const Result<HostPort> server = ParseHostPort(address.substr(begin, end - begin));
+    if (!server.ok() || !IsLoopback(server->host)) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 /// A file of Security; nothing for an empty path.
 Result<std::string> ReadPem(const std::string& path) {
   constexpr std::uint64_t kLargestFile = 16 << 20;
@@ -74,8 +86,7 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAd
                                                                   const Security& security) {
   QUARRY_RETURN_IF_ERROR(CheckToken(security.token));
   if (!server.tls) {
-    QUARRY_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(server.address));
-    if (!security.token.empty() && !IsLoopback(address.host)) {
+    if (!security.token.empty() && !IsOnThisMachine(server.address)) {
       return InvalidArgument(
           "the token would go to {} in plain text, for everybody on the way to read; write grpcs://, "
           "or leave the token out",
@@ -92,12 +103,44 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAd
   return grpc::SslCredentials(options);
 }
 
+/// "HOST:PORT", or several IP addresses of servers with the same datasets, between commas, as gRPC wants them.
+Result<std::string> ChannelTarget(const std::string& address) {
+  if (address.find(',') == std::string::npos) return address;
+  std::string target;
+  for (std::size_t begin = 0; begin <= address.size();) {
+    const std::size_t end = std::min(address.find(',', begin), address.size());
+    QUARRY_ASSIGN_OR_RETURN(const HostPort server, ParseHostPort(address.substr(begin, end - begin)));
+    in_addr any{};
+    if (inet_pton(AF_INET, server.host.c_str(), &any) != 1) {
+      return InvalidArgument(
+          "\"{}\": of several servers, each has to be an IPv4 address with a port; or give one name that "
+          "resolves to all of them",
+          address);
+    }
+    target += fmt::format("{}{}:{}", target.empty() ? "ipv4:" : ",", server.host, server.port);
+    begin = end + 1;
+  }
+  return target;
+}
+
+/// Calls go to all servers behind an address in turn. One that ends before anything was answered is made again
+/// by gRPC, at another server where there is one.
+constexpr const char* kServiceConfig = R"({
+  "loadBalancingConfig": [{"round_robin": {}}],
+  "methodConfig": [{
+    "name": [{"service": "quarry.v1.QuarryService"}],
+    "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.05s", "maxBackoff": "0.5s", "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"]}
+  }]
+})";
+
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   // Samples come in messages of about 1 MiB, but the record of a step with very many subfiles may be larger.
   constexpr int kLargestMessage = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
+  arguments.SetServiceConfigJSON(kServiceConfig);
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
@@ -106,14 +149,14 @@ class Connection {
  public:
   static Result<std::shared_ptr<const Connection>> Make(const ServerAddress& server, const Options& options) {
     QUARRY_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(server, options.security));
-    return std::make_shared<const Connection>(server, options, credentials);
+    QUARRY_ASSIGN_OR_RETURN(const std::string target, ChannelTarget(server.address));
+    return std::make_shared<const Connection>(server, options, NewChannel(target, credentials));
   }
 
-  Connection(ServerAddress server, Options options,
-             const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+  Connection(ServerAddress server, Options options, std::shared_ptr<grpc::Channel> channel)
       : server_(std::move(server)),
         options_(std::move(options)),
-        channel_(NewChannel(server_.address, credentials)),
+        channel_(std::move(channel)),
         stub_(pb::QuarryService::NewStub(channel_)),
         read_("/quarry.v1.QuarryService/Read", grpc::internal::RpcMethod::SERVER_STREAMING, channel_) {}
 
@@ -161,8 +204,7 @@ class Connection {
 
   bool wants_patches() const {
     if (options_.encoding != Encoding::kAuto) return options_.encoding == Encoding::kPatches;
-    const Result<HostPort> address = ParseHostPort(server_.address);
-    return !address.ok() || !IsLoopback(address->host);
+    return !IsOnThisMachine(server_.address);
   }
   int threads() const { return options_.threads; }
 

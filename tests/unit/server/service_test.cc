@@ -221,6 +221,134 @@ TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
   EXPECT_EQ(received, plan.price.reply_bytes);
 }
 
+TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
+  client::Options options;
+  options.encoding = client::Encoding::kPatches;
+  std::mt19937 random(5);
+  for (const std::string name : {"a", "b", "c"}) {
+    const auto patches = *client::Dataset::Open(Target(name), options);
+    const auto samples = Remote(name);
+    const Index3 dims = samples->description().grid.dims;
+    for (int i = 0; i < 40; ++i) {
+      query::ReadRequest request{.field = "pressure"};
+      Box box;
+      for (std::size_t a = 0; a < 3; ++a) {
+        box.begin[a] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a]));
+        box.end[a] = box.begin[a] + 1 +
+                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a] - box.begin[a]));
+      }
+      request.box = box;
+      if (i % 3 == 0) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
+      if (i % 3 == 1) request.first_level = 3;
+      if (i % 3 == 2) request.level = i % 4;
+      if (i % 2 == 0) request.focus = {1.5, 20, -3};
+      std::vector<Bytes> expected;
+      ASSERT_TRUE(samples
+                      ->ReadLevels(request,
+                                   [&](LevelSamples* level, const client::ReadCost&) {
+                                     expected.push_back(std::move(level->data));
+                                     return Status::Ok();
+                                   })
+                      .ok());
+      std::vector<Bytes> found;
+      client::ReadCost cost;
+      const Status status =
+          patches->ReadLevels(request, [&](LevelSamples* level, const client::ReadCost& so_far) {
+            EXPECT_TRUE(level->damaged.empty());
+            found.push_back(std::move(level->data));
+            cost = so_far;
+            return Status::Ok();
+          });
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(cost.bytes_received, cost.price.bytes);
+    }
+  }
+}
+
+/// Reads until so many messages came, or to the end, and collects what came.
+struct PartOfAnAnswer {
+  std::string position;
+  std::vector<pb::ReadResponse> messages;  ///< but for headers
+  bool complete = false;
+
+  void Read(pb::QuarryService::Stub* stub, pb::ReadRequest request, std::size_t count) {
+    request.set_resume_after(position);
+    grpc::ClientContext context;
+    const auto reader = stub->Read(&context, request);
+    pb::ReadResponse message;
+    for (std::size_t i = 0; i <= count && !complete && reader->Read(&message); ++i) {
+      complete = message.part_case() == pb::ReadResponse::kReadEnd;
+      EXPECT_EQ(message.part_case() == pb::ReadResponse::kHeader, i == 0);
+      if (i == 0 || complete) continue;
+      EXPECT_FALSE(message.position().empty());
+      position = message.position();
+      messages.push_back(message);
+    }
+    if (!complete) context.TryCancel();
+    (void)reader->Finish();
+  }
+};
+
+TEST_F(ServiceTest, AStreamThatWasCutGoesOnWithWhatIsMissing) {
+  // Samples of several messages a patch, and many patches a message.
+  testing::MakeDataset(folder_.path() / "long.quarry", {.dims = {150, 100, 70}, .patch = {128, 128, 64}});
+  std::mt19937 random(9);
+  for (const auto& [name, encoding] : {std::pair("long", pb::ENCODING_SAMPLES), {"long", pb::ENCODING_PATCHES},
+                                      {"a", pb::ENCODING_SAMPLES}, {"c", pb::ENCODING_PATCHES}}) {
+    pb::ReadRequest request;
+    request.mutable_query()->set_dataset(name);
+    request.mutable_query()->set_field("pressure");
+    request.mutable_query()->set_first_level(2);
+    request.set_encoding(encoding);
+    PartOfAnAnswer whole;
+    whole.Read(stub_.get(), request, SIZE_MAX - 1);
+    ASSERT_TRUE(whole.complete);
+    PartOfAnAnswer parts;
+    int streams = 0;
+    while (!parts.complete && streams < 1000) {
+      parts.Read(stub_.get(), request, 1 + random() % 3);
+      ++streams;
+    }
+    EXPECT_GT(streams, 1);
+    // Messages may be cut elsewhere; what they carry, in their order, is the same.
+    const auto carried = [](const PartOfAnAnswer& part) {
+      std::string all;
+      for (const pb::ReadResponse& message : part.messages) {
+        for (const auto& block : message.samples().blocks()) all += block.SerializeAsString();
+        for (const auto& patch : message.patches().patches()) all += patch.SerializeAsString();
+        all += message.level_end().SerializeAsString();
+      }
+      for (const pb::ReadResponse& message : part.messages)
+        all += message.samples().data() + message.patches().data();
+      return all;
+    };
+    EXPECT_EQ(carried(parts), carried(whole));
+  }
+}
+
+TEST_F(ServiceTest, APositionOfOtherDataIsRefused) {
+  pb::ReadRequest request;
+  request.mutable_query()->set_dataset("a");
+  request.mutable_query()->set_field("pressure");
+  PartOfAnAnswer part;
+  part.Read(stub_.get(), request, 1);
+  ASSERT_FALSE(part.position.empty());
+  const auto resume = [&](const std::string& dataset, const std::string& position) {
+    request.mutable_query()->set_dataset(dataset);
+    request.set_resume_after(position);
+    grpc::ClientContext context;
+    const auto reader = stub_->Read(&context, request);
+    pb::ReadResponse message;
+    while (reader->Read(&message)) {
+    }
+    return reader->Finish().error_code();
+  };
+  EXPECT_EQ(resume("a", part.position), grpc::StatusCode::OK);
+  EXPECT_EQ(resume("b", part.position), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(resume("a", "no position"), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ServiceTest, ErrorsKeepTheirCodeAndCarryOneErrorInfo) {
   pb::PlanReadRequest request;
   request.mutable_query()->set_dataset("a");
