@@ -61,6 +61,8 @@ class SampleSink final : public BlockSink {
   Status Deliver(const SampleBlock& block) override;
   Status LevelEnd(const query::LevelExtent& level) override;
   void Damaged(const Status& what) override { stream_->Damaged(what); }
+  /// One message being put together, one on its way.
+  std::uint64_t memory() const override { return 2 * kMessageBytes; }
 
  private:
   Status DeliverPart(const SampleBlock& block, const Box& extent, ByteSpan samples);
@@ -89,6 +91,8 @@ class PayloadStreamSink final : public PayloadSink {
   Status Deliver(const PatchPayload& payload) override;
   Status LevelEnd(const query::LevelExtent& level) override;
   void Damaged(const Status& what) override { stream_->Damaged(what); }
+  /// One message being put together, one on its way.
+  std::uint64_t memory() const override { return 2 * kMessageBytes; }
 
  private:
   Status Flush();

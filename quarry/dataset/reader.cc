@@ -96,6 +96,7 @@ class BlockCutter final : public PatchSink {
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { sink_->Damaged(what); }
+  std::uint64_t memory() const override { return sink_->memory(); }
 
  private:
   const ReadPlan& plan_;
@@ -269,6 +270,11 @@ class PayloadExecution {
 
   Status Run(query::Position from) {
     const std::vector<Pass> passes = query::MakePasses(plan_);
+    chunk_ = ChunkBytes(passes);
+    // Pinned, not reserved: a client that does not read holds it. Once for all chunks: a sink may still have the
+    // last one when the next is read, and whoever holds memory must not wait for more.
+    QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
+                            store_->Pin(2 * chunk_ + sink_->memory(), cancelled_));
     for (std::size_t p = from.pass; p < passes.size(); ++p) {
       const std::size_t first = std::exchange(from.patch, 0);
       for (const Batch& batch : passes[p].batches) {
@@ -283,14 +289,26 @@ class PayloadExecution {
  private:
   using Range = std::pair<std::size_t, std::size_t>;
 
-  /// Halves a range until its payload is no more than a part of the memory, and whole.
+  /// Payload that is read at a time: a batch where there is much memory, a small part of it otherwise, but at
+  /// least what one patch needs.
+  std::uint64_t ChunkBytes(const std::vector<Pass>& passes) const {
+    constexpr std::uint64_t kPartOfMemory = 256;
+    std::uint64_t bytes = std::min(query::kBatchPayloadBytes, store_->state().total / kPartOfMemory);
+    for (const Pass& pass : passes) {
+      for (std::size_t i = 0; i < plan_.patches.size(); ++i)
+        bytes = std::max(bytes, query::PlanFetch(plan_, {{i, pass.coarsest, pass.finest}}).bytes());
+    }
+    return bytes;
+  }
+
+  /// Halves a range until its payload is no more than a chunk, and whole.
   Status Deliver(const Pass& pass, Range range) {
     if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
     const bool single = range.second - range.first == 1;
     std::vector<query::Piece> pieces;
     for (std::size_t i = range.first; i < range.second; ++i) pieces.push_back({i, pass.coarsest, pass.finest});
     query::Fetch fetch = query::PlanFetch(plan_, std::move(pieces));
-    if (!single && fetch.bytes() > store_->FairShare()) return DeliverHalves(pass, range);
+    if (!single && fetch.bytes() > chunk_) return DeliverHalves(pass, range);
     const Result<std::shared_ptr<FetchedPayload>> batch = Read(std::move(fetch));
     if (batch.status().code() == StatusCode::kDataLoss)
       return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
@@ -314,8 +332,6 @@ class PayloadExecution {
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = std::move(fetch);
-    // Pinned, not reserved: a client that does not read holds it.
-    QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Pin(batch->fetch.bytes(), cancelled_));
     QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
     return batch;
   }
@@ -359,6 +375,7 @@ class PayloadExecution {
   const std::function<bool()>& cancelled_;
   PayloadSink* sink_;
   PayloadSource source_;
+  std::uint64_t chunk_ = 0;
 };
 
 }  // namespace

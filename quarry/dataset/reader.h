@@ -44,6 +44,9 @@ class BlockSink {
 
   /// Told of damage before the block that shows a coarser level.
   virtual void Damaged(const Status&) {}
+
+  /// [bytes] of samples that the sink may keep from one call to the next.
+  virtual std::uint64_t memory() const { return 0; }
 };
 
 /// Receives the decoded patches of a read whole, on the thread that called ExecutePatches: for what is
@@ -83,6 +86,8 @@ class PayloadSink {
   virtual Status Deliver(const PatchPayload& payload) = 0;
   virtual Status LevelEnd(const query::LevelExtent& level) = 0;
   virtual void Damaged(const Status&) {}
+  /// [bytes] of payload that the sink may keep from one call to the next.
+  virtual std::uint64_t memory() const { return 0; }
 };
 
 /// Fetches, decodes and delivers a plan, level by level from the coarsest, patches in the plan's order, within

@@ -1,0 +1,214 @@
+// Questions of every kind, from many clients at once, in both encodings, through little memory: each answer is
+// the one that a single thread reads from the directory, and costs what its plan says. QUARRY_TEST_FULL=1 asks
+// 10,000 of them.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <thread>
+#include <variant>
+
+#include "clients/cpp/client.h"
+#include "quarry/base/checksum.h"
+#include "server/grpc_service.h"
+#include "tests/testing/make_dataset.h"
+
+namespace quarry::server {
+namespace {
+
+constexpr int kClients = 16;
+
+using Request = std::variant<query::ReadRequest, query::StatisticsRequest, query::PointsRequest>;
+
+/// All that an answer consists of, as one number for each level; and what it was said to cost.
+struct Answer {
+  StatusCode code = StatusCode::kOk;
+  std::vector<std::uint64_t> parts;
+  query::Price price;
+
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+struct Question {
+  std::size_t dataset = 0;
+  Request request;
+  Answer expected;
+};
+
+std::uint64_t ChecksumOf(const auto& values) { return Checksum(std::as_bytes(std::span(values))); }
+
+void PrintTo(const Answer& answer, std::ostream* out) {
+  *out << "code " << static_cast<int>(answer.code) << ", " << answer.price.patches << " patches, "
+       << answer.price.bytes << " bytes, parts";
+  for (const std::uint64_t part : answer.parts) *out << ' ' << part;
+}
+
+Answer Ask(const client::Dataset& dataset, const query::ReadRequest& request, client::Encoding encoding) {
+  Answer answer;
+  const auto plan = dataset.PlanRead(request);
+  answer.code = plan.status().code();
+  if (!plan.ok()) return answer;
+  answer.price = plan->price;
+  client::ReadCost cost;
+  const Status status =
+      dataset.ReadLevels(request, [&](client::LevelSamples* level, const client::ReadCost& so_far) {
+        answer.parts.insert(answer.parts.end(), {static_cast<std::uint64_t>(level->level),
+                                                 ChecksumOf(level->extent.shape()), Checksum(level->data)});
+        cost = so_far;
+        return Status::Ok();
+      });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(cost.price, plan->price);
+  EXPECT_EQ(cost.bytes_received,
+            encoding == client::Encoding::kPatches ? plan->price.bytes : plan->price.reply_bytes);
+  return answer;
+}
+
+Answer Ask(const client::Dataset& dataset, const query::StatisticsRequest& request, client::Encoding) {
+  Answer answer;
+  const auto found = dataset.Statistics(request);
+  answer.code = found.status().code();
+  if (!found.ok()) return answer;
+  answer.price = found->header.price;
+  const query::Statistics& statistics = found->statistics;
+  // NaN, where no sample is valid, is unlike itself; its bits are not.
+  const std::array<double, 12> numbers = {statistics.min.value,  statistics.min.low,  statistics.min.high,
+                                          statistics.max.value,  statistics.max.low,  statistics.max.high,
+                                          statistics.mean.value, statistics.mean.low, statistics.mean.high,
+                                          statistics.stddev.value, statistics.stddev.low,
+                                          statistics.stddev.high};
+  answer.parts = {statistics.valid, statistics.missing, ChecksumOf(numbers)};
+  return answer;
+}
+
+Answer Ask(const client::Dataset& dataset, const query::PointsRequest& request, client::Encoding) {
+  Answer answer;
+  const auto found = dataset.ReadPoints(request);
+  answer.code = found.status().code();
+  if (!found.ok()) return answer;
+  answer.price = found->price;
+  answer.parts = {found->values.size(), ChecksumOf(found->values)};
+  return answer;
+}
+
+class Questioner {
+ public:
+  explicit Questioner(unsigned seed) : random_(seed) {}
+
+  Request Next(const DatasetDescription& dataset) {
+    const Index3& dims = dataset.grid.dims;
+    const int kind = Below(10);
+    if (kind == 9) return Points(dims);
+    query::ReadRequest read{.field = "pressure", .box = RandomBox(dims)};
+    if (kind == 1) read.max_error = Below(100) * 1e-3;
+    if (kind == 2) read.max_bytes = std::uint64_t{1} << Below(18);
+    if (kind == 3) read.stride = Index3{1 + Below(4), 1 + Below(4), 1 + Below(4)};
+    if (kind == 4 || kind == 5) read.level = Below(dataset.levels);
+    if (kind == 5) read.first_level = dataset.levels - 1;
+    if (kind == 6) read.box.reset();
+    if (kind == 7) FlattenToAPlane(&*read.box);
+    if (Below(3) == 0) read.focus = {Below(40) * 1.0, Below(40) * 1.0, -3.5};
+    if (kind == 8) return query::StatisticsRequest{read, {0, 50, 99}, 5, std::pair(-1.0, 3.0)};
+    return read;
+  }
+
+  int Below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
+
+ private:
+  Box RandomBox(const Index3& dims) {
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = Below(static_cast<int>(dims[a]));
+      box.end[a] = box.begin[a] + 1 + Below(static_cast<int>(dims[a] - box.begin[a]));
+    }
+    return box;
+  }
+  void FlattenToAPlane(Box* box) {
+    const auto axis = static_cast<std::size_t>(Below(3));
+    box->end[axis] = box->begin[axis] + 1;
+  }
+  query::PointsRequest Points(const Index3& dims) {
+    query::PointsRequest request{"pressure", {}, {}, false};
+    for (int i = 0; i <= Below(30); ++i) {
+      query::Point point;
+      for (std::size_t a = 0; a < 3; ++a)
+        point[a] = static_cast<double>(Below(1001)) / 1000 * static_cast<double>(dims[a] - 1);
+      request.points.push_back(point);
+    }
+    return request;
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
+  const bool full = std::getenv("QUARRY_TEST_FULL") != nullptr;
+  const int count = full ? 10'000 : 500;
+  testing::TemporaryFolder folder;
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  testing::MakeDataset(folder.path() / "a.quarry", {});
+  testing::MakeDataset(
+      folder.path() / "b.quarry",
+      {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
+  testing::MakeDataset(folder.path() / "c.quarry", {.coder = CoderId::kInterpolate, .missing = true});
+  testing::MakeDataset(folder.path() / "d.quarry",
+                       {.dims = {120, 90, 70}, .patch = {16, 16, 16}, .coder = CoderId::kInterpolate});
+
+  std::vector<Question> questions;
+  {
+    std::vector<std::unique_ptr<client::Dataset>> datasets;
+    for (const std::string& name : names)
+      datasets.push_back(*client::Dataset::Open(folder.path() / (name + ".quarry"), {.threads = 1}));
+    Questioner questioner(17);
+    for (int i = 0; i < count; ++i) {
+      Question question;
+      question.dataset = static_cast<std::size_t>(questioner.Below(4));
+      const client::Dataset& dataset = *datasets[question.dataset];
+      question.request = questioner.Next(dataset.description());
+      // A directory is read as it is stored.
+      question.expected = std::visit(
+          [&](const auto& request) { return Ask(dataset, request, client::Encoding::kPatches); },
+          question.request);
+      questions.push_back(std::move(question));
+    }
+  }
+
+  // Room for one question about statistics and others beside it, and not for what all of them decode.
+  QueryService service(CatalogueOptions{folder.path(), {}, folder.path()},
+                       5 * query::StatisticsAccumulator::kMemory / 2, 2);
+  Operations operations;
+  GrpcService grpc_service(&service, &operations);
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&grpc_service);
+  const auto server = builder.BuildAndStart();
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, encoding = c % 2 == 0 ? client::Encoding::kSamples : client::Encoding::kPatches] {
+      std::vector<std::unique_ptr<client::Dataset>> datasets;
+      for (const std::string& name : names) {
+        datasets.push_back(*client::Dataset::Open(fmt::format("grpc://127.0.0.1:{}/{}", port, name),
+                                                  {.threads = 1, .encoding = encoding}));
+      }
+      for (std::size_t i = next++; i < questions.size(); i = next++) {
+        const Question& question = questions[i];
+        const Answer answer = std::visit(
+            [&](const auto& request) { return Ask(*datasets[question.dataset], request, encoding); },
+            question.request);
+        EXPECT_EQ(answer, question.expected) << "question " << i;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  server->Shutdown();
+  const PatchStore::State state = service.store().state();
+  EXPECT_EQ(state.pinned + state.reserved + state.waiting, 0u);
+  EXPECT_GT(state.evictions, 0u) << "or the memory was not little";
+}
+
+}  // namespace
+}  // namespace quarry::server
