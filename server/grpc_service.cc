@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <thread>
 
+#include "quarry/dataset/step_follower.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
 #include "server/grpc_status.h"
@@ -200,6 +202,32 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
         read.plan.query.level, read.plan.price.patches, read.plan.price.bytes_read, read.plan.price.reads,
         read.plan.price.reply_bytes, seconds);
     return Status::Ok();
+  });
+}
+
+grpc::Status GrpcService::WatchSteps(grpc::ServerContext* context, const pb::WatchStepsRequest* request,
+                                     grpc::ServerWriter<pb::WatchStepsResponse>* writer) {
+  return Handle("WatchSteps", [&]() -> Status {
+    // By way of the catalogue: a name from outside never becomes part of a path.
+    QUARRY_ASSIGN_OR_RETURN(const auto served, service_->catalogue().Find(request->dataset()));
+    StepFollower follower(served->dataset->root(),
+                          request->has_after() ? std::optional(request->after()) : std::nullopt);
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(const auto steps, follower.Poll());
+      for (const auto& step : steps) {
+        pb::WatchStepsResponse message;
+        *message.mutable_step() = format::ToProto(*step);
+        if (!writer->Write(message)) return {StatusCode::kCancelled, "the client has gone"};
+      }
+      const auto next = std::chrono::steady_clock::now() + look_every_;
+      // Nothing signals a cancellation to a handler that is not sending, so it looks up from time to time.
+      constexpr auto kLookUp = std::chrono::milliseconds(50);
+      do {
+        if (context->IsCancelled()) return {StatusCode::kCancelled, "the client has gone"};
+        if (stopping_) return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
+        std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(kLookUp, look_every_));
+      } while (std::chrono::steady_clock::now() < next);
+    }
   });
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
+
 #include "quarry/v1/service.grpc.pb.h"
 #include "server/query_service.h"
 
@@ -12,7 +15,13 @@ inline constexpr std::size_t kMessageBytes = 1 << 20;
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
  public:
-  explicit GrpcService(QueryService* service) : service_(service) {}
+  /// @param look_every  how often a dataset that is watched is looked at
+  explicit GrpcService(QueryService* service,
+                       std::chrono::milliseconds look_every = std::chrono::milliseconds(1000))
+      : service_(service), look_every_(look_every) {}
+
+  /// Ends the calls that would go on for as long as the client likes.
+  void EndWatching() { stopping_ = true; }
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -22,9 +31,13 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                         ::quarry::v1::PlanReadResponse* response) override;
   grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
                     grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
+  grpc::Status WatchSteps(grpc::ServerContext* context, const ::quarry::v1::WatchStepsRequest* request,
+                          grpc::ServerWriter<::quarry::v1::WatchStepsResponse>* writer) override;
 
  private:
   QueryService* service_;
+  const std::chrono::milliseconds look_every_;
+  std::atomic<bool> stopping_ = false;
 };
 
 }  // namespace quarry::server

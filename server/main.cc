@@ -26,6 +26,7 @@ struct Options {
   std::string scratch;
   int threads = 0;
   int drain_seconds = 30;
+  double watch_seconds = 1;
   bool quiet = false;
 };
 
@@ -43,6 +44,9 @@ void DeclareOptions(CLI::App* app, Options* options) {
   app->add_option("--drain", options->drain_seconds,
                   "seconds that running reads may take after SIGTERM; default: 30")
       ->check(CLI::Range(0, 3600));
+  app->add_option("--watch", options->watch_seconds,
+                  "seconds between two looks at a dataset whose steps a client watches; default: 1")
+      ->check(CLI::Range(0.01, 3600.0));
   app->add_flag("--quiet", options->quiet, "log warnings only");
   app->set_version_flag("--version", std::string("quarry-server ") + quarry::kVersion);
   app->footer(
@@ -79,7 +83,8 @@ Status Serve(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const auto datasets, service.catalogue().List());
   spdlog::info("{} datasets below {}", datasets.size(), options.root);
 
-  quarry::server::GrpcService grpc_service(&service);
+  quarry::server::GrpcService grpc_service(
+      &service, std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   int port = 0;
@@ -104,6 +109,7 @@ Status Serve(const Options& options) {
   int signal = 0;
   sigwait(&stop_signals, &signal);
   spdlog::info("stopping: no new reads, running ones have {} s", options.drain_seconds);
+  grpc_service.EndWatching();
   server->GetHealthCheckService()->SetServingStatus(false);
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(options.drain_seconds));
   server->Wait();

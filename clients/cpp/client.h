@@ -47,6 +47,9 @@ struct ReadCost {
 /// out.
 using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
 
+/// Called with each step that is published; false ends the watching.
+using StepCallback = std::function<bool(const StepDescription& step)>;
+
 /// How to reach and read datasets.
 struct Options {
   int threads = 0;                  ///< for decoding where there is no server; 0: one per processor
@@ -83,6 +86,12 @@ class Dataset {
   /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error;
   /// kDataLoss: a payload is damaged
   virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
+
+  /// Follows a running simulation: calls back with every published step in ascending order, then with each step when
+  /// it is published, whole and readable, none twice. Returns when the callback wants no more.
+  /// @param after  only steps with larger numbers; left out: all
+  /// @errors kUnavailable: the server has gone; call again with the last step as `after`. kCancelled: see Options
+  virtual Status WatchSteps(std::optional<std::uint64_t> after, const StepCallback& on_step) const = 0;
 
   /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/discovery.h"
 #include "quarry/dataset/reader.h"
+#include "quarry/dataset/step_follower.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -62,6 +65,19 @@ class LocalDataset final : public Dataset {
     const auto cancelled = [this] { return options_.cancelled && options_.cancelled(); };
     QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &pool_, cancelled, &sink));
     return assembler.CheckComplete();
+  }
+
+  Status WatchSteps(std::optional<std::uint64_t> after, const StepCallback& on_step) const override {
+    constexpr auto kLookEvery = std::chrono::milliseconds(200);
+    StepFollower follower(dataset_->root(), after);
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(const auto steps, follower.Poll());
+      for (const auto& step : steps) {
+        if (!on_step(*step)) return Status::Ok();
+      }
+      if (options_.cancelled && options_.cancelled()) return {StatusCode::kCancelled, "the watching was cancelled"};
+      std::this_thread::sleep_for(kLookEvery);
+    }
   }
 
  private:

@@ -1,5 +1,8 @@
 #include <grpcpp/grpcpp.h>
 
+#include <condition_variable>
+#include <thread>
+
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
 #include "quarry/base/checked_math.h"
@@ -118,7 +121,47 @@ class RemoteDataset final : public Dataset {
     return stream_ended && !finished.ok() ? finished : status;
   }
 
+  Status WatchSteps(std::optional<std::uint64_t> after, const StepCallback& on_step) const override {
+    pb::WatchStepsRequest request;
+    request.set_dataset(name_);
+    if (after) request.set_after(*after);
+    const auto context = connection_->NewContext();
+    const auto stream = connection_->stub()->WatchSteps(context.get(), request);
+    const CancelWhenAsked cancel(connection_.get(), context.get());
+    pb::WatchStepsResponse message;
+    while (stream->Read(&message)) {
+      Result<StepDescription> step = format::FromProto(message.step(), description_.grid);
+      if (step.ok() && on_step(*step)) continue;
+      context->TryCancel();
+      stream->Finish();
+      return step.ok() ? Status::Ok() : std::move(step).status();
+    }
+    const grpc::Status finished = stream->Finish();
+    if (connection_->cancelled()) return {StatusCode::kCancelled, "the watching was cancelled"};
+    if (finished.ok())
+      return {StatusCode::kUnavailable, fmt::format("{} has ended the watching; watch again", connection_->address())};
+    return FromGrpc(finished, connection_->address());
+  }
+
  private:
+  /// Asks Options::cancelled while a call waits for its next message, which may be hours.
+  class CancelWhenAsked {
+   public:
+    CancelWhenAsked(const Connection* connection, grpc::ClientContext* context)
+        : thread_([this, connection, context](const std::stop_token& stop) {
+            constexpr auto kAskEvery = std::chrono::milliseconds(100);
+            std::unique_lock lock(mutex_);
+            while (!wake_.wait_for(lock, stop, kAskEvery, [] { return false; }) && !stop.stop_requested()) {
+              if (connection->cancelled()) context->TryCancel();
+            }
+          }) {}
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::jthread thread_;
+  };
+
   /// @param[out] stream_ended  true when there is nothing more to receive
   Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level,
                  bool* stream_ended) const {

@@ -22,6 +22,7 @@ Command DeclareInfo(CLI::App* app);
 Command DeclareGet(CLI::App* app);
 Command DeclarePlan(CLI::App* app);
 Command DeclareVerify(CLI::App* app);
+Command DeclareWatch(CLI::App* app);
 
 /// The options that describe a question, shared by get, plan and verify.
 struct QuestionOptions {

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   add("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
   add("get", "writes a box at a level to a file", DeclareGet);
   add("plan", "what a get would cost", DeclarePlan);
+  add("watch", "steps of a running simulation, one line for each as it is published", DeclareWatch);
   add("verify", "checks checksums, or samples against their source", DeclareVerify);
 
   quarry::Status status;

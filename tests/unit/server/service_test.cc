@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <random>
 
 #include "clients/cpp/client.h"
@@ -32,7 +33,7 @@ class ServiceTest : public ::testing::Test {
   void Start(std::uint64_t memory) {
     service_ =
         std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
-    grpc_service_ = std::make_unique<GrpcService>(service_.get());
+    grpc_service_ = std::make_unique<GrpcService>(service_.get(), std::chrono::milliseconds(5));
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(grpc_service_.get());
@@ -216,6 +217,49 @@ TEST_F(ServiceTest, StepsThatAppearWhileTheServerRunsAreSeen) {
   EXPECT_EQ(Remote("a")->Steps()->size(), 3u);
   testing::MakeDataset(Path("new"), {});
   EXPECT_EQ(Remote("new")->Steps()->size(), 1u);
+}
+
+TEST_F(ServiceTest, WatchersGetEveryStepOnceInOrderAndReadable) {
+  constexpr std::uint64_t kLast = 9;
+  const auto watch = [&](const std::string& target, std::optional<std::uint64_t> after) {
+    const auto dataset = *client::Dataset::Open(target);
+    std::vector<std::uint64_t> steps;
+    const Status status = dataset->WatchSteps(after, [&](const StepDescription& step) {
+      steps.push_back(step.step);
+      // Opened anew, as by another program that was told.
+      const auto told = client::Dataset::Open(target);
+      EXPECT_TRUE(told.ok() && (*told)->Read({.field = "pressure", .step = step.step, .level = 2}).ok());
+      return step.step != kLast;
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+    return steps;
+  };
+  auto first = std::async(std::launch::async, watch, Target("a"), std::nullopt);
+  auto second = std::async(std::launch::async, watch, Target("a"), 2);
+  auto local = std::async(std::launch::async, watch, Path("a").string(), std::nullopt);
+  for (std::uint64_t step = 3; step <= kLast; ++step) testing::MakeDataset(Path("a"), {.steps = {step}});
+  const std::vector<std::uint64_t> all = {0, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(first.get(), all);
+  EXPECT_EQ(second.get(), std::vector<std::uint64_t>(all.begin() + 2, all.end()));
+  EXPECT_EQ(local.get(), all);
+}
+
+TEST_F(ServiceTest, WatchingEndsWithTheServerAndWhenTheClientHasEnough) {
+  std::atomic<bool> enough = false;
+  const auto impatient = *client::Dataset::Open(Target("a"), {.cancelled = [&] { return enough.load(); }});
+  const auto watch = [&](const client::Dataset* dataset) {
+    return dataset->WatchSteps({}, [&](const StepDescription& step) {
+      if (step.step == 2) enough = true;
+      return true;
+    });
+  };
+  EXPECT_EQ(watch(impatient.get()).code(), StatusCode::kCancelled);
+  const auto patient = Remote("a");
+  auto result = std::async(std::launch::async, watch, patient.get());
+  grpc_service_->EndWatching();
+  EXPECT_EQ(result.get().code(), StatusCode::kUnavailable);
+  const auto none = Remote("a")->WatchSteps({}, [](const StepDescription&) { return true; });
+  EXPECT_EQ(none.code(), StatusCode::kUnavailable);
 }
 
 TEST_F(ServiceTest, ACancelledReadEndsAndTheServerGoesOn) {
