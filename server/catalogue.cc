@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "quarry/dataset/step_follower.h"
 #include "quarry/index/index_reader.h"
 #include "quarry/index/index_writer.h"
 
@@ -21,9 +20,10 @@ Stamp Version(const fs::path& dataset, const fs::path& index) {
 }
 
 /// Whether this is still what would be opened now.
-bool IsCurrent(const Dataset& dataset, const Stamp& version, const std::string& opened_version) {
-  if (version.text != opened_version) return false;
-  if (version.settled) return true;
+/// @param opened  taken before it was opened, which may have been within one tick of a change
+bool IsCurrent(const Dataset& dataset, const Stamp& now, const Stamp& opened) {
+  if (now.text != opened.text) return false;
+  if (opened.settled) return true;
   const auto steps = ListSteps(dataset.root());
   return steps.ok() && *steps == dataset.steps();
 }
@@ -43,7 +43,7 @@ Result<std::vector<FoundDataset>> Catalogue::List() {
   return found;
 }
 
-Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
+Result<std::optional<std::pair<std::string, Catalogue::Entry>>> Catalogue::Lookup(const std::string& asked) {
   // The exact name first: a dataset may really be called NAME.quarry.
   const auto lookup = [&]() -> std::optional<std::pair<std::string, Entry>> {
     const std::lock_guard lock(mutex_);
@@ -57,17 +57,32 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& 
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(List()));
     found = lookup();
   }
+  return found;
+}
+
+std::optional<std::string> Catalogue::NameOf(const std::string& asked) {
+  const auto found = Lookup(asked);
+  if (!found.ok() || !*found) return std::nullopt;
+  return (*found)->first;
+}
+
+Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& asked) {
+  QUARRY_ASSIGN_OR_RETURN(const auto found, Lookup(asked));
   if (!found)
     return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
                     asked.substr(0, 100));
   const auto& [name, entry] = *found;
   const Stamp version = Version(entry.path, IndexFolder(name, entry.path));
-  if (entry.served && IsCurrent(*entry.served->dataset, version, entry.version)) return entry.served;
+  std::shared_ptr<const ServedDataset> served = entry.served;
+  const bool current = served && IsCurrent(*served->dataset, version, entry.version);
+  if (current && (entry.version.settled || !version.settled)) return served;
 
   // Two requests may open the same dataset at once: both get a good one, the later stays.
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, Open(name, entry.path));
+  if (!current) {
+    QUARRY_ASSIGN_OR_RETURN(served, Open(name, entry.path));
+  }
   const std::lock_guard lock(mutex_);
-  entries_[name] = {entry.path, version.text, served};
+  entries_[name] = {entry.path, version, served};
   return served;
 }
 

@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/dataset/step_follower.h"
 
 namespace quarry::server {
 
@@ -40,13 +42,18 @@ class Catalogue {
   /// @errors kNotFound: not in the catalogue; kDataLoss: dataset.json is damaged
   Result<std::shared_ptr<const ServedDataset>> Find(const std::string& name);
 
+  /// The name in the list of what Find would open for a name; nothing where there is no such dataset.
+  std::optional<std::string> NameOf(const std::string& asked);
+
  private:
   struct Entry {
     std::filesystem::path path;
-    std::string version;  ///< of the files that Open read; changes when any of them does
+    Stamp version;  ///< of the files that Open read; changes when any of them does
     std::shared_ptr<const ServedDataset> served;
   };
 
+  /// By the exact name first, then without ".quarry"; lists anew for what is not known yet.
+  Result<std::optional<std::pair<std::string, Entry>>> Lookup(const std::string& asked);
   std::filesystem::path IndexFolder(const std::string& name, const std::filesystem::path& path) const;
   Result<std::shared_ptr<const ServedDataset>> Open(const std::string& name,
                                                     const std::filesystem::path& path) const;

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <chrono>
+
 #include <atomic>
 #include <chrono>
 
 #include "quarry/v1/service.grpc.pb.h"
+#include "server/call.h"
 #include "server/query_service.h"
 
 namespace quarry::server {
@@ -15,13 +18,11 @@ inline constexpr std::size_t kMessageBytes = 1 << 20;
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
  public:
-  /// @param look_every  how often a dataset that is watched is looked at
-  explicit GrpcService(QueryService* service,
-                       std::chrono::milliseconds look_every = std::chrono::milliseconds(1000))
-      : service_(service), look_every_(look_every) {}
-
-  /// Ends the calls that would go on for as long as the client likes.
-  void EndWatching() { stopping_ = true; }
+  /// @param operations  limits, tokens, log and metrics; both live as long as the server
+  /// @param look_every  how often a dataset whose steps are watched is looked at
+  GrpcService(QueryService* service, Operations* operations,
+              std::chrono::milliseconds look_every = std::chrono::milliseconds(1000))
+      : service_(service), operations_(operations), look_every_(look_every) {}
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -31,13 +32,26 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                         ::quarry::v1::PlanReadResponse* response) override;
   grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
                     grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
+  grpc::Status GetStatistics(grpc::ServerContext* context, const ::quarry::v1::GetStatisticsRequest* request,
+                             ::quarry::v1::GetStatisticsResponse* response) override;
+  grpc::Status ReadPoints(grpc::ServerContext* context, const ::quarry::v1::ReadPointsRequest* request,
+                          ::quarry::v1::ReadPointsResponse* response) override;
   grpc::Status WatchSteps(grpc::ServerContext* context, const ::quarry::v1::WatchStepsRequest* request,
                           grpc::ServerWriter<::quarry::v1::WatchStepsResponse>* writer) override;
 
  private:
-  QueryService* service_;
+  /// Admits a call, does its work, and answers, logs and counts however it ends.
+  template <typename Work>
+  grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,
+                      Work work);
+
+  /// Waits until it is time to look at a watched dataset again.
+  /// @errors kCancelled: the client has gone; kUnavailable: the server stops
+  Status Rest(Call* call) const;
+
+  QueryService* const service_;
+  Operations* const operations_;
   const std::chrono::milliseconds look_every_;
-  std::atomic<bool> stopping_ = false;
 };
 
 }  // namespace quarry::server

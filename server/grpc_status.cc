@@ -1,25 +1,16 @@
 #include "server/grpc_status.h"
 
-#include <array>
-
 #include "google/rpc/status_details.pb.h"
+#include "server/request_log.h"
 
 namespace quarry::server {
-namespace {
 
-constexpr std::array kReasons = {
-    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-    "DATA_LOSS", "UNAUTHENTICATED"};
-
-}  // namespace
-
-grpc::Status ToGrpc(const Status& status) {
+grpc::Status ToGrpc(const Status& status, const std::string& request_id) {
   if (status.ok()) return grpc::Status::OK;
   google::rpc::ErrorInfo info;
-  info.set_reason(kReasons[static_cast<std::size_t>(status.code())]);
+  info.set_reason(CodeName(status.code()));
   info.set_domain("quarry");
+  if (!request_id.empty()) (*info.mutable_metadata())["request_id"] = request_id;
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   details.set_message(status.message());

@@ -8,6 +8,7 @@ namespace quarry::server {
 
 /// The one place where our errors become gRPC's: the same code, the same message, and one
 /// google.rpc.ErrorInfo of domain "quarry" whose reason is the name of the code.
-grpc::Status ToGrpc(const Status& status);
+/// @param request_id  goes into the ErrorInfo's metadata as "request_id", unless it is empty
+grpc::Status ToGrpc(const Status& status, const std::string& request_id = {});
 
 }  // namespace quarry::server

@@ -10,9 +10,28 @@ Result<PreparedRead> QueryService::Prepare(const std::string& dataset, const que
 }
 
 Status QueryService::Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink) {
-  QUARRY_ASSIGN_OR_RETURN(const MemoryBudget::Reservation memory,
-                          memory_.Reserve(query::PeakMemory(read.plan), cancelled));
-  return ExecuteRead(*read.served->dataset, read.plan, &pool_, cancelled, sink);
+  return ExecuteRead(*read.served->dataset, read.plan, &engine_, cancelled, sink);
+}
+
+Result<query::StatisticsAnswer> QueryService::Statistics(const PreparedRead& read,
+                                                         const query::StatisticsRequest& request,
+                                                         const std::function<bool()>& cancelled) {
+  QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+  QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
+                          ComputeStatistics(*read.served->dataset, read.plan, request, &engine_, cancelled));
+  return query::StatisticsAnswer{query::StatisticsHeader(read.plan), std::move(statistics)};
+}
+
+Result<PreparedPoints> QueryService::PreparePoints(const std::string& dataset,
+                                                   const query::PointsRequest& request) {
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, catalogue_.Find(dataset));
+  QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, served->dataset->PlanPoints(request, served->index.get()));
+  return PreparedPoints{std::move(served), std::move(plan)};
+}
+
+Result<query::PointsAnswer> QueryService::ReadPoints(PreparedPoints points,
+                                                     const std::function<bool()>& cancelled) {
+  return quarry::ReadPoints(*points.served->dataset, std::move(points.plan), &engine_, cancelled);
 }
 
 }  // namespace quarry::server

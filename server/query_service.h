@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "quarry/dataset/decode_pool.h"
+#include "quarry/dataset/points.h"
 #include "quarry/dataset/reader.h"
+#include "quarry/dataset/statistics.h"
 #include "server/catalogue.h"
-#include "server/memory_budget.h"
 
 namespace quarry::server {
 
@@ -18,26 +18,46 @@ struct PreparedRead {
   query::AnswerHeader header() const { return {plan.type, plan.query.step, plan.levels, plan.price}; }
 };
 
+/// The same for points.
+struct PreparedPoints {
+  std::shared_ptr<const ServedDataset> served;
+  query::PointsPlan plan;
+};
+
 /// What the server does, in the words of the library: knows no gRPC, no messages. Thread-safe.
 class QueryService {
  public:
   /// @param threads  for decoding; 0: one per processor
-  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads)
-      : catalogue_(std::move(catalogue)), memory_(memory_bytes), pool_(threads) {}
+  /// @param queue  most reads that may wait for memory at a time
+  QueryService(CatalogueOptions catalogue, std::uint64_t memory_bytes, int threads,
+               std::size_t queue = SIZE_MAX)
+      : catalogue_(std::move(catalogue)), engine_(memory_bytes, threads, queue) {}
 
   Catalogue& catalogue() { return catalogue_; }
+  /// What reads share.
+  const PatchStore& store() const { return engine_.store; }
 
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);
 
-  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead and
-  /// MemoryBudget::Reserve
+  /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead
   Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink);
+
+  /// @param read  prepared from query::SamplesOf(request)
+  /// @errors those of Read and query::CheckStatistics
+  Result<query::StatisticsAnswer> Statistics(const PreparedRead& read,
+                                             const query::StatisticsRequest& request,
+                                             const std::function<bool()>& cancelled);
+
+  /// @errors those of Catalogue::Find and Dataset::PlanPoints
+  Result<PreparedPoints> PreparePoints(const std::string& dataset, const query::PointsRequest& request);
+
+  /// @errors those of Read
+  Result<query::PointsAnswer> ReadPoints(PreparedPoints points, const std::function<bool()>& cancelled);
 
  private:
   Catalogue catalogue_;
-  MemoryBudget memory_;
-  DecodePool pool_;
+  ReadEngine engine_;
 };
 
 }  // namespace quarry::server

@@ -11,6 +11,9 @@ import statistics
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from common import number, table
+
 # Order in tables and plot; what was not measured is left out.
 LOSSY = ["interpolate", "wavelet-zfp", "zfp", "zfp-tuned", "sz3-3.4.0", "sz3-3.3.2", "sz3-hdf5plugin", "sperr", "zfp, whole"]
 LOSSLESS = ["lossless", "zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3", "zstd-1", "zstd-3"]
@@ -58,18 +61,6 @@ class Results:
 
     def lossless_volumes(self):
         return [v for v in self.volumes if self.get(v, "zstd-1")]
-
-
-def number(value, digits=4):
-    """Four significant digits; None is what could not be lost."""
-    if value is None:
-        return "inf"
-    return f"{value:.{digits}g}" if abs(value) < 10 ** digits else f"{value:.0f}"
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def geometric_mean(values):

@@ -16,13 +16,13 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+sys.path.append(str(HERE.parent))
+from common import ROOT, make_venv, processor, say, source_version
 
 BASE_PACKAGES = ["numpy==2.*", "scipy==1.*", "h5py==3.*", "matplotlib==3.*"]
 PEER_PACKAGES = ["hdf5plugin==7.1.0", "pysz==1.1.0"]
@@ -32,18 +32,9 @@ QUICK_VOLUME = "wmag91"
 ISA_FLAGS = {"scalar": set(), "avx2": {"avx2"}, "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq"}}
 
 
-def say(text):
-    print(f"run.py: {text}", file=sys.stderr, flush=True)
-
-
 def make_environment(args):
     """The venv's Python, with packages in it."""
-    venv = args.output / "venv"
-    python = venv / "bin" / "python"
-    if not python.exists():
-        say(f"making {venv}")
-        subprocess.run([args.python, "-m", "venv", str(venv)], check=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    python, pip = make_venv(args.output / "venv", args.python)
     subprocess.run(pip + BASE_PACKAGES, check=True)
     for package in PEER_PACKAGES:
         if subprocess.run(pip + ["--only-binary", ":all:", package]).returncode != 0:
@@ -140,26 +131,14 @@ def run_instruction_sets(entries, measured, args):
     return results, violated
 
 
-def processor():
-    """Name of the processor, and its flags."""
-    name, flags = platform.machine(), set()
-    if Path("/proc/cpuinfo").exists():
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            key, _, value = line.partition(":")
-            name = value.strip() if key.strip() == "model name" else name
-            flags = set(value.split()) if key.strip() == "flags" else flags
-    return name, flags
-
-
 def describe_machine(args):
-    git = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True)
     return {
         "date": datetime.datetime.now().isoformat(timespec="minutes"),
         "processor": processor()[0],
         "processors": os.cpu_count(),
         "pinned_to": args.cpu,
         "load_before": os.getloadavg(),
-        "source": git.stdout.strip(),
+        "source": source_version(),
         "repeats": args.repeats,
     }
 

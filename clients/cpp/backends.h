@@ -8,9 +8,14 @@ namespace quarry::client::internal {
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options);
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path);
 
-/// @param address  HOST:PORT
-Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name,
+/// Where a server is, and how to speak to it.
+struct ServerAddress {
+  std::string address;  ///< HOST:PORT
+  bool tls = false;
+};
+
+Result<std::unique_ptr<Dataset>> OpenRemote(const ServerAddress& server, const std::string& name,
                                             const Options& options);
-Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options);
+Result<std::vector<DatasetSummary>> ListRemote(const ServerAddress& server, const Options& options);
 
 }  // namespace quarry::client::internal

@@ -7,7 +7,9 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/format/description.h"
+#include "quarry/query/points.h"
 #include "quarry/query/question.h"
+#include "quarry/query/statistics.h"
 
 /// Any box of a simulation, at any resolution, from C++:
 ///
@@ -23,11 +25,12 @@ namespace quarry::client {
 /// The samples of one level of an answer.
 struct LevelSamples {
   int level = 0;
-  Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * 2^level; may be empty
+  Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
   double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
   double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
   int finest_level = 0;  ///< of the answer: `level` of the last call
+  Index3 spacing{1, 1, 1};  ///< 2^level along every axis, or the stride that was asked for
   Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
@@ -47,6 +50,19 @@ struct ReadCost {
 /// out.
 using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
 
+/// How to trust the server of a grpcs:// target, and to be trusted by it. Files are in PEM format.
+struct Security {
+  std::string ca_file;           ///< authorities of servers; empty: those of the system
+  std::string certificate_file;  ///< our own, where the server wants one
+  std::string key_file;          ///< of our certificate
+  std::string token;             ///< sent with each call, over TLS or within this machine only; empty: none
+};
+/// Which steps to follow.
+struct WatchRequest {
+  std::optional<std::uint64_t> after;  ///< only steps with larger numbers; left out: all
+  std::int64_t patience_ms = 60'000;   ///< for how long a server that has gone is looked for; 0: not at all
+};
+
 /// Called with each step that is published; false ends the watching.
 using StepCallback = std::function<bool(const StepDescription& step)>;
 
@@ -55,6 +71,7 @@ struct Options {
   int threads = 0;                  ///< for decoding where there is no server; 0: one per processor
   std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
   std::function<bool()> cancelled;  ///< asked now and then; true ends the call with kCancelled
+  Security security;                ///< for servers
 };
 
 /// One line of a listing.
@@ -70,8 +87,10 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME
-  /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged
+  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME, or the same with grpcs:// for TLS
+  /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged;
+  /// kUnauthenticated, kPermissionDenied: the server wants another token; kInvalidArgument: a token over
+  /// plain text
   static Result<std::unique_ptr<Dataset>> Open(const std::string& target, const Options& options = {});
 
   virtual const DatasetDescription& description() const = 0;
@@ -83,22 +102,37 @@ class Dataset {
   virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
-  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error;
-  /// kDataLoss: a payload is damaged
+  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error
+  /// or max_bytes; kDataLoss: a payload is damaged
   virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
 
-  /// Follows a running simulation: calls back with every published step in ascending order, then with each step when
-  /// it is published, whole and readable, none twice. Returns when the callback wants no more.
-  /// @param after  only steps with larger numbers; left out: all
-  /// @errors kUnavailable: the server has gone; call again with the last step as `after`. kCancelled: see Options
-  virtual Status WatchSteps(std::optional<std::uint64_t> after, const StepCallback& on_step) const = 0;
+  /// Statistics of the samples of a question, with intervals that hold those of the original field. Nothing
+  /// of the samples travels.
+  /// @errors those of ReadLevels; kInvalidArgument: percentiles, bins or range that cannot be
+  virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const = 0;
+
+  /// The field at any number of points, kMaxPoints at a time: the price is the sum of what these cost.
+  /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: field or step
+  Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request) const;
+  /// Follows a running simulation: calls back with every published step in ascending order, then with each step
+  /// when it is published, whole and readable from this object, none twice. Returns when the callback wants no
+  /// more. After a broken connection it goes on behind the largest number so far. Options::timeout_ms does not
+  /// count here.
+  /// @errors kUnavailable: no server for longer than `patience_ms`; kNotFound: the dataset has gone;
+  /// kDataLoss: a step is damaged; kUnauthenticated, kPermissionDenied: the token has been withdrawn;
+  /// kCancelled: see Options
+  virtual Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const = 0;
 
   /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;
+
+ protected:
+  /// @param request  with at most kMaxPoints points
+  virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const = 0;
 };
 
-/// The datasets of a server (grpc://HOST:PORT), of a directory that holds some, or the one dataset that
-/// `target` is.
+/// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT), of a directory that holds some, or the one
+/// dataset that `target` is.
 Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {});
 
 }  // namespace quarry::client

@@ -10,8 +10,8 @@ Status LevelAssembler::StartLevel(int level) {
   }
   if (started_) return Status::Ok();
   const query::LevelExtent& due = header_.levels[next_level_];
-  current_ = {due.level, due.extent, header_.type, due.max_error, due.coverage, header_.levels.back().level,
-              {}};
+  current_ = {due.level,   due.extent, header_.type, due.max_error, due.coverage, header_.levels.back().level,
+              due.spacing, {}};
   missing_ = due.extent.volume();
   current_.data.resize(static_cast<std::size_t>(missing_) * SizeOf(header_.type));
   started_ = true;

@@ -1,11 +1,17 @@
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
+#include "google/rpc/status_details.pb.h"
+#include "quarry/base/address.h"
 #include "quarry/base/checked_math.h"
+#include "quarry/base/file.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"
@@ -15,42 +21,120 @@ namespace {
 
 namespace pb = ::quarry::v1;
 
+/// Each answer of a quarry-server begins with it; what stands between does not know it.
+constexpr const char* kRequestIdKey = "quarry-request-id";
+
+/// The server's name of a request that has failed; empty where it sent none.
+std::string RequestIdOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  if (!details.ParseFromString(status.error_details()) || details.details_size() == 0) return "";
+  if (!details.details(0).UnpackTo(&info) || !info.metadata().contains("request_id")) return "";
+  return info.metadata().at("request_id");
+}
+
+/// Errors that the user takes to the operator, who finds the request in the log.
+bool IsForTheOperator(grpc::StatusCode code) {
+  return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN ||
+         code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
+}
+
 /// Our codes are gRPC's, and the server's message is already the line for the user.
-Status FromGrpc(const grpc::Status& status, const std::string& address) {
+Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
+  const std::string& address = server.address;
   if (status.ok()) return Status::Ok();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return {StatusCode::kUnavailable,
-            fmt::format("cannot reach the server {}: {}; check the address and that quarry-server runs",
-                        address, status.error_message())};
+            fmt::format("cannot reach the server {}: {}; check the address, that quarry-server runs, and {}",
+                        address, status.error_message(),
+                        server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
+                                   : "that it does not want grpcs://")};
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return {StatusCode::kDeadlineExceeded,
             fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
   }
-  return {static_cast<StatusCode>(status.error_code()), status.error_message()};
+  std::string message = status.error_message();
+  if (const std::string id = RequestIdOf(status); !id.empty() && IsForTheOperator(status.error_code()))
+    message += fmt::format(" (request {} of {})", id, address);
+  return {static_cast<StatusCode>(status.error_code()), std::move(message)};
 }
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+/// What HTTP does not let into a header would fail inside gRPC.
+Status CheckToken(const std::string& token) {
+  if (std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; }))
+    return Status::Ok();
+  return InvalidArgument(
+      "the token is not one word of ASCII letters, digits and signs; its file or variable should "
+      "hold the token alone");
+}
+
+/// A file of Security; nothing for an empty path.
+Result<std::string> ReadPem(const std::string& path) {
+  constexpr std::uint64_t kLargestFile = 16 << 20;
+  return path.empty() ? std::string() : ReadTextFile(path, kLargestFile);
+}
+
+Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAddress& server,
+                                                                  const Security& security) {
+  QUARRY_RETURN_IF_ERROR(CheckToken(security.token));
+  if (!server.tls) {
+    QUARRY_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(server.address));
+    if (!security.token.empty() && !IsLoopback(address.host)) {
+      return InvalidArgument(
+          "the token would go to {} in plain text, for everybody on the way to read; write grpcs://, "
+          "or leave the token out",
+          server.address);
+    }
+    return grpc::InsecureChannelCredentials();
+  }
+  if (security.certificate_file.empty() != security.key_file.empty())
+    return InvalidArgument("a client's certificate and its key go together; give both, or neither");
+  grpc::SslCredentialsOptions options;
+  QUARRY_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(security.ca_file));
+  QUARRY_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem(security.certificate_file));
+  QUARRY_ASSIGN_OR_RETURN(options.pem_private_key, ReadPem(security.key_file));
+  return grpc::SslCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
+                                          const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   // Samples come in messages of about 1 MiB, but the record of a step with very many subfiles may be larger.
   constexpr int kLargestMessage = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  // Who waits for hours for the next step notices that the server has vanished, and soon finds it when it is back.
+  constexpr int kPingEveryMs = 60'000;
+  constexpr int kPingTimeoutMs = 20'000;
+  constexpr int kLongestReconnectMs = 5'000;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 /// A stub with its address, for messages.
 class Connection {
  public:
-  Connection(std::string address, Options options)
-      : address_(std::move(address)),
+  static Result<std::shared_ptr<const Connection>> Make(const ServerAddress& server, const Options& options) {
+    QUARRY_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(server, options.security));
+    return std::make_shared<const Connection>(server, options, credentials);
+  }
+
+  Connection(ServerAddress server, Options options,
+             const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : server_(std::move(server)),
         options_(std::move(options)),
-        stub_(pb::QuarryService::NewStub(NewChannel(address_))) {}
+        stub_(pb::QuarryService::NewStub(NewChannel(server_.address, credentials))) {}
 
   std::unique_ptr<grpc::ClientContext> NewContext() const {
     auto context = std::make_unique<grpc::ClientContext>();
     if (options_.timeout_ms > 0)
       context->set_deadline(std::chrono::system_clock::now() +
                             std::chrono::milliseconds(options_.timeout_ms));
+    if (!options_.security.token.empty())
+      context->AddMetadata("authorization", "Bearer " + options_.security.token);
     return context;
   }
 
@@ -60,16 +144,16 @@ class Connection {
                         const Request& request) const {
     Response response;
     const auto context = NewContext();
-    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), address_));
+    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), server_));
     return response;
   }
 
   pb::QuarryService::Stub* stub() const { return stub_.get(); }
-  const std::string& address() const { return address_; }
+  const ServerAddress& server() const { return server_; }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
  private:
-  const std::string address_;
+  const ServerAddress server_;
   const Options options_;
   const std::unique_ptr<pb::QuarryService::Stub> stub_;
 };
@@ -117,30 +201,48 @@ class RemoteDataset final : public Dataset {
     const Status status = Receive(stream.get(), on_level, &stream_ended);
     // An error of ours ends the stream; when the server has ended it, Finish knows its reason.
     if (!stream_ended) context->TryCancel();
-    const Status finished = FromGrpc(stream->Finish(), connection_->address());
+    const Status finished = FromGrpc(stream->Finish(), connection_->server());
     return stream_ended && !finished.ok() ? finished : status;
   }
 
-  Status WatchSteps(std::optional<std::uint64_t> after, const StepCallback& on_step) const override {
-    pb::WatchStepsRequest request;
-    request.set_dataset(name_);
-    if (after) request.set_after(*after);
-    const auto context = connection_->NewContext();
-    const auto stream = connection_->stub()->WatchSteps(context.get(), request);
-    const CancelWhenAsked cancel(connection_.get(), context.get());
-    pb::WatchStepsResponse message;
-    while (stream->Read(&message)) {
-      Result<StepDescription> step = format::FromProto(message.step(), description_.grid);
-      if (step.ok() && on_step(*step)) continue;
-      context->TryCancel();
-      stream->Finish();
-      return step.ok() ? Status::Ok() : std::move(step).status();
+  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(query::SamplesOf(request), description_.levels));
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::GetStatisticsResponse response,
+        connection_->Call(&pb::QuarryService::Stub::GetStatistics, wire::ToProto(name_, request)));
+    return wire::FromProto(response);
+  }
+
+  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
+    using Clock = std::chrono::steady_clock;
+    std::optional<std::uint64_t> after = request.after;
+    Clock::time_point heard = Clock::now();
+    std::chrono::milliseconds pause = kFirstPause;
+    while (true) {
+      bool was_heard = false;
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> lost, WatchOnce(on_step, &after, &was_heard));
+      if (!lost) return Status::Ok();
+      if (was_heard) {
+        heard = Clock::now();
+        pause = kFirstPause;
+      }
+      if (Clock::now() + pause - heard > std::chrono::milliseconds(request.patience_ms)) return *lost;
+      if (!Pause(pause)) return {StatusCode::kCancelled, "the watching was cancelled"};
+      pause = std::min(2 * pause, kLongestPause);
     }
-    const grpc::Status finished = stream->Finish();
-    if (connection_->cancelled()) return {StatusCode::kCancelled, "the watching was cancelled"};
-    if (finished.ok())
-      return {StatusCode::kUnavailable, fmt::format("{} has ended the watching; watch again", connection_->address())};
-    return FromGrpc(finished, connection_->address());
+  }
+
+ protected:
+  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::ReadPointsResponse response,
+        connection_->Call(&pb::QuarryService::Stub::ReadPoints, wire::ToProto(name_, request)));
+    query::PointsAnswer answer = wire::FromProto(response);
+    const std::size_t expected = request.price_only ? 0 : request.points.size();
+    if (answer.values.size() == expected) return answer;
+    return InternalError("the server {} answers {} points with {} values", connection_->server().address, expected,
+                         answer.values.size());
   }
 
  private:
@@ -161,6 +263,55 @@ class RemoteDataset final : public Dataset {
     std::condition_variable_any wake_;
     std::jthread thread_;
   };
+
+  static constexpr std::chrono::milliseconds kFirstPause{100};
+  static constexpr std::chrono::milliseconds kLongestPause{5000};
+
+  /// Follows the steps for as long as a connection lasts.
+  /// @param[in,out] after  the largest step that was called back for
+  /// @param[out] heard  true where the server has begun to answer
+  /// @returns nothing when the callback has enough, otherwise how the connection was lost
+  Result<std::optional<Status>> WatchOnce(const StepCallback& on_step, std::optional<std::uint64_t>* after,
+                                          bool* heard) const {
+    pb::WatchStepsRequest request;
+    request.set_dataset(name_);
+    if (*after) request.set_after(**after);
+    const auto context = connection_->NewContext();
+    context->set_deadline(std::chrono::system_clock::time_point::max());
+    const auto stream = connection_->stub()->WatchSteps(context.get(), request);
+    const CancelWhenAsked cancel(connection_.get(), context.get());
+    stream->WaitForInitialMetadata();
+    *heard = context->GetServerInitialMetadata().contains(kRequestIdKey);
+    pb::WatchStepsResponse message;
+    while (stream->Read(&message)) {
+      const Result<StepDescription> step = format::FromProto(message.step(), description_.grid);
+      if (step.ok()) *after = std::max(after->value_or(0), step->step);
+      if (step.ok() && on_step(*step)) continue;
+      context->TryCancel();
+      stream->Finish();
+      QUARRY_RETURN_IF_ERROR(step.status());
+      return std::optional<Status>();
+    }
+    const grpc::Status finished = stream->Finish();
+    if (connection_->cancelled()) return Status(StatusCode::kCancelled, "the watching was cancelled");
+    const ServerAddress& server = connection_->server();
+    Status status = finished.ok() ? Status(StatusCode::kUnavailable,
+                                           fmt::format("{} has ended the watching; watch again", server.address))
+                                  : FromGrpc(finished, server);
+    if (status.code() != StatusCode::kUnavailable) return status;
+    return std::optional(std::move(status));
+  }
+
+  /// False when it was cancelled.
+  bool Pause(std::chrono::milliseconds time) const {
+    constexpr auto kAskEvery = std::chrono::milliseconds(50);
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      if (connection_->cancelled()) return false;
+      std::this_thread::sleep_for(kAskEvery);
+    }
+    return true;
+  }
 
   /// @param[out] stream_ended  true when there is nothing more to receive
   Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level,
@@ -192,7 +343,7 @@ class RemoteDataset final : public Dataset {
     *stream_ended = true;
     if (!ended)
       return {StatusCode::kUnavailable,
-              fmt::format("the answer of {} ended early; ask again", connection_->address())};
+              fmt::format("the answer of {} ended early; ask again", connection_->server().address)};
     return assembler->CheckComplete();
   }
 
@@ -200,7 +351,7 @@ class RemoteDataset final : public Dataset {
   Status CheckHeader(const query::AnswerHeader& header) const {
     for (const query::LevelExtent& level : header.levels) {
       const bool known = level.level >= 0 && level.level < description_.levels;
-      if (!known || !Box{{0, 0, 0}, LevelShape(description_.grid.dims, level.level)}.Contains(level.extent)) {
+      if (!known || !SpacedBox({{0, 0, 0}, description_.grid.dims}, level.spacing).Contains(level.extent)) {
         return InternalError("the server announces {} of level {}, which is not in this dataset",
                              ToString(level.extent), level.level);
       }
@@ -233,9 +384,9 @@ class RemoteDataset final : public Dataset {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const std::string& name,
+Result<std::unique_ptr<Dataset>> OpenRemote(const ServerAddress& server, const std::string& name,
                                             const Options& options) {
-  auto connection = std::make_shared<const Connection>(address, options);
+  QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(server, options));
   pb::GetDatasetRequest request;
   request.set_dataset(name);
   request.set_manifest_only(true);
@@ -246,13 +397,13 @@ Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& address, const st
       std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
 }
 
-Result<std::vector<DatasetSummary>> ListRemote(const std::string& address, const Options& options) {
-  const Connection connection(address, options);
+Result<std::vector<DatasetSummary>> ListRemote(const ServerAddress& server, const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const auto connection, Connection::Make(server, options));
   std::vector<DatasetSummary> summaries;
   pb::ListDatasetsRequest request;
   do {
     QUARRY_ASSIGN_OR_RETURN(const pb::ListDatasetsResponse response,
-                            connection.Call(&pb::QuarryService::Stub::ListDatasets, request));
+                            connection->Call(&pb::QuarryService::Stub::ListDatasets, request));
     for (const pb::DatasetSummary& summary : response.datasets()) {
       QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
       summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});

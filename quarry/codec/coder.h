@@ -55,6 +55,11 @@ class PatchDecoder {
   /// Samples at level(): dense, x fastest, shape LevelShape(layout.shape, level()), in native byte order.
   /// Missing ones are unspecified.
   virtual ByteSpan samples() const = 0;
+
+  /// A decoder at the same level, from where each goes on by itself.
+  virtual std::unique_ptr<PatchDecoder> Clone() const = 0;
+  /// [bytes] of the arrays that the decoder holds.
+  virtual std::uint64_t memory() const = 0;
 };
 
 /// One way of coding. Stateless and thread-safe; the bytes depend on the arguments alone, never on who

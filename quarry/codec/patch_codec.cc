@@ -197,10 +197,21 @@ class PatchReader::State {
  public:
   State(const PatchCoder& coder, const PatchLayout& layout)
       : layout_(layout), level_(layout.levels), decoder_(coder.NewDecoder(layout)) {}
+  State(const State& other)
+      : layout_(other.layout_),
+        level_(other.level_),
+        failed_(other.failed_),
+        decoder_(other.decoder_->Clone()),
+        mask_(other.mask_ ? other.mask_->Clone() : nullptr),
+        missing_(other.missing_),
+        none_valid_(other.none_valid_) {}
 
   int level() const { return level_; }
   ByteSpan samples() const { return masked() ? missing_->samples() : decoder_->samples(); }
   Validity validity() const { return masked() ? AsValidity(mask_->samples()) : Validity(); }
+  std::uint64_t memory() const {
+    return decoder_->memory() + (masked() ? mask_->memory() + missing_->samples().size() : 0);
+  }
 
   Status Advance(ByteSpan payload, ByteSpan mask_payload) {
     // After an error, mask and samples may be at different levels: nothing may be decoded from them.
@@ -257,6 +268,7 @@ class PatchReader::State {
 
 PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout)
     : state_(std::make_unique<State>(coder, layout)) {}
+PatchReader::PatchReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PatchReader::~PatchReader() = default;
 PatchReader::PatchReader(PatchReader&&) noexcept = default;
 PatchReader& PatchReader::operator=(PatchReader&&) noexcept = default;
@@ -267,5 +279,7 @@ Status PatchReader::Advance(ByteSpan payload, ByteSpan mask_payload) {
 int PatchReader::level() const { return state_->level(); }
 ByteSpan PatchReader::samples() const { return state_->samples(); }
 Validity PatchReader::validity() const { return state_->validity(); }
+PatchReader PatchReader::Clone() const { return PatchReader(std::make_unique<State>(*state_)); }
+std::uint64_t PatchReader::memory() const { return state_->memory(); }
 
 }  // namespace quarry

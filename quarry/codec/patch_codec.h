@@ -78,8 +78,14 @@ class PatchReader {
   /// Of samples(): empty when the patch has no missing sample. Valid until the next Advance.
   Validity validity() const;
 
+  /// A reader at the same level, from where each goes on by itself.
+  PatchReader Clone() const;
+  /// [bytes] that the reader holds.
+  std::uint64_t memory() const;
+
  private:
   class State;
+  explicit PatchReader(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

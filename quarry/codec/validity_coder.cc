@@ -543,6 +543,8 @@ class Decoder final : public PatchDecoder {
 
   int level() const override { return level_; }
   ByteSpan samples() const override { return samples_; }
+  std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+  std::uint64_t memory() const override { return samples_.size() + samples_.size() / 8; }
 
   Status Advance(ByteSpan payload, Validity /*validity*/) override {
     if (level_ == 0) return InternalError("a mask of {} levels has no finer level", layout_.levels);

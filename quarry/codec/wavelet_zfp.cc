@@ -86,9 +86,21 @@ template <typename T>
 class Decoder final : public PatchDecoder {
  public:
   explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+  Decoder(const Decoder& other)
+      : layout_(other.layout_),
+        level_(other.level_),
+        mode_(other.mode_),
+        constant_(other.constant_),
+        unit_(other.unit_) {
+    if (!other.samples_) return;
+    Allocate(level_);
+    std::copy_n(other.samples_.get(), size_, samples_.get());
+  }
 
   int level() const override { return level_; }
   ByteSpan samples() const override { return std::as_bytes(std::span<const T>(samples_.get(), size_)); }
+  std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+  std::uint64_t memory() const override { return size_ * sizeof(T); }
 
   Status Advance(ByteSpan payload, Validity /*validity*/) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);

@@ -118,9 +118,12 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const Index3& dims = description_.grid.dims;
   query.box = request.box.value_or(Box{{0, 0, 0}, dims});
   QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
-  query.level = request.max_error ? 0 : request.level;
+  query.level = request.level;
   query.first_level = request.first_level.value_or(query.level);
   query.max_error = request.max_error;
+  query.max_bytes = request.max_bytes;
+  query.stride = request.stride;
+  query.focus = request.focus;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
@@ -132,6 +135,23 @@ Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,
                                       const query::PatchCatalog* catalog) const {
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
   return query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query);
+}
+
+Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request,
+                                              const query::PatchCatalog* catalog) const {
+  query::ReadRequest read;
+  read.field = request.field;
+  read.step = request.step;
+  QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
+                          PatchGrid::Create(description_.grid.dims, description_.patch));
+  QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points));
+  query.box = interpolator.box();
+  query.only_patches = interpolator.patches();
+  QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan,
+                          query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query));
+  plan.price.reply_bytes = request.points.size() * sizeof(double);
+  return query::PointsPlan{std::move(plan), std::move(interpolator), request.price_only};
 }
 
 }  // namespace quarry

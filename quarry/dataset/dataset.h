@@ -12,6 +12,7 @@
 #include "quarry/dataset/table_catalog.h"
 #include "quarry/format/description.h"
 #include "quarry/query/plan.h"
+#include "quarry/query/points.h"
 
 namespace quarry {
 
@@ -36,10 +37,14 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   /// Checks a question against the dataset and plans it.
   /// @param catalog  where to find patches; null: the subfiles' own tables
-  /// @errors kNotFound: no such field or step, or no level within max_error; kInvalidArgument: box, level or
-  /// max_error out of range; those of MakePlan
+  /// @errors kNotFound: no such field or step, or no level within max_error or max_bytes; kInvalidArgument:
+  /// box, level or max_error out of range; those of MakePlan
   Result<query::ReadPlan> Plan(const query::ReadRequest& request,
                                const query::PatchCatalog* catalog = nullptr) const;
+
+  /// The same for points. @errors kNotFound: no such field or step; kInvalidArgument: see PointInterpolator
+  Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request,
+                                       const query::PatchCatalog* catalog = nullptr) const;
 
  private:
   Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);

@@ -1,11 +1,12 @@
 #include "quarry/dataset/reader.h"
 
-#include <cstring>
-#include <future>
+#include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/query/patch_part.h"
 
 namespace quarry {
 namespace {
@@ -15,30 +16,11 @@ using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
 
-/// Reader of a patch, kept between levels while a finer one is still to come.
-using ReaderPointer = std::unique_ptr<PatchReader>;
-
-/// A decoded patch, or what went wrong with it.
-struct DecodedPatch {
-  Status status;
-  ReaderPointer reader;
-};
-
-/// The payload of one batch and the decoding tasks that share it.
+/// The payload of patches that are decoded together. Their tasks share it; it goes with the last of them.
 struct BatchInFlight {
-  /// A read that ends early waits for its tasks, which then end at their next patch: memory that was reserved
-  /// for a read is free when the read is over.
-  void Abandon() {
-    abandoned = true;
-    for (std::future<DecodedPatch>& task : decoded) {
-      if (task.valid()) task.wait();
-    }
-  }
-
-  Batch batch;
+  PatchStore::Memory memory;  ///< for payload and decoding
+  query::Fetch fetch;
   std::vector<Bytes> payload;  ///< one per range
-  std::vector<std::future<DecodedPatch>> decoded;
-  std::atomic<bool> abandoned = false;
 };
 
 /// Subfiles of a read, of the field and of its mask, each opened once.
@@ -73,11 +55,11 @@ class OpenSubfiles {
 
 /// One level of one patch out of what was read, compared with its checksum.
 /// @param row  of the field's table or of the mask's
-Result<ByteSpan> TakePayload(const BatchInFlight& in_flight, const format::PatchEntry& row, int level,
+Result<ByteSpan> TakePayload(const BatchInFlight& batch, const format::PatchEntry& row, int level,
                              const query::Slice& slice, const std::string& path) {
   const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(level)];
   ByteSpan payload;
-  if (entry.size > 0) payload = ByteSpan(in_flight.payload[slice.range]).subspan(slice.offset, entry.size);
+  if (entry.size > 0) payload = ByteSpan(batch.payload[slice.range]).subspan(slice.offset, entry.size);
   const std::uint64_t computed = Checksum(payload);
   if (computed == entry.checksum) return payload;
   return DataLoss(
@@ -87,187 +69,252 @@ Result<ByteSpan> TakePayload(const BatchInFlight& in_flight, const format::Patch
       ChecksumText(computed));
 }
 
-/// The samples of `extent` out of a dense box of samples `from`, both in level samples.
-Bytes CutOut(ByteSpan samples, const Box& from, const Box& extent, std::size_t sample_size) {
-  const Index3 source = from.shape();
-  const Index3 shape = extent.shape();
-  const auto row_bytes = static_cast<std::size_t>(shape[0]) * sample_size;
-  Bytes out(static_cast<std::size_t>(extent.volume()) * sample_size);
-  std::byte* to = out.data();
-  for (std::int64_t z = 0; z < shape[2]; ++z) {
-    for (std::int64_t y = 0; y < shape[1]; ++y) {
-      const std::int64_t row =
-          (extent.begin[1] - from.begin[1] + y) + source[1] * (extent.begin[2] - from.begin[2] + z);
-      const std::int64_t first = row * source[0] + extent.begin[0] - from.begin[0];
-      std::memcpy(to, samples.data() + static_cast<std::size_t>(first) * sample_size, row_bytes);
-      to += row_bytes;
+/// Decodes one patch on one of the pool's threads. Independent of the read that wants it: others may want the
+/// patch as well, and the read may end before.
+class DecodeTask {
+ public:
+  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, const OpenSubfiles& files,
+             std::shared_ptr<BatchInFlight> batch, std::size_t piece, PatchStore::Claim claim,
+             std::shared_ptr<const std::atomic<bool>> abandoned)
+      : coder_(coder),
+        batch_(std::move(batch)),
+        piece_(batch_->fetch.pieces[piece]),
+        slices_(batch_->fetch.slices[piece]),
+        patch_(plan.patches[piece_.patch]),
+        layout_{plan.type, patch_.samples.shape(), plan.dataset_levels},
+        path_(files.Path({false, patch_.entry.subfile}).string()),
+        mask_path_(patch_.mask ? files.Path({true, patch_.mask->subfile}).string() : ""),
+        claim_(std::move(claim)),
+        abandoned_(std::move(abandoned)) {}
+
+  void Run() {
+    if (*abandoned_ && !claim_.Wanted()) return;
+    try {
+      PatchReader reader = claim_.base() ? claim_.base()->Clone() : PatchReader(coder_, layout_);
+      Status status = Decode(&reader);
+      if (!status.ok()) return claim_.Fail(std::move(status));
+      claim_.Finish(std::make_shared<const PatchReader>(std::move(reader)), &batch_->memory);
+    } catch (const std::bad_alloc&) {
+      claim_.Fail(InternalError(
+          "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path_));
     }
   }
-  return out;
-}
+
+ private:
+  Status Decode(PatchReader* reader) const {
+    for (int level = piece_.coarsest; level >= piece_.finest; --level) {
+      const query::LevelSlices& slices = slices_[static_cast<std::size_t>(level - piece_.finest)];
+      QUARRY_ASSIGN_OR_RETURN(const ByteSpan payload,
+                              TakePayload(*batch_, patch_.entry.patch, level, slices.payload, path_));
+      ByteSpan mask;
+      if (patch_.mask) {
+        QUARRY_ASSIGN_OR_RETURN(mask,
+                                TakePayload(*batch_, patch_.mask->patch, level, slices.mask, mask_path_));
+      }
+      Status status = reader->Advance(payload, mask);
+      if (!status.ok()) {
+        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
+                                                      patch_.entry.patch.patch_index, path_));
+      }
+    }
+    return Status::Ok();
+  }
+
+  const PatchCoder& coder_;
+  const std::shared_ptr<BatchInFlight> batch_;
+  const query::Piece piece_;
+  const std::vector<query::LevelSlices> slices_;
+  const PlannedPatch patch_;
+  const PatchLayout layout_;
+  const std::string path_;
+  const std::string mask_path_;
+  PatchStore::Claim claim_;
+  const std::shared_ptr<const std::atomic<bool>> abandoned_;
+};
+
+/// Hands on the samples of patches that belong to the answer.
+class BlockCutter final : public PatchSink {
+ public:
+  BlockCutter(const ReadPlan& plan, BlockSink* sink) : plan_(plan), sink_(sink) {}
+
+  Status Patch(int level, const PlannedPatch& patch, const StoredPatch& decoded) override {
+    const query::PatchPart part = query::PartOf(plan_, level, patch);
+    if (part.extent.empty()) return Status::Ok();
+    if (part.whole()) return sink_->Block(level, part.extent, decoded->samples());
+    return sink_->Block(level, part.extent, query::CutOut(part, decoded->samples(), SizeOf(plan_.type)));
+  }
+  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+
+ private:
+  const ReadPlan& plan_;
+  BlockSink* sink_;
+};
 
 class Execution {
  public:
-  Execution(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
-            const std::function<bool()>& cancelled, BlockSink* sink)
+  Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
+            const std::function<bool()>& cancelled, PatchSink* sink)
       : plan_(plan),
-        pool_(pool),
+        store_(&engine->store),
+        pool_(&engine->pool),
         cancelled_(cancelled),
         sink_(sink),
         files_(dataset, plan.query),
-        kept_(plan.patches.size()) {}
+        dataset_(Checksum(std::as_bytes(std::span(dataset.root().native())))) {}
+
+  /// What has been begun and nobody else waits for is not begun on any more.
+  ~Execution() { *abandoned_ = true; }
 
   Status Run() {
-    const PatchCoder* coder = FindCoder(plan_.coder);
-    if (coder == nullptr)
+    coder_ = FindCoder(plan_.coder);
+    if (coder_ == nullptr)
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
-    coder_ = coder;
-    std::vector<Pass> passes = query::MakePasses(plan_);
+    QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
+                            store_->Pin(query::PinnedMemory(plan_) + sink_->memory(), cancelled_));
+    const std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = 0; p < passes.size(); ++p) {
-      keep_readers_ = p + 1 < passes.size();
-      QUARRY_RETURN_IF_ERROR(RunPass(std::move(passes[p])));
+      QUARRY_RETURN_IF_ERROR(RunPass(passes[p]));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
     return Status::Ok();
   }
 
  private:
-  /// Two batches are in flight: one is decoded while the one before is delivered.
-  Status RunPass(Pass pass) {
-    std::shared_ptr<BatchInFlight> before;
-    for (Batch& batch : pass.batches) {
-      if (cancelled_()) return Cancelled(before.get());
-      Result<std::shared_ptr<BatchInFlight>> fetched = Fetch(std::move(batch));
-      if (!fetched.ok()) {
-        if (before) before->Abandon();
-        return std::move(fetched).status();
+  Status RunPass(const Pass& pass) {
+    started_ = 0;
+    for (std::size_t b = 0; b < pass.batches.size(); ++b) {
+      const std::span ahead = std::span(pass.batches).subspan(b).first(std::min<std::size_t>(
+          2, pass.batches.size() - b));
+      for (std::size_t i = pass.batches[b].first_patch; i < pass.batches[b].end(); ++i) {
+        if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+        QUARRY_RETURN_IF_ERROR(ReadAhead(pass, ahead, i));
+        QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, Obtain(pass, i));
+        QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, plan_.patches[i], decoded));
       }
-      StartDecoding(pass, *fetched);
-      if (before) {
-        const Status delivered = Deliver(pass, before.get());
-        if (!delivered.ok()) (*fetched)->Abandon();
-        QUARRY_RETURN_IF_ERROR(delivered);
-      }
-      before = *fetched;
     }
-    return before ? Deliver(pass, before.get()) : Status::Ok();
+    return Status::Ok();
   }
 
-  Result<std::shared_ptr<BatchInFlight>> Fetch(Batch batch) {
-    auto in_flight = std::make_shared<BatchInFlight>();
-    for (const query::ByteRange& range : batch.ranges) {
+  /// Starts on this batch and the next, so that one is fetched while the other is decoded: as far as memory is
+  /// free, and other reads have their part of it.
+  /// @param next  the patch to be delivered next
+  Status ReadAhead(const Pass& pass, std::span<const Batch> batches, std::size_t next) {
+    for (const Batch& batch : batches) {
+      const std::size_t first = std::max({batch.first_patch, started_, next});
+      if (first >= batch.end()) continue;
+      QUARRY_ASSIGN_OR_RETURN(const bool started, Start(pass, {first, batch.end()}, /*wait=*/false));
+      if (!started) break;
+      started_ = batch.end();
+    }
+    return Status::Ok();
+  }
+
+  Result<StoredPatch> Obtain(const Pass& pass, std::size_t index) {
+    const PatchKey key = Keys(plan_.patches[index], pass.finest).front();
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, cancelled_));
+      if (decoded) return decoded;
+      // Not begun for want of memory, made way for others before its turn came, or given up by another read.
+      QUARRY_RETURN_IF_ERROR(Start(pass, {index, index + 1}, /*wait=*/true).status());
+    }
+  }
+
+  /// Fetches and begins to decode the patches of a range that are neither in the store nor under way.
+  /// @param wait  for memory; otherwise false where there is none
+  Result<bool> Start(const Pass& pass, std::pair<std::size_t, std::size_t> range, bool wait) {
+    std::vector<query::Piece> pieces;
+    std::vector<PatchStore::Claim> claims;
+    for (std::size_t i = range.first; i < range.second; ++i) {
+      const std::vector<PatchKey> keys = Keys(plan_.patches[i], pass.finest);
+      PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
+      if (!claim) continue;
+      const int coarsest = (claim.base() ? claim.base()->level() : plan_.dataset_levels) - 1;
+      pieces.push_back({i, coarsest, pass.finest});
+      claims.push_back(std::move(claim));
+    }
+    if (pieces.empty()) return true;
+    auto batch = std::make_shared<BatchInFlight>();
+    batch->fetch = query::PlanFetch(plan_, std::move(pieces));
+    const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
+    if (wait) {
+      QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, cancelled_));
+    } else {
+      if (bytes > store_->FairShare()) return false;
+      std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes);
+      if (!memory) return false;
+      batch->memory = *std::move(memory);
+    }
+    QUARRY_RETURN_IF_ERROR(Fetch(batch.get()));
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      auto task = std::make_shared<DecodeTask>(plan_, *coder_, files_, batch, i, std::move(claims[i]),
+                                               abandoned_);
+      pool_->Submit({pass.finest, batch->fetch.bytes()}, [task = std::move(task)] { task->Run(); });
+    }
+    return true;
+  }
+
+  Status Fetch(BatchInFlight* batch) {
+    for (const query::ByteRange& range : batch->fetch.ranges) {
       QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.file));
       // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
       if (range.offset > file->size() || range.size > file->size() - range.offset) {
         return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
                         file->size(), range.offset, range.offset + range.size);
       }
-      in_flight->payload.emplace_back(range.size);
-      QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, in_flight->payload.back()));
-    }
-    in_flight->batch = std::move(batch);
-    return in_flight;
-  }
-
-  void StartDecoding(const Pass& pass, const std::shared_ptr<BatchInFlight>& in_flight) {
-    for (std::size_t i = 0; i < in_flight->batch.patch_count; ++i) {
-      const PlannedPatch& patch = plan_.patches[in_flight->batch.first_patch + i];
-      ReaderPointer reader = std::move(kept_[in_flight->batch.first_patch + i]);
-      if (!reader) {
-        reader = std::make_unique<PatchReader>(
-            *coder_, PatchLayout{plan_.type, patch.samples.shape(), plan_.dataset_levels});
-      }
-      auto promise = std::make_shared<std::promise<DecodedPatch>>();
-      in_flight->decoded.push_back(promise->get_future());
-      // The copy of the plan's row keeps the task independent of this read's lifetime.
-      auto task = [in_flight, i, promise, patch, coarsest = pass.coarsest, finest = pass.finest,
-                   path = files_.Path({false, patch.entry.subfile}).string(),
-                   mask_path = patch.mask ? files_.Path({true, patch.mask->subfile}).string() : "",
-                   reader = std::make_shared<ReaderPointer>(std::move(reader))] {
-        DecodedPatch result;
-        try {
-          if (in_flight->abandoned) {
-            result.status = Status(StatusCode::kCancelled, "the read was given up");
-          } else {
-            result.status = Advance(*in_flight, i, patch, coarsest, finest, path, mask_path, reader->get());
-          }
-        } catch (const std::bad_alloc&) {
-          result.status = InternalError(
-              "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path);
-        }
-        result.reader = std::move(*reader);
-        promise->set_value(std::move(result));
-      };
-      pool_->Submit(std::move(task));
-    }
-  }
-
-  static Status Advance(const BatchInFlight& in_flight, std::size_t i, const PlannedPatch& patch,
-                        int coarsest, int finest, const std::string& path, const std::string& mask_path,
-                        PatchReader* reader) {
-    for (int level = coarsest; level >= finest; --level) {
-      const query::LevelSlices& slices = in_flight.batch.slices[i][static_cast<std::size_t>(level - finest)];
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan payload,
-                              TakePayload(in_flight, patch.entry.patch, level, slices.payload, path));
-      ByteSpan mask;
-      if (patch.mask) {
-        QUARRY_ASSIGN_OR_RETURN(mask,
-                                TakePayload(in_flight, patch.mask->patch, level, slices.mask, mask_path));
-      }
-      Status status = reader->Advance(payload, mask);
-      if (!status.ok()) {
-        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
-                                                      patch.entry.patch.patch_index, path));
-      }
+      batch->payload.emplace_back(range.size);
+      QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, batch->payload.back()));
     }
     return Status::Ok();
   }
 
-  Status Deliver(const Pass& pass, BatchInFlight* in_flight) {
-    for (std::size_t i = 0; i < in_flight->decoded.size(); ++i) {
-      if (cancelled_()) return Cancelled(in_flight);
-      DecodedPatch decoded = in_flight->decoded[i].get();
-      const std::size_t index = in_flight->batch.first_patch + i;
-      Status status = decoded.status;
-      if (status.ok()) status = DeliverPatch(pass, plan_.patches[index], *decoded.reader);
-      if (!status.ok()) {
-        in_flight->Abandon();
-        return status;
-      }
-      if (keep_readers_) kept_[index] = std::move(decoded.reader);
+  /// Of a patch at a level and at those that are coarser, the finest first.
+  std::vector<PatchKey> Keys(const PlannedPatch& patch, int finest) const {
+    std::vector<PatchKey> keys;
+    const Index3 shape = patch.samples.shape();
+    const std::array<std::int64_t, 6> layout = {
+        static_cast<std::int64_t>(plan_.type), static_cast<std::int64_t>(plan_.coder), plan_.dataset_levels,
+        shape[0], shape[1], shape[2]};
+    PatchKey key;
+    key.content = Checksum(std::as_bytes(std::span(layout)));
+    key.dataset = dataset_;
+    key.step = plan_.query.step;
+    key.field = static_cast<std::uint32_t>(plan_.query.field_number);
+    key.patch = patch.entry.patch.patch_index;
+    for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
+      const auto l = static_cast<std::size_t>(level);
+      const std::array<std::uint64_t, 3> content = {key.content, patch.entry.patch.levels[l].checksum,
+                                                    patch.mask ? patch.mask->patch.levels[l].checksum : 0};
+      key.content = Checksum(std::as_bytes(std::span(content)));
+      key.level = level;
+      keys.push_back(key);
     }
-    return Status::Ok();
-  }
-
-  Status DeliverPatch(const Pass& pass, const PlannedPatch& patch, const PatchReader& reader) {
-    const Box whole = LevelBox(patch.samples, pass.finest);
-    const Box extent = Intersect(whole, LevelBox(plan_.query.box, pass.finest));
-    if (extent.empty()) return Status::Ok();
-    if (extent == whole) return sink_->Block(pass.finest, extent, reader.samples());
-    const Bytes cut = CutOut(reader.samples(), whole, extent, SizeOf(plan_.type));
-    return sink_->Block(pass.finest, extent, cut);
-  }
-
-  static Status Cancelled(BatchInFlight* in_flight) {
-    if (in_flight != nullptr) in_flight->Abandon();
-    return {StatusCode::kCancelled, "the read was cancelled"};
+    std::reverse(keys.begin(), keys.end());
+    return keys;
   }
 
   const ReadPlan& plan_;
+  PatchStore* store_;
   DecodePool* pool_;
   const std::function<bool()>& cancelled_;
-  BlockSink* sink_;
+  PatchSink* sink_;
   OpenSubfiles files_;
+  const std::uint64_t dataset_;
   const PatchCoder* coder_ = nullptr;
-  std::vector<ReaderPointer> kept_;
-  bool keep_readers_ = false;
+  std::size_t started_ = 0;  ///< patches of the pass that were asked of the store, in their order
+  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace
 
-Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, DecodePool* pool,
+Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
                    const std::function<bool()>& cancelled, BlockSink* sink) {
-  return Execution(dataset, plan, pool, cancelled, sink).Run();
+  BlockCutter cutter(plan, sink);
+  return ExecutePatches(dataset, plan, engine, cancelled, &cutter);
+}
+
+Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
+                      const std::function<bool()>& cancelled, PatchSink* sink) {
+  return Execution(dataset, plan, engine, cancelled, sink).Run();
 }
 
 }  // namespace quarry

@@ -16,6 +16,15 @@ constexpr std::int64_t kMaxPatchCount = std::int64_t{1} << 40;
 
 Box LevelBox(const Box& box, int level) { return {LevelShape(box.begin, level), LevelShape(box.end, level)}; }
 
+Box SpacedBox(const Box& box, const Index3& spacing) {
+  Box spaced;
+  for (std::size_t a = 0; a < 3; ++a) {
+    spaced.begin[a] = CeilDivide(box.begin[a], spacing[a]);
+    spaced.end[a] = CeilDivide(box.end[a], spacing[a]);
+  }
+  return spaced;
+}
+
 Result<PatchGrid> PatchGrid::Create(const Index3& dims, const Index3& patch) {
   Index3 patches{};
   for (int a = 0; a < 3; ++a) {

@@ -19,6 +19,10 @@ constexpr Index3 LevelShape(const Index3& shape, int level) {
 /// thin box. Example: box [3, 9) at level 1 -> [2, 5), the fine samples 4, 6 and 8.
 Box LevelBox(const Box& box, int level);
 
+/// Positions in `box` that are multiples of `spacing`, divided by it: [ceil(begin / s), ceil(end / s)). May be
+/// empty. LevelBox is that of spacing 2^l along every axis.
+Box SpacedBox(const Box& box, const Index3& spacing);
+
 /// A grid cut into power-of-two patches from its origin; patches at the far ends are cut short, not padded.
 /// Patch, sample and level coordinates are x, y, z. Immutable and thread-safe.
 /// Example: 13 samples, patch 4 -> patches [0,4) [4,8) [8,12) [12,13).

@@ -1,6 +1,8 @@
 #include "quarry/query/plan.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <tuple>
 
 namespace quarry::query {
@@ -52,29 +54,6 @@ std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted) {
   return ranges;
 }
 
-Batch MakeBatch(const ReadPlan& plan, const Pass& pass, std::size_t first, std::size_t count) {
-  Batch batch;
-  batch.first_patch = first;
-  batch.patch_count = count;
-  batch.slices.resize(count);
-  std::vector<Wanted> wanted;
-  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
-    const format::LevelEntry& payload = LevelOf(entry, level);
-    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    const PlannedPatch& patch = plan.patches[first + i];
-    batch.slices[i].resize(static_cast<std::size_t>(pass.coarsest - pass.finest + 1));
-    for (int level = pass.finest; level <= pass.coarsest; ++level) {
-      LevelSlices& slices = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
-      want(false, patch.entry, level, &slices.payload);
-      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
-    }
-  }
-  batch.ranges = JoinNeighbours(std::move(wanted));
-  return batch;
-}
-
 void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::size_t first = 0;
   std::uint64_t payload = 0;
@@ -84,17 +63,26 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
       payload += PayloadBytes(plan.patches[i], level);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
-      pass->batches.push_back(MakeBatch(plan, *pass, first, i + 1 - first));
+      pass->batches.push_back({first, i + 1 - first});
       first = i + 1;
       payload = samples = 0;
     }
   }
 }
 
+/// Everything that a batch needs where nothing is there yet.
+Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
+    pieces.push_back({i, pass.coarsest, pass.finest});
+  return PlanFetch(plan, std::move(pieces));
+}
+
 LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
   LevelExtent described;
   described.level = level;
-  described.extent = LevelBox(plan.query.box, level);
+  described.spacing = SpacingAt(plan.query, level);
+  described.extent = SpacedBox(plan.query.box, described.spacing);
   double valid = 0;
   double covered = 0;
   for (const PlannedPatch& patch : plan.patches) {
@@ -108,13 +96,9 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
   return described;
 }
 
-/// The mask rows of the patches that have one.
-Status AddMasks(const PatchCatalog& catalog, const Query& query, const Box& positions,
-                std::vector<PlannedPatch>* patches) {
-  std::vector<CatalogEntry> masks;
-  if (query.mask != 0) {
-    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
-  }
+/// Gives the patches that have one their row of the mask.
+/// @param masks  rows of the patches that meet the box
+Status AddMasks(const Query& query, std::vector<CatalogEntry> masks, std::vector<PlannedPatch>* patches) {
   auto next = masks.begin();
   for (PlannedPatch& patch : *patches) {
     const std::uint64_t index = patch.entry.patch.patch_index;
@@ -137,7 +121,62 @@ bool Keeps(const PatchGrid& grid, const CatalogEntry& entry, int level, const Bo
          record.coverage >= 1;
 }
 
+/// Payload of these patches that an answer at a level needs.
+std::uint64_t PayloadAt(const PatchGrid& grid, const std::vector<CatalogEntry>& entries, const Box& box,
+                        int level) {
+  std::uint64_t bytes = 0;
+  for (const CatalogEntry& entry : entries) {
+    const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+    if (LevelBox(Intersect(box, samples), level).empty()) continue;
+    for (std::size_t l = static_cast<std::size_t>(level); l < entry.patch.levels.size(); ++l)
+      bytes += entry.patch.levels[l].size;
+  }
+  return bytes;
+}
+
+/// Squared distance of a point from the nearest sample of a box.
+double SquaredDistance(const std::array<double, 3>& point, const Box& box) {
+  double sum = 0;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const double nearest =
+        std::clamp(point[a], static_cast<double>(box.begin[a]), static_cast<double>(box.end[a] - 1));
+    sum += (point[a] - nearest) * (point[a] - nearest);
+  }
+  return sum;
+}
+
+void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch>* patches) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < patches->size(); ++i)
+    order.emplace_back(SquaredDistance(focus, (*patches)[i].samples), i);
+  std::sort(order.begin(), order.end());
+  std::vector<PlannedPatch> sorted;
+  sorted.reserve(order.size());
+  for (const auto& [distance, i] : order) sorted.push_back(std::move((*patches)[i]));
+  *patches = std::move(sorted);
+}
+
+void Widen(const format::PatchEntry& row, Bounds* range) {
+  range->low = std::min(range->low, row.min);
+  range->high = std::max(range->high, row.max);
+}
+
 }  // namespace
+
+int LevelForStride(const DatasetDescription& dataset, CoderId coder, const Index3& stride) {
+  if (coder == CoderId::kWaveletZfp) return 0;
+  int level = dataset.levels - 1;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (dataset.grid.dims[a] > 1)
+      level = std::min(level, std::countr_zero(static_cast<std::uint64_t>(stride[a])));
+  }
+  return level;
+}
+
+Index3 SpacingAt(const Query& query, int level) {
+  const std::int64_t spacing = std::int64_t{1} << level;
+  return query.stride.value_or(Index3{spacing, spacing, spacing});
+}
 
 Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
                         const Box& box, double max_error) {
@@ -155,6 +194,28 @@ Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<Cat
       ToString(box), max_error, best);
 }
 
+Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
+                              const std::vector<CatalogEntry>& entries,
+                              const std::vector<CatalogEntry>& masks, const Query& query,
+                              std::uint64_t max_bytes) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (int level = 0; level < dataset.levels; ++level) {
+    if (LevelBox(query.box, level).empty()) continue;
+    std::uint64_t samples = 0;
+    for (int l = level; l <= std::max(level, query.first_level); ++l)
+      samples += static_cast<std::uint64_t>(LevelBox(query.box, l).volume());
+    const std::uint64_t bytes =
+        std::max(samples * SizeOf(dataset.fields[query.field_number].type),
+                 PayloadAt(grid, entries, query.box, level) + PayloadAt(grid, masks, query.box, level));
+    if (bytes <= max_bytes) return level;
+    least = std::min(least, bytes);
+  }
+  return NotFound(
+      "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
+      "or ask for a smaller box",
+      ToString(query.box), max_bytes, least);
+}
+
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog,
                           const Query& query) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
@@ -170,15 +231,31 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   if (query.max_error) {
     QUARRY_ASSIGN_OR_RETURN(plan.query.level,
                             ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
-    plan.query.first_level = std::max(query.first_level, plan.query.level);
   }
+  if (query.stride) plan.query.level = LevelForStride(dataset, field.coder, *query.stride);
+  std::vector<CatalogEntry> masks;
+  if (query.mask != 0) {
+    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
+  }
+  if (query.max_bytes) {
+    QUARRY_ASSIGN_OR_RETURN(plan.query.level,
+                            ChooseLevelWithin(dataset, grid, entries, masks, query, *query.max_bytes));
+  }
+  plan.query.first_level = std::max(query.first_level, plan.query.level);
   for (CatalogEntry& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+    Widen(entry.patch, &plan.recorded.all);
+    if (query.only_patches && !std::binary_search(query.only_patches->begin(), query.only_patches->end(),
+                                                  entry.patch.patch_index)) {
+      continue;
+    }
+    if (query.box.Contains(samples)) Widen(entry.patch, &plan.recorded.inside);
     // A thin box may pass between the level's samples of a patch: then there is nothing to fetch from it.
-    if (LevelBox(Intersect(query.box, samples), plan.query.level).empty()) continue;
+    if (SpacedBox(Intersect(query.box, samples), SpacingAt(plan.query, plan.query.level)).empty()) continue;
     plan.patches.push_back({std::move(entry), std::nullopt, samples});
   }
-  QUARRY_RETURN_IF_ERROR(AddMasks(catalog, query, positions, &plan.patches));
+  QUARRY_RETURN_IF_ERROR(AddMasks(query, std::move(masks), &plan.patches));
+  if (query.focus) SortByDistance(*query.focus, &plan.patches);
   int coarsest_payload = dataset.levels - 1;
   for (int level = plan.query.first_level; level >= plan.query.level; --level) {
     plan.levels.push_back(DescribeLevel(plan, level, coarsest_payload));
@@ -191,8 +268,9 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   }
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
-      plan.price.reads += batch.ranges.size();
-      for (const ByteRange& range : batch.ranges) plan.price.bytes_read += range.size;
+      const Fetch fetch = WholeFetch(plan, pass, batch);
+      plan.price.reads += fetch.ranges.size();
+      plan.price.bytes_read += fetch.bytes();
     }
   }
   return plan;
@@ -212,24 +290,48 @@ std::vector<Pass> MakePasses(const ReadPlan& plan) {
   return passes;
 }
 
-std::uint64_t PeakMemory(const ReadPlan& plan) {
-  std::uint64_t largest_batch = 0;
-  for (const Pass& pass : MakePasses(plan)) {
-    for (const Batch& batch : pass.batches) {
-      std::uint64_t bytes = 0;
-      for (const ByteRange& range : batch.ranges) bytes += range.size;
-      for (std::size_t i = 0; i < batch.patch_count; ++i) {
-        // Twice: a decoder holds the coarser level and the new one, and a cut block is a copy.
-        bytes += 2 * DecodedBytes(plan, plan.patches[batch.first_patch + i], pass.finest);
-      }
-      largest_batch = std::max(largest_batch, bytes);
+std::uint64_t Fetch::bytes() const {
+  std::uint64_t sum = 0;
+  for (const ByteRange& range : ranges) sum += range.size;
+  return sum;
+}
+
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
+  Fetch fetch;
+  fetch.pieces = std::move(pieces);
+  fetch.slices.resize(fetch.pieces.size());
+  std::vector<Wanted> wanted;
+  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
+    const format::LevelEntry& payload = LevelOf(entry, level);
+    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
+  };
+  for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
+    const Piece& piece = fetch.pieces[i];
+    const PlannedPatch& patch = plan.patches[piece.patch];
+    fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1));
+    for (int level = piece.finest; level <= piece.coarsest; ++level) {
+      LevelSlices& slices = fetch.slices[i][static_cast<std::size_t>(level - piece.finest)];
+      want(false, patch.entry, level, &slices.payload);
+      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
     }
   }
-  std::uint64_t kept = 0;
-  if (plan.levels.size() > 1) {
-    for (const PlannedPatch& patch : plan.patches) kept += DecodedBytes(plan, patch, plan.query.level + 1);
-  }
-  return 2 * largest_batch + kept;
+  fetch.ranges = JoinNeighbours(std::move(wanted));
+  return fetch;
+}
+
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
+  std::uint64_t bytes = fetch.bytes();
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
+  for (const Piece& piece : fetch.pieces)
+    bytes += 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  return bytes;
+}
+
+std::uint64_t PinnedMemory(const ReadPlan& plan) {
+  std::uint64_t largest = 0;
+  for (const PlannedPatch& patch : plan.patches)
+    largest = std::max(largest, DecodedBytes(plan, patch, plan.query.level));
+  return 2 * largest;
 }
 
 }  // namespace quarry::query

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,14 @@
 /// From a question to the bytes that answer it, before any of them is read.
 namespace quarry::query {
 
+/// An interval, both ends included.
+struct Bounds {
+  double low = 0;
+  double high = 0;
+
+  friend bool operator==(const Bounds&, const Bounds&) = default;
+};
+
 /// One question, already resolved against a dataset.
 struct Query {
   std::uint64_t step = 0;
@@ -20,6 +30,10 @@ struct Query {
   int level = 0;           ///< level wanted
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
   std::optional<double> max_error;  ///< the plan chooses the level: `level` is 0, first_level any
+  std::optional<std::uint64_t> max_bytes;      ///< the same
+  std::optional<Index3> stride;                ///< the same; first_level is then the level
+  std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
+  std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
 };
 
 struct PlannedPatch {
@@ -28,15 +42,23 @@ struct PlannedPatch {
   Box samples;                       ///< of the patch, level 0
 };
 
+/// What the patch tables say of the values in a box; infinite the other way round where no sample is valid.
+struct RecordedRange {
+  Bounds all{std::numeric_limits<double>::infinity(),
+             -std::numeric_limits<double>::infinity()};  ///< patches that meet the box
+  Bounds inside = all;                                   ///< patches that lie in it
+};
+
 struct ReadPlan {
   Query query;  ///< with the level that was chosen
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
   std::vector<LevelExtent> levels;  ///< to deliver, coarsest first
-  std::vector<PlannedPatch>
-      patches;  ///< in Morton order; only those that hold a sample of the answer at the finest level
+  std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus; only those that hold
+                                      ///< a sample of the answer at the finest level
   Price price;
+  RecordedRange recorded;  ///< of the valid original samples
 };
 
 /// Which file of a read: a subfile of the field, or one of its mask.
@@ -66,12 +88,28 @@ struct LevelSlices {
   Slice mask;
 };
 
-/// Consecutive patches of a plan that are fetched and decoded together.
+/// The payload levels of one patch that are fetched together.
+struct Piece {
+  std::size_t patch = 0;  ///< of the plan
+  int coarsest = 0;       ///< coarsest .. finest, inclusive
+  int finest = 0;
+};
+
+/// What to read for some patches.
+struct Fetch {
+  std::vector<Piece> pieces;
+  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
+  std::vector<std::vector<LevelSlices>> slices;  ///< [piece][level - finest of the piece]
+
+  std::uint64_t bytes() const;  ///< of all ranges
+};
+
+/// Consecutive patches of a plan that are fetched together where memory allows.
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
-  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
-  std::vector<std::vector<LevelSlices>> slices;  ///< [patch in batch][level - finest level of the pass]
+
+  std::size_t end() const { return first_patch + patch_count; }
 };
 
 /// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in
@@ -97,15 +135,40 @@ inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
                         const Box& box, double max_error);
 
+/// The finest level whose whole answer, with the coarser levels from first_level on, has at most `max_bytes`
+/// of payload and at most as many of samples: whichever of them travels, no more than that arrives. A level
+/// without a sample in the box is none.
+/// @param entries, masks  of the patches that meet the box
+/// @errors kNotFound with the least number of bytes that brings samples
+Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
+                              const std::vector<CatalogEntry>& entries,
+                              const std::vector<CatalogEntry>& masks, const Query& query,
+                              std::uint64_t max_bytes);
+
+/// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
+/// there: 2^level divides the stride along every axis of more than one sample. Level 0 where coarse levels
+/// are filtered (wavelet-zfp), and samples of them are not those of the field.
+int LevelForStride(const DatasetDescription& dataset, CoderId coder, const Index3& stride);
+
+/// Level-0 samples between neighbours of the answer at one of its levels.
+Index3 SpacingAt(const Query& query, int level);
+
 /// Plans a query. The price is exact: executing the plan reads those ranges and delivers those samples.
-/// @errors those of PatchCatalog::Find and ChooseLevel; kDataLoss: field and mask do not fit each other
+/// @errors those of PatchCatalog::Find, ChooseLevel and ChooseLevelWithin; kDataLoss: field and mask do not
+/// fit each other
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
 
-/// The fetches of each delivered level, in order. Pure: the price was computed from the same passes.
+/// The batches of each delivered level, in order. The price is that of fetching them one after the other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
 
-/// Upper bound of the memory that executing the plan holds at any time: two batches, and the decoded patches
-/// that are kept from one level to the next.
-std::uint64_t PeakMemory(const ReadPlan& plan);
+/// The byte ranges that hold some payload, neighbours joined.
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);
+
+/// Upper bound of the memory in which a fetch is read and its pieces are decoded.
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);
+
+/// Upper bound of the memory that a read takes beside what it decodes in: the largest patch that it delivers,
+/// and the block that is cut out of it.
+std::uint64_t PinnedMemory(const ReadPlan& plan);
 
 }  // namespace quarry::query

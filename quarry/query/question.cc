@@ -1,10 +1,26 @@
 #include "quarry/query/question.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace quarry::query {
 
 Status CheckLevels(const ReadRequest& request, int levels) {
   if (request.max_error && !(*request.max_error >= 0))
     return InvalidArgument("the largest error {} is not a number from 0 on", *request.max_error);
+  const int targets = (request.level != 0) + request.max_error.has_value() + request.max_bytes.has_value() +
+                      request.stride.has_value();
+  if (targets > 1)
+    return InvalidArgument("a level, a largest error, a number of bytes, a stride: give only one of them");
+  if (request.stride && request.first_level)
+    return InvalidArgument("a stride is answered by one level; leave the first level out");
+  if (request.stride && !std::all_of(request.stride->begin(), request.stride->end(),
+                                     [](std::int64_t n) { return n >= 1 && n <= kMaxStride; }))
+    return InvalidArgument("the stride {} is none; give numbers from 1 to {}", ToString(*request.stride),
+                           kMaxStride);
+  if (request.focus &&
+      !std::all_of(request.focus->begin(), request.focus->end(), [](double x) { return std::isfinite(x); }))
+    return InvalidArgument("the focus is no point; give three finite numbers, in level-0 samples");
   const int first = request.first_level.value_or(request.level);
   if (request.level >= 0 && first >= request.level && first < levels) return Status::Ok();
   const std::string asked = first == request.level ? fmt::format("level {}", request.level)
@@ -12,6 +28,15 @@ Status CheckLevels(const ReadRequest& request, int levels) {
   return InvalidArgument(
       "{} cannot be had; this dataset has levels 0 (full resolution) to {}, delivered coarse to fine", asked,
       levels - 1);
+}
+
+Price& Price::operator+=(const Price& other) {
+  patches += other.patches;
+  bytes += other.bytes;
+  bytes_read += other.bytes_read;
+  reads += other.reads;
+  reply_bytes += other.reply_bytes;
+  return *this;
 }
 
 }  // namespace quarry::query

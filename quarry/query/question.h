@@ -12,6 +12,9 @@
 /// clients.
 namespace quarry::query {
 
+/// As long as the longest axis.
+inline constexpr std::int64_t kMaxStride = std::int64_t{1} << 31;
+
 /// A question in the words of its asker.
 struct ReadRequest {
   std::string field;
@@ -21,19 +24,33 @@ struct ReadRequest {
   /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
   /// within this error, see ChooseLevel
   std::optional<double> max_error;
+  /// instead of `level`: the finest level at which neither the payload nor the samples of the whole answer
+  /// are more bytes than this, see ChooseLevelWithin
+  std::optional<std::uint64_t> max_bytes;
+  /// instead of `level`: the samples whose level-0 position is a multiple of these along x, y, z; at least 1
+  /// each. They are read from the coarsest level that holds them, see LevelForStride
+  std::optional<Index3> stride;
   std::optional<int>
       first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone. Where
                     ///< `max_error` leads to a coarser level than this, that level comes alone
+  /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
+  /// first
+  std::optional<std::array<double, 3>> focus;
 };
 
 /// @param levels  of the dataset
-/// @errors kInvalidArgument with the levels that there are, or when max_error is negative or no number
+/// @errors kInvalidArgument with the levels that there are; max_error negative or no number; a stride below
+/// 1; more than one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is
+/// not finite
 Status CheckLevels(const ReadRequest& request, int levels);
 
 /// A level of the answer.
 struct LevelExtent {
   int level = 0;
   Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
+  /// level-0 samples between neighbours of the answer: sample i of `extent` lies on i times this. 2^level, or
+  /// the stride that was asked for
+  Index3 spacing{1, 1, 1};
   double max_error =
       0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
   std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it, with masks
@@ -47,6 +64,10 @@ struct Price {
   std::uint64_t bytes_read = 0;  ///< payload read: neighbouring ranges together, with the gaps between them
   std::uint64_t reads = 0;
   std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
+
+  /// Of two answers.
+  Price& operator+=(const Price& other);
+  friend bool operator==(const Price&, const Price&) = default;
 };
 
 /// What comes before the first sample.

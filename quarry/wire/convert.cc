@@ -12,10 +12,16 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   if (request.box) *out.mutable_box() = format::ToProto(*request.box);
   if (request.max_error) {
     out.set_max_error(*request.max_error);
+  } else if (request.max_bytes) {
+    out.set_max_bytes(*request.max_bytes);
+  } else if (request.stride) {
+    for (const std::int64_t samples : *request.stride)
+      out.mutable_stride()->add_samples(static_cast<std::uint32_t>(samples));
   } else {
     out.set_level(static_cast<std::uint32_t>(request.level));
   }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
+  if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   return out;
 }
 
@@ -36,6 +42,17 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
   };
   request.level = level(query.level());
   if (query.target_case() == pb::ReadQuery::kMaxError) request.max_error = query.max_error();
+  if (query.target_case() == pb::ReadQuery::kMaxBytes) request.max_bytes = query.max_bytes();
+  if (query.target_case() == pb::ReadQuery::kStride) {
+    if (query.stride().samples_size() != 3)
+      return InvalidArgument("the stride has {} parts; give three, x, y, z", query.stride().samples_size());
+    request.stride = Index3{query.stride().samples(0), query.stride().samples(1), query.stride().samples(2)};
+  }
+  if (query.focus_size() == 3) {
+    request.focus = {query.focus(0), query.focus(1), query.focus(2)};
+  } else if (query.focus_size() != 0) {
+    return InvalidArgument("the focus has {} coordinates; give three, x, y, z", query.focus_size());
+  }
   if (query.has_first_level()) request.first_level = level(query.first_level());
   return request;
 }
@@ -65,6 +82,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     extent->set_max_error(level.max_error);
     extent->set_bytes(level.bytes);
     extent->set_coverage(level.coverage);
+    for (const std::int64_t samples : level.spacing) extent->add_spacing(static_cast<std::uint32_t>(samples));
   }
   *out.mutable_price() = ToProto(header.price);
   return out;
@@ -78,7 +96,12 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   out.step = header.step();
   for (const pb::LevelExtent& extent : header.levels()) {
     query::LevelExtent level;
+    if (extent.level() >= format::kMaxLevels)
+      return InternalError("the server sends samples of level {}, which nothing has", extent.level());
     level.level = static_cast<int>(extent.level());
+    level.spacing.fill(std::int64_t{1} << level.level);
+    for (int a = 0; extent.spacing_size() == 3 && a < 3; ++a)
+      level.spacing[static_cast<std::size_t>(a)] = std::max<std::int64_t>(1, extent.spacing(a));
     QUARRY_ASSIGN_OR_RETURN(level.extent, GetExtent(extent));
     level.max_error = extent.max_error();
     level.bytes = extent.bytes();
@@ -87,6 +110,158 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   }
   out.price = FromProto(header.price());
   return out;
+}
+
+namespace {
+
+pb::BoundedValue ToProto(const query::Bounded& bounded) {
+  pb::BoundedValue out;
+  out.set_value(bounded.value);
+  out.set_low(bounded.low);
+  out.set_high(bounded.high);
+  return out;
+}
+query::Bounded FromProto(const pb::BoundedValue& bounded) {
+  return {bounded.value(), bounded.low(), bounded.high()};
+}
+
+pb::Bounds ToProto(const query::Bounds& bounds) {
+  pb::Bounds out;
+  out.set_low(bounds.low);
+  out.set_high(bounds.high);
+  return out;
+}
+
+pb::Histogram ToProto(const query::Histogram& histogram) {
+  pb::Histogram out;
+  out.set_begin(histogram.begin);
+  out.set_end(histogram.end);
+  out.mutable_counts()->Add(histogram.counts.begin(), histogram.counts.end());
+  out.mutable_low()->Add(histogram.low.begin(), histogram.low.end());
+  out.mutable_high()->Add(histogram.high.begin(), histogram.high.end());
+  out.set_below(histogram.below);
+  out.set_above(histogram.above);
+  return out;
+}
+Result<query::Histogram> FromProto(const pb::Histogram& histogram) {
+  if (histogram.low_size() != histogram.counts_size() || histogram.high_size() != histogram.counts_size())
+    return InternalError("the server sends a histogram with {} counts and {} bounds", histogram.counts_size(),
+                         histogram.low_size());
+  return query::Histogram{histogram.begin(),
+                          histogram.end(),
+                          {histogram.counts().begin(), histogram.counts().end()},
+                          {histogram.low().begin(), histogram.low().end()},
+                          {histogram.high().begin(), histogram.high().end()},
+                          histogram.below(),
+                          histogram.above()};
+}
+
+}  // namespace
+
+pb::GetStatisticsRequest ToProto(const std::string& dataset, const query::StatisticsRequest& request) {
+  pb::GetStatisticsRequest out;
+  *out.mutable_query() = ToProto(dataset, request.read);
+  out.mutable_percentiles()->Add(request.percentiles.begin(), request.percentiles.end());
+  out.set_bins(static_cast<std::uint32_t>(request.bins));
+  if (request.range) {
+    out.set_range_begin(request.range->first);
+    out.set_range_end(request.range->second);
+  }
+  return out;
+}
+
+Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& request) {
+  query::StatisticsRequest out;
+  QUARRY_ASSIGN_OR_RETURN(out.read, FromProto(request.query()));
+  out.percentiles.assign(request.percentiles().begin(), request.percentiles().end());
+  // More than any histogram has is all the same.
+  out.bins = static_cast<int>(std::min<std::uint32_t>(request.bins(), query::kMaxBins + 1));
+  if (request.has_range_begin() != request.has_range_end())
+    return InvalidArgument("the range of the histogram has one end; give both, or none");
+  if (request.has_range_begin()) out.range = {request.range_begin(), request.range_end()};
+  return out;
+}
+
+pb::GetStatisticsResponse ToProto(const query::StatisticsAnswer& answer) {
+  pb::GetStatisticsResponse out;
+  *out.mutable_header() = ToProto(answer.header);
+  const query::Statistics& from = answer.statistics;
+  pb::Statistics* to = out.mutable_statistics();
+  to->set_valid(from.valid);
+  to->set_missing(from.missing);
+  *to->mutable_min() = ToProto(from.min);
+  *to->mutable_max() = ToProto(from.max);
+  *to->mutable_mean() = ToProto(from.mean);
+  *to->mutable_stddev() = ToProto(from.stddev);
+  *to->mutable_box_min() = ToProto(from.box_min);
+  *to->mutable_box_max() = ToProto(from.box_max);
+  for (const query::Percentile& percentile : from.percentiles) {
+    pb::Percentile* added = to->add_percentiles();
+    added->set_percent(percentile.percent);
+    *added->mutable_at() = ToProto(percentile.at);
+  }
+  if (!from.histogram.counts.empty()) *to->mutable_histogram() = ToProto(from.histogram);
+  return out;
+}
+
+Result<query::StatisticsAnswer> FromProto(const pb::GetStatisticsResponse& response) {
+  query::StatisticsAnswer out;
+  QUARRY_ASSIGN_OR_RETURN(out.header, FromProto(response.header()));
+  if (out.header.levels.empty()) return InternalError("the server sends statistics of no level");
+  const pb::Statistics& from = response.statistics();
+  query::Statistics& to = out.statistics;
+  to.valid = from.valid();
+  to.missing = from.missing();
+  to.min = FromProto(from.min());
+  to.max = FromProto(from.max());
+  to.mean = FromProto(from.mean());
+  to.stddev = FromProto(from.stddev());
+  to.box_min = {from.box_min().low(), from.box_min().high()};
+  to.box_max = {from.box_max().low(), from.box_max().high()};
+  for (const pb::Percentile& percentile : from.percentiles())
+    to.percentiles.push_back({percentile.percent(), FromProto(percentile.at())});
+  if (from.has_histogram()) {
+    QUARRY_ASSIGN_OR_RETURN(to.histogram, FromProto(from.histogram()));
+  }
+  return out;
+}
+
+pb::ReadPointsRequest ToProto(const std::string& dataset, const query::PointsRequest& request) {
+  pb::ReadPointsRequest out;
+  out.set_dataset(dataset);
+  out.set_field(request.field);
+  if (request.step) out.set_step(*request.step);
+  for (const query::Point& point : request.points) out.mutable_coordinates()->Add(point.begin(), point.end());
+  out.set_price_only(request.price_only);
+  return out;
+}
+
+Result<query::PointsRequest> FromProto(const pb::ReadPointsRequest& request) {
+  query::PointsRequest out;
+  out.field = request.field();
+  if (request.has_step()) out.step = request.step();
+  if (request.coordinates_size() % 3 != 0)
+    return InvalidArgument("{} coordinates are no points; give three for each", request.coordinates_size());
+  for (int i = 0; i < request.coordinates_size(); i += 3)
+    out.points.push_back({request.coordinates(i), request.coordinates(i + 1), request.coordinates(i + 2)});
+  out.price_only = request.price_only();
+  return out;
+}
+
+pb::ReadPointsResponse ToProto(const query::PointsAnswer& answer) {
+  pb::ReadPointsResponse out;
+  out.set_step(answer.step);
+  out.set_max_error(answer.max_error);
+  *out.mutable_price() = ToProto(answer.price);
+  out.mutable_values()->Add(answer.values.begin(), answer.values.end());
+  return out;
+}
+
+query::PointsAnswer FromProto(const pb::ReadPointsResponse& response) {
+  return {response.step(),
+          response.max_error(),
+          FromProto(response.price()),
+          {response.values().begin(), response.values().end()}};
 }
 
 }  // namespace quarry::wire

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "quarry/query/points.h"
 #include "quarry/query/question.h"
+#include "quarry/query/statistics.h"
 #include "quarry/v1/service.pb.h"
 
 /// Questions and answers as messages of the service. FromProto checks shapes; whether a box or level exists
@@ -18,6 +20,18 @@ query::Price FromProto(const pb::Price& price);
 pb::ReadHeader ToProto(const query::AnswerHeader& header);
 /// @errors kInternal: the server sent something that no answer can be
 Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header);
+
+pb::GetStatisticsRequest ToProto(const std::string& dataset, const query::StatisticsRequest& request);
+Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& request);
+pb::GetStatisticsResponse ToProto(const query::StatisticsAnswer& answer);
+/// @errors kInternal: the server sent something that no answer can be
+Result<query::StatisticsAnswer> FromProto(const pb::GetStatisticsResponse& response);
+
+pb::ReadPointsRequest ToProto(const std::string& dataset, const query::PointsRequest& request);
+/// @errors kInvalidArgument: a point without three coordinates
+Result<query::PointsRequest> FromProto(const pb::ReadPointsRequest& request);
+pb::ReadPointsResponse ToProto(const query::PointsAnswer& answer);
+query::PointsAnswer FromProto(const pb::ReadPointsResponse& response);
 
 /// Begin and shape of a box of level samples.
 template <typename Message>

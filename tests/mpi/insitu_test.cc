@@ -15,6 +15,7 @@
 #include <map>
 
 #include "tests/testing/make_dataset.h"
+#include "writer/pipeline/comm.h"
 
 namespace quarry::insitu {
 namespace {
@@ -22,27 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 MPI_Comm g_ranks = MPI_COMM_NULL;  ///< all ranks, in the opposite order of MPI_COMM_WORLD
-
-int RankOf(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-int SizeOf(MPI_Comm comm) {
-  int size = 1;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
-
-/// `text` of rank 0, everywhere.
-std::string Broadcast(MPI_Comm comm, std::string text) {
-  int length = static_cast<int>(text.size());
-  MPI_Bcast(&length, 1, MPI_INT, 0, comm);
-  text.resize(static_cast<std::size_t>(length));
-  MPI_Bcast(text.data(), length, MPI_CHAR, 0, comm);
-  return text;
-}
 
 constexpr Index3 kDims = {37, 22, 13};
 
@@ -70,8 +50,8 @@ constexpr std::array kArrangements = {Arrangement::kDense,           Arrangement
 
 /// Boxes that this rank owns: slabs of y, of different heights.
 std::vector<Box> Share(MPI_Comm comm, Arrangement arrangement) {
-  const std::int64_t rank = RankOf(comm);
-  const std::int64_t size = SizeOf(comm);
+  const std::int64_t rank = writer::Rank(comm);
+  const std::int64_t size = writer::Size(comm);
   const auto cut = [&](std::int64_t i) { return kDims[1] * i * i / (size * size); };
   const Box slab{{0, cut(rank), 0}, {kDims[0], cut(rank + 1), kDims[2]}};
   if (arrangement != Arrangement::kManyBoxes) return {slab};
@@ -242,14 +222,14 @@ void ExpectSteps(const fs::path& path, const std::vector<std::uint64_t>& steps) 
 class InSitu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (RankOf(g_ranks) == 0) folder_.emplace();
-    path_ = Broadcast(g_ranks, folder_ ? folder_->path().string() : "");
+    if (writer::Rank(g_ranks) == 0) folder_.emplace();
+    path_ = writer::BroadcastText(g_ranks, folder_ ? folder_->path().string() : "");
   }
   void TearDown() override { MPI_Barrier(g_ranks); }
 
   fs::path Path(const std::string& name) const { return fs::path(path_) / name; }
-  static bool root() { return RankOf(g_ranks) == 0; }
-  static bool last() { return RankOf(g_ranks) == SizeOf(g_ranks) - 1; }
+  static bool root() { return writer::Rank(g_ranks) == 0; }
+  static bool last() { return writer::Rank(g_ranks) == writer::Size(g_ranks) - 1; }
   /// Waits for all ranks, so that no rank goes on while rank 0 looks at what is there.
   template <typename Check>
   static void OnRoot(Check check) {
@@ -261,7 +241,7 @@ class InSitu : public ::testing::Test {
   static void ExpectError(const Status& status, StatusCode code, const std::string& text) {
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status.message();
     EXPECT_NE(status.message().find(text), std::string::npos) << status.message() << "\nwithout: " << text;
-    EXPECT_EQ(status.message(), Broadcast(g_ranks, status.message()));
+    EXPECT_EQ(status.message(), writer::BroadcastText(g_ranks, status.message()));
   }
   static void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
 
@@ -344,13 +324,13 @@ TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
 TEST_F(InSituWrite, PartsOfACommunicatorWriteOnTheirOwn) {
   // Even ranks write a dataset, odd ones another at the same time; of the latter the host then frees the
   // communicator.
-  const int colour = RankOf(g_ranks) % 2;
+  const int colour = writer::Rank(g_ranks) % 2;
   const fs::path path = Path(fmt::format("part{}.quarry", colour));
   MPI_Comm part = MPI_COMM_NULL;
-  MPI_Comm_split(g_ranks, colour, RankOf(g_ranks), &part);
+  MPI_Comm_split(g_ranks, colour, writer::Rank(g_ranks), &part);
   ExpectOk(Write(part, MakeSetup(path), Arrangement::kGhosted, {1}));
   MPI_Barrier(part);
-  if (RankOf(part) == 0) ExpectSteps(path, {1});
+  if (writer::Rank(part) == 0) ExpectSteps(path, {1});
   MPI_Comm_free(&part);
 }
 
@@ -391,8 +371,8 @@ TEST_F(InSituWrite, LeavesTheHostsCommunicatorAlone) {
   MPI_Comm_dup(g_ranks, &host);
   MPI_Comm_set_errhandler(host, MPI_ERRORS_ARE_FATAL);
   // A receive that would take any message of the host's communicator waits while the dataset is written.
-  const int size = SizeOf(host);
-  const int next = (RankOf(host) + 1) % size;
+  const int size = writer::Size(host);
+  const int next = (writer::Rank(host) + 1) % size;
   int received = -1;
   MPI_Request request;
   MPI_Irecv(&received, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, host, &request);
@@ -436,8 +416,8 @@ using InSituOpen = InSitu;
 TEST_F(InSituOpen, RefusesBoxesThatDoNotCoverTheGridOnce) {
   const fs::path path = Path("boxes.quarry");
   const auto setup = MakeSetup(path);
-  const int rank = RankOf(g_ranks);
-  const int size = SizeOf(g_ranks);
+  const int rank = writer::Rank(g_ranks);
+  const int size = writer::Size(g_ranks);
   // Slabs of x, of which the last rank's can be wrong.
   const auto open = [&](std::int64_t begin_by, std::int64_t end_by) {
     Box box{{kDims[0] * rank / size, 0, 0}, {kDims[0] * (rank + 1) / size, kDims[1], kDims[2]}};
@@ -494,7 +474,7 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
         if (last()) field(s).lossless = false;
       },
       "no error bound");
-  if (SizeOf(g_ranks) > 1)
+  if (writer::Size(g_ranks) > 1)
     expect(
         [&](insitu::Setup* s) {
           if (last()) s->path += "2";
@@ -590,7 +570,7 @@ TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
   if (root()) gone.assign(p.size(), nullptr);
   ExpectError(dataset_->Put("p", DataType::kFloat32, gone), StatusCode::kInvalidArgument,
               "no array for owned box 1");
-  if (SizeOf(g_ranks) > 1) {
+  if (writer::Size(g_ranks) > 1) {
     // Both are right, but not together.
     Arrays<std::int32_t> n(g_ranks, Arrangement::kManyBoxes);
     const Status status =
@@ -620,6 +600,18 @@ TEST_F(InSituStep, ThatIsPublishedTakesMissingFieldsOnly) {
   GoOn({0, 1});
 }
 
+TEST_F(InSituStep, ThatIsAbandonedIsRemoved) {
+  ExpectError(dataset_->AbandonStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOk(dataset_->BeginStep(1));
+  ExpectOk(Put(1));
+  ExpectOk(dataset_->AbandonStep());
+  ExpectError(dataset_->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOnly({0});
+  ExpectOk(dataset_->BeginStep(2));
+  ExpectOk(dataset_->AbandonStep());
+  GoOn({0, 2});
+}
+
 TEST_F(InSituStep, ThatIsOpenAtTheEndIsRemoved) {
   ExpectOk(dataset_->BeginStep(1));
   ExpectOk(Put(1));
@@ -637,7 +629,7 @@ TEST_F(InSituStep, ThatIsOpenWhenTheObjectGoesIsRemoved) {
 }
 
 TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
-  if (SizeOf(g_ranks) == 1) GTEST_SKIP() << "needs two ranks";
+  if (writer::Size(g_ranks) == 1) GTEST_SKIP() << "needs two ranks";
   ExpectOk(dataset_->BeginStep(1));
   const Status status = last() ? dataset_->EndStep() : Put(1);
   ExpectError(status, StatusCode::kFailedPrecondition, "different calls");
@@ -652,6 +644,35 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
   setup.mode = OpenMode::kAppend;
   ExpectOk(Write(g_ranks, setup, Arrangement::kDense, {1}));
   ExpectOnly({0, 1});
+}
+
+// A dataset whose first step was given up is nowhere, and its name is free.
+TEST_F(InSitu, GivenUpDatasetLeavesThatOfAnotherAlone) {
+  const fs::path path = Path("name.quarry");
+  Arrays<float> arrays(g_ranks, Arrangement::kDense);
+  const auto open = [&] { return Dataset::Open(g_ranks, MakeSetup(path), arrays.boxes()); };
+  const auto put = [&](Dataset* dataset, int step) -> Status {
+    QUARRY_RETURN_IF_ERROR(dataset->BeginStep(step));
+    return dataset->Put("p", DataType::kFloat32, arrays.Fill(step));
+  };
+  const auto given_up = open();
+  ASSERT_TRUE(given_up.ok()) << given_up.status().message();
+  ExpectOk(put(given_up->get(), 0));
+  ExpectOk((*given_up)->AbandonStep());
+  const auto other = open();
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  ExpectOk(put(other->get(), 1));
+  ExpectOk((*given_up)->BeginStep(0));
+  ExpectOk((*given_up)->AbandonStep());
+  ExpectOk((*other)->EndStep());
+  ExpectError(put(given_up->get(), 0), StatusCode::kUnavailable, "created by another process");
+  ExpectError((*given_up)->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
+  ExpectOk((*given_up)->Close());
+  ExpectOk((*other)->Close());
+  OnRoot([&] {
+    ExpectSteps(path, {1});
+    EXPECT_FALSE(fs::exists(path.parent_path() / ".name.quarry.partial"));
+  });
 }
 
 // A step that fails takes its mask with it; the next step with the same holes brings it again.
@@ -703,8 +724,8 @@ TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    std::fprintf(stderr, "rank %d: %s:%d: %s\n", RankOf(g_ranks), result.file_name(), result.line_number(),
-                 result.summary());
+    std::fprintf(stderr, "rank %d: %s:%d: %s\n", writer::Rank(g_ranks), result.file_name(),
+                 result.line_number(), result.summary());
   }
 };
 
@@ -716,8 +737,8 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   ::testing::InitGoogleTest(&argc, argv);
   // Ranks of the communicator are not those of MPI_COMM_WORLD.
-  MPI_Comm_split(MPI_COMM_WORLD, 0, -quarry::insitu::RankOf(MPI_COMM_WORLD), &g_ranks);
-  if (quarry::insitu::RankOf(g_ranks) != 0) {
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -quarry::writer::Rank(MPI_COMM_WORLD), &g_ranks);
+  if (quarry::writer::Rank(g_ranks) != 0) {
     ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new quarry::insitu::FailuresOnly);

@@ -224,10 +224,10 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
 std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
                            const query::PatchCatalog* catalog) {
   const query::ReadPlan plan = Require(dataset.Plan(request, catalog));
-  DecodePool pool(2);
+  ReadEngine engine(std::uint64_t{64} << 20, 2);
   CollectingSink sink(plan.levels.back().extent);
   Require(ExecuteRead(
-      dataset, plan, &pool, [] { return false; }, &sink));
+      dataset, plan, &engine, [] { return false; }, &sink));
   return std::move(sink.samples());
 }
 

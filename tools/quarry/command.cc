@@ -1,27 +1,112 @@
 #include "tools/quarry/command.h"
 
-namespace quarry::tools {
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
-void QuestionOptions::DeclareOn(CLI::App* app) {
+#include "quarry/base/file.h"
+#include "quarry/base/units.h"
+
+namespace quarry::tools {
+namespace {
+
+/// "4" for all axes, or "sx,sy,sz".
+Result<Index3> ParseStride(const std::string& text) {
+  const bool one = text.find(',') == std::string::npos;
+  QUARRY_ASSIGN_OR_RETURN(std::vector<double> numbers, ParseNumbers(text, "--stride", one ? 1 : 3));
+  if (one) numbers.resize(3, numbers[0]);
+  Index3 stride{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (!(numbers[a] >= 1 && numbers[a] <= static_cast<double>(query::kMaxStride)) ||
+        std::floor(numbers[a]) != numbers[a]) {
+      return InvalidArgument("--stride \"{}\" has a part that is no whole number from 1 on", text);
+    }
+    stride[a] = static_cast<std::int64_t>(numbers[a]);
+  }
+  return stride;
+}
+
+}  // namespace
+
+void ServerOptions::DeclareOn(CLI::App* app) {
+  const std::string group = "Server";
+  app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit")
+      ->group(group);
+  app->add_option(
+         "--ca", security.ca_file,
+         "for grpcs://: PEM file of the authorities that servers are trusted by; default: the system's")
+      ->envname("QUARRY_CA")
+      ->group(group);
+  auto* certificate =
+      app->add_option("--cert", security.certificate_file,
+                      "for grpcs://: our own certificate, a PEM file, where the server wants one")
+          ->envname("QUARRY_CERT")
+          ->group(group);
+  auto* key = app->add_option("--key", security.key_file, "the key of --cert, a PEM file")
+                  ->envname("QUARRY_KEY")
+                  ->needs(certificate)
+                  ->group(group);
+  certificate->needs(key);
+  app->add_option("--token-file", token_file, "file that holds our token; default: the variable QUARRY_TOKEN")
+      ->envname("QUARRY_TOKEN_FILE")
+      ->group(group);
+}
+
+Result<client::Options> ServerOptions::Resolve() const {
+  client::Options options;
+  options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
+  options.security = security;
+  // Never an option of its own: command lines are for everybody on the machine to see.
+  if (!token_file.empty()) {
+    constexpr std::uint64_t kLargestFile = 64 << 10;
+    QUARRY_ASSIGN_OR_RETURN(options.security.token, ReadTextFile(token_file, kLargestFile));
+  } else if (const char* token = std::getenv("QUARRY_TOKEN")) {
+    options.security.token = token;
+  }
+  std::string& token = options.security.token;
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
+    token.pop_back();
+  return options;
+}
+
+void QuestionOptions::DeclarePlaceOn(CLI::App* app) {
   app->add_option("TARGET", target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
   app->add_option("--field", field, "name of the field; may be left out when there is one");
   app->add_option("--step", step, "number of the step; default: the first that has the field")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--box", box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
-  app->add_option("--level", level, "0 is full resolution, l every 2^l-th sample; default: 0");
-  app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit");
+  server.DeclareOn(app);
 }
 
-void QuestionOptions::DeclareMaxErrorOn(CLI::App* app) {
+void QuestionOptions::DeclareOn(CLI::App* app) {
+  DeclarePlaceOn(app);
+  app->add_option("--box", box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
+  app->add_option("--level", level, "0 is full resolution, l every 2^l-th sample; default: 0");
+}
+
+void QuestionOptions::DeclareTargetsOn(CLI::App* app) {
   app->add_option("--max-error", max_error,
                   "instead of --level: the coarsest level that shows every sample of the box within this "
                   "error, in the field's unit")
       ->excludes("--level");
+  app->add_option("--max-bytes", max_bytes,
+                  "instead of --level: the finest level of which no more than this is read or received, "
+                  "for example 5MiB")
+      ->excludes("--level")
+      ->excludes("--max-error");
+  app->add_option("--stride", stride,
+                  "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz")
+      ->excludes("--level")
+      ->excludes("--max-error")
+      ->excludes("--max-bytes");
+}
+
+void QuestionOptions::DeclareFocusOn(CLI::App* app) {
+  app->add_option("--focus", focus,
+                  "x,y,z in level-0 samples: inside each level, what is nearest comes first");
 }
 
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
-  client::Options options;
-  options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
+  QUARRY_ASSIGN_OR_RETURN(const client::Options options, server.Resolve());
   return client::Dataset::Open(target, options);
 }
 
@@ -40,10 +125,48 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   request.step = step;
   request.level = level;
   request.max_error = max_error;
+  if (!max_bytes.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(request.max_bytes, ParseBytes(max_bytes));
+  }
+  if (!stride.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(request.stride, ParseStride(stride));
+  }
+  if (!focus.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<double> point, ParseNumbers(focus, "--focus", 3));
+    request.focus = {point[0], point[1], point[2]};
+  }
   if (!box.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grid.dims));
   }
   return request;
+}
+
+Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name,
+                                         std::size_t count) {
+  std::vector<double> numbers;
+  const char* next = text.c_str();
+  while (true) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(next, &end));
+    if (end == next || (*end != '\0' && *end != ',')) break;
+    if (*end == '\0') {
+      if (count == 0 || numbers.size() == count) return numbers;
+      break;
+    }
+    next = end + 1;
+  }
+  if (count == 0)
+    return InvalidArgument("{} \"{}\" is no list of numbers; write for example 5,50,95", name, text);
+  return InvalidArgument("{} \"{}\" is not {} numbers with commas between them", name, text, count);
+}
+
+Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name) {
+  double low = 0;
+  double high = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2)
+    return InvalidArgument("{} \"{}\" is not LOW:HIGH, for example 0:1.5", name, text);
+  return std::pair(low, high);
 }
 
 std::string WithUnits(double value, const std::string& units) {

@@ -21,22 +21,43 @@ Command DeclareLs(CLI::App* app);
 Command DeclareInfo(CLI::App* app);
 Command DeclareGet(CLI::App* app);
 Command DeclarePlan(CLI::App* app);
+Command DeclareStats(CLI::App* app);
+Command DeclarePoints(CLI::App* app);
 Command DeclareVerify(CLI::App* app);
 Command DeclareWatch(CLI::App* app);
 
+/// The options that say how to speak to a server, shared by all that take a target.
+struct ServerOptions {
+  client::Security security;
+  std::string token_file;
+  double timeout_seconds = 0;
+
+  void DeclareOn(CLI::App* app);
+  /// @errors those of reading the token's file
+  Result<client::Options> Resolve() const;
+};
+
 /// The options that describe a question, shared by get, plan and verify.
 struct QuestionOptions {
+  ServerOptions server;
   std::string target;
   std::string field;
   std::optional<std::uint64_t> step;
   std::string box;
   int level = 0;
   std::optional<double> max_error;
-  double timeout_seconds = 0;
+  std::string max_bytes;
+  std::string stride;
+  std::string focus;
 
+  /// Target, field and step alone.
+  void DeclarePlaceOn(CLI::App* app);
+  /// With box and level.
   void DeclareOn(CLI::App* app);
   /// After DeclareOn, for commands that can do without a level.
-  void DeclareMaxErrorOn(CLI::App* app);
+  void DeclareTargetsOn(CLI::App* app);
+  /// For commands that show an order.
+  void DeclareFocusOn(CLI::App* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
@@ -45,6 +66,15 @@ struct QuestionOptions {
 
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
 std::string WithUnits(double value, const std::string& units);
+
+/// "1,2.5,3": numbers between commas.
+/// @param name   of the option, for the message
+/// @param count  how many there have to be; 0: any number
+/// @errors kInvalidArgument
+Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name, std::size_t count);
+
+/// "LOW:HIGH". @errors kInvalidArgument
+Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name);
 
 /// ", covers 97.5%" where a level cannot show every valid sample, and nothing where it can.
 std::string CoverageText(double coverage);

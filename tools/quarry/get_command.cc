@@ -22,6 +22,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["level"] = samples.level;
   json["begin"] = samples.extent.begin;
   json["shape"] = samples.extent.shape();
+  json["spacing"] = samples.spacing;
   json["dtype"] = Name(samples.type);
   json["max_error"] = samples.max_error;
   json["coverage"] = samples.coverage;
@@ -42,15 +43,12 @@ Result<int> Get(GetOptions options) {
   const auto begin = std::chrono::steady_clock::now();
   QUARRY_RETURN_IF_ERROR(internal::ToStatus(FormatOf(options.output)));
   if (!options.range.empty()) {
-    double low = 0;
-    double high = 0;
-    char rest = 0;
-    if (std::sscanf(options.range.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2)
-      return InvalidArgument("--range \"{}\" is not LOW:HIGH, for example 0:1.5", options.range);
-    options.image.range = {low, high};
+    QUARRY_ASSIGN_OR_RETURN(options.image.range, ParseRange(options.range, "--range"));
   }
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, options.question.Resolve(dataset->description()));
+  if (options.progressive && request.stride)
+    return InvalidArgument("--stride is answered at once; leave --progressive out");
   if (options.progressive && request.level < dataset->description().levels)
     request.first_level = dataset->description().levels - 1;
   std::string units;
@@ -92,7 +90,8 @@ Result<int> Get(GetOptions options) {
 Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
-  options->question.DeclareMaxErrorOn(app);
+  options->question.DeclareTargetsOn(app);
+  options->question.DeclareFocusOn(app);
   app->add_option(
          "-o,--output", options->output,
          "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")

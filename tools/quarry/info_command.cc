@@ -8,6 +8,7 @@ namespace quarry::tools {
 namespace {
 
 struct InfoOptions {
+  ServerOptions server;
   std::string target;
   bool json = false;
 };
@@ -190,8 +191,9 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
 }
 
 Result<int> Info(const InfoOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset,
-                          client::Dataset::Open(options.target));
+                          client::Dataset::Open(options.target, access));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   std::vector<FieldSummary> fields;
   for (const FieldDescription& field : dataset->description().fields)
@@ -211,6 +213,7 @@ Command DeclareInfo(CLI::App* app) {
   auto options = std::make_shared<InfoOptions>();
   app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
   app->add_flag("--json", options->json, "print one JSON object");
+  options->server.DeclareOn(app);
   app->footer("Example:\n  quarry info run42.quarry");
   return [options] { return Info(*options); };
 }

@@ -6,13 +6,15 @@ namespace quarry::tools {
 namespace {
 
 struct LsOptions {
+  ServerOptions server;
   std::string target;
   bool json = false;
 };
 
 Result<int> Ls(const LsOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
   QUARRY_ASSIGN_OR_RETURN(const std::vector<client::DatasetSummary> datasets,
-                          client::ListDatasets(options.target));
+                          client::ListDatasets(options.target, access));
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   if (!options.json && !datasets.empty())
     fmt::print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
@@ -40,6 +42,7 @@ Command DeclareLs(CLI::App* app) {
   app->add_option("TARGET", options->target, "directory that holds datasets, or grpc://HOST:PORT")
       ->required();
   app->add_flag("--json", options->json, "print one JSON array");
+  options->server.DeclareOn(app);
   app->footer("Example:\n  quarry ls grpc://127.0.0.1:50051");
   return [options] { return Ls(*options); };
 }

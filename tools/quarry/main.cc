@@ -1,4 +1,5 @@
 // quarry: looks into datasets, in a directory or behind a server.
+#include <cstdlib>
 #include <map>
 
 #include "quarry/base/memory.h"
@@ -8,6 +9,8 @@
 int main(int argc, char** argv) {
   using namespace quarry::tools;
   quarry::KeepFreedMemory();
+  // One line for an error, ours: gRPC's own log is for whoever asks for it.
+  ::setenv("GRPC_VERBOSITY", "NONE", 0);
   CLI::App app("Looks into Quarry datasets, in a directory or behind a server.", "quarry");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("quarry ") + quarry::kVersion);
@@ -25,6 +28,8 @@ int main(int argc, char** argv) {
   add("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
   add("get", "writes a box at a level to a file", DeclareGet);
   add("plan", "what a get would cost", DeclarePlan);
+  add("stats", "statistics of a box, with what is proved of the original", DeclareStats);
+  add("points", "the field at points between samples", DeclarePoints);
   add("watch", "steps of a running simulation, one line for each as it is published", DeclareWatch);
   add("verify", "checks checksums, or samples against their source", DeclareVerify);
 

@@ -23,6 +23,7 @@ Result<int> Plan(const PlanOptions& options) {
     json["level"] = level.level;
     json["begin"] = level.extent.begin;
     json["shape"] = level.extent.shape();
+    json["spacing"] = level.spacing;
     json["dtype"] = Name(plan.type);
     json["max_error"] = level.max_error;
     json["coverage"] = level.coverage;
@@ -52,7 +53,8 @@ Result<int> Plan(const PlanOptions& options) {
 Command DeclarePlan(CLI::App* app) {
   auto options = std::make_shared<PlanOptions>();
   options->question.DeclareOn(app);
-  options->question.DeclareMaxErrorOn(app);
+  options->question.DeclareTargetsOn(app);
+  options->question.DeclareFocusOn(app);
   app->add_flag("--json", options->json, "print one JSON object");
   app->footer("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };

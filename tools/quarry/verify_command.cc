@@ -24,7 +24,7 @@ struct VerifyOptions {
 
 /// Checks every checksum of a dataset directory.
 Result<int> VerifyChecksums(const VerifyOptions& options) {
-  if (options.question.target.starts_with("grpc://")) {
+  if (options.question.target.starts_with("grpc://") || options.question.target.starts_with("grpcs://")) {
     return InvalidArgument(
         "checksums are checked where the files are; give the dataset directory, or --against SOURCE to "
         "compare samples through the server");

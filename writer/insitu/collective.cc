@@ -84,17 +84,69 @@ Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes) {
   return CheckStorage(boxes);
 }
 
-Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes,
-                    const std::string& field, DataType type, std::span<const BoxView> views) {
+bool OpenStep::Has(std::size_t field) const { return std::find(put.begin(), put.end(), field) != put.end(); }
+
+std::size_t FieldNumber(const Declaration& declaration, const std::string& field) {
   const std::vector<Field>& fields = declaration.fields;
   const auto found =
       std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
-  if (found == fields.end())
+  return static_cast<std::size_t>(found - fields.begin());
+}
+
+std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
+                             std::span<const void* const> address) {
+  std::vector<BoxView> views(address.size());
+  for (std::size_t b = 0; b < std::min(address.size(), boxes.size()); ++b) {
+    if (address[b] != nullptr) views[b] = boxes[b].At(address[b], SizeOf(type));
+  }
+  return views;
+}
+
+Status CheckBegin(std::int64_t step, const OpenStep* open) {
+  if (open != nullptr) {
+    return FailedPrecondition(
+        fmt::format("step {} is open; end it before step {} begins", open->number, step));
+  }
+  if (step < 0) return InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
+  return Status::Ok();
+}
+
+Status CheckEnd(const OpenStep* open) {
+  if (open == nullptr) return FailedPrecondition("no step is open; begin one before ending it");
+  if (!open->put.empty()) return Status::Ok();
+  return FailedPrecondition(
+      fmt::format("step {} has no field and is left out; put at least one before ending it", open->number));
+}
+
+Status CheckAbandon(const OpenStep* open) {
+  if (open != nullptr) return Status::Ok();
+  return FailedPrecondition("no step is open; begin one before abandoning it");
+}
+
+Status CheckClose(const OpenStep* open, const std::string& path) {
+  if (open == nullptr) return Status::Ok();
+  return FailedPrecondition(
+      fmt::format("step {} was begun and not ended; it is not in \"{}\"", open->number, path));
+}
+
+std::string BeginArguments(std::int64_t step, std::optional<double> time) {
+  return fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
+}
+
+Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const OpenStep* open,
+                const std::string& field, DataType type, std::span<const BoxView> views) {
+  if (open == nullptr)
+    return FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
+  const std::size_t number = FieldNumber(declaration, field);
+  if (number == declaration.fields.size())
     return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
                            field);
-  if (found->type != type) {
+  if (open->Has(number))
+    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, open->number);
+  const DataType declared = declaration.fields[number].type;
+  if (declared != type) {
     return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,
-                           Name(found->type), Name(type));
+                           Name(declared), Name(type));
   }
   if (views.size() != boxes.size()) {
     return InvalidArgument("field \"{}\" comes with {} arrays for {} owned boxes; give one for each box",
@@ -109,7 +161,7 @@ Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>&
   return Status::Ok();
 }
 
-Status CallAgreement::Reach(int call, const Status& local, const std::string& arguments) {
+Status CallAgreement::Reach(Call call, const Status& local, const std::string& arguments) {
   QUARRY_RETURN_IF_ERROR(broken_);
   const auto number = static_cast<std::uint64_t>(call);
   const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +13,11 @@
 
 /// What the calls of a simulation have in common, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
+
+/// kFailedPrecondition: a call that is not in order.
+inline Status FailedPrecondition(std::string message) {
+  return {StatusCode::kFailedPrecondition, std::move(message)};
+}
 
 /// Local.
 /// @errors kFailedPrecondition: MPI is not running; kInvalidArgument: no intra-communicator
@@ -30,10 +36,38 @@ Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
 /// @errors kInvalidArgument
 Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes);
 
-/// What is wrong with a field that is put, whatever the step has already. Local.
-/// @errors kInvalidArgument: unknown field, other type than declared, not an array for each box
-Status CheckSamples(const Declaration& declaration, const std::vector<OwnedBox>& boxes,
-                    const std::string& field, DataType type, std::span<const BoxView> views);
+/// A step that has begun and not ended.
+struct OpenStep {
+  std::uint64_t number = 0;
+  std::optional<double> time;
+  std::vector<std::size_t> put;  ///< fields, by their place in the declaration, in the order of Put
+
+  bool Has(std::size_t field) const;
+};
+
+/// Place of a field in the declaration; the number of fields where there is none of this name.
+std::size_t FieldNumber(const Declaration& declaration, const std::string& field);
+
+/// Views for the addresses of one Put, of no memory where an address is null or there is no box for it.
+std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
+                             std::span<const void* const> address);
+
+/// What is wrong with a call while `open` is the step that has begun, or null: the order of calls. Local.
+/// @errors kFailedPrecondition: the call is not in order; kInvalidArgument: a negative step
+Status CheckBegin(std::int64_t step, const OpenStep* open);
+Status CheckEnd(const OpenStep* open);
+Status CheckAbandon(const OpenStep* open);
+Status CheckClose(const OpenStep* open, const std::string& path);
+/// @errors kFailedPrecondition: no step; kInvalidArgument: put before, unknown field, other type than declared, not
+///         an array for each box
+Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const OpenStep* open,
+                const std::string& field, DataType type, std::span<const BoxView> views);
+
+/// The arguments of BeginStep as CallAgreement compares them.
+std::string BeginArguments(std::int64_t step, std::optional<double> time);
+
+/// The calls on which all ranks agree before they do anything.
+enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
 
 /// The beginning of every collective call.
 class CallAgreement {
@@ -43,12 +77,11 @@ class CallAgreement {
   CallAgreement(MPI_Comm comm, std::string path) : comm_(comm), path_(std::move(path)) {}
 
   /// Success where all ranks make this call, with the same arguments, and accept it.
-  /// @param call       a number for each kind of call
   /// @param local      what this rank thinks of its arguments
   /// @param arguments  those that are the same on every rank
   /// @errors the error of the lowest rank that brings one; kInvalidArgument where the arguments differ;
   ///         kFailedPrecondition where the calls differ: then and from then on
-  Status Reach(int call, const Status& local, const std::string& arguments = "");
+  Status Reach(Call call, const Status& local, const std::string& arguments = "");
 
   /// The error after different calls: the ranks cannot work together any more.
   const Status& broken() const { return broken_; }

@@ -9,10 +9,6 @@
 namespace quarry::insitu {
 namespace {
 
-Status FailedPrecondition(std::string message) {
-  return {StatusCode::kFailedPrecondition, std::move(message)};
-}
-
 using writer::Guarded;  // here also for whole calls: no exception reaches the host
 
 }  // namespace
@@ -68,20 +64,15 @@ Dataset::~Dataset() {
 
 Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
-  return agreement_.Reach(static_cast<int>(call), local, arguments);
+  return agreement_.Reach(call, local, arguments);
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   return Guarded([&]() -> Status {
-    Status local;
-    if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
-    if (step_) {
-      local = FailedPrecondition(
-          fmt::format("step {} is open; end it before step {} begins", step_->number, step));
-    }
-    const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
-    Step next{static_cast<std::uint64_t>(step), time, {}, {}, false};
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, CheckBegin(step, open()), BeginArguments(step, time)));
+    Step next;
+    next.number = static_cast<std::uint64_t>(step);
+    next.time = time;
     QUARRY_ASSIGN_OR_RETURN(next.published, writer_->PublishedFields(next.number));
     bool complete = true;
     for (const Field& field : setup_.declaration.fields)
@@ -99,35 +90,23 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   });
 }
 
-Status Dataset::CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const {
-  if (!step_) return FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
-  if (step_->put.contains(field))
-    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
-                           step_->number);
-  QUARRY_RETURN_IF_ERROR(CheckSamples(setup_.declaration, boxes_, field, type, views));
-  if (step_->published.contains(field) && setup_.mode != OpenMode::kResume) {
-    return {StatusCode::kAlreadyExists,
-            fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step", step_->number,
-                        setup_.path, field)};
-  }
-  return Status::Ok();
+Status Dataset::CheckNew(const std::string& field) const {
+  if (!step_->published.contains(field) || setup_.mode == OpenMode::kResume) return Status::Ok();
+  return {StatusCode::kAlreadyExists,
+          fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step", step_->number,
+                      setup_.path, field)};
 }
 
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  return Guarded([&]() -> Status {
-    std::vector<BoxView> views(address.size());
-    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b) {
-      if (address[b] != nullptr) views[b] = boxes_[b].At(address[b], SizeOf(type));
-    }
-    return PutViews(field, type, views);
-  });
+  return Guarded([&] { return PutViews(field, type, ViewsOf(boxes_, type, address)); });
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
-    const Status local = CheckPut(field, type, views);
+    Status local = CheckPut(setup_.declaration, boxes_, open(), field, type, views);
+    if (local.ok()) local = CheckNew(field);
     QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
-    step_->put.insert(field);
+    step_->put.push_back(FieldNumber(setup_.declaration, field));
     if (step_->published.contains(field)) return Status::Ok();
     return WriteViews(*writer_->dataset().FindField(field), {views.begin(), views.end()});
   });
@@ -141,21 +120,16 @@ Status Dataset::WriteViews(std::size_t field, std::vector<BoxView> views) {
     return Status::Ok();
   }
   step_.reset();
-  // Not an argument: what kInvalidArgument stands for changes nothing, and here the step is gone.
-  const bool samples = outcome.status().code() == StatusCode::kInvalidArgument;
-  return {samples ? StatusCode::kOutOfRange : outcome.status().code(), outcome.status().message()};
+  // Not the codes of refused calls: those change nothing, and here the step is gone.
+  StatusCode code = outcome.status().code();
+  if (code == StatusCode::kInvalidArgument) code = StatusCode::kOutOfRange;  // samples
+  if (code == StatusCode::kAlreadyExists) code = StatusCode::kUnavailable;   // made by others since Open
+  return {code, outcome.status().message()};
 }
 
 Status Dataset::EndStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) {
-      local = FailedPrecondition("no step is open; begin one before ending it");
-    } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format(
-          "step {} has no field and is left out; put at least one before ending it", step_->number));
-    }
-    const Status status = Agree(Call::kEndStep, local);
+    const Status status = Agree(Call::kEndStep, CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
     const Step step = std::move(*step_);
     step_.reset();
@@ -166,9 +140,7 @@ Status Dataset::EndStep() {
 
 Status Dataset::AbandonStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, local));
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, CheckAbandon(open())));
     step_.reset();
     writer_->Abandon();
     return Status::Ok();
@@ -177,12 +149,7 @@ Status Dataset::AbandonStep() {
 
 Status Dataset::Close() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (step_) {
-      local = FailedPrecondition(
-          fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
-    }
-    Status status = Agree(Call::kClose, local);
+    Status status = Agree(Call::kClose, CheckClose(open(), setup_.path));
     Release();
     return status;
   });

@@ -73,7 +73,8 @@ class Dataset {
   /// @param address  for each owned box, see OwnedBox; ignored for empty ones
   /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
   ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
-  ///         memory; kOutOfRange: samples that no relative tolerance fits
+  ///         memory; kOutOfRange: samples that no relative tolerance fits; kUnavailable: between Open and the
+  ///         first step that is published, somebody else has taken the name
   Status Put(const std::string& field, DataType type, std::span<const void* const> address);
 
   /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
@@ -102,14 +103,9 @@ class Dataset {
   const writer::PhaseSeconds& seconds() const { return writer_ ? writer_->seconds() : seconds_; }
 
  private:
-  enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
-
-  struct Step {
-    std::uint64_t number = 0;
-    std::optional<double> time;
+  struct Step : OpenStep {
     std::set<std::string> published;  ///< fields that were there before
-    std::set<std::string> put;
-    bool written = false;  ///< whether anything is staged
+    bool written = false;             ///< whether anything is staged
   };
 
   Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
@@ -118,7 +114,9 @@ class Dataset {
   /// The beginning of every collective call: success where all ranks make it, with the same arguments, and
   /// accept it.
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
-  Status CheckPut(const std::string& field, DataType type, std::span<const BoxView> views) const;
+  const OpenStep* open() const { return step_ ? &*step_ : nullptr; }
+  /// Whether a field of the open step may be put, or is there already. @errors kAlreadyExists
+  Status CheckNew(const std::string& field) const;
   Status WriteViews(std::size_t field, std::vector<BoxView> views);
   void Release();
 

@@ -11,14 +11,12 @@
 
 namespace quarry::intransit {
 
+using insitu::Call;
+using insitu::FailedPrecondition;
 using internal::Answer;
 using writer::Guarded;
 
 namespace {
-
-Status FailedPrecondition(std::string message) {
-  return {StatusCode::kFailedPrecondition, std::move(message)};
-}
 
 /// Adds the time of a scope to a number of seconds.
 class Timer {
@@ -32,6 +30,24 @@ class Timer {
   double* seconds_;
   double begin_;
 };
+
+/// Where the writers find each rank of `comm`. Local: of a communicator that is wrong, some ranks may never get
+/// here.
+Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
+  std::vector<int> here(static_cast<std::size_t>(writer::Size(comm)));
+  std::iota(here.begin(), here.end(), 0);
+  std::vector<int> in_job(here.size());
+  MPI_Group ours = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &ours);
+  MPI_Comm_group(link.all, &all);
+  MPI_Group_translate_ranks(ours, static_cast<int>(here.size()), here.data(), all, in_job.data());
+  MPI_Group_free(&ours);
+  MPI_Group_free(&all);
+  const auto simulates = [&](int rank) { return rank != MPI_UNDEFINED && rank < link.simulation_ranks; };
+  if (std::all_of(in_job.begin(), in_job.end(), simulates)) return in_job;
+  return InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
+}
 
 }  // namespace
 
@@ -53,12 +69,13 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
   if (roles.writes())
     return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
+  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link()));
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
   const Status status = Guarded([&]() -> Status {
     dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
     const Timer timer(&dataset->seconds_.opening);
-    return dataset->Start();
+    return dataset->Start(std::move(ranks));
   });
   if (status.ok()) return dataset;
   if (dataset) {
@@ -77,7 +94,7 @@ Status Dataset::CheckTransport() const {
   return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
 }
 
-Status Dataset::Start() {
+Status Dataset::Start(std::vector<int> ranks) {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
   // Whether it goes with what is on the disk, the writers know.
@@ -88,7 +105,6 @@ Status Dataset::Start() {
   QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, arguments));
   QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
-  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, ShareRanks());
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
                                                  staging_ = std::make_unique<internal::Staging>(
                                                      setup_.declaration, boxes_, transport_.steps_in_flight);
@@ -97,26 +113,6 @@ Status Dataset::Start() {
                                                })));
   writer_ = link_->first_writer() + WriterOf(rank_, writer::Size(comm_), link_->writer_ranks);
   return OpenAtWriters(owned, std::move(ranks));
-}
-
-/// Where the writers find each rank of our communicator.
-Result<std::vector<int>> Dataset::ShareRanks() {
-  int mine = MPI_UNDEFINED;
-  MPI_Group ours = MPI_GROUP_NULL;
-  MPI_Group all = MPI_GROUP_NULL;
-  MPI_Comm_group(comm_, &ours);
-  MPI_Comm_group(link_->all, &all);
-  MPI_Group_translate_ranks(ours, 1, &rank_, all, &mine);
-  MPI_Group_free(&ours);
-  MPI_Group_free(&all);
-  Status local;
-  if (mine == MPI_UNDEFINED || mine >= link_->simulation_ranks)
-    local =
-        InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
-  const auto number = static_cast<std::uint64_t>(mine);
-  const std::vector<std::uint64_t> ranks = writer::GatherEverywhere(comm_, {&number, 1});
-  return std::vector<int>(ranks.begin(), ranks.end());
 }
 
 Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
@@ -152,23 +148,17 @@ Dataset::~Dataset() {
 Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
   QUARRY_RETURN_IF_ERROR(broken_);
-  return agreement_.Reach(static_cast<int>(call), local, arguments);
+  return agreement_.Reach(call, local, arguments);
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   return Guarded([&]() -> Status {
-    Status local;
-    if (step < 0) local = InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
-    if (step_) {
-      local = FailedPrecondition(
-          fmt::format("step {} is open; end it before step {} begins", step_->number, step));
-    }
-    const std::string arguments = fmt::format("{} {}", step, time ? fmt::format("{}", *time) : "-");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, local, arguments));
+    QUARRY_RETURN_IF_ERROR(
+        Agree(Call::kBeginStep, insitu::CheckBegin(step, open()), insitu::BeginArguments(step, time)));
     const auto number = static_cast<std::uint64_t>(step);
     QUARRY_RETURN_IF_ERROR(WaitForPlace(number));
     QUARRY_RETURN_IF_ERROR(TakeLosses());
-    step_ = Step{number, time, {}};
+    step_ = insitu::OpenStep{number, time, {}};
     return Status::Ok();
   });
 }
@@ -176,21 +166,17 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
 Status Dataset::WaitForPlace(std::uint64_t step) {
   using Answers = std::vector<Answer>;
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
-  Status local;
   if (in_flight() == staging_->places()) {
     const Timer timer(&seconds_.waiting);
+    QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
+                                                   if (transport_.on_wait) transport_.on_wait(step);
+                                                   return Status::Ok();
+                                                 })));
     ++waits_;
-    if (transport_.on_wait) {
-      local = Guarded([&] {
-        transport_.on_wait(step);
-        return Status::Ok();
-      });
-    }
     QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
   }
   // Everything of a step whose answer is there has left.
-  if (local.ok()) local = staging_->Wait(place());
-  return writer::AgreeOnStatus(comm_, local);
+  return writer::AgreeOnStatus(comm_, staging_->Wait(place()));
 }
 
 /// On rank 0: what has come from the writers; with `wait` at least one answer.
@@ -241,37 +227,16 @@ Status Dataset::TakeLosses() {
   return std::move(first_untold_).Annotate(fmt::format("the writers have lost step {}{}", first, others));
 }
 
-std::size_t Dataset::FieldNumber(const std::string& field) const {
-  const std::vector<insitu::Field>& fields = setup_.declaration.fields;
-  const auto found =
-      std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == field; });
-  return static_cast<std::size_t>(found - fields.begin());
-}
-
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  return Guarded([&]() -> Status {
-    std::vector<BoxView> views(address.size());
-    for (std::size_t b = 0; b < std::min(address.size(), boxes_.size()); ++b) {
-      if (address[b] != nullptr) views[b] = boxes_[b].At(address[b], SizeOf(type));
-    }
-    return PutViews(field, type, views);
-  });
+  return Guarded([&] { return PutViews(field, type, insitu::ViewsOf(boxes_, type, address)); });
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
-    Status local;
-    const std::size_t number = FieldNumber(field);
-    if (!step_) {
-      local = FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
-    } else if (std::find(step_->put.begin(), step_->put.end(), number) != step_->put.end()) {
-      local = InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
-                              step_->number);
-    } else {
-      local = insitu::CheckSamples(setup_.declaration, boxes_, field, type, views);
-    }
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
+    QUARRY_RETURN_IF_ERROR(Agree(
+        Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
     const Timer timer(&seconds_.copying);
+    const std::size_t number = insitu::FieldNumber(setup_.declaration, field);
     staging_->Copy(place(), number, views);
     step_->put.push_back(number);
     return Status::Ok();
@@ -280,16 +245,9 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
 
 Status Dataset::EndStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) {
-      local = FailedPrecondition("no step is open; begin one before ending it");
-    } else if (step_->put.empty()) {
-      local = FailedPrecondition(fmt::format(
-          "step {} has no field and is left out; put at least one before ending it", step_->number));
-    }
-    const Status status = Agree(Call::kEndStep, local);
+    const Status status = Agree(Call::kEndStep, insitu::CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
-    const Step step = std::move(*step_);
+    const insitu::OpenStep step = std::move(*step_);
     step_.reset();
     QUARRY_RETURN_IF_ERROR(status);
     broken_ = HandOver(step);
@@ -299,7 +257,7 @@ Status Dataset::EndStep() {
 
 /// The samples of all ranks are on their way before the writers hear of the step: they never wait for any
 /// that do not come.
-Status Dataset::HandOver(const Step& step) {
+Status Dataset::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
       comm_, Guarded([&] {
@@ -318,9 +276,7 @@ Status Dataset::HandOver(const Step& step) {
 
 Status Dataset::AbandonStep() {
   return Guarded([&]() -> Status {
-    Status local;
-    if (!step_) local = FailedPrecondition("no step is open; begin one before abandoning it");
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, local));
+    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, insitu::CheckAbandon(open())));
     step_.reset();
     return Status::Ok();
   });
@@ -345,12 +301,7 @@ Status Dataset::Close() {
   return Guarded([&]() -> Status {
     if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
     const Timer timer(&seconds_.closing);
-    Status open;
-    if (step_) {
-      open = FailedPrecondition(
-          fmt::format("step {} was begun and not ended; it is not in \"{}\"", step_->number, setup_.path));
-    }
-    Status status = agreement_.Reach(static_cast<int>(Call::kClose), open);
+    Status status = agreement_.Reach(Call::kClose, insitu::CheckClose(open(), setup_.path));
     if (agreement_.broken().ok()) {
       const double waiting = writer::MaxOverRanks(comm_, seconds_.waiting);
       Status shared = broken_;

@@ -30,7 +30,8 @@ struct Transport {
   /// them are under way, waits.
   int steps_in_flight = 2;
   std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
-  /// Called on every rank before it waits in BeginStep; for logging and tests.
+  /// Called on every rank before it waits in BeginStep; for logging and tests. What it throws is the error of
+  /// BeginStep, which then does not wait.
   std::function<void(std::uint64_t step)> on_wait;
 };
 
@@ -59,7 +60,8 @@ class Dataset {
   /// Waits until the writers have opened or created the dataset.
   /// @param roles  of a job whose writers are in Serve, or will be
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
-  /// @errors as insitu::Dataset::Open; kFailedPrecondition: this is a writer rank
+  /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this is
+  ///         one
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Transport& transport = {});
@@ -115,14 +117,6 @@ class Dataset {
   std::uint64_t staging_bytes() const { return staging_bytes_; }
 
  private:
-  enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
-
-  struct Step {
-    std::uint64_t number = 0;
-    std::optional<double> time;
-    std::vector<std::size_t> put;  ///< positions in the declaration
-  };
-
   Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
           const std::vector<OwnedBox>& boxes, const Transport& transport);
 
@@ -131,14 +125,13 @@ class Dataset {
   /// Where the step that is open, or the next one, is staged.
   std::size_t place() const { return handed_over_ % staging_->places(); }
 
-  Status Agree(Call call, const Status& local, const std::string& arguments = "");
-  Status Start();
+  const insitu::OpenStep* open() const { return step_ ? &*step_ : nullptr; }
+  Status Agree(insitu::Call call, const Status& local, const std::string& arguments = "");
+  Status Start(std::vector<int> ranks);
   Status CheckTransport() const;
-  Result<std::vector<int>> ShareRanks();
   Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
   Status WaitForPlace(std::uint64_t step);
-  std::size_t FieldNumber(const std::string& field) const;
-  Status HandOver(const Step& step);
+  Status HandOver(const insitu::OpenStep& step);
   Result<std::vector<internal::Answer>> ReceiveAnswers(bool wait);
   Result<std::vector<internal::Answer>> FinishAtWriters(double waiting);
   Status ShareAnswers(const Result<std::vector<internal::Answer>>& of_root);
@@ -155,7 +148,7 @@ class Dataset {
   std::unique_ptr<internal::Staging> staging_;
   int writer_ = 0;   ///< that this rank sends to, in link_->all
   int number_ = -1;  ///< of the dataset at the writers; -1 where it is not open
-  std::optional<Step> step_;
+  std::optional<insitu::OpenStep> step_;
   // All of these are the same on every rank.
   std::uint64_t handed_over_ = 0;
   std::uint64_t answered_ = 0;

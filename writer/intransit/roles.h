@@ -35,7 +35,7 @@ struct Link {
 ///   if (roles->writes()) {
 ///     intransit::Serve(*roles);
 ///   } else {
-///     Simulate(roles->comm());  // opens intransit::Dataset
+///     Simulate(*roles);  // on roles->comm(); opens intransit::Dataset
 ///   }
 ///
 /// Must be gone before MPI_Finalize: Serve returns when every simulation rank has let go of its roles and

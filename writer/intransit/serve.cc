@@ -1,6 +1,7 @@
 #include "writer/intransit/serve.h"
 
 #include <algorithm>
+#include <list>
 #include <map>
 
 #include "writer/insitu/collective.h"
@@ -46,6 +47,12 @@ struct Session {
   std::size_t SampleBytes(std::size_t field) const { return SizeOf(setup.declaration.fields[field].type); }
 };
 
+/// An answer on its way.
+struct SentAnswer {
+  std::string text;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
 class Server {
  public:
   Server(const Roles& roles, const ServeOptions& options, MPI_Comm comm)
@@ -55,9 +62,11 @@ class Server {
     for (;;) {
       QUARRY_ASSIGN_OR_RETURN(const internal::Command command,
                               Timed(&served_.idle_seconds, [&] { return NextCommand(); }));
-      if (std::holds_alternative<internal::FinishCommand>(command)) return Status::Ok();
+      if (std::holds_alternative<internal::FinishCommand>(command)) break;
       QUARRY_RETURN_IF_ERROR(std::visit([&](const auto& c) { return Do(c); }, command));
     }
+    for (SentAnswer& answer : answers_) QUARRY_MPI(MPI_Wait, &answer.request, MPI_STATUS_IGNORE);
+    return Status::Ok();
   }
 
   const Served& served() const { return served_; }
@@ -201,9 +210,20 @@ class Server {
 
   Status Do(const internal::FinishCommand&) { return Status::Ok(); }
 
-  Status Tell(int simulation_rank, int tag, Answer answer) const {
+  /// Does not wait: the rank that is told may itself be waiting for its next command to be taken in.
+  Status Tell(int simulation_rank, int tag, Answer answer) {
     if (rank_ != 0) return Status::Ok();
-    return internal::SendText(link_.all, simulation_rank, tag, internal::Encode({std::move(answer)}));
+    while (!answers_.empty()) {
+      int arrived = 0;
+      QUARRY_MPI(MPI_Test, &answers_.front().request, &arrived, MPI_STATUS_IGNORE);
+      if (arrived == 0) break;
+      answers_.pop_front();
+    }
+    SentAnswer& sent = answers_.emplace_back();
+    sent.text = internal::Encode({std::move(answer)});
+    QUARRY_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_BYTE,
+               simulation_rank, tag, link_.all, &sent.request);
+    return Status::Ok();
   }
 
   const internal::Link& link_;
@@ -213,6 +233,7 @@ class Server {
   int finished_ = 0;  ///< simulation ranks that have let go; on rank 0
   int next_number_ = 0;
   std::map<int, Session> sessions_;
+  std::list<SentAnswer> answers_;  ///< oldest first
   std::uint64_t buffer_bytes_ = 0;  ///< of all sessions now
   Served served_;
 };

@@ -3,6 +3,8 @@
 #include <limits>
 #include <numeric>
 
+#include "writer/redistribute/mpi_status.h"
+
 namespace quarry::writer {
 
 MpiSession::MpiSession(int* argc, char*** argv) { MPI_Init(argc, argv); }
@@ -32,7 +34,7 @@ Status AgreeOnStatus(MPI_Comm comm, const Status& local) {
   constexpr int kNobody = std::numeric_limits<int>::max();
   const int mine = local.ok() ? kNobody : Rank(comm);
   int first = kNobody;
-  MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm);
+  QUARRY_MPI(MPI_Allreduce, &mine, &first, 1, MPI_INT, MPI_MIN, comm);
   if (first == kNobody) return Status::Ok();
   Status status = local;
   if (mine == first && Size(comm) > 1) status = std::move(status).Annotate(fmt::format("rank {}", first));
@@ -41,10 +43,10 @@ Status AgreeOnStatus(MPI_Comm comm, const Status& local) {
 
 Status BroadcastStatus(MPI_Comm comm, const Status& status, int root) {
   int header[2] = {static_cast<int>(status.code()), static_cast<int>(status.message().size())};
-  MPI_Bcast(header, 2, MPI_INT, root, comm);
+  QUARRY_MPI(MPI_Bcast, header, 2, MPI_INT, root, comm);
   std::string message = status.message();
   message.resize(static_cast<std::size_t>(header[1]));
-  MPI_Bcast(message.data(), header[1], MPI_CHAR, root, comm);
+  QUARRY_MPI(MPI_Bcast, message.data(), header[1], MPI_CHAR, root, comm);
   return {static_cast<StatusCode>(header[0]), std::move(message)};
 }
 

@@ -31,6 +31,7 @@ int RanksOnThisNode(MPI_Comm comm);
 
 /// Success if every rank brings success; else the error of the lowest failing rank, the same on all ranks and
 /// naming it. No rank may leave a phase before this: that is how a failure anywhere ends all within seconds.
+/// Where the agreement itself fails, kInternal.
 /// @collective
 Status AgreeOnStatus(MPI_Comm comm, const Status& local);
 

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "writer/pipeline/comm.h"
+#include "writer/pipeline/phases.h"
+
 namespace quarry::writer {
 namespace {
 
@@ -39,7 +42,11 @@ Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchG
   MPI_Comm_rank(comm, &rank);
   const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
   redistribution.Use(redistribute::PlanForRank(layout, rank));
-  std::vector<PatchSamples> patches = AllocatePatches(grid, type, placement, rank);
+  std::vector<PatchSamples> patches;
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, Guarded([&] {
+                                         patches = AllocatePatches(grid, type, placement, rank);
+                                         return Status::Ok();
+                                       })));
   std::vector<redistribute::MutableBoxView> views;
   for (PatchSamples& patch : patches)
     views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(), grid.PatchBox(patch.patch_index),

@@ -33,7 +33,7 @@ inline constexpr ExchangeBatch kExchangePerRank = redistribute::kOnePerRankPair;
 /// @param samples    one view for each of this rank's boxes
 /// @param batch      the same on every rank
 /// @returns          this rank's patches, by ascending patch index
-/// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box, kInternal from MPI
+/// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box; kInternal: MPI, memory
 /// @collective over `comm`
 /// @source Fan et al., section IV.A; Robinson et al., Investigating Data Movement Strategies, section 3.2
 Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,

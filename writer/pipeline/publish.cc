@@ -48,7 +48,7 @@ Status RemoveStaged(const fs::path& dataset) {
   return Status::Ok();
 }
 
-/// Nobody else writes a dataset of this name while the lock is held.
+/// Nobody else writes a dataset of this name while the lock is held; what an interrupted run has left is gone.
 Result<DirectoryLock> LockNewDataset(const fs::path& dataset) {
   QUARRY_RETURN_IF_ERROR(CreateDirectories(DatasetStaging(dataset)));
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock,
@@ -56,9 +56,11 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset) {
   // Whoever held the lock may just have published under the same name.
   std::error_code ignored;
   if (fs::exists(dataset, ignored)) {
+    fs::remove(DatasetStaging(dataset), ignored);
     return Status(StatusCode::kAlreadyExists,
                   fmt::format("\"{}\" was created by another process just now", dataset.string()));
   }
+  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(DatasetStaging(dataset), ""));
   return lock;
 }
 
@@ -111,7 +113,6 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
                       dataset.parent_path().string());
     }
     QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, LockNewDataset(dataset));
-    QUARRY_RETURN_IF_ERROR(RemoveStartingWith(DatasetStaging(dataset), ""));
     return Publisher(std::move(dataset), std::move(lock));
   }
   if (!fs::is_directory(dataset, ignored)) {
@@ -156,9 +157,7 @@ fs::path Publisher::StepStaging(std::uint64_t step) const {
 }
 
 Result<fs::path> Publisher::StageField(std::uint64_t step, const std::string& field) {
-  std::error_code ignored;
-  if (!existing_ && !fs::exists(Root(), ignored)) {
-    // The lock before went with the step that was given up.
+  if (!lock_) {
     QUARRY_ASSIGN_OR_RETURN(lock_, LockNewDataset(dataset_));
   }
   const fs::path folder = StepStaging(step) / field;
@@ -256,12 +255,14 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
 }
 
 void Publisher::Abandon() {
-  std::error_code ignored;
   for (const std::uint64_t name : staged_masks_) masks_.erase(name);
   staged_masks_.clear();
+  if (!lock_) return;  // removed before
   if (!existing_) {
     masks_.clear();
+    std::error_code ignored;
     fs::remove_all(DatasetStaging(dataset_), ignored);
+    lock_.reset();
   } else {
     const Status status = RemoveStaged(dataset_);
     (void)status;  // the next run removes what could not be removed now

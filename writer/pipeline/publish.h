@@ -63,7 +63,9 @@ class Publisher {
   Status AddFieldsToStep(const StepDescription& step);
 
   std::filesystem::path dataset_;
-  DirectoryLock lock_;
+  /// Nothing from the removal of a dataset that does not exist yet until its next step is staged: meanwhile
+  /// somebody else may create one of this name.
+  std::optional<DirectoryLock> lock_;
   std::optional<DatasetDescription> existing_;
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
   std::set<std::uint64_t> staged_masks_;

@@ -103,6 +103,11 @@ class Decoder final : public PatchDecoder {
     }
     return std::as_bytes(std::span(samples_.data(), samples_.size()));
   }
+  std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+  std::uint64_t memory() const override {
+    const auto bytes = [](const auto& array) { return array.size() * sizeof(*array.data()); };
+    return bytes(grid_.values) + bytes(grid_.magnitudes) + bytes(samples_);
+  }
 
   Status Advance(ByteSpan payload, Validity validity) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);

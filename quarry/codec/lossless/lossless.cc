@@ -280,6 +280,13 @@ class Decoder final : public PatchDecoder {
     return std::as_bytes(mode_ == PatchMode::kLevels && levels_ ? levels_->samples()
                                                                 : std::span<const T>(samples_));
   }
+  std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+  std::uint64_t memory() const override {
+    std::uint64_t bytes = (whole_.size() + samples_.size()) * sizeof(T);
+    if (levels_) bytes += levels_->samples().size_bytes();
+    if (integers_) bytes += integers_->samples().size_bytes();
+    return bytes;
+  }
 
   Status Advance(ByteSpan payload, Validity validity) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);

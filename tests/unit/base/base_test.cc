@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "quarry/base/address.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 #include "quarry/base/units.h"
@@ -21,6 +22,22 @@ TEST(ExitCode, FollowsTheContractOfThePrograms) {
   EXPECT_EQ(ExitCode({StatusCode::kUnavailable, ""}), 5);
   EXPECT_EQ(ExitCode({StatusCode::kResourceExhausted, ""}), 5);
   EXPECT_EQ(ExitCode(InternalError("x")), 6);
+}
+
+TEST(ParseHostPort, TakesNamesAndBothKindsOfAddresses) {
+  EXPECT_EQ(ParseHostPort("127.0.0.1:50051")->host, "127.0.0.1");
+  EXPECT_EQ(ParseHostPort("node7:0")->port, 0);
+  EXPECT_EQ(ParseHostPort("[::1]:65535")->host, "[::1]");
+  for (const char* wrong : {"", "nowhere", ":1", "a:", "a:-1", "a:65536", "a:1x", "::1", "a:b:1"})
+    EXPECT_EQ(ParseHostPort(wrong).status().code(), StatusCode::kInvalidArgument) << wrong;
+}
+
+TEST(IsLoopback, KnowsWhatStaysOnThisMachine) {
+  for (const char* here : {"localhost", "127.0.0.1", "127.8.9.1", "[::1]", "::1"})
+    EXPECT_TRUE(IsLoopback(here)) << here;
+  for (const char* away :
+       {"0.0.0.0", "[::]", "10.0.0.1", "node7", "127.0.0.1.example.org", "localhost.example.org", ""})
+    EXPECT_FALSE(IsLoopback(away)) << away;
 }
 
 TEST(ErrnoStatus, DistinguishesMissingFilesFromFailingOnes) {

@@ -10,6 +10,7 @@
 #include "quarry/dataset/reader.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/dataset/verify.h"
+#include "quarry/format/manifest.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry {
@@ -20,6 +21,8 @@ using testing::DatasetRecipe;
 using testing::MakeDataset;
 using testing::MakeSamples;
 using testing::ReadAll;
+
+constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
 
 class DatasetTest : public ::testing::Test {
  protected:
@@ -128,10 +131,10 @@ TEST_F(DatasetTest, ADamagedMaskIsReportedWithItsPlace) {
   DamageByte(mask / "0000.qsf", format::SubfileHeader::kEncodedSize + 1);
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(2);
+  ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [] { return false; }, &sink);
+      *dataset, plan, &engine, [] { return false; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find(mask.filename().string() + "/0000.qsf"), std::string::npos)
@@ -197,10 +200,10 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   DamageByte(subfile, format::SubfileHeader::kEncodedSize + 20);
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(2);
+  ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [] { return false; }, &sink);
+      *dataset, plan, &engine, [] { return false; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("0000.qsf"), std::string::npos) << status.message();
@@ -218,10 +221,10 @@ TEST_F(DatasetTest, CancellationStopsTheRead) {
   MakeDataset(path(), {});
   const auto dataset = Open();
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
-  DecodePool pool(1);
+  ReadEngine engine(kMemory, 1);
   IgnoringSink sink;
   const Status status = ExecuteRead(
-      *dataset, plan, &pool, [&] { return sink.blocks >= 2; }, &sink);
+      *dataset, plan, &engine, [&] { return sink.blocks >= 2; }, &sink);
 
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
   EXPECT_EQ(sink.blocks, 2);
@@ -296,12 +299,30 @@ TEST_F(DatasetTest, AFollowerSeesNoHalfWrittenStepAndTriesADamagedOneAgain) {
   EXPECT_EQ(Numbers(&follower).size(), 1U);
   fs::create_directories(path() / "steps" / ".staging-1");
   EXPECT_TRUE(Numbers(&follower).empty());
-  MakeDataset(path(), {.steps = {1}});
-  const fs::path manifest = path() / format::StepFolder(1) / "step.json";
+  MakeDataset(path(), {.steps = {1, 2}});
+  const fs::path manifest = path() / format::StepFolder(2) / "step.json";
   fs::rename(manifest, path() / "kept");
+  EXPECT_EQ(Numbers(&follower), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(follower.Poll().status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(follower.Poll().status().code(), StatusCode::kDataLoss);
   fs::rename(path() / "kept", manifest);
-  EXPECT_EQ(Numbers(&follower), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(Numbers(&follower), std::vector<std::uint64_t>{2});
+}
+
+TEST_F(DatasetTest, AFollowerTellsAnotherDatasetInTheSamePlace) {
+  MakeDataset(path(), {.steps = {0}});
+  StepFollower follower(path());
+  EXPECT_EQ(Numbers(&follower).size(), 1U);
+  const fs::path old = path().string() + ".old";
+  fs::rename(path(), old);
+  EXPECT_EQ(follower.Poll().status().code(), StatusCode::kNotFound);
+  MakeDataset(path(), {.steps = {0, 1}});
+  const auto replaced = follower.Poll();
+  EXPECT_EQ(replaced.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(replaced.status().message().find("another is in its place"), std::string::npos);
+  fs::remove_all(path());
+  fs::rename(old, path());
+  EXPECT_TRUE(Numbers(&follower).empty());
 }
 
 }  // namespace

@@ -67,15 +67,19 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
-      for (std::size_t r = 1; r < batch.ranges.size(); ++r) {
-        const ByteRange& before = batch.ranges[r - 1];
-        EXPECT_TRUE(before.file < batch.ranges[r].file ||
-                    before.offset + before.size + kMaxGap < batch.ranges[r].offset);
+      std::vector<Piece> pieces;
+      for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
+        pieces.push_back({i, pass.coarsest, pass.finest});
+      const Fetch fetch = PlanFetch(plan, pieces);
+      for (std::size_t r = 1; r < fetch.ranges.size(); ++r) {
+        const ByteRange& before = fetch.ranges[r - 1];
+        EXPECT_TRUE(before.file < fetch.ranges[r].file ||
+                    before.offset + before.size + kMaxGap < fetch.ranges[r].offset);
       }
       const auto check = [&](const CatalogEntry& from, bool of_mask, int level, const Slice& slice) {
         const auto& entry = from.patch.levels[static_cast<std::size_t>(level)];
         if (entry.size == 0) return;
-        const ByteRange& range = batch.ranges[slice.range];
+        const ByteRange& range = fetch.ranges[slice.range];
         EXPECT_EQ(range.file, (FileNumber{of_mask, from.subfile}));
         EXPECT_EQ(range.offset + slice.offset, entry.offset);
         EXPECT_LE(slice.offset + entry.size, range.size);
@@ -84,7 +88,7 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
       for (std::size_t i = 0; i < batch.patch_count; ++i) {
         const PlannedPatch& patch = plan.patches[batch.first_patch + i];
         for (int level = pass.finest; level <= pass.coarsest; ++level) {
-          const LevelSlices& slices = batch.slices[i][static_cast<std::size_t>(level - pass.finest)];
+          const LevelSlices& slices = fetch.slices[i][static_cast<std::size_t>(level - pass.finest)];
           check(patch.entry, false, level, slices.payload);
           if (patch.mask) check(*patch.mask, true, level, slices.mask);
         }

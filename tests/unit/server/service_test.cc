@@ -8,7 +8,6 @@
 #include "clients/cpp/client.h"
 #include "google/rpc/status_details.pb.h"
 #include "server/grpc_service.h"
-#include "server/memory_budget.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::server {
@@ -33,13 +32,18 @@ class ServiceTest : public ::testing::Test {
   void Start(std::uint64_t memory) {
     service_ =
         std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
-    grpc_service_ = std::make_unique<GrpcService>(service_.get(), std::chrono::milliseconds(5));
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(grpc_service_.get());
-    server_ = builder.BuildAndStart();
+    grpc_service_ = std::make_unique<GrpcService>(service_.get(), &operations_, std::chrono::milliseconds(5));
+    Listen();
     stub_ = pb::QuarryService::NewStub(
         grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials()));
+  }
+
+  /// On a free port the first time, and on the same one again.
+  void Listen() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port_), grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(grpc_service_.get());
+    server_ = builder.BuildAndStart();
   }
 
   std::filesystem::path Path(const std::string& name) const { return folder_.path() / (name + ".quarry"); }
@@ -56,6 +60,7 @@ class ServiceTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
   int port_ = 0;
   std::unique_ptr<QueryService> service_;
+  Operations operations_;
   std::unique_ptr<GrpcService> grpc_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<pb::QuarryService::Stub> stub_;
@@ -115,6 +120,85 @@ TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
   }
 }
 
+TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
+  std::mt19937 random(3);
+  for (const std::string name : {"a", "b", "c"}) {
+    const auto remote = Remote(name);
+    const auto local = Local(name);
+    const Index3 dims = local->description().grid.dims;
+    for (int i = 0; i < 60; ++i) {
+      query::ReadRequest request{.field = "pressure"};
+      Box box;
+      for (std::size_t a = 0; a < 3; ++a) {
+        box.begin[a] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a]));
+        box.end[a] = box.begin[a] + 1 +
+                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a] - box.begin[a]));
+      }
+      request.box = box;
+      if (i % 3 == 0) request.max_bytes = std::uint64_t{1} << (random() % 18);
+      if (i % 3 == 1) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
+      if (i % 2 == 0) request.focus = {1.5, 20, -3};
+      const auto expected = local->Read(request);
+      const auto answer = remote->Read(request);
+      ASSERT_EQ(answer.status().code(), expected.status().code());
+      EXPECT_EQ(answer.status().message(), expected.status().message());
+      if (!expected.ok()) continue;
+      EXPECT_EQ(answer->level, expected->level);
+      EXPECT_EQ(answer->extent, expected->extent);
+      EXPECT_EQ(answer->spacing, expected->spacing);
+      EXPECT_EQ(answer->data, expected->data);
+      EXPECT_EQ(remote->PlanRead(request)->price, local->PlanRead(request)->price);
+
+      const query::StatisticsRequest statistics{request, {0, 25, 50, 100}, 7, std::pair(-1.0, 3.0)};
+      const auto expected_statistics = local->Statistics(statistics);
+      const auto found = remote->Statistics(statistics);
+      ASSERT_TRUE(found.ok() && expected_statistics.ok()) << found.status().message();
+      EXPECT_EQ(found->header.price, expected_statistics->header.price);
+      EXPECT_EQ(found->header.price.reply_bytes, 0u);
+      EXPECT_EQ(found->statistics.valid, expected_statistics->statistics.valid);
+      EXPECT_EQ(found->statistics.missing, expected_statistics->statistics.missing);
+      EXPECT_EQ(found->statistics.histogram, expected_statistics->statistics.histogram);
+      EXPECT_EQ(found->statistics.box_min, expected_statistics->statistics.box_min);
+      EXPECT_EQ(found->statistics.box_max, expected_statistics->statistics.box_max);
+      if (found->statistics.valid == 0) continue;  // no number equals NaN
+      EXPECT_EQ(found->statistics.min, expected_statistics->statistics.min);
+      EXPECT_EQ(found->statistics.max, expected_statistics->statistics.max);
+      EXPECT_EQ(found->statistics.mean, expected_statistics->statistics.mean);
+      EXPECT_EQ(found->statistics.stddev, expected_statistics->statistics.stddev);
+      EXPECT_EQ(found->statistics.percentiles, expected_statistics->statistics.percentiles);
+    }
+  }
+}
+
+TEST_F(ServiceTest, PointsAreThoseOfTheDirectoryHoweverMany) {
+  const auto remote = Remote("c");
+  const auto local = Local("c");
+  query::PointsRequest request{"pressure", {}, {}, false};
+  std::mt19937 random(4);
+  std::uniform_real_distribution<double> unit(0, 1);
+  // More than one message may ask for.
+  while (request.points.size() < query::kMaxPoints + 1000)
+    request.points.push_back({36 * unit(random), 21 * unit(random), 12 * unit(random)});
+  const auto expected = local->ReadPoints(request);
+  const auto answer = remote->ReadPoints(request);
+  ASSERT_TRUE(expected.ok() && answer.ok()) << answer.status().message();
+  ASSERT_EQ(answer->values.size(), request.points.size());
+  EXPECT_EQ(std::memcmp(answer->values.data(), expected->values.data(), 8 * answer->values.size()), 0);
+  EXPECT_EQ(answer->price, expected->price);
+  EXPECT_EQ(answer->max_error, expected->max_error);
+  request.price_only = true;
+  EXPECT_EQ(remote->ReadPoints(request)->price, answer->price);
+  EXPECT_TRUE(remote->ReadPoints(request)->values.empty());
+
+  pb::ReadPointsRequest message;
+  message.set_dataset("c");
+  message.set_field("pressure");
+  message.add_coordinates(1);
+  pb::ReadPointsResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->ReadPoints(&context, message, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ServiceTest, StepsSayWhatIsMissing) {
   const std::vector<StepDescription> remote = *Remote("c")->Steps();
   const std::vector<StepDescription> local = *Local("c")->Steps();
@@ -171,7 +255,10 @@ TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
         query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0},
         query::ReadRequest{.field = "pressure", .max_error = -1},
         query::ReadRequest{.field = "pressure", .max_error = std::nan("")},
-        query::ReadRequest{.field = "pressure", .max_error = 0}}) {
+        query::ReadRequest{.field = "pressure", .max_error = 0},
+        query::ReadRequest{.field = "pressure", .max_bytes = 0},
+        query::ReadRequest{.field = "pressure", .stride = Index3{0, 1, 1}},
+        query::ReadRequest{.field = "pressure", .focus = query::Point{0, 0, std::nan("")}}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());
   }
@@ -219,24 +306,30 @@ TEST_F(ServiceTest, StepsThatAppearWhileTheServerRunsAreSeen) {
   EXPECT_EQ(Remote("new")->Steps()->size(), 1u);
 }
 
+/// The numbers that a watcher hears of until `last`, each step read as soon as it is announced.
+std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::WatchRequest& request,
+                                      std::uint64_t last) {
+  const auto dataset = *client::Dataset::Open(target);
+  std::vector<std::uint64_t> steps;
+  const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
+    steps.push_back(step.step);
+    const query::ReadRequest question{.field = "pressure", .step = step.step, .level = 2};
+    // From the object that watches, and opened anew, as by another program that was told.
+    const auto read = dataset->Read(question);
+    const auto told = client::Dataset::Open(target);
+    EXPECT_TRUE(read.ok()) << read.status().message();
+    EXPECT_TRUE(told.ok() && (*told)->Read(question).ok()) << target << " step " << step.step;
+    return step.step != last;
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  return steps;
+}
+
 TEST_F(ServiceTest, WatchersGetEveryStepOnceInOrderAndReadable) {
   constexpr std::uint64_t kLast = 9;
-  const auto watch = [&](const std::string& target, std::optional<std::uint64_t> after) {
-    const auto dataset = *client::Dataset::Open(target);
-    std::vector<std::uint64_t> steps;
-    const Status status = dataset->WatchSteps(after, [&](const StepDescription& step) {
-      steps.push_back(step.step);
-      // Opened anew, as by another program that was told.
-      const auto told = client::Dataset::Open(target);
-      EXPECT_TRUE(told.ok() && (*told)->Read({.field = "pressure", .step = step.step, .level = 2}).ok());
-      return step.step != kLast;
-    });
-    EXPECT_TRUE(status.ok()) << status.message();
-    return steps;
-  };
-  auto first = std::async(std::launch::async, watch, Target("a"), std::nullopt);
-  auto second = std::async(std::launch::async, watch, Target("a"), 2);
-  auto local = std::async(std::launch::async, watch, Path("a").string(), std::nullopt);
+  auto first = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{}, kLast);
+  auto second = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{.after = 2}, kLast);
+  auto local = std::async(std::launch::async, WatchUntil, Path("a").string(), client::WatchRequest{}, kLast);
   for (std::uint64_t step = 3; step <= kLast; ++step) testing::MakeDataset(Path("a"), {.steps = {step}});
   const std::vector<std::uint64_t> all = {0, 2, 3, 4, 5, 6, 7, 8, 9};
   EXPECT_EQ(first.get(), all);
@@ -244,11 +337,29 @@ TEST_F(ServiceTest, WatchersGetEveryStepOnceInOrderAndReadable) {
   EXPECT_EQ(local.get(), all);
 }
 
-TEST_F(ServiceTest, WatchingEndsWithTheServerAndWhenTheClientHasEnough) {
+TEST_F(ServiceTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
+  const auto remote = Remote("a");
+  std::vector<std::uint64_t> steps;
+  const Status status = remote->WatchSteps({}, [&](const StepDescription& step) {
+    steps.push_back(step.step);
+    if (step.step == 2 || step.step == 4) {
+      // Cuts the connection. The new server has the port of the old one.
+      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Wait();
+      testing::MakeDataset(Path("a"), {.steps = {step.step + 1, step.step + 2}});
+      Listen();
+    }
+    return step.step != 6;
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(steps, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(ServiceTest, WatchingEndsWithADrainAndWhenTheClientHasEnough) {
   std::atomic<bool> enough = false;
   const auto impatient = *client::Dataset::Open(Target("a"), {.cancelled = [&] { return enough.load(); }});
   const auto watch = [&](const client::Dataset* dataset) {
-    return dataset->WatchSteps({}, [&](const StepDescription& step) {
+    return dataset->WatchSteps({.patience_ms = 0}, [&](const StepDescription& step) {
       if (step.step == 2) enough = true;
       return true;
     });
@@ -256,10 +367,49 @@ TEST_F(ServiceTest, WatchingEndsWithTheServerAndWhenTheClientHasEnough) {
   EXPECT_EQ(watch(impatient.get()).code(), StatusCode::kCancelled);
   const auto patient = Remote("a");
   auto result = std::async(std::launch::async, watch, patient.get());
-  grpc_service_->EndWatching();
+  operations_.draining = true;
   EXPECT_EQ(result.get().code(), StatusCode::kUnavailable);
-  const auto none = Remote("a")->WatchSteps({}, [](const StepDescription&) { return true; });
-  EXPECT_EQ(none.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(watch(patient.get()).code(), StatusCode::kUnavailable);
+}
+
+TEST_F(ServiceTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
+  const auto remote = Remote("a");
+  operations_.limits.time = std::chrono::milliseconds(200);
+  operations_.limits.grace = std::chrono::milliseconds(100);
+  std::promise<void> heard;
+  auto steps = std::async(std::launch::async, [&] {
+    std::vector<std::uint64_t> seen;
+    EXPECT_TRUE(remote
+                    ->WatchSteps({.patience_ms = 0},
+                                 [&](const StepDescription& step) {
+                                   seen.push_back(step.step);
+                                   if (step.step == 2) heard.set_value();
+                                   return step.step != 3;
+                                 })
+                    .ok());
+    return seen;
+  });
+  heard.get_future().wait();
+  // As long as several limits: the experiment is the time, not a wait for something.
+  EXPECT_EQ(steps.wait_for(std::chrono::milliseconds(800)), std::future_status::timeout);
+  testing::MakeDataset(Path("a"), {.steps = {3}});
+  EXPECT_EQ(steps.get(), (std::vector<std::uint64_t>{0, 2, 3}));
+}
+
+TEST_F(ServiceTest, WatchingEndsWhenTheDatasetHasGoneOrAnotherIsInItsPlace) {
+  for (const bool replaced : {false, true}) {
+    const std::string target = replaced ? Target("b") : Target("a");
+    const std::filesystem::path path = Path(replaced ? "b" : "a");
+    const auto dataset = *client::Dataset::Open(target);
+    if (replaced) testing::MakeDataset(folder_.path() / "other", {});
+    const Status status = dataset->WatchSteps({}, [&](const StepDescription&) {
+      std::filesystem::rename(path, folder_.path() / (replaced ? "old" : "away"));
+      if (replaced) std::filesystem::rename(folder_.path() / "other", path);
+      return true;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kNotFound) << status.message();
+    EXPECT_NE(status.message().find("has gone"), std::string::npos) << status.message();
+  }
 }
 
 TEST_F(ServiceTest, ACancelledReadEndsAndTheServerGoesOn) {
@@ -294,16 +444,6 @@ TEST_F(ServiceTest, AReadThatCannotFitIntoMemoryIsRefusedWithTheNumbers) {
   const Status status = Remote("a")->Read({.field = "pressure"}).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("1000 B"), std::string::npos) << status.message();
-}
-
-TEST(MemoryBudget, WaitsForMemoryAndGivesUpWhenCancelled) {
-  MemoryBudget budget(100);
-  const auto never = [] { return false; };
-  auto first = budget.Reserve(80, never);
-  ASSERT_TRUE(first.ok());
-  EXPECT_EQ(budget.Reserve(30, [] { return true; }).status().code(), StatusCode::kCancelled);
-  EXPECT_TRUE(budget.Reserve(20, never).ok());
-  EXPECT_EQ(budget.Reserve(101, never).status().code(), StatusCode::kResourceExhausted);
 }
 
 }  // namespace

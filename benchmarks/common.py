@@ -1,0 +1,49 @@
+"""What the scripts of several benchmarks share. Standard library only."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def say(text):
+    print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr, flush=True)
+
+
+def make_venv(folder, interpreter):
+    """The Python of a virtual environment in `folder`, made unless it is there, and its pip command."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        say(f"making {folder}")
+        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
+    return python, [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+
+
+def processor():
+    """Name of the processor, and its flags."""
+    name, flags = platform.machine(), set()
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            name = value.strip() if key.strip() == "model name" else name
+            flags = set(value.split()) if key.strip() == "flags" else flags
+    return name, flags
+
+
+def source_version():
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def number(value, digits=4):
+    """Significant digits; None is what could not be lost."""
+    if value is None:
+        return "inf"
+    return f"{value:.{digits}g}" if abs(value) < 10 ** digits else f"{value:.0f}"
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"

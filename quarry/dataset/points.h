@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/dataset/reader.h"
+#include "quarry/query/points.h"
+
+namespace quarry {
+
+/// Fetches and decodes the patches around the points and interpolates; answers a plan of the price alone at
+/// once.
+/// @param cancelled  asked between patches; true ends it with kCancelled
+/// @errors those of ExecuteRead
+Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
+                                       const std::function<bool()>& cancelled);
+
+}  // namespace quarry

@@ -1,0 +1,133 @@
+#include "quarry/query/points.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quarry::query {
+namespace {
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+/// The sample at or before a coordinate of an axis, and how far behind it the coordinate is.
+struct Place {
+  std::int64_t sample;
+  double fraction;
+};
+Place PlaceOf(double coordinate) {
+  const double sample = std::floor(coordinate);
+  return {static_cast<std::int64_t>(sample), coordinate - sample};
+}
+
+/// The coordinates of an axis are strictly monotonic.
+double BetweenCoordinates(const std::vector<double>& coordinates, double position) {
+  const bool ascending = coordinates.size() < 2 || coordinates[0] < coordinates[1];
+  const auto before = [&](double a, double b) { return ascending ? a < b : a > b; };
+  const auto behind = std::upper_bound(coordinates.begin(), coordinates.end(), position, before);
+  if (behind == coordinates.begin()) return position == coordinates.front() ? 0 : -1;
+  const auto last = static_cast<double>(coordinates.size() - 1);
+  if (behind == coordinates.end()) return position == coordinates.back() ? last : last + 1;
+  const double from = *(behind - 1);
+  return static_cast<double>(behind - 1 - coordinates.begin()) + (position - from) / (*behind - from);
+}
+
+}  // namespace
+
+Point ToSampleCoordinates(const GridDescription& grid, const Point& position) {
+  Point point{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    point[a] = grid.coordinates[a].empty() ? (position[a] - grid.origin[a]) / grid.spacing[a]
+                                           : BetweenCoordinates(grid.coordinates[a], position[a]);
+  }
+  return point;
+}
+
+Result<PointInterpolator> PointInterpolator::Create(const PatchGrid& grid, std::vector<Point> points) {
+  if (points.empty()) return InvalidArgument("no point is asked for; give at least one");
+  if (points.size() > kMaxPoints)
+    return InvalidArgument("{} points are asked for at once; ask for at most {}", points.size(), kMaxPoints);
+  PointInterpolator interpolator;
+  interpolator.points_ = std::move(points);
+  interpolator.samples_.resize(interpolator.points_.size());
+  for (std::size_t p = 0; p < interpolator.points_.size(); ++p) {
+    const Point& point = interpolator.points_[p];
+    for (std::size_t a = 0; a < 3; ++a) {
+      if (point[a] >= 0 && point[a] <= static_cast<double>(grid.dims()[a] - 1)) continue;
+      return InvalidArgument(
+          "point {} ({}, {}, {}) is outside the grid {} along {}; sample coordinates run from 0 to {}", p,
+          point[0], point[1], point[2], ToString(grid.dims()), kAxisNames[a], grid.dims()[a] - 1);
+    }
+    interpolator.AddCorners(grid, static_cast<std::uint32_t>(p));
+  }
+  std::stable_sort(interpolator.corners_.begin(), interpolator.corners_.end(),
+                   [](const Corner& a, const Corner& b) { return a.patch < b.patch; });
+  return interpolator;
+}
+
+void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
+  for (std::uint32_t number = 0; number < 8; ++number) {
+    Index3 sample{};
+    bool weighs = true;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const Place place = PlaceOf(points_[point][a]);
+      const bool upper = ((number >> a) & 1) != 0;
+      weighs = weighs && (!upper || place.fraction > 0);
+      sample[a] = place.sample + (upper ? 1 : 0);
+    }
+    if (!weighs) continue;
+    const Box one{sample, {sample[0] + 1, sample[1] + 1, sample[2] + 1}};
+    box_ = BoundingBox(box_, one);
+    const std::int64_t patch = grid.PatchIndex(grid.PatchesMeeting(one).begin);
+    const Box samples = grid.PatchBox(patch);
+    const Index3 shape = samples.shape();
+    const std::int64_t in_patch =
+        sample[0] - samples.begin[0] +
+        shape[0] * (sample[1] - samples.begin[1] + shape[1] * (sample[2] - samples.begin[2]));
+    corners_.push_back(
+        {static_cast<std::uint64_t>(patch), static_cast<std::uint32_t>(in_patch), point, number});
+  }
+}
+
+std::vector<std::uint64_t> PointInterpolator::patches() const {
+  std::vector<std::uint64_t> patches;
+  for (const Corner& corner : corners_) {
+    if (patches.empty() || patches.back() != corner.patch) patches.push_back(corner.patch);
+  }
+  return patches;
+}
+
+void PointInterpolator::Add(const PlannedPatch& patch, DataType type, ByteSpan samples, Validity validity) {
+  const auto begin = std::lower_bound(corners_.begin(), corners_.end(), patch.entry.patch.patch_index,
+                                      [](const Corner& c, std::uint64_t index) { return c.patch < index; });
+  DispatchType(type, [&]<typename T>(T) {
+    const std::span typed(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T));
+    for (auto c = begin; c != corners_.end() && c->patch == patch.entry.patch.patch_index; ++c) {
+      const bool valid = validity.empty() || validity[c->sample] != 0;
+      samples_[c->point][c->number] = valid ? static_cast<double>(typed[c->sample]) : kMissing;
+    }
+  });
+}
+
+std::vector<double> PointInterpolator::Interpolate() const {
+  std::vector<double> values;
+  values.reserve(points_.size());
+  for (std::size_t p = 0; p < points_.size(); ++p) {
+    double sum = 0;
+    for (std::size_t number = 0; number < 8; ++number) {
+      double weight = 1;
+      for (std::size_t a = 0; a < 3; ++a) {
+        const double fraction = PlaceOf(points_[p][a]).fraction;
+        weight *= ((number >> a) & 1) != 0 ? fraction : 1 - fraction;
+      }
+      // A weight may have been rounded to 0 though its sample takes part: a missing one still shows.
+      if (weight > 0 || std::isnan(samples_[p][number])) sum += weight * samples_[p][number];
+    }
+    values.push_back(sum);
+  }
+  return values;
+}
+
+PointsAnswer Describe(const PointsPlan& plan) {
+  return {plan.read.query.step, plan.read.levels.back().max_error, plan.read.price, {}};
+}
+
+}  // namespace quarry::query

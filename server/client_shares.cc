@@ -1,0 +1,68 @@
+#include "server/client_shares.h"
+
+#include <limits>
+
+#include "quarry/base/units.h"
+
+namespace quarry::server {
+
+ClientShares::Share& ClientShares::Share::operator=(Share&& other) noexcept {
+  if (this == &other) return *this;
+  Reset();
+  shares_ = std::exchange(other.shares_, nullptr);
+  client_ = std::move(other.client_);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void ClientShares::Share::Reset() {
+  ClientShares* const shares = std::exchange(shares_, nullptr);
+  if (shares == nullptr) return;
+  const std::lock_guard lock(shares->mutex_);
+  const auto use = shares->uses_.find(client_);
+  use->second.bytes -= bytes_;
+  if (--use->second.calls == 0) shares->uses_.erase(use);
+}
+
+Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
+  const std::lock_guard lock(mutex_);
+  const auto use = uses_.try_emplace(client).first;
+  if (limits_.calls > 0 && use->second.calls >= limits_.calls) {
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
+                              "client at a time; ask again when one of them has ended",
+                              use->second.calls, client, limits_.calls));
+  }
+  ++use->second.calls;
+  return Share(this, client);
+}
+
+std::uint64_t ClientShares::Share::Left() const {
+  if (shares_ == nullptr || shares_->limits_.bytes == 0) return std::numeric_limits<std::uint64_t>::max();
+  const std::lock_guard lock(shares_->mutex_);
+  return shares_->limits_.bytes - shares_->uses_.at(client_).bytes;
+}
+
+Status ClientShares::Share::Add(std::uint64_t bytes, const std::string& advice) {
+  if (shares_ == nullptr) return Status::Ok();
+  const std::lock_guard lock(shares_->mutex_);
+  const std::uint64_t most = shares_->limits_.bytes;
+  Use& use = shares_->uses_.at(client_);
+  if (most > 0 && bytes > most - use.bytes) {
+    return {StatusCode::kResourceExhausted,
+            fmt::format("this read costs {}, the others of \"{}\" that are running {}, and {} is the most that "
+                        "this server reads for one client at a time; ask {}for {}",
+                        FormatBytes(bytes), client_, FormatBytes(use.bytes), FormatBytes(most),
+                        use.bytes > 0 ? "again when they have ended, or " : "", advice)};
+  }
+  use.bytes += bytes;
+  bytes_ += bytes;
+  return Status::Ok();
+}
+
+std::size_t ClientShares::size() const {
+  const std::lock_guard lock(mutex_);
+  return uses_.size();
+}
+
+}  // namespace quarry::server

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace quarry::server {
+
+/// Calls back when a time has come, on a thread of its own: for handlers that block in a write to a client
+/// that does not read, and cannot look at the clock themselves. Thread-safe.
+class DeadlineWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Key = std::pair<Clock::time_point, std::uint64_t>;
+
+  DeadlineWatch();
+  ~DeadlineWatch();
+
+  /// The callback neither begins nor runs any more when this has gone.
+  class Entry {
+   public:
+    Entry() = default;
+    Entry(DeadlineWatch* watch, Key key) : watch_(watch), key_(key) {}
+    ~Entry() { Reset(); }
+    Entry(Entry&& other) noexcept : watch_(std::exchange(other.watch_, nullptr)), key_(other.key_) {}
+    Entry& operator=(Entry&& other) noexcept {
+      Reset();
+      watch_ = std::exchange(other.watch_, nullptr);
+      key_ = other.key_;
+      return *this;
+    }
+
+   private:
+    void Reset();
+
+    DeadlineWatch* watch_ = nullptr;
+    Key key_;
+  };
+
+  /// @param expired  called once, soon after `time`; must not block, nor use this object
+  [[nodiscard]] Entry Add(Clock::time_point time, std::function<void()> expired);
+
+ private:
+  void Run();
+  void Remove(const Key& key);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::function<void()>> entries_;
+  std::uint64_t next_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;  ///< last: it uses the others
+};
+
+}  // namespace quarry::server

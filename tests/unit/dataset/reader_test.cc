@@ -1,0 +1,188 @@
+// Reads that share an engine: what is decoded once, what memory they take, and who waits for whom.
+#include "quarry/dataset/reader.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <future>
+#include <latch>
+
+#include "tests/testing/make_dataset.h"
+
+namespace quarry {
+namespace {
+
+const auto kNever = [] { return false; };
+
+/// Puts the blocks of the finest level together.
+class Collector : public BlockSink {
+ public:
+  explicit Collector(const query::ReadPlan& plan)
+      : extent_(plan.levels.back().extent),
+        level_(plan.levels.back().level),
+        samples(static_cast<std::size_t>(extent_.volume()), -1) {}
+
+  Status Block(int level, const Box& extent, ByteSpan bytes) override {
+    ++blocks;
+    if (on_block) on_block();
+    if (level != level_) return Status::Ok();
+    const Index3 shape = extent.shape();
+    const Index3 whole = extent_.shape();
+    const auto* from = reinterpret_cast<const float*>(bytes.data());
+    for (std::int64_t z = 0; z < shape[2]; ++z) {
+      for (std::int64_t y = 0; y < shape[1]; ++y) {
+        const std::int64_t row = (extent.begin[2] - extent_.begin[2] + z) * whole[1] +
+                                 (extent.begin[1] - extent_.begin[1] + y);
+        std::copy_n(from, shape[0], samples.begin() + row * whole[0] + extent.begin[0] - extent_.begin[0]);
+        from += shape[0];
+      }
+    }
+    return Status::Ok();
+  }
+  Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
+
+ private:
+  const Box extent_;
+  const int level_;
+
+ public:
+  std::vector<float> samples;
+  int blocks = 0;
+  std::function<void()> on_block;
+};
+
+class ReaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::MakeDataset(folder_.path() / "a.quarry", recipe_);
+    dataset_ = *Dataset::Open(folder_.path() / "a.quarry");
+    whole_ = *dataset_->Plan({.field = "pressure"});
+    expected_ = testing::ReadAll(*dataset_, {.field = "pressure"});
+  }
+
+  std::vector<float> Read(ReadEngine* engine, const query::ReadRequest& request) const {
+    const query::ReadPlan plan = *dataset_->Plan(request);
+    Collector collector(plan);
+    const Status status = ExecuteRead(*dataset_, plan, engine, kNever, &collector);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return collector.samples;
+  }
+
+  /// Pinned by one read of everything.
+  std::uint64_t Pinned() const { return query::PinnedMemory(whole_); }
+
+  testing::TemporaryFolder folder_;
+  testing::DatasetRecipe recipe_;
+  std::shared_ptr<const Dataset> dataset_;
+  query::ReadPlan whole_;
+  std::vector<float> expected_;
+};
+
+TEST_F(ReaderTest, WhatWasDecodedIsNotDecodedAgain) {
+  ReadEngine engine(std::uint64_t{64} << 20, 2);
+  EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+  const PatchStore::State first = engine.store.state();
+  EXPECT_EQ(first.misses, whole_.patches.size());
+  EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+  EXPECT_EQ(engine.store.state().misses, first.misses);
+  EXPECT_EQ(engine.store.state().pinned, 0u);
+}
+
+TEST_F(ReaderTest, AFinerLevelGoesOnFromTheCoarserOneThatIsThere) {
+  ReadEngine engine(std::uint64_t{64} << 20, 2);
+  Read(&engine, {.field = "pressure", .level = 2});
+  // The coarse payload is not needed any more: bytes of it that are damaged do no harm.
+  const query::ReadPlan plan = *dataset_->Plan({.field = "pressure"});
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    if (entry.path().extension() != ".qsf") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (const query::PlannedPatch& patch : plan.patches) {
+      if (fmt::format("{:04}", patch.entry.subfile) != entry.path().stem()) continue;
+      for (std::size_t level = 2; level < patch.entry.patch.levels.size(); ++level) {
+        const format::LevelEntry& payload = patch.entry.patch.levels[level];
+        file.seekp(static_cast<std::streamoff>(payload.offset));
+        for (std::uint64_t i = 0; i < payload.size; ++i) file.put('\x55');
+      }
+    }
+  }
+  EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+  ReadEngine cold(std::uint64_t{64} << 20, 2);
+  Collector collector(plan);
+  EXPECT_EQ(ExecuteRead(*dataset_, plan, &cold, kNever, &collector).code(), StatusCode::kDataLoss)
+      << "without it they are noticed";
+}
+
+TEST_F(ReaderTest, ReadsAtTheSameTimeDecodeEachPatchOnce) {
+  ReadEngine engine(std::uint64_t{256} << 20, 2);
+  std::vector<std::future<std::vector<float>>> reads;
+  for (int i = 0; i < 8; ++i)
+    reads.push_back(std::async(std::launch::async, [&] { return Read(&engine, {.field = "pressure"}); }));
+  for (auto& read : reads) EXPECT_EQ(read.get(), expected_);
+  EXPECT_EQ(engine.store.state().misses, whole_.patches.size());
+}
+
+TEST_F(ReaderTest, LittleMemoryCostsTimeAndNothingElse) {
+  // Room for two reads of one patch each and for what they decode in: everything else has to make way.
+  ReadEngine engine(6 * Pinned(), 2);
+  std::vector<std::future<std::vector<float>>> reads;
+  for (int i = 0; i < 8; ++i) {
+    reads.push_back(std::async(std::launch::async, [&] {
+      return Read(&engine, {.field = "pressure", .first_level = 3});
+    }));
+  }
+  for (auto& read : reads) EXPECT_EQ(read.get(), expected_);
+  const PatchStore::State state = engine.store.state();
+  EXPECT_GT(state.evictions, 0u);
+  EXPECT_LE(state.stored, 6 * Pinned());
+  EXPECT_EQ(state.pinned + state.reads + state.waiting, 0u);
+}
+
+TEST_F(ReaderTest, AClientThatDoesNotTakeItsBlocksHoldsUpNobodyElse) {
+  ReadEngine engine(8 * Pinned(), 2);
+  std::latch stalled(3), go(1);
+  std::vector<std::future<std::vector<float>>> slow;
+  for (int i = 0; i < 3; ++i) {
+    slow.push_back(std::async(std::launch::async, [&] {
+      Collector collector(whole_);
+      collector.on_block = [&] {
+        if (collector.blocks != 2) return;
+        stalled.count_down();
+        go.wait();
+      };
+      EXPECT_TRUE(ExecuteRead(*dataset_, whole_, &engine, kNever, &collector).ok());
+      return collector.samples;
+    }));
+  }
+  stalled.wait();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+  go.count_down();
+  for (auto& read : slow) EXPECT_EQ(read.get(), expected_);
+}
+
+TEST_F(ReaderTest, ACancelledReadLeavesNothingBehind) {
+  ReadEngine engine(std::uint64_t{64} << 20, 1);
+  for (int after : {0, 1, 3}) {
+    Collector collector(whole_);
+    const Status status = ExecuteRead(
+        *dataset_, whole_, &engine, [&] { return collector.blocks >= after; }, &collector);
+    EXPECT_EQ(status.code(), StatusCode::kCancelled);
+    EXPECT_EQ(engine.store.state().pinned, 0u);
+  }
+  EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+}
+
+TEST_F(ReaderTest, ReadsThatAreGivenUpDoNotHarmThoseThatWaitForTheirPatches) {
+  for (int round = 0; round < 20; ++round) {
+    ReadEngine engine(std::uint64_t{64} << 20, 1);
+    auto cancelled = std::async(std::launch::async, [&] {
+      Collector collector(whole_);
+      return ExecuteRead(
+          *dataset_, whole_, &engine, [&] { return collector.blocks >= round % 4; }, &collector);
+    });
+    EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
+    EXPECT_EQ(cancelled.get().code(), StatusCode::kCancelled);
+  }
+}
+
+}  // namespace
+}  // namespace quarry

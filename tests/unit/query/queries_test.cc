@@ -1,0 +1,437 @@
+// Kinds of questions beyond a level: what they choose, what they cost, and that their answers are those of a
+// reader who takes everything and works it out.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "quarry/dataset/points.h"
+#include "quarry/dataset/reader.h"
+#include "quarry/dataset/statistics.h"
+#include "tests/testing/make_dataset.h"
+
+namespace quarry::query {
+namespace {
+
+const auto kNever = [] { return false; };
+
+struct QueryCase {
+  CoderId coder;
+  bool missing;
+};
+void PrintTo(const QueryCase& test, std::ostream* out) {
+  *out << Name(test.coder) << (test.missing ? ", missing samples" : "");
+}
+
+class QueryTest : public ::testing::TestWithParam<QueryCase> {
+ protected:
+  void SetUp() override {
+    recipe_.coder = GetParam().coder;
+    recipe_.missing = GetParam().missing;
+    recipe_.lossless = recipe_.coder == CoderId::kLossless;
+    testing::MakeDataset(folder_.path() / "a.quarry", recipe_);
+    dataset_ = *Dataset::Open(folder_.path() / "a.quarry");
+    originals_ = testing::MakeSamples(recipe_.dims, 0, recipe_.missing);
+  }
+
+  Box RandomBox() {
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(recipe_.dims[a]));
+      box.end[a] =
+          box.begin[a] + 1 +
+          static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(recipe_.dims[a] - box.begin[a]));
+    }
+    return box;
+  }
+
+  float OriginalAt(std::int64_t x, std::int64_t y, std::int64_t z) const {
+    return originals_[static_cast<std::size_t>(x + recipe_.dims[0] * (y + recipe_.dims[1] * z))];
+  }
+
+  /// Originals at the places of an answer's samples, in their order.
+  std::vector<float> OriginalsAt(const LevelExtent& level) const {
+    std::vector<float> samples;
+    for (auto z = level.extent.begin[2]; z < level.extent.end[2]; ++z) {
+      for (auto y = level.extent.begin[1]; y < level.extent.end[1]; ++y) {
+        for (auto x = level.extent.begin[0]; x < level.extent.end[0]; ++x)
+          samples.push_back(OriginalAt(x * level.spacing[0], y * level.spacing[1], z * level.spacing[2]));
+      }
+    }
+    return samples;
+  }
+
+  testing::TemporaryFolder folder_;
+  testing::DatasetRecipe recipe_;
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<float> originals_;
+  ReadEngine engine_{std::uint64_t{64} << 20, 2};
+  std::mt19937 random_{1};
+};
+
+std::vector<double> ValidOf(const std::vector<float>& samples) {
+  std::vector<double> valid;
+  for (const float sample : samples) {
+    if (std::isfinite(sample)) valid.push_back(static_cast<double>(sample));
+  }
+  return valid;
+}
+
+double Mean(const std::vector<double>& values) {
+  long double sum = 0;
+  for (const double value : values) sum += value;
+  return static_cast<double>(sum / static_cast<long double>(values.size()));
+}
+
+double Stddev(const std::vector<double>& values) {
+  const double mean = Mean(values);
+  long double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return static_cast<double>(std::sqrt(sum / static_cast<long double>(values.size())));
+}
+
+/// The smallest value that at least this share does not exceed.
+double PercentileOf(std::vector<double> values, double percent) {
+  std::sort(values.begin(), values.end());
+  const double rank = std::max(1.0, std::ceil(percent / 100 * static_cast<double>(values.size())));
+  return values[static_cast<std::size_t>(rank) - 1];
+}
+
+TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
+  std::set<int> chosen;
+  for (int i = 0; i < 300; ++i) {
+    ReadRequest request{.field = "pressure", .box = RandomBox()};
+    if (random_() % 2 == 0) request.first_level = recipe_.levels - 1;
+    // What each level alone would cost.
+    std::vector<std::uint64_t> costs;
+    for (int level = 0; level < recipe_.levels; ++level) {
+      ReadRequest at = request;
+      at.level = level;
+      const ReadPlan plan = *dataset_->Plan(at);
+      costs.push_back(plan.levels.back().extent.empty() ? UINT64_MAX
+                                                        : std::max(plan.price.bytes, plan.price.reply_bytes));
+    }
+    const std::uint64_t budget =
+        static_cast<std::uint64_t>(std::pow(2.0, static_cast<double>(random_() % 180) / 10));
+    request.max_bytes = budget;
+    const auto fits =
+        std::find_if(costs.begin(), costs.end(), [&](std::uint64_t cost) { return cost <= budget; });
+    const auto plan = dataset_->Plan(request);
+    if (fits == costs.end()) {
+      ASSERT_EQ(plan.status().code(), StatusCode::kNotFound);
+      const std::uint64_t least = *std::min_element(costs.begin(), costs.end());
+      EXPECT_NE(plan.status().message().find(fmt::format("is {};", least)), std::string::npos)
+          << plan.status().message();
+      ReadRequest again = request;
+      again.max_bytes = least;
+      EXPECT_TRUE(dataset_->Plan(again).ok()) << "the least that was named is enough";
+      continue;
+    }
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan->query.level, fits - costs.begin());
+    EXPECT_EQ(std::max(plan->price.bytes, plan->price.reply_bytes), *fits);
+    chosen.insert(plan->query.level);
+  }
+  EXPECT_GE(chosen.size(), 3u);
+}
+
+TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
+  const std::vector<float> whole = testing::ReadAll(*dataset_, {.field = "pressure"});
+  for (int i = 0; i < 100; ++i) {
+    ReadRequest request{.field = "pressure", .box = RandomBox(), .stride = Index3{}};
+    for (std::int64_t& part : *request.stride) part = 1 + static_cast<std::int64_t>(random_() % 9);
+    if (i % 3 == 0) request.stride = Index3{4, 8, 4};
+    const ReadPlan plan = *dataset_->Plan(request);
+    const LevelExtent& level = plan.levels.at(0);
+
+    EXPECT_EQ(level.spacing, *request.stride);
+    std::vector<float> expected;
+    for (auto z = request.box->begin[2]; z < request.box->end[2]; ++z) {
+      for (auto y = request.box->begin[1]; y < request.box->end[1]; ++y) {
+        for (auto x = request.box->begin[0]; x < request.box->end[0]; ++x) {
+          if (x % level.spacing[0] == 0 && y % level.spacing[1] == 0 && z % level.spacing[2] == 0)
+            expected.push_back(
+                whole[static_cast<std::size_t>(x + recipe_.dims[0] * (y + recipe_.dims[1] * z))]);
+        }
+      }
+    }
+    const std::vector<float> answer = testing::ReadAll(*dataset_, request);
+    EXPECT_EQ(plan.price.reply_bytes, expected.size() * sizeof(float));
+    ASSERT_EQ(answer.size(), expected.size());
+    EXPECT_EQ(std::memcmp(answer.data(), expected.data(), answer.size() * sizeof(float)), 0)
+        << ToString(*request.stride) << " " << ToString(*request.box);
+  }
+}
+
+TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
+  const auto level_of = [&](const Index3& stride) {
+    return dataset_->Plan({.field = "pressure", .stride = stride})->query.level;
+  };
+  const bool filtered = recipe_.coder == CoderId::kWaveletZfp;
+  EXPECT_EQ(level_of({1, 1, 1}), 0);
+  EXPECT_EQ(level_of({3, 4, 4}), 0);
+  EXPECT_EQ(level_of({2, 4, 6}), filtered ? 0 : 1);
+  EXPECT_EQ(level_of({4, 8, 12}), filtered ? 0 : 2);
+  EXPECT_EQ(level_of({64, 64, 64}), filtered ? 0 : 3) << "there is no coarser level";
+}
+
+TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginals) {
+  const std::vector<double> percentiles = {0, 1, 10, 50, 90, 99.5, 100};
+  for (int i = 0; i < 150; ++i) {
+    StatisticsRequest request{{.field = "pressure", .box = RandomBox()}, percentiles, 10, {}};
+    if (i % 5 == 0) {
+      request.read.stride = Index3{2, 3, 1};
+    } else {
+      request.read.level = static_cast<int>(random_() % 4);
+    }
+    if (i % 2 == 0) request.range = {-0.5, 2.5};
+    const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
+    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
+    const std::vector<double> samples = ValidOf(testing::ReadAll(*dataset_, request.read));
+    const std::vector<double> originals = ValidOf(OriginalsAt(plan.levels[0]));
+
+    ASSERT_EQ(samples.size(), originals.size());
+    ASSERT_EQ(found.valid, samples.size());
+    EXPECT_EQ(found.missing, static_cast<std::uint64_t>(plan.levels[0].extent.volume()) - samples.size());
+    if (samples.empty()) {
+      EXPECT_TRUE(std::isnan(found.mean.value) && std::isnan(found.percentiles.at(3).at.value));
+      continue;
+    }
+    const auto check = [&](const char* name, const Bounded& bounded, double of_samples, double of_originals) {
+      SCOPED_TRACE(name);
+      EXPECT_NEAR(bounded.value, of_samples, 1e-12 * std::max(1.0, std::abs(of_samples)));
+      EXPECT_LE(bounded.low, of_originals + 1e-12);
+      EXPECT_GE(bounded.high, of_originals - 1e-12);
+    };
+    check("min", found.min, *std::min_element(samples.begin(), samples.end()),
+          *std::min_element(originals.begin(), originals.end()));
+    check("max", found.max, *std::max_element(samples.begin(), samples.end()),
+          *std::max_element(originals.begin(), originals.end()));
+    check("mean", found.mean, Mean(samples), Mean(originals));
+    check("stddev", found.stddev, Stddev(samples), Stddev(originals));
+    for (std::size_t p = 0; p < percentiles.size(); ++p) {
+      SCOPED_TRACE(percentiles[p]);
+      const Bounded& at = found.percentiles.at(p).at;
+      EXPECT_LE(at.low, PercentileOf(originals, percentiles[p]));
+      EXPECT_GE(at.high, PercentileOf(originals, percentiles[p]));
+      // 40 and more is the range with the error of the coarsest level, a 65536th of it the width of a bin.
+      EXPECT_NEAR(at.value, PercentileOf(samples, percentiles[p]), 1e-3);
+    }
+
+    const Histogram& histogram = found.histogram;
+    ASSERT_EQ(histogram.counts.size(), 10u);
+    const auto count = [&](const std::vector<double>& values, double begin, double end, bool closed) {
+      return static_cast<std::uint64_t>(std::count_if(values.begin(), values.end(), [&](double v) {
+        return v >= begin && (v < end || (closed && v == end));
+      }));
+    };
+    std::uint64_t sum = histogram.below + histogram.above;
+    for (std::size_t b = 0; b < 10; ++b) {
+      const double width = histogram.end / 10 - histogram.begin / 10;
+      const double begin = histogram.begin + width * static_cast<double>(b);
+      const double end = b == 9 ? histogram.end : histogram.begin + width * static_cast<double>(b + 1);
+      EXPECT_EQ(histogram.counts[b], count(samples, begin, end, b == 9));
+      EXPECT_LE(histogram.low[b], count(originals, begin, end, b == 9));
+      EXPECT_GE(histogram.high[b], count(originals, begin, end, b == 9));
+      sum += histogram.counts[b];
+    }
+    EXPECT_EQ(sum, found.valid);
+  }
+}
+
+TEST_P(QueryTest, TheRangeOfTheWholeBoxIsBoundedFromCoarseSamples) {
+  for (int i = 0; i < 150; ++i) {
+    const Box box = i == 0 ? Box{{0, 0, 0}, recipe_.dims} : RandomBox();
+    const StatisticsRequest request{
+        {.field = "pressure", .box = box, .level = static_cast<int>(random_() % 4)}, {}, 0, {}};
+    const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
+    const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
+    const std::vector<double> originals = ValidOf(OriginalsAt({0, box, {1, 1, 1}, 0, 0, 1}));
+    if (originals.empty()) continue;
+    const double low = *std::min_element(originals.begin(), originals.end());
+    const double high = *std::max_element(originals.begin(), originals.end());
+    EXPECT_LE(found.box_min.low, low);
+    EXPECT_GE(found.box_min.high, low);
+    EXPECT_LE(found.box_max.low, high);
+    EXPECT_GE(found.box_max.high, high);
+    if (i == 0) {
+      EXPECT_EQ(found.box_min, (Bounds{low, low})) << "whole patches are recorded exactly";
+    }
+  }
+}
+
+TEST_P(QueryTest, StatisticsThatCannotBeAreRefused) {
+  const ReadRequest read{.field = "pressure"};
+  for (const StatisticsRequest& request :
+       {StatisticsRequest{read, {101}, 0, {}}, StatisticsRequest{read, {-1}, 0, {}},
+        StatisticsRequest{read, {std::nan("")}, 0, {}}, StatisticsRequest{read, {}, -1, {}},
+        StatisticsRequest{read, {}, kMaxBins + 1, {}},
+        StatisticsRequest{read, std::vector<double>(101), 0, {}}, StatisticsRequest{read, {}, 4, {{1, 1}}},
+        StatisticsRequest{read, {}, 4, {{0, INFINITY}}}}) {
+    EXPECT_EQ(CheckStatistics(request).code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
+  const std::vector<float> whole = testing::ReadAll(*dataset_, {.field = "pressure"});
+  const auto sample = [&](std::int64_t x, std::int64_t y, std::int64_t z) {
+    return static_cast<double>(
+        whole[static_cast<std::size_t>(x + recipe_.dims[0] * (y + recipe_.dims[1] * z))]);
+  };
+  PointsRequest request{"pressure", {}, {}, false};
+  std::uniform_real_distribution<double> unit(0, 1);
+  for (int i = 0; i < 500; ++i) {
+    Point point{};
+    for (std::size_t a = 0; a < 3; ++a) {
+      const auto last = static_cast<double>(recipe_.dims[a] - 1);
+      point[a] = unit(random_) * last;
+      if (random_() % 3 == 0) point[a] = std::round(point[a]);  // on a sample
+      if (random_() % 20 == 0) point[a] = last;
+    }
+    request.points.push_back(point);
+  }
+  PointsPlan plan = *dataset_->PlanPoints(request);
+  const Price price = plan.read.price;
+  const PointsAnswer answer = *ReadPoints(*dataset_, std::move(plan), &engine_, kNever);
+  EXPECT_EQ(answer.price, price);
+  ASSERT_EQ(answer.values.size(), request.points.size());
+
+  std::set<Index3> patches;
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < request.points.size(); ++i) {
+    // Along x, then y, then z: another way than that of the library.
+    Index3 low{};
+    Index3 high{};
+    std::array<double, 3> t{};
+    for (std::size_t a = 0; a < 3; ++a) {
+      low[a] = static_cast<std::int64_t>(request.points[i][a]);
+      t[a] = request.points[i][a] - static_cast<double>(low[a]);
+      high[a] = t[a] > 0 ? low[a] + 1 : low[a];
+    }
+    bool gone = false;
+    const auto take = [&](std::int64_t x, std::int64_t y, std::int64_t z) {
+      patches.insert({x / recipe_.patch[0], y / recipe_.patch[1], z / recipe_.patch[2]});
+      gone = gone || !std::isfinite(sample(x, y, z));
+      return sample(x, y, z);
+    };
+    const auto mix = [](double a, double b, double u) { return u > 0 ? a + (b - a) * u : a; };
+    const auto along_x = [&](std::int64_t y, std::int64_t z) {
+      return mix(take(low[0], y, z), take(high[0], y, z), t[0]);
+    };
+    const auto along_y = [&](std::int64_t z) { return mix(along_x(low[1], z), along_x(high[1], z), t[1]); };
+    const double expected = mix(along_y(low[2]), along_y(high[2]), t[2]);
+    if (gone) {
+      ++missing;
+      EXPECT_TRUE(std::isnan(answer.values[i]));
+    } else {
+      EXPECT_NEAR(answer.values[i], expected, 1e-12);
+    }
+  }
+  EXPECT_EQ(missing > 0, recipe_.missing);
+  EXPECT_EQ(price.patches, patches.size()) << "patches without a sample that takes part are not read";
+  EXPECT_EQ(price.reply_bytes, 500 * sizeof(double));
+}
+
+TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
+  const auto patches = [&](std::vector<Point> points) {
+    return dataset_->PlanPoints({"pressure", {}, std::move(points), true})->read.price.patches;
+  };
+  EXPECT_EQ(patches({{0, 0, 0}}), 1u);
+  EXPECT_EQ(patches({{0, 0, 0}, {36, 21, 12}}), 2u) << "opposite corners, nothing between";
+  EXPECT_EQ(patches({{7, 7, 7}}), 1u) << "on a sample";
+  EXPECT_EQ(patches({{7.5, 7, 7}}), 2u);
+  EXPECT_EQ(patches({{7.5, 7.5, 7.5}}), 8u);
+  for (const Point& outside :
+       {Point{-0.001, 0, 0}, Point{36.001, 0, 0}, Point{0, NAN, 0}, Point{0, 0, INFINITY}})
+    EXPECT_EQ(dataset_->PlanPoints({"pressure", {}, {outside}, true}).status().code(),
+              StatusCode::kInvalidArgument);
+  EXPECT_EQ(dataset_->PlanPoints({"pressure", {}, {}, true}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
+  class Recorder final : public PatchSink {
+   public:
+    explicit Recorder(const Point& focus) : focus_(focus) {}
+    Status Patch(int, const PlannedPatch& patch, const StoredPatch&) override {
+      double sum = 0;
+      for (std::size_t a = 0; a < 3; ++a) {
+        const double low = static_cast<double>(patch.samples.begin[a]) - focus_[a];
+        const double high = focus_[a] - static_cast<double>(patch.samples.end[a] - 1);
+        const double apart = std::max({0.0, low, high});
+        sum += apart * apart;
+      }
+      EXPECT_GE(sum, last_);
+      last_ = sum;
+      ++patches;
+      return Status::Ok();
+    }
+    Status LevelEnd(const LevelExtent&) override {
+      last_ = 0;
+      ++levels;
+      return Status::Ok();
+    }
+    std::uint64_t patches = 0;
+    int levels = 0;
+
+   private:
+    Point focus_;
+    double last_ = 0;
+  };
+
+  for (const Point& focus : {Point{30, 20, 12}, Point{-100, 5, 5}, Point{18, 11, 6.5}}) {
+    const ReadRequest plain{.field = "pressure", .first_level = 3};
+    ReadRequest request = plain;
+    request.focus = focus;
+    const ReadPlan plan = *dataset_->Plan(request);
+    Recorder recorder(focus);
+    ASSERT_TRUE(ExecutePatches(*dataset_, plan, &engine_, kNever, &recorder).ok());
+    EXPECT_EQ(recorder.levels, 4);
+    EXPECT_EQ(recorder.patches, 4 * plan.price.patches);
+    EXPECT_EQ(plan.price.bytes, dataset_->Plan(plain)->price.bytes) << "another order of the same bytes";
+    const auto in_order = testing::ReadAll(*dataset_, {.field = "pressure"});
+    const auto by_distance = testing::ReadAll(*dataset_, {.field = "pressure", .focus = focus});
+    EXPECT_EQ(std::memcmp(in_order.data(), by_distance.data(), in_order.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_P(QueryTest, QuestionsWithTwoTargetsAreRefused) {
+  for (const ReadRequest& request :
+       {ReadRequest{.field = "pressure", .level = 1, .max_bytes = 1 << 20},
+        ReadRequest{.field = "pressure", .max_error = 1, .max_bytes = 1 << 20},
+        ReadRequest{.field = "pressure", .max_bytes = 1, .stride = Index3{2, 2, 2}},
+        ReadRequest{.field = "pressure", .stride = Index3{2, 0, 2}},
+        ReadRequest{.field = "pressure", .stride = Index3{2, 2, 2}, .first_level = 3},
+        ReadRequest{.field = "pressure", .focus = Point{0, NAN, 0}}}) {
+    EXPECT_EQ(dataset_->Plan(request).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Coders, QueryTest,
+                         ::testing::Values(QueryCase{CoderId::kWaveletZfp, false},
+                                           QueryCase{CoderId::kInterpolate, false},
+                                           QueryCase{CoderId::kInterpolate, true},
+                                           QueryCase{CoderId::kLossless, true}),
+                         [](const auto& test) {
+                           std::string name(Name(test.param.coder));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name + (test.param.missing ? "_missing" : "");
+                         });
+
+TEST(SampleCoordinates, FollowOriginSpacingAndCoordinates) {
+  GridDescription grid;
+  grid.dims = {11, 4, 3};
+  grid.origin = {100, 0, 0};
+  grid.spacing = {2.5, 1, 1};
+  grid.coordinates[1] = {0, 1, 10, 100};
+  grid.coordinates[2] = {5, 0, -5};
+  EXPECT_EQ(ToSampleCoordinates(grid, {110, 5.5, 2.5}), (Point{4, 1.5, 0.5}));
+  EXPECT_EQ(ToSampleCoordinates(grid, {100, 0, 5}), (Point{0, 0, 0}));
+  EXPECT_EQ(ToSampleCoordinates(grid, {125, 100, -5}), (Point{10, 3, 2}));
+  EXPECT_LT(ToSampleCoordinates(grid, {99, -1, 6})[1], 0);
+  EXPECT_GT(ToSampleCoordinates(grid, {99, 101, -6})[2], 2);
+}
+
+}  // namespace
+}  // namespace quarry::query

@@ -1,0 +1,66 @@
+#include "server/client_shares.h"
+
+#include <gtest/gtest.h>
+
+namespace quarry::server {
+namespace {
+
+TEST(ClientShares, EachClientHasItsOwnCalls) {
+  ClientShares shares({.calls = 2});
+  auto first = shares.Begin("alice");
+  const auto second = shares.Begin("alice");
+  ASSERT_TRUE(first.ok() && second.ok());
+  const Status refused = shares.Begin("alice").status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("2 calls of \"alice\""), std::string::npos) << refused.message();
+  EXPECT_TRUE(shares.Begin("bob").ok());
+  *first = {};
+  EXPECT_TRUE(shares.Begin("alice").ok()) << "one of them has ended";
+}
+
+TEST(ClientShares, PricesCountUntilTheirCallsEnd) {
+  ClientShares shares({.bytes = 1000});
+  auto first = *shares.Begin("alice");
+  auto second = *shares.Begin("alice");
+  ASSERT_TRUE(first.Add(700, "less").ok());
+  EXPECT_EQ(second.Left(), 300u);
+  const Status refused = second.Add(301, "a smaller box");
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  for (const char* part : {"301 B", "700 B", "1000 B", "when they have ended, or for a smaller box"})
+    EXPECT_NE(refused.message().find(part), std::string::npos) << part << ": " << refused.message();
+  EXPECT_EQ(second.Left(), 300u) << "what was refused does not count";
+  EXPECT_TRUE(second.Add(300, "less").ok()) << "the limit itself is allowed";
+  auto bob = *shares.Begin("bob");
+  EXPECT_TRUE(bob.Add(1000, "less").ok());
+  first = {};
+  EXPECT_TRUE(second.Add(700, "less").ok());
+}
+
+TEST(ClientShares, AReadBeyondTheLimitIsRefusedThoughNothingRuns) {
+  ClientShares shares({.bytes = 1000});
+  auto share = *shares.Begin("alice");
+  const Status refused = share.Add(UINT64_MAX, "a smaller box");
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("ask for a smaller box"), std::string::npos) << refused.message();
+}
+
+TEST(ClientShares, WithoutLimitsNothingIsRefused) {
+  ClientShares shares;
+  auto share = *shares.Begin("alice");
+  EXPECT_EQ(share.Left(), UINT64_MAX);
+  EXPECT_TRUE(share.Add(UINT64_MAX, "less").ok());
+}
+
+TEST(ClientShares, ClientsWithoutCallsAreForgotten) {
+  ClientShares shares({.calls = 1});
+  {
+    auto share = *shares.Begin("alice");
+    const ClientShares::Share moved = std::move(share);
+    EXPECT_FALSE(shares.Begin("alice").ok());
+    EXPECT_EQ(shares.size(), 1u) << "a refused call leaves nothing";
+  }
+  EXPECT_EQ(shares.size(), 0u);
+}
+
+}  // namespace
+}  // namespace quarry::server

@@ -1,0 +1,248 @@
+// The memory that reads share: who gets it, who waits for it, what makes place; and the order of decoding.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <numeric>
+
+#include "quarry/store/decode_pool.h"
+#include "quarry/store/patch_store.h"
+
+namespace quarry {
+namespace {
+
+const auto kNever = [] { return false; };
+const auto kAtOnce = [] { return true; };
+
+/// A decoded patch of `count` float32 samples.
+StoredPatch MakePatch(std::int64_t count) {
+  const PatchLayout layout{DataType::kFloat32, {count, 1, 1}, 1};
+  std::vector<float> samples(static_cast<std::size_t>(count));
+  std::iota(samples.begin(), samples.end(), 0.5f);
+  const PatchCoder& coder = *FindCoder(CoderId::kLossless);
+  const EncodedPatch encoded =
+      *EncodePatch(coder, layout, std::as_bytes(std::span(samples)), std::nullopt, 0);
+  PatchReader reader(coder, layout);
+  EXPECT_TRUE(reader.Advance(encoded.levels[0], {}).ok());
+  return std::make_shared<const PatchReader>(std::move(reader));
+}
+
+PatchKey Key(std::uint64_t patch, int level = 0) {
+  PatchKey key;
+  key.patch = patch;
+  key.level = level;
+  return key;
+}
+
+/// Decodes a patch into the store, as a read does.
+void Store(PatchStore* store, const PatchKey& key, const StoredPatch& patch) {
+  PatchStore::Claim claim = store->TryClaim(key, {});
+  ASSERT_TRUE(claim);
+  PatchStore::Memory memory = *store->Reserve(patch->memory(), kNever);
+  claim.Finish(patch, &memory);
+}
+
+TEST(PatchStorePin, LetsReadsInUpToHalfOfTheBudget) {
+  PatchStore store(100);
+  EXPECT_EQ(store.Pin(51, kNever).status().code(), StatusCode::kResourceExhausted);
+  auto first = store.Pin(30, kNever);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(store.Pin(21, kAtOnce).status().code(), StatusCode::kCancelled) << "waits for the first one";
+  EXPECT_TRUE(store.Pin(20, kNever).ok());
+  first->Release();
+  EXPECT_TRUE(store.Pin(50, kNever).ok());
+}
+
+TEST(PatchStorePin, RefusesWithTheNumbersWhereTooManyWait) {
+  PatchStore store(4096, 1);
+  auto first = *store.Pin(2048, kNever);
+  auto second = std::async(std::launch::async, [&] { return store.Pin(1024, kNever).ok(); });
+  while (store.state().waiting == 0) std::this_thread::yield();
+  const Status refused = store.Pin(1, kNever).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("2.00 KiB of 4.00 KiB are in use by 1 reads, and 1 wait"), std::string::npos)
+      << refused.message();
+  first.Release();
+  EXPECT_TRUE(second.get());
+}
+
+TEST(PatchStorePin, ASmallReadDoesNotOvertakeALargeOneThatWaits) {
+  PatchStore store(200);
+  auto first = *store.Pin(60, kNever);
+  std::atomic<bool> small_is_in = false;
+  auto large = std::async(std::launch::async, [&] {
+    const auto memory = store.Pin(100, kNever);
+    EXPECT_FALSE(small_is_in);
+    return memory.ok();
+  });
+  while (store.state().waiting < 1) std::this_thread::yield();
+  auto small = std::async(std::launch::async, [&] {
+    const auto memory = store.Pin(10, kNever);
+    small_is_in = true;
+    return memory.ok();
+  });
+  while (store.state().waiting < 2) std::this_thread::yield();
+  first.Release();
+  EXPECT_TRUE(large.get());
+  EXPECT_TRUE(small.get());
+}
+
+TEST(PatchStoreReserve, IsNeverKeptOutByWhatIsPinned) {
+  PatchStore store(100);
+  const auto pinned = *store.Pin(50, kNever);
+  const auto batch = store.Reserve(50, kNever);
+  EXPECT_TRUE(batch.ok());
+  EXPECT_FALSE(store.TryReserve(1));
+  EXPECT_EQ(store.Reserve(1, kAtOnce).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(store.Reserve(51, kNever).status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST(PatchStoreReserve, GivesEveryReadItsShare) {
+  PatchStore store(1000);
+  EXPECT_EQ(store.FairShare(), 500u);
+  const auto one = *store.Pin(100, kNever);
+  EXPECT_EQ(store.FairShare(), 450u);
+  const auto two = *store.Pin(100, kNever);
+  EXPECT_EQ(store.FairShare(), 200u);
+}
+
+TEST(PatchStoreClaim, OneDecodesAndAllGetTheSamePatch) {
+  PatchStore store(1 << 20);
+  const StoredPatch patch = MakePatch(100);
+  PatchStore::Claim claim = store.TryClaim(Key(1), {});
+  ASSERT_TRUE(claim);
+  EXPECT_FALSE(claim.Wanted());
+  EXPECT_FALSE(store.TryClaim(Key(1), {})) << "it is under way";
+  std::vector<std::future<StoredPatch>> others;
+  for (int i = 0; i < 3; ++i)
+    others.push_back(std::async(std::launch::async, [&] { return *store.Take(Key(1), kNever); }));
+  while (!claim.Wanted()) std::this_thread::yield();
+  PatchStore::Memory memory = *store.Reserve(patch->memory() + 7, kNever);
+  claim.Finish(patch, &memory);
+  for (auto& other : others) EXPECT_EQ(other.get(), patch);
+  EXPECT_EQ(*store.Take(Key(1), kNever), patch) << "and whoever comes later";
+  EXPECT_EQ(store.state().misses, 1u);
+  EXPECT_EQ(store.state().stored, patch->memory());
+  EXPECT_EQ(store.state().reserved, 7u) << "the rest is the batch's still";
+}
+
+TEST(PatchStoreClaim, GivenUpLetsAnotherOneDecode) {
+  PatchStore store(1 << 20);
+  std::optional<PatchStore::Claim> claim = store.TryClaim(Key(1), {});
+  auto other = std::async(std::launch::async, [&] { return *store.Take(Key(1), kNever); });
+  while (!claim->Wanted()) std::this_thread::yield();
+  claim.reset();
+  EXPECT_EQ(other.get(), nullptr);
+  EXPECT_TRUE(store.TryClaim(Key(1), {}));
+}
+
+TEST(PatchStoreClaim, AnErrorIsForThoseWhoWaitAndIsNotKept) {
+  PatchStore store(1 << 20);
+  PatchStore::Claim claim = store.TryClaim(Key(1), {});
+  auto other = std::async(std::launch::async, [&] { return store.Take(Key(1), kNever).status(); });
+  while (!claim.Wanted()) std::this_thread::yield();
+  claim.Fail(DataLoss("damaged"));
+  EXPECT_EQ(other.get().message(), "damaged");
+  EXPECT_EQ(*store.Take(Key(1), kNever), nullptr);
+}
+
+TEST(PatchStoreClaim, WaitingForAPatchEndsWhenTheReadIsCancelled) {
+  PatchStore store(1 << 20);
+  const PatchStore::Claim claim = store.TryClaim(Key(1), {});
+  EXPECT_EQ(store.Take(Key(1), kAtOnce).status().code(), StatusCode::kCancelled);
+}
+
+TEST(PatchStoreClaim, GoesOnFromTheFinestCoarserLevel) {
+  PatchStore store(1 << 20);
+  const StoredPatch coarse = MakePatch(10);
+  const StoredPatch coarser = MakePatch(5);
+  Store(&store, Key(1, 3), coarser);
+  Store(&store, Key(1, 2), coarse);
+  const std::vector<PatchKey> levels = {Key(1, 1), Key(1, 2), Key(1, 3)};
+  EXPECT_EQ(store.TryClaim(Key(1, 0), levels).base(), coarse);
+  EXPECT_EQ(store.TryClaim(Key(2, 0), {}).base(), nullptr);
+}
+
+TEST(PatchStoreEviction, TakesWhatWasUsedLongestAgo) {
+  const StoredPatch patch = MakePatch(100);
+  const std::uint64_t bytes = patch->memory();
+  PatchStore store(3 * bytes + 10);
+  for (std::uint64_t p = 0; p < 3; ++p) Store(&store, Key(p), MakePatch(100));
+  EXPECT_EQ(store.state().patches, 3u);
+  const StoredPatch used = *store.Take(Key(0), kNever);
+  ASSERT_TRUE(used);
+  const auto memory = *store.Reserve(bytes, kNever);
+  EXPECT_EQ(*store.Take(Key(1), kNever), nullptr);
+  EXPECT_EQ(*store.Take(Key(0), kNever), used);
+  EXPECT_TRUE(*store.Take(Key(2), kNever));
+  EXPECT_EQ(store.state().evictions, 1u);
+}
+
+TEST(PatchStoreEviction, LeavesPatchesToThoseWhoHoldThem) {
+  const StoredPatch patch = MakePatch(100);
+  PatchStore store(2 * patch->memory());
+  Store(&store, Key(1), patch);
+  const StoredPatch held = *store.Take(Key(1), kNever);
+  const auto pinned = *store.Pin(patch->memory(), kNever);
+  const auto reserved = *store.Reserve(patch->memory(), kNever);
+  EXPECT_EQ(store.state().patches, 0u);
+  EXPECT_EQ(reinterpret_cast<const float*>(held->samples().data())[99], 99.5f);
+}
+
+TEST(PatchStoreEviction, OtherContentIsAnotherPatch) {
+  PatchStore store(1 << 20);
+  Store(&store, Key(1), MakePatch(10));
+  PatchKey replaced = Key(1);
+  replaced.content = 1;
+  EXPECT_EQ(*store.Take(replaced, kNever), nullptr);
+}
+
+TEST(DecodePoolSubmit, RunsCoarseLevelsFirstThenSmallReadsThenInOrder) {
+  DecodePool pool(1);
+  std::latch begun(1), go(1), done(5);
+  pool.Submit({}, [&] {
+    begun.count_down();
+    go.wait();
+  });
+  begun.wait();
+  std::string order;
+  const auto submit = [&](char name, int level, std::uint64_t bytes) {
+    pool.Submit({level, bytes}, [&, name] {
+      order += name;
+      done.count_down();
+    });
+  };
+  submit('e', 0, 900);
+  submit('c', 0, 100);
+  submit('d', 0, 100);
+  submit('b', 1, 900);
+  submit('a', 2, 5000);
+  go.count_down();
+  done.wait();
+  EXPECT_EQ(order, "abcde");
+}
+
+TEST(DecodePoolSubmit, LetsNoTaskWaitForEver) {
+  DecodePool pool(1);
+  std::latch begun(1), go(1), done(21);
+  pool.Submit({}, [&] {
+    begun.count_down();
+    go.wait();
+  });
+  begun.wait();
+  std::string order;
+  const auto submit = [&](char name, int level) {
+    pool.Submit({level, 0}, [&, name] {
+      order += name;
+      done.count_down();
+    });
+  };
+  submit('F', 0);
+  for (int i = 0; i < 20; ++i) submit('c', 1);
+  go.count_down();
+  done.wait();
+  EXPECT_LT(order.find('F'), 8u) << order;
+}
+
+}  // namespace
+}  // namespace quarry

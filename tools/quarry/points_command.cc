@@ -1,0 +1,148 @@
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "quarry/base/file.h"
+#include "tools/quarry/command.h"
+#include "writer/input/input.h"
+
+namespace quarry::tools {
+namespace {
+
+/// Points come as text in a file of at most this size: some millions.
+constexpr std::uint64_t kLargestText = std::uint64_t{1} << 30;
+
+struct PointsOptions {
+  QuestionOptions question;
+  std::vector<std::string> at;
+  std::string file;
+  bool physical = false;
+  bool price = false;
+  bool json = false;
+};
+
+Result<query::Point> ParsePoint(const std::string& text, const std::string& name) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<double> numbers, ParseNumbers(text, name, 3));
+  return query::Point{numbers[0], numbers[1], numbers[2]};
+}
+
+/// Lines "x,y,z"; empty ones and those that begin with # are none.
+Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kLargestText));
+  std::vector<query::Point> points;
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    Result<query::Point> point = ParsePoint(line, fmt::format("line {} of \"{}\":", number, path));
+    if (!point.ok()) return std::move(point).status();
+    points.push_back(*point);
+  }
+  return points;
+}
+
+/// An array of shape [points, 3].
+Result<std::vector<query::Point>> ReadNumpyPoints(const std::string& path) {
+  QUARRY_ASSIGN_OR_RETURN(const auto inputs, writer::OpenInputs(path, {}));
+  const writer::Input& input = *inputs.front();
+  const Index3& dims = input.info().dims;
+  if (dims[0] != 3 || dims[2] != 1)
+    return InvalidArgument("\"{}\" has the shape {} (x fastest); points are an array of shape [points, 3]",
+                           path, ToString(dims));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, writer::ReadBox(input, {{0, 0, 0}, dims}));
+  std::vector<query::Point> points(static_cast<std::size_t>(dims[1]));
+  DispatchType(input.info().type, [&]<typename T>(T) {
+    const auto* numbers = reinterpret_cast<const T*>(bytes.data());
+    for (query::Point& point : points) {
+      for (double& coordinate : point) coordinate = static_cast<double>(*numbers++);
+    }
+  });
+  return points;
+}
+
+Result<std::vector<query::Point>> PointsOf(const PointsOptions& options) {
+  if (options.at.empty() == options.file.empty())
+    return InvalidArgument("no points are given, or in two ways; use either --at x,y,z ... or --file FILE");
+  if (!options.file.empty()) {
+    return std::filesystem::path(options.file).extension() == ".npy" ? ReadNumpyPoints(options.file)
+                                                                     : ReadTextPoints(options.file);
+  }
+  std::vector<query::Point> points;
+  for (const std::string& text : options.at) {
+    QUARRY_ASSIGN_OR_RETURN(const query::Point point, ParsePoint(text, "--at"));
+    points.push_back(point);
+  }
+  return points;
+}
+
+std::string ToJson(const query::PointsAnswer& answer) {
+  nlohmann::ordered_json json;
+  json["step"] = answer.step;
+  json["max_error"] = answer.max_error;
+  json["patches"] = answer.price.patches;
+  json["bytes"] = answer.price.bytes;
+  json["bytes_read"] = answer.price.bytes_read;
+  json["reads"] = answer.price.reads;
+  json["reply_bytes"] = answer.price.reply_bytes;
+  json["values"] = nlohmann::ordered_json::array();
+  for (const double value : answer.values) {
+    json["values"].push_back(std::isnan(value) ? nlohmann::ordered_json(nullptr)
+                                               : nlohmann::ordered_json(value));
+  }
+  return json.dump();
+}
+
+Result<int> Points(const PointsOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<query::Point> asked, PointsOf(options));
+  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
+  QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
+                          options.question.Resolve(dataset->description()));
+  query::PointsRequest request{question.field, question.step, asked, options.price};
+  if (options.physical) {
+    for (query::Point& point : request.points)
+      point = query::ToSampleCoordinates(dataset->description().grid, point);
+  }
+  QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, dataset->ReadPoints(request));
+  if (options.json) {
+    fmt::print("{}\n", ToJson(answer));
+    return 0;
+  }
+  if (options.price) {
+    fmt::print("{} points, step {}: {} patches, {} bytes of payload, {} read in {} reads, max error {:.5g}\n",
+               asked.size(), answer.step, answer.price.patches, answer.price.bytes, answer.price.bytes_read,
+               answer.price.reads, answer.max_error);
+    return 0;
+  }
+  std::string units;
+  if (const auto number = dataset->description().FindField(request.field))
+    units = dataset->description().fields[*number].units;
+  fmt::print("x,y,z,{}{}\n", request.field, units.empty() ? "" : " [" + units + "]");
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    fmt::print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);
+  return 0;
+}
+
+}  // namespace
+
+Command DeclarePoints(CLI::App* app) {
+  auto options = std::make_shared<PointsOptions>();
+  options->question.DeclarePlaceOn(app);
+  app->add_option("--at", options->at,
+                  "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
+  app->add_option("--file", options->file,
+                  "points from a file: .npy of shape [points, 3], or text, x,y,z a line");
+  app->add_flag("--physical", options->physical,
+                "points are positions on the grid's axes (see quarry info) instead of sample coordinates");
+  app->add_flag("--price", options->price, "say what it would cost, and read nothing");
+  app->add_flag("--json", options->json, "print one JSON object; missing values are null");
+  app->footer(
+      "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\n"
+      "Values are interpolated between the eight samples around a point; nan where one of them is missing.");
+  return [options] { return Points(*options); };
+}
+
+}  // namespace quarry::tools
