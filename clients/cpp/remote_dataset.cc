@@ -295,9 +295,11 @@ class RemoteDataset final : public Dataset {
     const grpc::Status finished = stream->Finish();
     if (connection_->cancelled()) return Status(StatusCode::kCancelled, "the watching was cancelled");
     const ServerAddress& server = connection_->server();
-    Status status = finished.ok() ? Status(StatusCode::kUnavailable,
-                                           fmt::format("{} has ended the watching; watch again", server.address))
-                                  : FromGrpc(finished, server);
+    // gRPC says CANCELLED where a call goes out on a connection that has just broken, and where a server cuts it.
+    const bool cut = finished.ok() || finished.error_code() == grpc::StatusCode::CANCELLED;
+    Status status = cut ? Status(StatusCode::kUnavailable,
+                                 fmt::format("the connection to the server {} was cut; watch again", server.address))
+                        : FromGrpc(finished, server);
     if (status.code() != StatusCode::kUnavailable) return status;
     return std::optional(std::move(status));
   }

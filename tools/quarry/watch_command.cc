@@ -79,7 +79,8 @@ Result<int> Watch(const WatchOptions& options) {
 Command DeclareWatch(CLI::App* app) {
   auto options = std::make_shared<WatchOptions>();
   app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
-  app->add_option("--after", options->after, "only steps with larger numbers; default: all, from the first");
+  app->add_option("--after", options->after, "only steps with larger numbers; default: all, from the first")
+      ->check(CLI::NonNegativeNumber);
   app->add_flag("--new", options->only_new, "only steps that are published from now on");
   app->add_flag("--wait", options->wait, "wait for a dataset, or a server, that is not there yet");
   app->add_option("--patience", options->patience_seconds,
