@@ -103,7 +103,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
   constexpr int kLargestMessage = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
-  // Who waits for hours for the next step notices that the server has vanished, and soon finds it when it is back.
+  // Who waits for hours for the next step notices that the server has vanished, and soon finds it again.
   constexpr int kPingEveryMs = 60'000;
   constexpr int kPingTimeoutMs = 20'000;
   constexpr int kLongestReconnectMs = 5'000;
@@ -295,11 +295,13 @@ class RemoteDataset final : public Dataset {
     const grpc::Status finished = stream->Finish();
     if (connection_->cancelled()) return Status(StatusCode::kCancelled, "the watching was cancelled");
     const ServerAddress& server = connection_->server();
-    // gRPC says CANCELLED where a call goes out on a connection that has just broken, and where a server cuts it.
+    // gRPC says CANCELLED for a call on a connection that has just broken, and where a server cuts it.
     const bool cut = finished.ok() || finished.error_code() == grpc::StatusCode::CANCELLED;
-    Status status = cut ? Status(StatusCode::kUnavailable,
-                                 fmt::format("the connection to the server {} was cut; watch again", server.address))
-                        : FromGrpc(finished, server);
+    Status status = FromGrpc(finished, server);
+    if (cut) {
+      status = {StatusCode::kUnavailable,
+                fmt::format("the connection to the server {} was cut; watch again", server.address)};
+    }
     if (status.code() != StatusCode::kUnavailable) return status;
     return std::optional(std::move(status));
   }

@@ -8,13 +8,13 @@
 namespace quarry {
 namespace {
 
-/// Tells a directory from another that has its name later. Its number alone would not do: a new directory may get
-/// that of one that was deleted.
+/// Tells a directory from another that has its name later. Its number alone would not do: a new directory may
+/// get that of one that was deleted.
 std::string IdentityOf(const std::filesystem::path& path) {
   struct statx info {};
   if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &info) != 0) return "-";
-  return fmt::format("{}.{}.{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, info.stx_ino, info.stx_btime.tv_sec,
-                     info.stx_btime.tv_nsec);
+  return fmt::format("{}.{}.{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
+                     info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
 }
 
 }  // namespace

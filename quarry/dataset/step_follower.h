@@ -11,8 +11,8 @@
 
 namespace quarry {
 
-/// Hands out the steps of a dataset that may still be written, each once. A step appears in a directory by one rename,
-/// so that what is found is whole. One caller at a time.
+/// Hands out the steps of a dataset that may still be written, each once. A step appears in a directory by one
+/// rename, so that what is found is whole. One caller at a time.
 class StepFollower {
  public:
   /// @param after  only steps with larger numbers; left out: all

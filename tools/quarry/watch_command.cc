@@ -42,8 +42,8 @@ void Print(const StepDescription& step, bool json) {
 }
 
 /// Looks for the dataset until it is there.
-Result<std::unique_ptr<client::Dataset>> OpenWhenThere(const std::string& target, const client::Options& options,
-                                                       bool* waited) {
+Result<std::unique_ptr<client::Dataset>> OpenWhenThere(const std::string& target,
+                                                       const client::Options& options, bool* waited) {
   constexpr auto kLookEvery = std::chrono::milliseconds(1000);
   while (true) {
     auto dataset = client::Dataset::Open(target, options);
