@@ -1,5 +1,7 @@
 #include "server/call.h"
 
+#include <spdlog/spdlog.h>
+
 #include <grpc/grpc_security_constants.h>
 
 #include <algorithm>
@@ -146,6 +148,12 @@ void Call::StartClock() {
   if (limits.time.count() > 0)
     deadline_ = operations_->deadlines.Add(*clock_ + limits.time + limits.grace,
                                            [context = context_] { context->TryCancel(); });
+}
+
+void Call::Damaged(const Status& what) {
+  operations_->metrics.CountDamage(record_.dataset);
+  if (operations_->damage.IsNew(what.message()))
+    spdlog::warn("{} (request {}; a coarser level is shown)", what.message(), record_.id);
 }
 
 bool Call::PastTime() const {

@@ -11,6 +11,7 @@
 #include "quarry/query/plan.h"
 #include "server/catalogue.h"
 #include "server/client_shares.h"
+#include "server/damage_log.h"
 #include "server/deadline_watch.h"
 #include "server/metrics.h"
 #include "server/request_log.h"
@@ -35,6 +36,7 @@ struct Operations {
   Metrics metrics;
   DeadlineWatch deadlines;
   ClientShares clients;
+  DamageLog damage;
   std::atomic<int> running = 0;
   std::atomic<bool> draining = false;  ///< new calls are refused
 };
@@ -79,6 +81,9 @@ class Call {
   /// True after a cancellation by the client, a passed deadline of the client or of the server, or the end of
   /// a drain. Cheap enough to be asked between patches.
   bool Cancelled();
+
+  /// Counts payload that was found damaged, and logs it the first time.
+  void Damaged(const Status& what);
 
   void CountSent(std::uint64_t bytes) { record_.bytes += bytes; }
   void CountPatches(std::uint64_t patches) { record_.patches += patches; }

@@ -2,18 +2,12 @@
 
 #include <chrono>
 
-#include <atomic>
-#include <chrono>
-
 #include "quarry/v1/service.grpc.pb.h"
+#include "server/answer_stream.h"
 #include "server/call.h"
 #include "server/query_service.h"
 
 namespace quarry::server {
-
-/// Messages of about this size leave the server: large enough for full speed, far below gRPC's default limit
-/// of 4 MiB.
-inline constexpr std::size_t kMessageBytes = 1 << 20;
 
 /// QueryService over gRPC: messages to questions, answers to messages, errors to codes; nothing else.
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
@@ -21,8 +15,7 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
   /// @param operations  limits, tokens, log and metrics; both live as long as the server
   /// @param look_every  how often a dataset whose steps are watched is looked at
   GrpcService(QueryService* service, Operations* operations,
-              std::chrono::milliseconds look_every = std::chrono::milliseconds(1000))
-      : service_(service), operations_(operations), look_every_(look_every) {}
+              std::chrono::milliseconds look_every = std::chrono::milliseconds(1000));
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -30,8 +23,6 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                           ::quarry::v1::GetDatasetResponse* response) override;
   grpc::Status PlanRead(grpc::ServerContext* context, const ::quarry::v1::PlanReadRequest* request,
                         ::quarry::v1::PlanReadResponse* response) override;
-  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest* request,
-                    grpc::ServerWriter<::quarry::v1::ReadResponse>* writer) override;
   grpc::Status GetStatistics(grpc::ServerContext* context, const ::quarry::v1::GetStatisticsRequest* request,
                              ::quarry::v1::GetStatisticsResponse* response) override;
   grpc::Status ReadPoints(grpc::ServerContext* context, const ::quarry::v1::ReadPointsRequest* request,
@@ -40,6 +31,9 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                           grpc::ServerWriter<::quarry::v1::WatchStepsResponse>* writer) override;
 
  private:
+  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest& request,
+                    const AnswerStream::Writer& write);
+
   /// Admits a call, does its work, and answers, logs and counts however it ends.
   template <typename Work>
   grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,

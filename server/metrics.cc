@@ -79,7 +79,7 @@ struct Metrics::State {
                                      .Add({});
   prometheus::Family<prometheus::Counter>& damage = prometheus::BuildCounter()
                                                         .Name("quarry_damage_total")
-                                                        .Help("Requests that met damaged or missing files.")
+                                                        .Help("Damaged payloads that were met, and requests that failed for damage.")
                                                         .Register(*registry);
   prometheus::Gauge& running = prometheus::BuildGauge()
                                    .Name("quarry_requests_running")
@@ -115,7 +115,11 @@ void Metrics::End(const RequestRecord& record) {
   state_->bytes.Increment(static_cast<double>(record.bytes));
   state_->patches.Increment(static_cast<double>(record.patches));
   // A dataset that is damaged is one of the catalogue: strangers cannot invent labels.
-  if (record.code == StatusCode::kDataLoss) state_->damage.Add({{"dataset", record.dataset}}).Increment();
+  if (record.code == StatusCode::kDataLoss) CountDamage(record.dataset);
+}
+
+void Metrics::CountDamage(const std::string& dataset) {
+  state_->damage.Add({{"dataset", dataset}}).Increment();
 }
 
 void Metrics::WatchStore(std::function<PatchStore::State()> state) {

@@ -19,6 +19,9 @@ class Metrics {
   void Begin();
   void End(const RequestRecord& record);
 
+  /// Of a dataset of the catalogue.
+  void CountDamage(const std::string& dataset);
+
   /// @param state  called at every scrape, from its thread
   void WatchStore(std::function<PatchStore::State()> state);
 

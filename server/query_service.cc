@@ -9,8 +9,14 @@ Result<PreparedRead> QueryService::Prepare(const std::string& dataset, const que
   return read;
 }
 
-Status QueryService::Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink) {
-  return ExecuteRead(*read.served->dataset, read.plan, &engine_, cancelled, sink);
+Status QueryService::Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink,
+                          query::Position from) {
+  return ExecuteRead(*read.served->dataset, read.plan, &engine_, cancelled, sink, from);
+}
+
+Status QueryService::ReadPayloads(const PreparedRead& read, const std::function<bool()>& cancelled,
+                                  PayloadSink* sink, query::Position from) {
+  return ExecutePayloads(*read.served->dataset, read.plan, &engine_, cancelled, sink, from);
 }
 
 Result<query::StatisticsAnswer> QueryService::Statistics(const PreparedRead& read,

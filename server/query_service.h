@@ -41,7 +41,11 @@ class QueryService {
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);
 
   /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead
-  Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink);
+  Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink,
+              query::Position from = {});
+  /// The same without decoding. @errors those of ExecutePayloads
+  Status ReadPayloads(const PreparedRead& read, const std::function<bool()>& cancelled, PayloadSink* sink,
+                      query::Position from = {});
 
   /// @param read  prepared from query::SamplesOf(request)
   /// @errors those of Read and query::CheckStatistics

@@ -22,6 +22,12 @@
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.
 namespace quarry::client {
 
+/// Some samples of an answer whose payload is damaged.
+struct DamagedBox {
+  Box extent;           ///< as in LevelSamples
+  int shown_level = 0;  ///< the coarser level that is shown: each sample repeats the one at or before it
+};
+
 /// The samples of one level of an answer.
 struct LevelSamples {
   int level = 0;
@@ -31,6 +37,7 @@ struct LevelSamples {
   double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
   int finest_level = 0;  ///< of the answer: `level` of the last call
   Index3 spacing{1, 1, 1};  ///< 2^level along every axis, or the stride that was asked for
+  std::vector<DamagedBox> damaged;  ///< no error is promised there; empty for a strict question
   Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
@@ -66,9 +73,18 @@ struct WatchRequest {
 /// Called with each step that is published; false ends the watching.
 using StepCallback = std::function<bool(const StepDescription& step)>;
 
+/// What a server sends.
+enum class Encoding {
+  kAuto,     ///< samples from this machine, patches from others
+  kSamples,  ///< decoded by the server, which shares what it decodes between its clients
+  kPatches,  ///< as they are stored: fewer bytes, decoded here
+};
+
 /// How to reach and read datasets.
 struct Options {
-  int threads = 0;                  ///< for decoding where there is no server; 0: one per processor
+  int threads = 0;                  ///< for decoding; 0: one per processor
+  Encoding encoding = Encoding::kAuto;
+  int retries = 5;  ///< how often in a row a broken answer is taken up again, from where it broke
   std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
   std::function<bool()> cancelled;  ///< asked now and then; true ends the call with kCancelled
   Security security;                ///< for servers

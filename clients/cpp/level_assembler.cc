@@ -11,33 +11,52 @@ Status LevelAssembler::StartLevel(int level) {
   if (started_) return Status::Ok();
   const query::LevelExtent& due = header_.levels[next_level_];
   current_ = {due.level,   due.extent, header_.type, due.max_error, due.coverage, header_.levels.back().level,
-              due.spacing, {}};
+              due.spacing, {}, {}};
   missing_ = due.extent.volume();
   current_.data.resize(static_cast<std::size_t>(missing_) * SizeOf(header_.type));
   started_ = true;
   return Status::Ok();
 }
 
-Status LevelAssembler::AddBlock(int level, const Box& extent, ByteSpan samples) {
+Status LevelAssembler::AddBlock(int level, const Box& extent, ByteSpan samples,
+                                std::optional<int> shown_level) {
+  const auto read = [&samples](std::byte* to, std::size_t bytes) {
+    if (bytes > samples.size()) return false;
+    std::memcpy(to, samples.data(), bytes);
+    samples = samples.subspan(bytes);
+    return true;
+  };
+  QUARRY_RETURN_IF_ERROR(AddBlock(level, extent, read, shown_level));
+  if (samples.empty()) return Status::Ok();
+  return InternalError("a block {} of level {} came with {} bytes too many", ToString(extent), level,
+                       samples.size());
+}
+
+Status LevelAssembler::AddBlock(int level, const Box& extent,
+                                const std::function<bool(std::byte*, std::size_t)>& read,
+                                std::optional<int> shown_level) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   const Box& whole = current_.extent;
-  const std::size_t size = SizeOf(header_.type);
-  if (!whole.Contains(extent) || samples.size() != static_cast<std::size_t>(extent.volume()) * size ||
-      extent.volume() > missing_) {
+  if (!whole.Contains(extent) || extent.volume() > missing_) {
     return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level,
                          ToString(whole));
   }
   missing_ -= extent.volume();
+  if (shown_level) current_.damaged.push_back({extent, *shown_level});
+  const std::size_t size = SizeOf(header_.type);
   const Index3 shape = extent.shape();
   const Index3 stride = whole.shape();
-  const std::size_t row_bytes = static_cast<std::size_t>(shape[0]) * size;
+  // Rows, planes or all of it, whatever lies together.
+  const bool whole_rows = shape[0] == stride[0];
+  const std::int64_t rows = whole_rows ? shape[1] : 1;
+  const std::size_t run_bytes = static_cast<std::size_t>(shape[0] * rows) * size;
   for (std::int64_t z = 0; z < shape[2]; ++z) {
-    for (std::int64_t y = 0; y < shape[1]; ++y) {
+    for (std::int64_t y = 0; y < shape[1]; y += rows) {
       const std::int64_t row =
           (extent.begin[1] - whole.begin[1] + y) + stride[1] * (extent.begin[2] - whole.begin[2] + z);
       const std::int64_t first = row * stride[0] + extent.begin[0] - whole.begin[0];
-      std::memcpy(current_.data.data() + static_cast<std::size_t>(first) * size, samples.data(), row_bytes);
-      samples = samples.subspan(row_bytes);
+      if (!read(current_.data.data() + static_cast<std::size_t>(first) * size, run_bytes))
+        return InternalError("a block {} of level {} came with too few bytes", ToString(extent), level);
     }
   }
   return Status::Ok();

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "clients/cpp/client.h"
 
 namespace quarry::client {
@@ -12,7 +15,13 @@ class LevelAssembler {
 
   /// @param samples  dense samples of `extent`
   /// @errors kInternal: not the level that is due, outside its extent, or of the wrong size
-  Status AddBlock(int level, const Box& extent, ByteSpan samples);
+  /// @param shown_level  where payload is damaged: the coarser level that the samples repeat
+  Status AddBlock(int level, const Box& extent, ByteSpan samples, std::optional<int> shown_level = {});
+
+  /// The same with a source of bytes instead of samples.
+  /// @param read  fills a buffer of so many bytes; false when there are none
+  Status AddBlock(int level, const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read,
+                  std::optional<int> shown_level = {});
 
   /// The level is complete: hands it on. @errors kInternal when samples are missing; what the callback
   /// returned

@@ -31,8 +31,10 @@ class AssemblingSink final : public BlockSink {
     cost_.price = price;
   }
 
-  Status Block(int level, const Box& extent, ByteSpan samples) override {
-    return assembler_->AddBlock(level, extent, samples);
+  Status Deliver(const SampleBlock& block) override {
+    const bool damaged = block.shown_level != block.level;
+    return assembler_->AddBlock(block.level, block.extent, block.samples,
+                                damaged ? std::optional(block.shown_level) : std::nullopt);
   }
   Status LevelEnd(const query::LevelExtent& level) override {
     cost_.bytes_received += level.bytes;

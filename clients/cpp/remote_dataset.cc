@@ -6,11 +6,12 @@
 #include <mutex>
 #include <thread>
 
+#include "clients/cpp/answer_reader.h"
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
+#include "clients/cpp/payload_decoder.h"
 #include "google/rpc/status_details.pb.h"
 #include "quarry/base/address.h"
-#include "quarry/base/checked_math.h"
 #include "quarry/base/file.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/v1/service.grpc.pb.h"
@@ -126,7 +127,9 @@ class Connection {
              const std::shared_ptr<grpc::ChannelCredentials>& credentials)
       : server_(std::move(server)),
         options_(std::move(options)),
-        stub_(pb::QuarryService::NewStub(NewChannel(server_.address, credentials))) {}
+        channel_(NewChannel(server_.address, credentials)),
+        stub_(pb::QuarryService::NewStub(channel_)),
+        read_("/quarry.v1.QuarryService/Read", grpc::internal::RpcMethod::SERVER_STREAMING, channel_) {}
 
   std::unique_ptr<grpc::ClientContext> NewContext() const {
     auto context = std::make_unique<grpc::ClientContext>();
@@ -148,21 +151,141 @@ class Connection {
     return response;
   }
 
-  pb::QuarryService::Stub* stub() const { return stub_.get(); }
+  /// Read with messages as bytes, which a generated stub does not offer: it would copy samples into strings.
+  std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> Read(grpc::ClientContext* context,
+                                                             const pb::ReadRequest& request) const {
+    using Factory = grpc::internal::ClientReaderFactory<grpc::ByteBuffer>;
+    return std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>>(
+        Factory::Create(channel_.get(), read_, context, request));
+  }
+
+  /// Waits longer each time. False when it is time to give up.
+  /// @param failures  in a row, without anything received in between
+  bool WaitBeforeRetry(int failures) const {
+    constexpr auto kFirst = std::chrono::milliseconds(50);
+    constexpr auto kLookUp = std::chrono::milliseconds(50);
+    if (failures > options_.retries) return false;
+    const auto until = std::chrono::steady_clock::now() + kFirst * (1 << std::min(failures, 6));
+    while (std::chrono::steady_clock::now() < until) {
+      if (cancelled()) return false;
+      std::this_thread::sleep_for(kLookUp);
+    }
+    return true;
+  }
+
+  bool wants_patches() const {
+    if (options_.encoding != Encoding::kAuto) return options_.encoding == Encoding::kPatches;
+    const Result<HostPort> address = ParseHostPort(server_.address);
+    return !address.ok() || !IsLoopback(address->host);
+  }
+  int threads() const { return options_.threads; }
+
   const ServerAddress& server() const { return server_; }
+  pb::QuarryService::Stub* stub() const { return stub_.get(); }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
  private:
   const ServerAddress server_;
   const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::QuarryService::Stub> stub_;
+  const grpc::internal::RpcMethod read_;
+};
+
+/// Puts an answer together, however many streams it comes in.
+class AnswerReceiver final : public AnswerHandler {
+ public:
+  AnswerReceiver(const DatasetDescription& dataset, const query::ReadRequest& request,
+                 const LevelCallback& on_level, DecodePool* pool)
+      : dataset_(dataset), request_(request), on_level_(on_level), pool_(pool) {}
+
+  Status Take(const grpc::ByteBuffer& message) {
+    QUARRY_RETURN_IF_ERROR(ParseAnswer(message, this));
+    if (!assembler_) return InternalError("the server's answer does not begin with a header");
+    return Status::Ok();
+  }
+
+  const std::string& position() const { return position_; }
+  bool ended() const { return ended_; }
+  Status CheckComplete() const { return assembler_->CheckComplete(); }
+
+  Status Header(const pb::ReadHeader& message) override {
+    if (assembler_) return Status::Ok();  // of a later stream: its position vouches for the rest
+    QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message));
+    QUARRY_RETURN_IF_ERROR(CheckHeader(header));
+    header_ = header;
+    assembler_.emplace(std::move(header), on_level_);
+    return Status::Ok();
+  }
+
+  Status Samples(const pb::SampleBlocks& part, MessageData* data) override {
+    if (!assembler_) return Status::Ok();
+    bytes_received_ += data->size();
+    const auto read = [data](std::byte* to, std::size_t bytes) { return data->Read(to, bytes); };
+    for (const pb::BlockExtent& block : part.blocks()) {
+      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
+      std::optional<int> shown;
+      if (block.has_shown_level()) shown = static_cast<int>(block.shown_level());
+      QUARRY_RETURN_IF_ERROR(assembler_->AddBlock(static_cast<int>(part.level()), extent, read, shown));
+    }
+    return Status::Ok();
+  }
+
+  Status Patches(const pb::PatchPayloads& part, MessageData* data) override {
+    if (!assembler_) return Status::Ok();
+    bytes_received_ += data->size();
+    if (!decoder_) {
+      QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(dataset_, request_, header_, pool_));
+    }
+    return decoder_->Add(part, data, &*assembler_);
+  }
+
+  Status LevelEnd(const pb::LevelEnd& end) override {
+    if (!assembler_) return Status::Ok();
+    if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel(&*assembler_));
+    return assembler_->EndLevel(static_cast<int>(end.level()), {header_.price, bytes_received_});
+  }
+
+  Status ReadEnd() override {
+    ended_ = true;
+    return Status::Ok();
+  }
+
+  void Position(std::string position) override { position_ = std::move(position); }
+
+ private:
+  /// Whatever a server says, memory is taken for parts of this grid only.
+  Status CheckHeader(const query::AnswerHeader& header) const {
+    for (const query::LevelExtent& level : header.levels) {
+      const bool known = level.level >= 0 && level.level < dataset_.levels;
+      if (!known || !SpacedBox({{0, 0, 0}, dataset_.grid.dims}, level.spacing).Contains(level.extent)) {
+        return InternalError("the server announces {} of level {}, which is not in this dataset",
+                             ToString(level.extent), level.level);
+      }
+    }
+    return Status::Ok();
+  }
+
+  const DatasetDescription& dataset_;
+  const query::ReadRequest& request_;
+  const LevelCallback& on_level_;
+  DecodePool* const pool_;
+  query::AnswerHeader header_;
+  std::optional<LevelAssembler> assembler_;
+  std::unique_ptr<PayloadDecoder> decoder_;
+  std::string position_;
+  std::uint64_t bytes_received_ = 0;
+  bool ended_ = false;
 };
 
 class RemoteDataset final : public Dataset {
  public:
   RemoteDataset(std::shared_ptr<const Connection> connection, std::string name,
                 DatasetDescription description)
-      : connection_(std::move(connection)), name_(std::move(name)), description_(std::move(description)) {}
+      : connection_(std::move(connection)),
+        name_(std::move(name)),
+        description_(std::move(description)),
+        pool_(connection_->threads()) {}
 
   const DatasetDescription& description() const override { return description_; }
 
@@ -195,14 +318,16 @@ class RemoteDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
     pb::ReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
-    const auto context = connection_->NewContext();
-    const auto stream = connection_->stub()->Read(context.get(), message);
-    bool stream_ended = false;
-    const Status status = Receive(stream.get(), on_level, &stream_ended);
-    // An error of ours ends the stream; when the server has ended it, Finish knows its reason.
-    if (!stream_ended) context->TryCancel();
-    const Status finished = FromGrpc(stream->Finish(), connection_->server());
-    return stream_ended && !finished.ok() ? finished : status;
+    message.set_encoding(connection_->wants_patches() ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
+    AnswerReceiver receiver(description_, request, on_level, &pool_);
+    Status status;
+    int failures = 0;
+    do {
+      message.set_resume_after(receiver.position());
+      status = ReadOnce(message, &receiver);
+      failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
+    } while (status.code() == StatusCode::kUnavailable && connection_->WaitBeforeRetry(failures));
+    return status;
   }
 
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
@@ -317,73 +442,29 @@ class RemoteDataset final : public Dataset {
     return true;
   }
 
-  /// @param[out] stream_ended  true when there is nothing more to receive
-  Status Receive(grpc::ClientReader<pb::ReadResponse>* stream, const LevelCallback& on_level,
-                 bool* stream_ended) const {
-    std::optional<LevelAssembler> assembler;
-    ReadCost cost;
-    pb::ReadResponse message;
-    bool ended = false;
-    std::size_t sample_size = 0;
+  /// From the position that the request names to the end, or to where the stream breaks: kUnavailable.
+  Status ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver) const {
+    const auto context = connection_->NewContext();
+    const auto stream = connection_->Read(context.get(), request);
+    grpc::ByteBuffer message;
     while (stream->Read(&message)) {
-      if (connection_->cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
-      if (message.part_case() == pb::ReadResponse::kHeader && !assembler) {
-        QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message.header()));
-        QUARRY_RETURN_IF_ERROR(CheckHeader(header));
-        cost.price = header.price;
-        sample_size = SizeOf(header.type);
-        assembler.emplace(std::move(header), on_level);
-      } else if (!assembler) {
-        return InternalError("the server's answer does not begin with a header");
-      } else if (message.part_case() == pb::ReadResponse::kSamples) {
-        cost.bytes_received += message.samples().data().size();
-        QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples(), sample_size, &*assembler));
-      } else if (message.part_case() == pb::ReadResponse::kLevelEnd) {
-        QUARRY_RETURN_IF_ERROR(assembler->EndLevel(static_cast<int>(message.level_end().level()), cost));
-      } else if (message.part_case() == pb::ReadResponse::kReadEnd) {
-        ended = true;
-      }
+      Status status = connection_->cancelled() ? Status(StatusCode::kCancelled, "the read was cancelled")
+                                               : receiver->Take(message);
+      if (status.ok()) continue;
+      context->TryCancel();
+      (void)stream->Finish();
+      return status;
     }
-    *stream_ended = true;
-    if (!ended)
-      return {StatusCode::kUnavailable,
-              fmt::format("the answer of {} ended early; ask again", connection_->server().address)};
-    return assembler->CheckComplete();
-  }
-
-  /// Whatever a server says, memory is taken for parts of this grid only.
-  Status CheckHeader(const query::AnswerHeader& header) const {
-    for (const query::LevelExtent& level : header.levels) {
-      const bool known = level.level >= 0 && level.level < description_.levels;
-      if (!known || !SpacedBox({{0, 0, 0}, description_.grid.dims}, level.spacing).Contains(level.extent)) {
-        return InternalError("the server announces {} of level {}, which is not in this dataset",
-                             ToString(level.extent), level.level);
-      }
-    }
-    return Status::Ok();
-  }
-
-  static Status AddBlocks(const pb::SampleBlocks& message, std::size_t sample_size,
-                          LevelAssembler* assembler) {
-    const auto* data = reinterpret_cast<const std::byte*>(message.data().data());
-    ByteSpan rest(data, message.data().size());
-    for (const pb::BlockExtent& block : message.blocks()) {
-      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
-      std::int64_t bytes = static_cast<std::int64_t>(sample_size);
-      bool fits = true;
-      for (const std::int64_t n : extent.shape()) fits = fits && CheckedMultiply(bytes, n, &bytes);
-      if (!fits || static_cast<std::size_t>(bytes) > rest.size())
-        return InternalError("a message of the server is too short for its block {}", ToString(extent));
-      QUARRY_RETURN_IF_ERROR(assembler->AddBlock(static_cast<int>(message.level()), extent,
-                                                 rest.first(static_cast<std::size_t>(bytes))));
-      rest = rest.subspan(static_cast<std::size_t>(bytes));
-    }
-    return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(FromGrpc(stream->Finish(), connection_->server()));
+    if (receiver->ended()) return receiver->CheckComplete();
+    return {StatusCode::kUnavailable,
+            fmt::format("the answer of {} ended early; ask again", connection_->server().address)};
   }
 
   const std::shared_ptr<const Connection> connection_;
   const std::string name_;
   const DatasetDescription description_;
+  mutable DecodePool pool_;  ///< for answers in patches
 };
 
 }  // namespace

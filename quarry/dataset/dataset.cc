@@ -124,6 +124,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.max_bytes = request.max_bytes;
   query.stride = request.stride;
   query.focus = request.focus;
+  query.strict = request.strict;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
@@ -142,6 +143,7 @@ Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& reques
   query::ReadRequest read;
   read.field = request.field;
   read.step = request.step;
+  read.strict = true;  // the error of the answer would not hold
   QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(description_.grid.dims, description_.patch));

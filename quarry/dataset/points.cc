@@ -5,18 +5,17 @@ namespace {
 
 class PointSink final : public PatchSink {
  public:
-  PointSink(DataType type, std::uint64_t points, query::PointInterpolator* interpolator)
-      : type_(type), points_(points), interpolator_(interpolator) {}
+  PointSink(const query::ReadPlan& plan, query::PointInterpolator* interpolator)
+      : plan_(plan), interpolator_(interpolator) {}
 
-  Status Patch(int, const query::PlannedPatch& patch, const StoredPatch& decoded) override {
-    interpolator_->Add(patch, type_, decoded->samples(), decoded->validity());
+  Status Patch(int, std::size_t index, const StoredPatch& decoded) override {
+    interpolator_->Add(plan_.patches[index], plan_.type, decoded->samples(), decoded->validity());
     return Status::Ok();
   }
-  std::uint64_t memory() const override { return points_ * query::kBytesPerPoint; }
+  std::uint64_t memory() const override { return plan_.price.reply_bytes / sizeof(double) * query::kBytesPerPoint; }
 
  private:
-  const DataType type_;
-  const std::uint64_t points_;
+  const query::ReadPlan& plan_;
   query::PointInterpolator* interpolator_;
 };
 
@@ -26,7 +25,7 @@ Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan
                                        const std::function<bool()>& cancelled) {
   query::PointsAnswer answer = Describe(plan);
   if (plan.price_only) return answer;
-  PointSink sink(plan.read.type, plan.read.price.reply_bytes / sizeof(double), &plan.interpolator);
+  PointSink sink(plan.read, &plan.interpolator);
   QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, cancelled, &sink));
   answer.values = plan.interpolator.Interpolate();
   return answer;

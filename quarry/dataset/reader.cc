@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
+#include <utility>
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
@@ -16,74 +16,25 @@ using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
 
-/// The payload of patches that are decoded together. Their tasks share it; it goes with the last of them.
-struct BatchInFlight {
-  PatchStore::Memory memory;  ///< for payload and decoding
-  query::Fetch fetch;
-  std::vector<Bytes> payload;  ///< one per range
-};
-
-/// Subfiles of a read, of the field and of its mask, each opened once.
-class OpenSubfiles {
- public:
-  OpenSubfiles(const Dataset& dataset, const query::Query& query) : dataset_(dataset), query_(query) {}
-
-  Result<const RandomAccessFile*> Get(query::FileNumber number) {
-    auto it = files_.find(number);
-    if (it == files_.end()) {
-      Result<RandomAccessFile> file = RandomAccessFile::Open(Path(number));
-      if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
-        return DataLoss("\"{}\" is missing, though step.json lists it", Path(number).string());
-      }
-      if (!file.ok()) return std::move(file).status();
-      it = files_.emplace(number, *std::move(file)).first;
-    }
-    return &it->second;
-  }
-
-  std::filesystem::path Path(query::FileNumber number) const {
-    if (number.of_mask) return MaskSubfilePath(dataset_.root(), query_.mask, number.subfile);
-    return SubfilePath(dataset_.root(), query_.step, dataset_.description().fields[query_.field_number].name,
-                       number.subfile);
-  }
-
- private:
-  const Dataset& dataset_;
-  const query::Query& query_;
-  std::map<query::FileNumber, RandomAccessFile> files_;
-};
-
-/// One level of one patch out of what was read, compared with its checksum.
-/// @param row  of the field's table or of the mask's
-Result<ByteSpan> TakePayload(const BatchInFlight& batch, const format::PatchEntry& row, int level,
-                             const query::Slice& slice, const std::string& path) {
-  const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(level)];
-  ByteSpan payload;
-  if (entry.size > 0) payload = ByteSpan(batch.payload[slice.range]).subspan(slice.offset, entry.size);
-  const std::uint64_t computed = Checksum(payload);
-  if (computed == entry.checksum) return payload;
-  return DataLoss(
-      "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
-      "run \"quarry verify\" to list all damage",
-      level, row.patch_index, path, entry.offset, entry.offset + entry.size, ChecksumText(entry.checksum),
-      ChecksumText(computed));
+PayloadPaths PathsOf(const PayloadSource& source, const PlannedPatch& patch) {
+  return {source.Path({false, patch.entry.subfile}),
+          patch.mask ? source.Path({true, patch.mask->subfile}) : ""};
 }
 
 /// Decodes one patch on one of the pool's threads. Independent of the read that wants it: others may want the
 /// patch as well, and the read may end before.
 class DecodeTask {
  public:
-  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, const OpenSubfiles& files,
-             std::shared_ptr<BatchInFlight> batch, std::size_t piece, PatchStore::Claim claim,
+  /// @param batch  payload of some patches; it goes with the last of their tasks
+  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, const PayloadSource& source,
+             std::shared_ptr<FetchedPayload> batch, std::size_t piece, PatchStore::Claim claim,
              std::shared_ptr<const std::atomic<bool>> abandoned)
       : coder_(coder),
         batch_(std::move(batch)),
-        piece_(batch_->fetch.pieces[piece]),
-        slices_(batch_->fetch.slices[piece]),
-        patch_(plan.patches[piece_.patch]),
+        piece_(piece),
+        patch_(plan.patches[batch_->fetch.pieces[piece].patch]),
         layout_{plan.type, patch_.samples.shape(), plan.dataset_levels},
-        path_(files.Path({false, patch_.entry.subfile}).string()),
-        mask_path_(patch_.mask ? files.Path({true, patch_.mask->subfile}).string() : ""),
+        paths_(PathsOf(source, patch_)),
         claim_(std::move(claim)),
         abandoned_(std::move(abandoned)) {}
 
@@ -96,38 +47,30 @@ class DecodeTask {
       claim_.Finish(std::make_shared<const PatchReader>(std::move(reader)), &batch_->memory);
     } catch (const std::bad_alloc&) {
       claim_.Fail(InternalError(
-          "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", path_));
+          "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", paths_.field));
     }
   }
 
  private:
   Status Decode(PatchReader* reader) const {
-    for (int level = piece_.coarsest; level >= piece_.finest; --level) {
-      const query::LevelSlices& slices = slices_[static_cast<std::size_t>(level - piece_.finest)];
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan payload,
-                              TakePayload(*batch_, patch_.entry.patch, level, slices.payload, path_));
-      ByteSpan mask;
-      if (patch_.mask) {
-        QUARRY_ASSIGN_OR_RETURN(mask,
-                                TakePayload(*batch_, patch_.mask->patch, level, slices.mask, mask_path_));
-      }
-      Status status = reader->Advance(payload, mask);
+    const query::Piece& piece = batch_->fetch.pieces[piece_];
+    for (int level = piece.coarsest; level >= piece.finest; --level) {
+      QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, piece_, level, patch_, paths_));
+      Status status = reader->Advance(taken.payload, taken.mask);
       if (!status.ok()) {
         return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
-                                                      patch_.entry.patch.patch_index, path_));
+                                                      patch_.entry.patch.patch_index, paths_.field));
       }
     }
     return Status::Ok();
   }
 
   const PatchCoder& coder_;
-  const std::shared_ptr<BatchInFlight> batch_;
-  const query::Piece piece_;
-  const std::vector<query::LevelSlices> slices_;
+  const std::shared_ptr<FetchedPayload> batch_;
+  const std::size_t piece_;
   const PlannedPatch patch_;
   const PatchLayout layout_;
-  const std::string path_;
-  const std::string mask_path_;
+  const PayloadPaths paths_;
   PatchStore::Claim claim_;
   const std::shared_ptr<const std::atomic<bool>> abandoned_;
 };
@@ -137,13 +80,22 @@ class BlockCutter final : public PatchSink {
  public:
   BlockCutter(const ReadPlan& plan, BlockSink* sink) : plan_(plan), sink_(sink) {}
 
-  Status Patch(int level, const PlannedPatch& patch, const StoredPatch& decoded) override {
-    const query::PatchPart part = query::PartOf(plan_, level, patch);
+  Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
+    const Box& samples = plan_.patches[index].samples;
+    const query::PatchPart part = query::PartOf(plan_.query, level, samples);
     if (part.extent.empty()) return Status::Ok();
-    if (part.whole()) return sink_->Block(level, part.extent, decoded->samples());
-    return sink_->Block(level, part.extent, query::CutOut(part, decoded->samples(), SizeOf(plan_.type)));
+    SampleBlock block{level, part.extent, decoded->samples(), decoded, index, decoded->level()};
+    if (decoded->level() != level || !part.whole()) {
+      auto cut = std::make_shared<const Bytes>(
+          query::CutOut(part, decoded->samples(), LevelBox(samples, decoded->level()),
+                        decoded->level() - level, SizeOf(plan_.type)));
+      block.samples = *cut;
+      block.owner = std::move(cut);
+    }
+    return sink_->Deliver(block);
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+  void Damaged(const Status& what) override { sink_->Damaged(what); }
 
  private:
   const ReadPlan& plan_;
@@ -159,37 +111,38 @@ class Execution {
         pool_(&engine->pool),
         cancelled_(cancelled),
         sink_(sink),
-        files_(dataset, plan.query),
+        source_(dataset, plan),
         dataset_(Checksum(std::as_bytes(std::span(dataset.root().native())))) {}
 
   /// What has been begun and nobody else waits for is not begun on any more.
   ~Execution() { *abandoned_ = true; }
 
-  Status Run() {
+  Status Run(query::Position from) {
     coder_ = FindCoder(plan_.coder);
     if (coder_ == nullptr)
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
     QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
                             store_->Pin(query::PinnedMemory(plan_) + sink_->memory(), cancelled_));
     const std::vector<Pass> passes = query::MakePasses(plan_);
-    for (std::size_t p = 0; p < passes.size(); ++p) {
-      QUARRY_RETURN_IF_ERROR(RunPass(passes[p]));
+    for (std::size_t p = from.pass; p < passes.size(); ++p) {
+      QUARRY_RETURN_IF_ERROR(RunPass(passes[p], std::exchange(from.patch, 0)));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
     return Status::Ok();
   }
 
  private:
-  Status RunPass(const Pass& pass) {
-    started_ = 0;
+  /// @param first  patches before it are left out
+  Status RunPass(const Pass& pass, std::size_t first) {
+    started_ = first;
     for (std::size_t b = 0; b < pass.batches.size(); ++b) {
-      const std::span ahead = std::span(pass.batches).subspan(b).first(std::min<std::size_t>(
-          2, pass.batches.size() - b));
-      for (std::size_t i = pass.batches[b].first_patch; i < pass.batches[b].end(); ++i) {
+      const std::size_t ahead = std::min<std::size_t>(2, pass.batches.size() - b);
+      const std::span batches = std::span(pass.batches).subspan(b, ahead);
+      for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
         if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
-        QUARRY_RETURN_IF_ERROR(ReadAhead(pass, ahead, i));
-        QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, Obtain(pass, i));
-        QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, plan_.patches[i], decoded));
+        QUARRY_RETURN_IF_ERROR(ReadAhead(pass.finest, batches, i));
+        QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
+        QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
       }
     }
     return Status::Ok();
@@ -198,42 +151,59 @@ class Execution {
   /// Starts on this batch and the next, so that one is fetched while the other is decoded: as far as memory is
   /// free, and other reads have their part of it.
   /// @param next  the patch to be delivered next
-  Status ReadAhead(const Pass& pass, std::span<const Batch> batches, std::size_t next) {
+  Status ReadAhead(int level, std::span<const Batch> batches, std::size_t next) {
     for (const Batch& batch : batches) {
       const std::size_t first = std::max({batch.first_patch, started_, next});
       if (first >= batch.end()) continue;
-      QUARRY_ASSIGN_OR_RETURN(const bool started, Start(pass, {first, batch.end()}, /*wait=*/false));
-      if (!started) break;
+      const Result<bool> started = Start({first, batch.end()}, level, /*wait=*/false);
+      // Which patches are damaged will be seen when they are wanted, one by one.
+      const bool damaged = started.status().code() == StatusCode::kDataLoss;
+      if (!started.ok() && !damaged) return started.status();
+      if (!damaged && !*started) break;
       started_ = batch.end();
     }
     return Status::Ok();
   }
 
-  Result<StoredPatch> Obtain(const Pass& pass, std::size_t index) {
-    const PatchKey key = Keys(plan_.patches[index], pass.finest).front();
+  /// The patch at a level, or at the finest coarser one that is whole.
+  Result<StoredPatch> ObtainBest(std::size_t index, int level) {
+    Result<StoredPatch> decoded = Obtain(index, level);
+    if (decoded.status().code() != StatusCode::kDataLoss || plan_.query.strict) return decoded;
+    for (int coarser = level + 1; coarser < plan_.dataset_levels; ++coarser) {
+      if (LevelBox(plan_.patches[index].samples, coarser).empty()) break;
+      Result<StoredPatch> shown = Obtain(index, coarser);
+      if (shown.status().code() == StatusCode::kDataLoss) continue;
+      if (shown.ok()) sink_->Damaged(decoded.status());
+      return shown;
+    }
+    return decoded;
+  }
+
+  Result<StoredPatch> Obtain(std::size_t index, int level) {
+    const PatchKey key = Keys(plan_.patches[index], level).front();
     while (true) {
       QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, cancelled_));
       if (decoded) return decoded;
       // Not begun for want of memory, made way for others before its turn came, or given up by another read.
-      QUARRY_RETURN_IF_ERROR(Start(pass, {index, index + 1}, /*wait=*/true).status());
+      QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, /*wait=*/true).status());
     }
   }
 
   /// Fetches and begins to decode the patches of a range that are neither in the store nor under way.
   /// @param wait  for memory; otherwise false where there is none
-  Result<bool> Start(const Pass& pass, std::pair<std::size_t, std::size_t> range, bool wait) {
+  Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, bool wait) {
     std::vector<query::Piece> pieces;
     std::vector<PatchStore::Claim> claims;
     for (std::size_t i = range.first; i < range.second; ++i) {
-      const std::vector<PatchKey> keys = Keys(plan_.patches[i], pass.finest);
+      const std::vector<PatchKey> keys = Keys(plan_.patches[i], level);
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
       if (!claim) continue;
       const int coarsest = (claim.base() ? claim.base()->level() : plan_.dataset_levels) - 1;
-      pieces.push_back({i, coarsest, pass.finest});
+      pieces.push_back({i, coarsest, level});
       claims.push_back(std::move(claim));
     }
     if (pieces.empty()) return true;
-    auto batch = std::make_shared<BatchInFlight>();
+    auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = query::PlanFetch(plan_, std::move(pieces));
     const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
     if (wait) {
@@ -244,27 +214,13 @@ class Execution {
       if (!memory) return false;
       batch->memory = *std::move(memory);
     }
-    QUARRY_RETURN_IF_ERROR(Fetch(batch.get()));
+    QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
     for (std::size_t i = 0; i < claims.size(); ++i) {
-      auto task = std::make_shared<DecodeTask>(plan_, *coder_, files_, batch, i, std::move(claims[i]),
+      auto task = std::make_shared<DecodeTask>(plan_, *coder_, source_, batch, i, std::move(claims[i]),
                                                abandoned_);
-      pool_->Submit({pass.finest, batch->fetch.bytes()}, [task = std::move(task)] { task->Run(); });
+      pool_->Submit({level, batch->fetch.bytes()}, [task = std::move(task)] { task->Run(); });
     }
     return true;
-  }
-
-  Status Fetch(BatchInFlight* batch) {
-    for (const query::ByteRange& range : batch->fetch.ranges) {
-      QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, files_.Get(range.file));
-      // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
-      if (range.offset > file->size() || range.size > file->size() - range.offset) {
-        return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
-                        file->size(), range.offset, range.offset + range.size);
-      }
-      batch->payload.emplace_back(range.size);
-      QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, batch->payload.back()));
-    }
-    return Status::Ok();
   }
 
   /// Of a patch at a level and at those that are coarser, the finest first.
@@ -297,24 +253,130 @@ class Execution {
   DecodePool* pool_;
   const std::function<bool()>& cancelled_;
   PatchSink* sink_;
-  OpenSubfiles files_;
+  PayloadSource source_;
   const std::uint64_t dataset_;
   const PatchCoder* coder_ = nullptr;
   std::size_t started_ = 0;  ///< patches of the pass that were asked of the store, in their order
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };
 
+/// Reads payload batch by batch and hands it on.
+class PayloadExecution {
+ public:
+  PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
+                   const std::function<bool()>& cancelled, PayloadSink* sink)
+      : plan_(plan), store_(store), cancelled_(cancelled), sink_(sink), source_(dataset, plan) {}
+
+  Status Run(query::Position from) {
+    const std::vector<Pass> passes = query::MakePasses(plan_);
+    for (std::size_t p = from.pass; p < passes.size(); ++p) {
+      const std::size_t first = std::exchange(from.patch, 0);
+      for (const Batch& batch : passes[p].batches) {
+        if (batch.end() > first)
+          QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batch.first_patch), batch.end()}));
+      }
+      QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  using Range = std::pair<std::size_t, std::size_t>;
+
+  /// Halves a range until its payload is no more than a part of the memory, and whole.
+  Status Deliver(const Pass& pass, Range range) {
+    if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+    const bool single = range.second - range.first == 1;
+    std::vector<query::Piece> pieces;
+    for (std::size_t i = range.first; i < range.second; ++i) pieces.push_back({i, pass.coarsest, pass.finest});
+    query::Fetch fetch = query::PlanFetch(plan_, std::move(pieces));
+    if (!single && fetch.bytes() > store_->FairShare()) return DeliverHalves(pass, range);
+    const Result<std::shared_ptr<FetchedPayload>> batch = Read(std::move(fetch));
+    if (batch.status().code() == StatusCode::kDataLoss)
+      return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
+    QUARRY_RETURN_IF_ERROR(batch.status());
+    for (std::size_t piece = 0; piece < (*batch)->fetch.pieces.size(); ++piece)
+      QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece, Status::Ok()));
+    return Status::Ok();
+  }
+
+  /// A patch whose levels cannot be read all together: without the finest, or the two finest, and so on.
+  Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
+    for (int finest = pass.finest + 1; finest <= pass.coarsest; ++finest) {
+      const Result<std::shared_ptr<FetchedPayload>> batch =
+          Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}));
+      if (batch.ok()) return DeliverPiece(pass, *batch, 0, damage);
+      if (batch.status().code() != StatusCode::kDataLoss) return batch.status();
+    }
+    return Send({pass.finest, index, {}, true, nullptr}, damage);
+  }
+
+  Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
+    auto batch = std::make_shared<FetchedPayload>();
+    batch->fetch = std::move(fetch);
+    // Pinned, not reserved: a client that does not read holds it.
+    QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Pin(batch->fetch.bytes(), cancelled_));
+    QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
+    return batch;
+  }
+
+  Status DeliverHalves(const Pass& pass, Range range) {
+    const std::size_t middle = (range.first + range.second) / 2;
+    QUARRY_RETURN_IF_ERROR(Deliver(pass, {range.first, middle}));
+    return Deliver(pass, {middle, range.second});
+  }
+
+  /// @param damage  what is known to be damaged; of the levels that the piece does not have
+  Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
+                      Status damage) {
+    if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+    const query::Piece& piece = batch->fetch.pieces[index];
+    PatchPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
+    const PlannedPatch& patch = plan_.patches[piece.patch];
+    const PayloadPaths paths = PathsOf(source_, patch);
+    for (int level = piece.coarsest; level >= piece.finest; --level) {
+      const Result<LevelPayload> taken = TakePayload(*batch, index, level, patch, paths);
+      if (!taken.ok()) {
+        damage = taken.status();
+        payload.damaged = true;
+        break;
+      }
+      payload.levels.push_back(*taken);
+    }
+    return Send(payload, damage);
+  }
+
+  /// A patch is an error where nothing of it can be shown, or everything has to be.
+  Status Send(const PatchPayload& payload, const Status& damage) {
+    const bool shows_nothing = payload.levels.empty() && payload.level == plan_.levels.front().level;
+    if (payload.damaged && (plan_.query.strict || shows_nothing)) return damage;
+    if (payload.damaged) sink_->Damaged(damage);
+    return sink_->Deliver(payload);
+  }
+
+  const ReadPlan& plan_;
+  PatchStore* store_;
+  const std::function<bool()>& cancelled_;
+  PayloadSink* sink_;
+  PayloadSource source_;
+};
+
 }  // namespace
 
 Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                   const std::function<bool()>& cancelled, BlockSink* sink) {
+                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from) {
   BlockCutter cutter(plan, sink);
-  return ExecutePatches(dataset, plan, engine, cancelled, &cutter);
+  return ExecutePatches(dataset, plan, engine, cancelled, &cutter, from);
 }
 
 Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                      const std::function<bool()>& cancelled, PatchSink* sink) {
-  return Execution(dataset, plan, engine, cancelled, sink).Run();
+                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from) {
+  return Execution(dataset, plan, engine, cancelled, sink).Run(from);
+}
+
+Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
+                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from) {
+  return PayloadExecution(dataset, plan, &engine->store, cancelled, sink).Run(from);
 }
 
 }  // namespace quarry

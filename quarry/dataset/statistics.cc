@@ -10,8 +10,9 @@ class StatisticsSink final : public PatchSink {
   StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request)
       : plan_(plan), accumulator_(plan, request) {}
 
-  Status Patch(int level, const query::PlannedPatch& patch, const StoredPatch& decoded) override {
-    const query::PatchPart part = query::PartOf(plan_, level, patch);
+  Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
+    const query::PlannedPatch& patch = plan_.patches[index];
+    const query::PatchPart part = query::PartOf(plan_.query, level, patch.samples);
     if (part.whole()) {
       accumulator_.Add(patch, decoded->samples(), decoded->validity());
       return Status::Ok();

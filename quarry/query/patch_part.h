@@ -14,10 +14,18 @@ struct PatchPart {
   bool whole() const { return extent == decoded && step == Index3{1, 1, 1}; }
 };
 
-PatchPart PartOf(const ReadPlan& plan, int level, const PlannedPatch& patch);
+/// @param query    its box and stride
+/// @param samples  of the patch, level 0
+PatchPart PartOf(const Query& query, int level, const Box& samples);
 
 /// The samples of a part, dense, x fastest.
 /// @param decoded  dense samples of part.decoded, `sample_size` bytes each
 Bytes CutOut(const PatchPart& part, ByteSpan decoded, std::size_t sample_size);
+
+/// The same out of a coarser level: each sample is the one of that level at or before it, or the first.
+/// @param decoded  dense samples of `coarse`, not empty
+/// @param coarse   samples of the patch at that level
+/// @param coarser  by how many levels; 0: `coarse` is part.decoded
+Bytes CutOut(const PatchPart& part, ByteSpan decoded, const Box& coarse, int coarser, std::size_t sample_size);
 
 }  // namespace quarry::query

@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "quarry/base/checksum.h"
+
 namespace quarry::query {
 namespace {
 
@@ -288,6 +290,24 @@ std::vector<Pass> MakePasses(const ReadPlan& plan) {
     coarsest = level.level - 1;
   }
   return passes;
+}
+
+std::uint64_t Fingerprint(const ReadPlan& plan) {
+  StreamingChecksum checksum;
+  const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };
+  add(plan.type);
+  for (const LevelExtent& level : plan.levels) {
+    add(level.level);
+    add(level.extent);
+    add(level.spacing);
+  }
+  for (const PlannedPatch& patch : plan.patches) {
+    add(patch.entry.patch.patch_index);
+    for (const format::LevelEntry& level : patch.entry.patch.levels) add(level.checksum);
+    if (!patch.mask) continue;
+    for (const format::LevelEntry& level : patch.mask->patch.levels) add(level.checksum);
+  }
+  return checksum.Finish();
 }
 
 std::uint64_t Fetch::bytes() const {

@@ -30,10 +30,17 @@ struct Query {
   int level = 0;           ///< level wanted
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
   std::optional<double> max_error;  ///< the plan chooses the level: `level` is 0, first_level any
+  bool strict = false;              ///< damage is an error
   std::optional<std::uint64_t> max_bytes;      ///< the same
   std::optional<Index3> stride;                ///< the same; first_level is then the level
   std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
   std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
+};
+
+/// How far an answer was delivered.
+struct Position {
+  std::size_t pass = 0;   ///< levels that were delivered
+  std::size_t patch = 0;  ///< of the plan, patches that were delivered of the level after them
 };
 
 struct PlannedPatch {
@@ -160,6 +167,10 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
 
 /// The batches of each delivered level, in order. The price is that of fetching them one after the other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
+
+/// Equal for plans whose answers are equal, byte for byte and in the same order: of the question as far as it
+/// shapes the answer, and of the stored checksums of all payload.
+std::uint64_t Fingerprint(const ReadPlan& plan);
 
 /// The byte ranges that hold some payload, neighbours joined.
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);

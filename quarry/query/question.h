@@ -36,6 +36,8 @@ struct ReadRequest {
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
   std::optional<std::array<double, 3>> focus;
+  /// damaged payload is an error; otherwise a patch shows the finest coarser level that is whole, and says so
+  bool strict = false;
 };
 
 /// @param levels  of the dataset

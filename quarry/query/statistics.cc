@@ -43,6 +43,7 @@ ReadRequest SamplesOf(const StatisticsRequest& request) {
   ReadRequest read = request.read;
   read.first_level.reset();
   read.focus.reset();
+  read.strict = true;  // the intervals would not hold
   return read;
 }
 

@@ -21,6 +21,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
     out.set_level(static_cast<std::uint32_t>(request.level));
   }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
+  out.set_strict(request.strict);
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   return out;
 }
@@ -48,6 +49,7 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
       return InvalidArgument("the stride has {} parts; give three, x, y, z", query.stride().samples_size());
     request.stride = Index3{query.stride().samples(0), query.stride().samples(1), query.stride().samples(2)};
   }
+  request.strict = query.strict();
   if (query.focus_size() == 3) {
     request.focus = {query.focus(0), query.focus(1), query.focus(2)};
   } else if (query.focus_size() != 0) {

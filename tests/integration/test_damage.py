@@ -1,5 +1,5 @@
-"""Flipped bits and cut files: every read answers as if nothing had happened, or says which file is damaged.
-Never a wrong value, never a crash."""
+"""Flipped bits and cut files: every read answers as if nothing had happened, or says which samples it takes from a
+coarser level, or which file is damaged. Never a wrong value without a word, never a crash."""
 
 import json
 import shutil
@@ -19,6 +19,7 @@ class Question(NamedTuple):
     """What is read, and the bytes that answer it."""
 
     options: tuple
+    step: int
     answer: bytes
 
 
@@ -44,7 +45,8 @@ class Damage(qt.QuarryTest):
         cls.undamaged = qt.snapshot(cls.dataset)
         cls.files = [name for name, data in cls.undamaged.items() if data is not None]
         cls.info = qt.info(cls.dataset)
-        cls.wholes = [cls.ask("--step", step) for step in range(STEPS)]
+        cls.levels = [[cls.level(step, level) for level in range(cls.info["levels"])] for step in range(STEPS)]
+        cls.wholes = [cls.ask(step) for step in range(STEPS)]
         random = qt.random_numbers("questions")
         cls.parts = [cls.ask(*cls.random_question(random)) for _ in range(cls.count(12, 60))]
 
@@ -56,12 +58,19 @@ class Damage(qt.QuarryTest):
     def random_question(cls, random):
         begin = [int(random.integers(0, n)) for n in DIMS]
         end = [int(random.integers(b + 1, n + 1)) for b, n in zip(begin, DIMS)]
-        return ("--box", qt.box_text(begin, end), "--level", random.integers(0, cls.info["levels"]),
-                "--step", random.integers(0, STEPS))
+        return (int(random.integers(0, STEPS)), "--box", qt.box_text(begin, end),
+                "--level", random.integers(0, cls.info["levels"]))
 
     @classmethod
-    def ask(cls, *options):
-        return Question(options, qt.get(cls.dataset, cls.shared / "answer.raw", *options))
+    def ask(cls, step, *options):
+        options = ("--step", step, *options)
+        return Question(options, step, qt.get(cls.dataset, cls.shared / "answer.raw", *options))
+
+    @classmethod
+    def level(cls, step, level):
+        """A whole level, undamaged, [z, y, x]."""
+        answer = qt.get_array(cls.dataset, cls.shared / "level.raw", cls.DTYPE, "--step", step, "--level", level)
+        return answer.reshape([-(-n // 2**level) for n in DIMS[::-1]])
 
     def setUp(self):
         super().setUp()
@@ -83,12 +92,33 @@ class Damage(qt.QuarryTest):
     def check_get(self, target, question, name):
         output = self.tmp / "answer.raw"
         output.unlink(missing_ok=True)
-        outcome = qt.run("quarry", "get", target, "--field", "f", "--output", output, *question.options)
+        strict = bool(self.random.integers(0, 2))
+        encoding = self.random.choice(["samples", "patches"])
+        outcome = qt.run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
+                         "--encoding", encoding, *["--strict"] * strict)
         if outcome.code == qt.DONE:
-            self.assertTrue(output.read_bytes() == question.answer, f"wrong samples: {outcome}")
+            said = json.loads(outcome.out)
+            self.assertEqual(bool(said["damaged"]), "warning: " in outcome.err, outcome)
+            expected = self.as_said(said, question)
+            self.assertTrue(output.read_bytes() == expected, f"wrong samples: {outcome}")
+            if strict:
+                self.assertEqual(said["damaged"], [])
         else:
             self.assert_names(name, outcome)
             self.assertFalse(output.exists(), "an error, but a file as well")
+
+    def as_said(self, said, question):
+        """The undamaged answer, but for the boxes that are said to repeat the samples of a coarser level."""
+        answer = np.frombuffer(question.answer, self.DTYPE).reshape(said["shape"][::-1]).copy()
+        for box in said["damaged"]:
+            coarser = box["shown_level"] - said["level"]
+            self.assertGreater(coarser, 0)
+            places = [np.arange(b, b + n) >> coarser for b, n in zip(box["begin"], box["shape"])]
+            shown = self.levels[question.step][box["shown_level"]][np.ix_(*places[::-1])]
+            inside = tuple(slice(b - first, b - first + n)
+                           for b, n, first in zip(box["begin"], box["shape"], said["begin"]))
+            answer[inside[::-1]] = shown
+        return answer.tobytes()
 
     def questions(self, step):
         """The whole grid at the step that is damaged, or at one of them, and something else."""

@@ -144,7 +144,9 @@ class CollectingSink final : public BlockSink {
   explicit CollectingSink(const Box& extent)
       : extent_(extent), samples_(static_cast<std::size_t>(extent.volume()), NAN) {}
 
-  Status Block(int, const Box& extent, ByteSpan bytes) override {
+  Status Deliver(const SampleBlock& block) override {
+    const Box& extent = block.extent;
+    ByteSpan bytes = block.samples;
     const Index3 shape = extent_.shape();
     for (auto z = extent.begin[2]; z < extent.end[2]; ++z) {
       for (auto y = extent.begin[1]; y < extent.end[1]; ++y) {

@@ -56,6 +56,7 @@ Result<client::Options> ServerOptions::Resolve() const {
   client::Options options;
   options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
   options.security = security;
+  options.encoding = encoding;
   // Never an option of its own: command lines are for everybody on the machine to see.
   if (!token_file.empty()) {
     constexpr std::uint64_t kLargestFile = 64 << 10;
@@ -105,6 +106,19 @@ void QuestionOptions::DeclareFocusOn(CLI::App* app) {
                   "x,y,z in level-0 samples: inside each level, what is nearest comes first");
 }
 
+void QuestionOptions::DeclareSamplesOn(CLI::App* app) {
+  app->add_flag("--strict", strict,
+                "damaged data are an error; otherwise a coarser level is shown in their place, with a warning");
+  const std::map<std::string, client::Encoding> encodings = {{"auto", client::Encoding::kAuto},
+                                                             {"samples", client::Encoding::kSamples},
+                                                             {"patches", client::Encoding::kPatches}};
+  app->add_option("--encoding", server.encoding,
+                  "what a server sends: samples, or patches as they are stored, which are fewer bytes and are "
+                  "decoded here; default: auto, samples from this machine and patches from others")
+      ->transform(CLI::CheckedTransformer(encodings))
+      ->group("Server");
+}
+
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
   QUARRY_ASSIGN_OR_RETURN(const client::Options options, server.Resolve());
   return client::Dataset::Open(target, options);
@@ -125,6 +139,7 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   request.step = step;
   request.level = level;
   request.max_error = max_error;
+  request.strict = strict;
   if (!max_bytes.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.max_bytes, ParseBytes(max_bytes));
   }

@@ -31,6 +31,7 @@ struct ServerOptions {
   client::Security security;
   std::string token_file;
   double timeout_seconds = 0;
+  client::Encoding encoding = client::Encoding::kAuto;
 
   void DeclareOn(CLI::App* app);
   /// @errors those of reading the token's file
@@ -49,6 +50,7 @@ struct QuestionOptions {
   std::string max_bytes;
   std::string stride;
   std::string focus;
+  bool strict = false;
 
   /// Target, field and step alone.
   void DeclarePlaceOn(CLI::App* app);
@@ -58,6 +60,8 @@ struct QuestionOptions {
   void DeclareTargetsOn(CLI::App* app);
   /// For commands that show an order.
   void DeclareFocusOn(CLI::App* app);
+  /// For commands that get samples.
+  void DeclareSamplesOn(CLI::App* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen

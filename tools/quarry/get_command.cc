@@ -26,10 +26,26 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["dtype"] = Name(samples.type);
   json["max_error"] = samples.max_error;
   json["coverage"] = samples.coverage;
+  json["damaged"] = nlohmann::json::array();
+  for (const client::DamagedBox& box : samples.damaged) {
+    json["damaged"].push_back({{"begin", box.extent.begin},
+                               {"shape", box.extent.shape()},
+                               {"shown_level", box.shown_level}});
+  }
   json["bytes_received"] = cost.bytes_received;
   json["patches"] = cost.price.patches;
   json["seconds"] = seconds;
   return json.dump();
+}
+
+void WarnOfDamage(const client::LevelSamples& samples) {
+  if (samples.damaged.empty()) return;
+  std::int64_t damaged = 0;
+  for (const client::DamagedBox& box : samples.damaged) damaged += box.extent.volume();
+  fmt::print(stderr,
+             "warning: {} of {} samples are damaged and repeat those of coarser levels (first in {}); run "
+             "\"quarry verify\" where the dataset is, or ask with --strict for an error instead\n",
+             damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
 }
 
 /// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
@@ -72,6 +88,7 @@ Result<int> Get(GetOptions options) {
                      CoverageText(samples->coverage));
         }
         if (!last) return Status::Ok();
+        WarnOfDamage(*samples);
         if (options.json) {
           fmt::print("{}\n", ToJson(*samples, cost, seconds));
         } else {
@@ -92,6 +109,7 @@ Command DeclareGet(CLI::App* app) {
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
   options->question.DeclareFocusOn(app);
+  options->question.DeclareSamplesOn(app);
   app->add_option(
          "-o,--output", options->output,
          "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")

@@ -42,7 +42,7 @@ void DamageByte(const fs::path& path, std::uint64_t offset) {
 
 class IgnoringSink : public BlockSink {
  public:
-  Status Block(int, const Box&, ByteSpan) override {
+  Status Deliver(const SampleBlock&) override {
     ++blocks;
     return Status::Ok();
   }
@@ -130,7 +130,7 @@ TEST_F(DatasetTest, ADamagedMaskIsReportedWithItsPlace) {
   const fs::path mask = MasksOf(path()).at(0);
   DamageByte(mask / "0000.qsf", format::SubfileHeader::kEncodedSize + 1);
   const auto dataset = Open();
-  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .strict = true});
   ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
@@ -199,7 +199,7 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   const fs::path subfile = path() / "steps/000000/pressure/0000.qsf";
   DamageByte(subfile, format::SubfileHeader::kEncodedSize + 20);
   const auto dataset = Open();
-  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .strict = true});
   ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(

@@ -22,7 +22,8 @@ class Collector : public BlockSink {
         level_(plan.levels.back().level),
         samples(static_cast<std::size_t>(extent_.volume()), -1) {}
 
-  Status Block(int level, const Box& extent, ByteSpan bytes) override {
+  Status Deliver(const SampleBlock& block) override {
+    const auto& [level, extent, bytes, owner, patch, shown_level] = block;
     ++blocks;
     if (on_block) on_block();
     if (level != level_) return Status::Ok();
@@ -109,7 +110,7 @@ TEST_F(ReaderTest, AFinerLevelGoesOnFromTheCoarserOneThatIsThere) {
   ReadEngine cold(std::uint64_t{64} << 20, 2);
   Collector collector(plan);
   EXPECT_EQ(ExecuteRead(*dataset_, plan, &cold, kNever, &collector).code(), StatusCode::kDataLoss)
-      << "without it they are noticed";
+      << "without it they are noticed, and no level is whole";
 }
 
 TEST_F(ReaderTest, ReadsAtTheSameTimeDecodeEachPatchOnce) {

@@ -353,8 +353,9 @@ TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
 TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
   class Recorder final : public PatchSink {
    public:
-    explicit Recorder(const Point& focus) : focus_(focus) {}
-    Status Patch(int, const PlannedPatch& patch, const StoredPatch&) override {
+    Recorder(const ReadPlan& plan, const Point& focus) : plan_(plan), focus_(focus) {}
+    Status Patch(int, std::size_t index, const StoredPatch&) override {
+      const PlannedPatch& patch = plan_.patches[index];
       double sum = 0;
       for (std::size_t a = 0; a < 3; ++a) {
         const double low = static_cast<double>(patch.samples.begin[a]) - focus_[a];
@@ -376,6 +377,7 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
     int levels = 0;
 
    private:
+    const ReadPlan& plan_;
     Point focus_;
     double last_ = 0;
   };
@@ -385,7 +387,7 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
     ReadRequest request = plain;
     request.focus = focus;
     const ReadPlan plan = *dataset_->Plan(request);
-    Recorder recorder(focus);
+    Recorder recorder(plan, focus);
     ASSERT_TRUE(ExecutePatches(*dataset_, plan, &engine_, kNever, &recorder).ok());
     EXPECT_EQ(recorder.levels, 4);
     EXPECT_EQ(recorder.patches, 4 * plan.price.patches);
