@@ -64,10 +64,7 @@ Call::Call(Operations* operations, grpc::ServerContext* context, std::string met
   // Before Admit looks at `draining`, in one order for all threads: a drain misses no call.
   operations_->running.fetch_add(1);
   operations_->metrics.Begin();
-  const CallLimits& limits = operations_->limits;
-  if (limits.time.count() > 0)
-    deadline_ =
-        operations_->deadlines.Add(begin_ + limits.time + limits.grace, [context] { context->TryCancel(); });
+  StartClock();
 }
 
 Call::~Call() {
@@ -77,10 +74,7 @@ Call::~Call() {
 Status Call::Admit(Catalogue* catalogue) {
   if (operations_->draining)
     return {StatusCode::kUnavailable, "the server is stopping; ask another one, or this one when it is back"};
-  if (operations_->tokens) {
-    QUARRY_ASSIGN_OR_RETURN(access_, operations_->tokens->Authenticate(Header(*context_, kAuthorizationKey)));
-    record_.client = access_->client;
-  }
+  QUARRY_RETURN_IF_ERROR(Authenticate());
   const int running = operations_->running.load(std::memory_order_relaxed);
   if (const int most = operations_->limits.calls; most > 0 && running > most) {
     return {
@@ -90,6 +84,22 @@ Status Call::Admit(Catalogue* catalogue) {
             running - 1, most)};
   }
   QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(Client()));
+  return CheckDataset(catalogue);
+}
+
+Status Call::Authenticate() {
+  if (!operations_->tokens) return Status::Ok();
+  QUARRY_ASSIGN_OR_RETURN(access_, operations_->tokens->Authenticate(Header(*context_, kAuthorizationKey)));
+  record_.client = access_->client;
+  return Status::Ok();
+}
+
+Status Call::CheckAccess(Catalogue* catalogue) {
+  QUARRY_RETURN_IF_ERROR(Authenticate());
+  return CheckDataset(catalogue);
+}
+
+Status Call::CheckDataset(Catalogue* catalogue) const {
   if (!access_ || record_.dataset.empty()) return Status::Ok();
   // The name that the catalogue would serve, not the one that was sent: two spellings lead to one dataset.
   const std::string name = catalogue->NameOf(record_.dataset).value_or(record_.dataset);
@@ -127,6 +137,19 @@ Status Call::CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::s
                   FormatBytes(payload), FormatBytes(reply), FormatBytes(limit), advice)};
 }
 
+void Call::StopClock() {
+  clock_.reset();
+  deadline_ = {};
+}
+
+void Call::StartClock() {
+  clock_ = std::chrono::steady_clock::now();
+  const CallLimits& limits = operations_->limits;
+  if (limits.time.count() > 0)
+    deadline_ = operations_->deadlines.Add(*clock_ + limits.time + limits.grace,
+                                           [context = context_] { context->TryCancel(); });
+}
+
 void Call::Damaged(const Status& what) {
   operations_->metrics.CountDamage(record_.dataset);
   if (operations_->damage.IsNew(what.message()))
@@ -135,7 +158,7 @@ void Call::Damaged(const Status& what) {
 
 bool Call::PastTime() const {
   const auto time = operations_->limits.time;
-  return time.count() > 0 && std::chrono::steady_clock::now() - begin_ >= time;
+  return clock_ && time.count() > 0 && std::chrono::steady_clock::now() - *clock_ >= time;
 }
 
 bool Call::Cancelled() {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "quarry/query/plan.h"
@@ -54,6 +55,16 @@ class Call {
   /// too many calls run, of all clients or of this one; kUnavailable: the server stops
   Status Admit(Catalogue* catalogue);
 
+  /// For calls that go on for long: whether the client may still ask, with the tokens that there are now.
+  /// @errors kUnauthenticated, kPermissionDenied
+  Status CheckAccess(Catalogue* catalogue);
+
+  /// For calls that wait for something to happen, for as long as the client likes: the server's time limit does
+  /// not count from here on ...
+  void StopClock();
+  /// ... and counts anew from here on.
+  void StartClock();
+
   /// After Admit: whether the client may know of a dataset of the catalogue.
   bool Allows(const std::string& dataset) const;
 
@@ -81,12 +92,15 @@ class Call {
   grpc::Status End(Status status);
 
  private:
+  Status Authenticate();
+  Status CheckDataset(Catalogue* catalogue) const;
   bool PastTime() const;
   std::string Client() const;
 
   Operations* const operations_;
   grpc::ServerContext* const context_;
   const std::chrono::steady_clock::time_point begin_;
+  std::optional<std::chrono::steady_clock::time_point> clock_;  ///< since when the time limit counts
   RequestRecord record_;
   std::shared_ptr<const Access> access_;
   ClientShares::Share share_;

@@ -1,7 +1,6 @@
 #include "server/catalogue.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include "quarry/index/index_reader.h"
 #include "quarry/index/index_writer.h"
@@ -14,15 +13,19 @@ namespace {
 
 constexpr std::string_view kSuffix = ".quarry";
 
-/// Changes whenever a file is replaced, or something is added to a directory.
-std::string Stamp(const fs::path& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return "-";
-  return fmt::format("{}.{}.{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+Stamp Version(const fs::path& dataset, const fs::path& index) {
+  const Stamp steps = StampOf(dataset / "steps");
+  return {StampOf(dataset / "dataset.json").text + " " + steps.text + " " + StampOf(index / "seal.json").text,
+          steps.settled};
 }
 
-std::string Version(const fs::path& dataset, const fs::path& index) {
-  return Stamp(dataset / "dataset.json") + " " + Stamp(dataset / "steps") + " " + Stamp(index / "seal.json");
+/// Whether this is still what would be opened now.
+/// @param opened  taken before it was opened, which may have been within one tick of a change
+bool IsCurrent(const Dataset& dataset, const Stamp& now, const Stamp& opened) {
+  if (now.text != opened.text) return false;
+  if (opened.settled) return true;
+  const auto steps = ListSteps(dataset.root());
+  return steps.ok() && *steps == dataset.steps();
 }
 
 }  // namespace
@@ -69,11 +72,15 @@ Result<std::shared_ptr<const ServedDataset>> Catalogue::Find(const std::string& 
     return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
                     asked.substr(0, 100));
   const auto& [name, entry] = *found;
-  const std::string version = Version(entry.path, IndexFolder(name, entry.path));
-  if (entry.served && entry.version == version) return entry.served;
+  const Stamp version = Version(entry.path, IndexFolder(name, entry.path));
+  std::shared_ptr<const ServedDataset> served = entry.served;
+  const bool current = served && IsCurrent(*served->dataset, version, entry.version);
+  if (current && (entry.version.settled || !version.settled)) return served;
 
   // Two requests may open the same dataset at once: both get a good one, the later stays.
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const ServedDataset> served, Open(name, entry.path));
+  if (!current) {
+    QUARRY_ASSIGN_OR_RETURN(served, Open(name, entry.path));
+  }
   const std::lock_guard lock(mutex_);
   entries_[name] = {entry.path, version, served};
   return served;

@@ -10,6 +10,7 @@
 
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/dataset/step_follower.h"
 
 namespace quarry::server {
 
@@ -47,7 +48,7 @@ class Catalogue {
  private:
   struct Entry {
     std::filesystem::path path;
-    std::string version;  ///< of the files that Open read; changes when any of them does
+    Stamp version;  ///< of the files that Open read; changes when any of them does
     std::shared_ptr<const ServedDataset> served;
   };
 

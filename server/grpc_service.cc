@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
+#include "quarry/dataset/step_follower.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
 
@@ -37,10 +39,24 @@ Result<pb::ReadPosition> ResumePosition(const std::string& token, const query::R
   return position;
 }
 
+/// The time limit counts for each step: a client that takes none is cut off, one that has none to take is not.
+Status Send(const std::vector<std::shared_ptr<const StepDescription>>& steps, Call* call,
+            grpc::ServerWriter<pb::WatchStepsResponse>* writer) {
+  for (const auto& step : steps) {
+    pb::WatchStepsResponse message;
+    *message.mutable_step() = format::ToProto(*step);
+    call->StartClock();
+    if (!writer->Write(message)) return {StatusCode::kCancelled, "the client has gone"};
+    call->StopClock();
+    call->CountSent(message.ByteSizeLong());
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
-GrpcService::GrpcService(QueryService* service, Operations* operations)
-    : service_(service), operations_(operations) {
+GrpcService::GrpcService(QueryService* service, Operations* operations, std::chrono::milliseconds look_every)
+    : service_(service), operations_(operations), look_every_(look_every) {
   // Read answers with messages that were put together by hand: gRPC's own way for that, a handler of byte
   // buffers in the place of the generated one.
   using Stream = grpc::ServerSplitStreamer<pb::ReadRequest, grpc::ByteBuffer>;
@@ -213,6 +229,44 @@ grpc::Status GrpcService::ReadPoints(grpc::ServerContext* context, const pb::Rea
     call->CountSent(response->ByteSizeLong());
     return Status::Ok();
   });
+}
+
+grpc::Status GrpcService::WatchSteps(grpc::ServerContext* context, const pb::WatchStepsRequest* request,
+                                     grpc::ServerWriter<pb::WatchStepsResponse>* writer) {
+  return Handle(context, "WatchSteps", request->dataset(), [&](Call* call) -> Status {
+    call->StopClock();
+    // By way of the catalogue: a name from outside never becomes part of a path.
+    QUARRY_ASSIGN_OR_RETURN(const auto served, service_->catalogue().Find(request->dataset()));
+    StepFollower follower(served->dataset->root(),
+                          request->has_after() ? std::optional(request->after()) : std::nullopt);
+    // Now, as the first step may be hours away: the client learns that it is being heard.
+    writer->SendInitialMetadata();
+    while (true) {
+      const auto steps = follower.Poll();
+      if (steps.status().code() == StatusCode::kNotFound) {
+        return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again when it is there",
+                        served->name);
+      }
+      QUARRY_RETURN_IF_ERROR(steps.status());
+      QUARRY_RETURN_IF_ERROR(Send(*steps, call, writer));
+      QUARRY_RETURN_IF_ERROR(Rest(call));
+      // A token that was taken out of the file opens nothing any more, and this call may last for days.
+      QUARRY_RETURN_IF_ERROR(call->CheckAccess(&service_->catalogue()));
+    }
+  });
+}
+
+Status GrpcService::Rest(Call* call) const {
+  const auto next = std::chrono::steady_clock::now() + look_every_;
+  // Nothing wakes a handler that is not sending, so it looks up from time to time.
+  constexpr auto kLookUp = std::chrono::milliseconds(200);
+  do {
+    if (operations_->draining)
+      return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
+    if (call->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
+    std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(kLookUp, look_every_));
+  } while (std::chrono::steady_clock::now() < next);
+  return Status::Ok();
 }
 
 }  // namespace quarry::server

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "quarry/v1/service.grpc.pb.h"
 #include "server/answer_stream.h"
 #include "server/call.h"
@@ -11,7 +13,9 @@ namespace quarry::server {
 class GrpcService final : public ::quarry::v1::QuarryService::Service {
  public:
   /// @param operations  limits, tokens, log and metrics; both live as long as the server
-  GrpcService(QueryService* service, Operations* operations);
+  /// @param look_every  how often a dataset whose steps are watched is looked at
+  GrpcService(QueryService* service, Operations* operations,
+              std::chrono::milliseconds look_every = std::chrono::milliseconds(1000));
 
   grpc::Status ListDatasets(grpc::ServerContext* context, const ::quarry::v1::ListDatasetsRequest* request,
                             ::quarry::v1::ListDatasetsResponse* response) override;
@@ -23,6 +27,8 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                              ::quarry::v1::GetStatisticsResponse* response) override;
   grpc::Status ReadPoints(grpc::ServerContext* context, const ::quarry::v1::ReadPointsRequest* request,
                           ::quarry::v1::ReadPointsResponse* response) override;
+  grpc::Status WatchSteps(grpc::ServerContext* context, const ::quarry::v1::WatchStepsRequest* request,
+                          grpc::ServerWriter<::quarry::v1::WatchStepsResponse>* writer) override;
 
  private:
   grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest& request,
@@ -33,8 +39,13 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
   grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,
                       Work work);
 
+  /// Waits until it is time to look at a watched dataset again.
+  /// @errors kCancelled: the client has gone; kUnavailable: the server stops
+  Status Rest(Call* call) const;
+
   QueryService* const service_;
   Operations* const operations_;
+  const std::chrono::milliseconds look_every_;
 };
 
 }  // namespace quarry::server

@@ -30,6 +30,7 @@ struct Options {
   std::string scratch;
   int threads = 0;
   int drain_seconds = 30;
+  double watch_seconds = 1;
 
   server::ListenOptions listen;
   server::TlsFiles tls;
@@ -54,6 +55,9 @@ void DeclareData(CLI::App* app, Options* options) {
                   "directory with an index folder NAME per dataset; default: NAME.quarry/index");
   app->add_option("--scratch", options->scratch,
                   "local directory for private copies of indices; default: the system's");
+  app->add_option("--watch", options->watch_seconds,
+                  "seconds between two looks at a dataset whose steps a client watches; default: 1")
+      ->check(CLI::Range(0.01, 3600.0));
 }
 
 void DeclareConnections(CLI::App* app, Options* options) {
@@ -282,7 +286,8 @@ Status Serve(const Options& options) {
   operations.log = log;
   operations.metrics.WatchStore([&service] { return service.store().state(); });
   if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end);
-  server::GrpcService grpc_service(&service, &operations);
+  const auto watch = std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000));
+  server::GrpcService grpc_service(&service, &operations, watch);
 
   server::ListenOptions listen = options.listen;
   if (prepared.tls) listen.tls = prepared.tls->credentials;

@@ -34,7 +34,8 @@ class TokenStore {
   /// token
   static Result<std::shared_ptr<TokenStore>> Load(const std::filesystem::path& path);
 
-  /// Reads the file again; on an error everything stays as it was. Running calls keep what they were granted.
+  /// Reads the file again; on an error everything stays as it was. Running calls keep what they were granted, but
+  /// for those that ask again (Call::CheckAccess).
   Status Reload();
 
   /// @param authorization  value of the header: "Bearer TOKEN"

@@ -63,7 +63,7 @@ Status ReadPart(CodedInputStream* stream, Add add, Handle handle) {
   return handle(part, &nothing);
 }
 
-static_assert(pb::SampleBlocks::kBlocksFieldNumber == pb::PatchPayloads::kPatchesFieldNumber);
+static_assert(int{pb::SampleBlocks::kBlocksFieldNumber} == int{pb::PatchPayloads::kPatchesFieldNumber});
 
 Status ReadField(CodedInputStream* stream, std::uint32_t tag, AnswerHandler* handler) {
   if (!IsBytes(tag)) return WireFormatLite::SkipField(stream, tag) ? Status::Ok() : Malformed();

@@ -64,6 +64,14 @@ struct Security {
   std::string key_file;          ///< of our certificate
   std::string token;             ///< sent with each call, over TLS or within this machine only; empty: none
 };
+/// Which steps to follow.
+struct WatchRequest {
+  std::optional<std::uint64_t> after;  ///< only steps with larger numbers; left out: all
+  std::int64_t patience_ms = 60'000;   ///< for how long a server that has gone is looked for; 0: not at all
+};
+
+/// Called with each step that is published; false ends the watching.
+using StepCallback = std::function<bool(const StepDescription& step)>;
 
 /// What a server sends.
 enum class Encoding {
@@ -124,6 +132,14 @@ class Dataset {
   /// The field at any number of points, kMaxPoints at a time: the price is the sum of what these cost.
   /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: field or step
   Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request) const;
+  /// Follows a running simulation: calls back with every published step in ascending order, then with each step
+  /// when it is published, whole and readable from this object, none twice. Returns when the callback wants no
+  /// more. After a broken connection it goes on behind the largest number so far. Options::timeout_ms does not
+  /// count here.
+  /// @errors kUnavailable: no server for longer than `patience_ms`; kNotFound: the dataset has gone;
+  /// kDataLoss: a step is damaged; kUnauthenticated, kPermissionDenied: the token has been withdrawn;
+  /// kCancelled: see Options
+  virtual Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const = 0;
 
   /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
   Result<LevelSamples> Read(const query::ReadRequest& request) const;

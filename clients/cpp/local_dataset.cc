@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 
 #include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
@@ -8,6 +11,7 @@
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/reader.h"
 #include "quarry/dataset/statistics.h"
+#include "quarry/dataset/step_follower.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -45,52 +49,85 @@ class AssemblingSink final : public BlockSink {
 class LocalDataset final : public Dataset {
  public:
   LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
-      : dataset_(std::move(dataset)), options_(options), engine_(kMemory, options.threads) {}
+      : description_(dataset->description()),
+        dataset_(std::move(dataset)),
+        options_(options),
+        engine_(kMemory, options.threads) {}
 
-  const DatasetDescription& description() const override { return dataset_->description(); }
+  const DatasetDescription& description() const override { return description_; }
 
   Result<std::vector<StepDescription>> Steps() const override {
+    const auto dataset = Current();
     std::vector<StepDescription> steps;
-    for (const std::uint64_t number : dataset_->steps()) {
-      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset_->Step(number));
+    for (const std::uint64_t number : dataset->steps()) {
+      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset->Step(number));
       steps.push_back(*step);
     }
     return steps;
   }
 
   Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, Current()->Plan(request));
     return HeaderOf(plan);
   }
 
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(request));
+    const auto dataset = Current();
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(request));
     LevelAssembler assembler(HeaderOf(plan), on_level);
     AssemblingSink sink(&assembler, plan.price);
-    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset_, plan, &engine_, Cancelled(), &sink));
+    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset, plan, &engine_, Cancelled(), &sink));
     return assembler.CheckComplete();
   }
 
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
+    const auto dataset = Current();
     QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset_->Plan(query::SamplesOf(request)));
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(query::SamplesOf(request)));
     QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
-                            ComputeStatistics(*dataset_, plan, request, &engine_, Cancelled()));
+                            ComputeStatistics(*dataset, plan, request, &engine_, Cancelled()));
     return query::StatisticsAnswer{query::StatisticsHeader(plan), std::move(statistics)};
+  }
+
+  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
+    constexpr auto kLookEvery = std::chrono::milliseconds(200);
+    StepFollower follower(Current()->root(), request.after);
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(const auto steps, follower.Poll());
+      // Before anybody is told: who hears of a step may ask this object for it.
+      if (!steps.empty()) Replace(follower.dataset());
+      for (const auto& step : steps) {
+        if (!on_step(*step)) return Status::Ok();
+      }
+      if (options_.cancelled && options_.cancelled())
+        return {StatusCode::kCancelled, "the watching was cancelled"};
+      std::this_thread::sleep_for(kLookEvery);
+    }
   }
 
  protected:
   Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
-    QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, dataset_->PlanPoints(request));
-    return quarry::ReadPoints(*dataset_, std::move(plan), &engine_, Cancelled());
+    const auto dataset = Current();
+    QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, dataset->PlanPoints(request));
+    return quarry::ReadPoints(*dataset, std::move(plan), &engine_, Cancelled());
   }
 
  private:
+  std::shared_ptr<const quarry::Dataset> Current() const {
+    const std::lock_guard lock(mutex_);
+    return dataset_;
+  }
+  void Replace(std::shared_ptr<const quarry::Dataset> dataset) const {
+    const std::lock_guard lock(mutex_);
+    dataset_ = std::move(dataset);
+  }
   std::function<bool()> Cancelled() const {
     return [this] { return options_.cancelled && options_.cancelled(); };
   }
 
-  std::shared_ptr<const quarry::Dataset> dataset_;
+  const DatasetDescription description_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const quarry::Dataset> dataset_;  ///< as of Open, or with the steps that were watched
   const Options options_;
   mutable ReadEngine engine_;
 };

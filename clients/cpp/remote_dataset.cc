@@ -2,6 +2,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "clients/cpp/answer_reader.h"
@@ -19,6 +22,9 @@ namespace quarry::client::internal {
 namespace {
 
 namespace pb = ::quarry::v1;
+
+/// Each answer of a quarry-server begins with it; what stands between does not know it.
+constexpr const char* kRequestIdKey = "quarry-request-id";
 
 /// The server's name of a request that has failed; empty where it sent none.
 std::string RequestIdOf(const grpc::Status& status) {
@@ -141,6 +147,14 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
   arguments.SetServiceConfigJSON(kServiceConfig);
+  // Who waits for hours for the next step notices that the server has vanished, and soon finds it again.
+  constexpr int kPingEveryMs = 60'000;
+  constexpr int kPingTimeoutMs = 20'000;
+  constexpr int kLongestReconnectMs = 5'000;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
@@ -209,6 +223,7 @@ class Connection {
   int threads() const { return options_.threads; }
 
   const ServerAddress& server() const { return server_; }
+  pb::QuarryService::Stub* stub() const { return stub_.get(); }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
  private:
@@ -366,6 +381,25 @@ class RemoteDataset final : public Dataset {
     return wire::FromProto(response);
   }
 
+  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
+    using Clock = std::chrono::steady_clock;
+    std::optional<std::uint64_t> after = request.after;
+    Clock::time_point heard = Clock::now();
+    std::chrono::milliseconds pause = kFirstPause;
+    while (true) {
+      bool was_heard = false;
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> lost, WatchOnce(on_step, &after, &was_heard));
+      if (!lost) return Status::Ok();
+      if (was_heard) {
+        heard = Clock::now();
+        pause = kFirstPause;
+      }
+      if (Clock::now() + pause - heard > std::chrono::milliseconds(request.patience_ms)) return *lost;
+      if (!Pause(pause)) return {StatusCode::kCancelled, "the watching was cancelled"};
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
  protected:
   Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
     QUARRY_ASSIGN_OR_RETURN(
@@ -379,6 +413,77 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
+  /// Asks Options::cancelled while a call waits for its next message, which may be hours.
+  class CancelWhenAsked {
+   public:
+    CancelWhenAsked(const Connection* connection, grpc::ClientContext* context)
+        : thread_([this, connection, context](const std::stop_token& stop) {
+            constexpr auto kAskEvery = std::chrono::milliseconds(100);
+            std::unique_lock lock(mutex_);
+            while (!wake_.wait_for(lock, stop, kAskEvery, [] { return false; }) && !stop.stop_requested()) {
+              if (connection->cancelled()) context->TryCancel();
+            }
+          }) {}
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::jthread thread_;
+  };
+
+  static constexpr std::chrono::milliseconds kFirstPause{100};
+  static constexpr std::chrono::milliseconds kLongestPause{5000};
+
+  /// Follows the steps for as long as a connection lasts.
+  /// @param[in,out] after  the largest step that was called back for
+  /// @param[out] heard  true where the server has begun to answer
+  /// @returns nothing when the callback has enough, otherwise how the connection was lost
+  Result<std::optional<Status>> WatchOnce(const StepCallback& on_step, std::optional<std::uint64_t>* after,
+                                          bool* heard) const {
+    pb::WatchStepsRequest request;
+    request.set_dataset(name_);
+    if (*after) request.set_after(**after);
+    const auto context = connection_->NewContext();
+    context->set_deadline(std::chrono::system_clock::time_point::max());
+    const auto stream = connection_->stub()->WatchSteps(context.get(), request);
+    const CancelWhenAsked cancel(connection_.get(), context.get());
+    stream->WaitForInitialMetadata();
+    *heard = context->GetServerInitialMetadata().contains(kRequestIdKey);
+    pb::WatchStepsResponse message;
+    while (stream->Read(&message)) {
+      const Result<StepDescription> step = format::FromProto(message.step(), description_.grid);
+      if (step.ok()) *after = std::max(after->value_or(0), step->step);
+      if (step.ok() && on_step(*step)) continue;
+      context->TryCancel();
+      stream->Finish();
+      QUARRY_RETURN_IF_ERROR(step.status());
+      return std::optional<Status>();
+    }
+    const grpc::Status finished = stream->Finish();
+    if (connection_->cancelled()) return Status(StatusCode::kCancelled, "the watching was cancelled");
+    const ServerAddress& server = connection_->server();
+    // gRPC says CANCELLED for a call on a connection that has just broken, and where a server cuts it.
+    const bool cut = finished.ok() || finished.error_code() == grpc::StatusCode::CANCELLED;
+    Status status = FromGrpc(finished, server);
+    if (cut) {
+      status = {StatusCode::kUnavailable,
+                fmt::format("the connection to the server {} was cut; watch again", server.address)};
+    }
+    if (status.code() != StatusCode::kUnavailable) return status;
+    return std::optional(std::move(status));
+  }
+
+  /// False when it was cancelled.
+  bool Pause(std::chrono::milliseconds time) const {
+    constexpr auto kAskEvery = std::chrono::milliseconds(50);
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      if (connection_->cancelled()) return false;
+      std::this_thread::sleep_for(kAskEvery);
+    }
+    return true;
+  }
+
   /// From the position that the request names to the end, or to where the stream breaks: kUnavailable.
   Status ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver) const {
     const auto context = connection_->NewContext();
@@ -392,7 +497,11 @@ class RemoteDataset final : public Dataset {
       (void)stream->Finish();
       return status;
     }
-    QUARRY_RETURN_IF_ERROR(FromGrpc(stream->Finish(), connection_->server()));
+    grpc::Status finished = stream->Finish();
+    // gRPC says CANCELLED for a call on a connection that has just broken.
+    if (finished.error_code() == grpc::StatusCode::CANCELLED && !connection_->cancelled())
+      finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
+    QUARRY_RETURN_IF_ERROR(FromGrpc(finished, connection_->server()));
     if (receiver->ended()) return receiver->CheckComplete();
     return {StatusCode::kUnavailable,
             fmt::format("the answer of {} ended early; ask again", connection_->server().address)};

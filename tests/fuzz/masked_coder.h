@@ -35,6 +35,8 @@ class BlankCoder final : public PatchCoder {
     explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
     int level() const override { return level_; }
     ByteSpan samples() const override { return samples_; }
+    std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+    std::uint64_t memory() const override { return samples_.size(); }
     Status Advance(ByteSpan, Validity) override {
       samples_ = Zeros(layout_, --level_);
       return Status::Ok();

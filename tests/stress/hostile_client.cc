@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -108,6 +109,7 @@ struct Method {
   const char* name;
   std::string good;                           ///< a request that is answered
   bool (*parses)(const std::string& request);  ///< as the server would
+  bool endless = false;                        ///< the answer goes on until the client cancels
 };
 
 template <typename Message>
@@ -144,12 +146,16 @@ std::vector<Method> Methods(const Options& options) {
   points.set_dataset(options.dataset);
   points.set_field(options.field);
   for (int i = 0; i < 6; ++i) points.add_coordinates(i + 0.5);
+  pb::WatchStepsRequest watch;
+  watch.set_dataset(options.dataset);
+  watch.set_after(0);
   return {{"ListDatasets", list.SerializeAsString(), Parses<pb::ListDatasetsRequest>},
           {"GetDataset", dataset.SerializeAsString(), Parses<pb::GetDatasetRequest>},
           {"PlanRead", plan.SerializeAsString(), Parses<pb::PlanReadRequest>},
           {"Read", read.SerializeAsString(), Parses<pb::ReadRequest>},
           {"GetStatistics", statistics.SerializeAsString(), Parses<pb::GetStatisticsRequest>},
-          {"ReadPoints", points.SerializeAsString(), Parses<pb::ReadPointsRequest>}};
+          {"ReadPoints", points.SerializeAsString(), Parses<pb::ReadPointsRequest>},
+          {"WatchSteps", watch.SerializeAsString(), Parses<pb::WatchStepsRequest>, true}};
 }
 
 /// Bytes changed, taken out, put in, doubled, cut off; or nothing but noise.
@@ -185,9 +191,11 @@ std::string Mutate(std::string bytes, std::mt19937_64* random) {
   return bytes;
 }
 
-/// Sends the bytes as they are, and takes the whole answer.
-grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std::string& bytes) {
+/// Sends the bytes as they are, and takes the whole answer; of an endless one, what comes in a moment.
+grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std::string& bytes, bool endless) {
+  constexpr auto kMoment = std::chrono::milliseconds(50);
   grpc::ClientContext context;
+  if (endless) context.set_deadline(std::chrono::system_clock::now() + kMoment);
   grpc::CompletionQueue queue;
   void* tag = nullptr;
   bool ok = false;
@@ -213,7 +221,8 @@ grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std:
 
 /// What is no message fails in gRPC, before the server's own code; what is one is answered, or refused with a
 /// reason that lies in the question.
-bool IsRight(const grpc::Status& status, bool parses) {
+bool IsRight(const grpc::Status& status, bool parses, bool endless) {
+  if (endless && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return true;
   if (!parses) return status.error_code() == grpc::StatusCode::INTERNAL;
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
@@ -238,8 +247,8 @@ bool SendRequests(const Options& options, Outcomes* outcomes) {
   const std::vector<Method> methods = Methods(options);
   std::mt19937_64 random(options.seed);
   bool right = true;
-  const auto send = [&](const std::string& method, const std::string& bytes, auto&& is_right) {
-    const grpc::Status status = Call(&stub, method, bytes);
+  const auto send = [&](const std::string& method, const std::string& bytes, bool endless, auto&& is_right) {
+    const grpc::Status status = Call(&stub, method, bytes, endless);
     ++(*outcomes)[status.error_code()];
     if (is_right(status)) return;
     right = false;
@@ -250,15 +259,17 @@ bool SendRequests(const Options& options, Outcomes* outcomes) {
     return [code](const grpc::Status& status) { return status.error_code() == code; };
   };
   for (const Method& method : methods) {
-    send(method.name, method.good, has_code(grpc::StatusCode::OK));
-    send(method.name, std::string(5 << 20, '\n'), has_code(grpc::StatusCode::RESOURCE_EXHAUSTED));
+    send(method.name, method.good, method.endless,
+         has_code(method.endless ? grpc::StatusCode::DEADLINE_EXCEEDED : grpc::StatusCode::OK));
+    send(method.name, std::string(5 << 20, '\n'), false, has_code(grpc::StatusCode::RESOURCE_EXHAUSTED));
   }
-  send("NoSuchMethod", methods[0].good, has_code(grpc::StatusCode::UNIMPLEMENTED));
+  send("NoSuchMethod", methods[0].good, false, has_code(grpc::StatusCode::UNIMPLEMENTED));
   for (int i = 0; i < options.count; ++i) {
     const Method& method = methods[random() % methods.size()];
     const std::string bytes = Mutate(method.good, &random);
-    send(method.name, bytes,
-         [&](const grpc::Status& status) { return IsRight(status, method.parses(bytes)); });
+    send(method.name, bytes, method.endless, [&](const grpc::Status& status) {
+      return IsRight(status, method.parses(bytes), method.endless);
+    });
   }
   return right;
 }

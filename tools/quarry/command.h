@@ -24,6 +24,7 @@ Command DeclarePlan(CLI::App* app);
 Command DeclareStats(CLI::App* app);
 Command DeclarePoints(CLI::App* app);
 Command DeclareVerify(CLI::App* app);
+Command DeclareWatch(CLI::App* app);
 
 /// The options that say how to speak to a server, shared by all that take a target.
 struct ServerOptions {

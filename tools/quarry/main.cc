@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   add("plan", "what a get would cost", DeclarePlan);
   add("stats", "statistics of a box, with what is proved of the original", DeclareStats);
   add("points", "the field at points between samples", DeclarePoints);
+  add("watch", "steps of a running simulation, one line for each as it is published", DeclareWatch);
   add("verify", "checks checksums, or samples against their source", DeclareVerify);
 
   quarry::Status status;

@@ -135,6 +135,8 @@ class PlainCoder final : public PatchCoder {
     explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
     int level() const override { return level_; }
     ByteSpan samples() const override { return samples_; }
+    std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+    std::uint64_t memory() const override { return samples_.size(); }
     Status Advance(ByteSpan payload, Validity validity) override {
       if (level_ == 0) return InternalError("no finer level");
       --level_;
@@ -410,6 +412,40 @@ TEST(EncodePatch, HoldsTheToleranceOfWaveletZfpOnValidSamples) {
       ASSERT_LE(std::abs(static_cast<double>(decoded) - static_cast<double>(samples[i])), 1e-2);
     } else {
       ASSERT_EQ(BitsOf(decoded), BitsOf(samples[i]));
+    }
+  }
+}
+
+TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
+  std::mt19937 random(4);
+  for (const CoderId id : {CoderId::kWaveletZfp, CoderId::kInterpolate, CoderId::kLossless}) {
+    for (const bool missing : {false, true}) {
+      const PatchCoder& coder = *FindCoder(id);
+      const PatchLayout layout{DataType::kFloat32, {19, 16, 11}, 4};
+      std::vector<float> samples;
+      for (std::int64_t i = 0; i < Volume(layout.shape); ++i) {
+        const float noise = static_cast<float>(random() % 1000) * 1e-4f;
+        samples.push_back(missing && i % 5 == 0 ? kNan : noise + std::sin(0.01f * static_cast<float>(i)));
+      }
+      const EncodedPatch encoded = *EncodePatch(coder, layout, AsBytes(samples), std::nullopt, 1e-3);
+      const auto advance = [&](PatchReader* reader) {
+        const int level = reader->level() - 1;
+        ASSERT_TRUE(
+            reader->Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level)).ok());
+      };
+      PatchReader whole(coder, layout);
+      while (whole.level() > 0) advance(&whole);
+      PatchReader original(coder, layout);
+      for (int level = layout.levels; level >= 0; --level) {
+        PatchReader clone = original.Clone();
+        EXPECT_EQ(clone.level(), level);
+        while (clone.level() > 0) advance(&clone);
+        EXPECT_TRUE(std::ranges::equal(clone.samples(), whole.samples())) << Name(id) << " from " << level;
+        EXPECT_TRUE(std::ranges::equal(clone.validity(), whole.validity()));
+        EXPECT_GE(clone.memory(), clone.samples().size());
+        EXPECT_EQ(original.level(), level) << "left where it was";
+        if (level > 0) advance(&original);
+      }
     }
   }
 }

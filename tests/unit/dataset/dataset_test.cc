@@ -8,7 +8,9 @@
 
 #include "quarry/dataset/discovery.h"
 #include "quarry/dataset/reader.h"
+#include "quarry/dataset/step_follower.h"
 #include "quarry/dataset/verify.h"
+#include "quarry/format/manifest.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry {
@@ -265,6 +267,62 @@ TEST_F(DatasetTest, DiscoveryFindsNestedDatasetsAndSkipsStaging) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].name, "a");
   EXPECT_EQ(found[1].name, "runs/deep/b");
+}
+
+std::vector<std::uint64_t> Numbers(StepFollower* follower) {
+  const auto steps = follower->Poll();
+  EXPECT_TRUE(steps.ok()) << steps.status().message();
+  std::vector<std::uint64_t> numbers;
+  for (const auto& step : *steps) numbers.push_back(step->step);
+  return numbers;
+}
+
+TEST_F(DatasetTest, AFollowerGetsEveryStepOnce) {
+  using Steps = std::vector<std::uint64_t>;
+  MakeDataset(path(), {.steps = {3, 7}});
+  StepFollower all(path());
+  StepFollower later(path(), 7);
+  EXPECT_EQ(Numbers(&all), (Steps{3, 7}));
+  EXPECT_EQ(Numbers(&later), Steps{});
+  // Steps within one tick of the file system's clock, and one with a smaller number than those before.
+  for (const std::uint64_t step : {8, 9, 5, 10}) {
+    MakeDataset(path(), {.steps = {step}});
+    EXPECT_EQ(Numbers(&all), Steps{step});
+    EXPECT_EQ(Numbers(&later), step > 7 ? Steps{step} : Steps{});
+  }
+  EXPECT_EQ(Numbers(&all), Steps{});
+}
+
+TEST_F(DatasetTest, AFollowerSeesNoHalfWrittenStepAndTriesADamagedOneAgain) {
+  MakeDataset(path(), {.steps = {0}});
+  StepFollower follower(path());
+  EXPECT_EQ(Numbers(&follower).size(), 1U);
+  fs::create_directories(path() / "steps" / ".staging-1");
+  EXPECT_TRUE(Numbers(&follower).empty());
+  MakeDataset(path(), {.steps = {1, 2}});
+  const fs::path manifest = path() / format::StepFolder(2) / "step.json";
+  fs::rename(manifest, path() / "kept");
+  EXPECT_EQ(Numbers(&follower), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(follower.Poll().status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(follower.Poll().status().code(), StatusCode::kDataLoss);
+  fs::rename(path() / "kept", manifest);
+  EXPECT_EQ(Numbers(&follower), std::vector<std::uint64_t>{2});
+}
+
+TEST_F(DatasetTest, AFollowerTellsAnotherDatasetInTheSamePlace) {
+  MakeDataset(path(), {.steps = {0}});
+  StepFollower follower(path());
+  EXPECT_EQ(Numbers(&follower).size(), 1U);
+  const fs::path old = path().string() + ".old";
+  fs::rename(path(), old);
+  EXPECT_EQ(follower.Poll().status().code(), StatusCode::kNotFound);
+  MakeDataset(path(), {.steps = {0, 1}});
+  const auto replaced = follower.Poll();
+  EXPECT_EQ(replaced.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(replaced.status().message().find("another is in its place"), std::string::npos);
+  fs::remove_all(path());
+  fs::rename(old, path());
+  EXPECT_TRUE(Numbers(&follower).empty());
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+#include "quarry/dataset/step_follower.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <chrono>
+
+namespace quarry {
+namespace {
+
+/// Tells a directory from another that has its name later. Its number alone would not do: a new directory may
+/// get that of one that was deleted.
+std::string IdentityOf(const std::filesystem::path& path) {
+  struct statx info {};
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &info) != 0) return "-";
+  return fmt::format("{}.{}.{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
+                     info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+}
+
+}  // namespace
+
+Stamp StampOf(const std::filesystem::path& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return {"-"};
+  // Clocks of file systems tick in milliseconds, of some in seconds: two changes within a tick look like one.
+  constexpr std::int64_t kSettledSeconds = 3;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  return {fmt::format("{}.{}.{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec),
+          seconds - info.st_mtim.tv_sec >= kSettledSeconds};
+}
+
+Status StepFollower::CheckSameDirectory() {
+  const std::string identity = IdentityOf(root_);
+  if (identity_.empty()) identity_ = identity;
+  if (identity == identity_) return Status::Ok();
+  return NotFound("the dataset \"{}\" has gone, and another is in its place; watch again", root_.string());
+}
+
+Result<std::vector<std::shared_ptr<const StepDescription>>> StepFollower::Poll() {
+  std::vector<std::shared_ptr<const StepDescription>> found;
+  // Taken before the listing: what comes in between changes it.
+  Stamp stamp = StampOf(root_ / "steps");
+  if (stamp.text == stamp_) return found;
+  // Opened anew each time: new steps may bring fields that dataset.json did not have.
+  QUARRY_ASSIGN_OR_RETURN(dataset_, Dataset::Open(root_));
+  QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
+  for (const std::uint64_t number : dataset_->steps()) {
+    if ((after_ && number <= *after_) || seen_.contains(number)) continue;
+    Result<std::shared_ptr<const StepDescription>> step = dataset_->Step(number);
+    if (!step.ok() && found.empty()) return std::move(step).status();
+    if (!step.ok()) return found;  // `stamp_` is as before: the next call tries again, and tells
+    seen_.insert(number);
+    found.push_back(*std::move(step));
+  }
+  stamp_ = stamp.settled ? std::move(stamp.text) : "";
+  return found;
+}
+
+}  // namespace quarry

@@ -1,0 +1,102 @@
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "quarry/base/units.h"
+#include "tools/quarry/command.h"
+
+namespace quarry::tools {
+namespace {
+
+struct WatchOptions {
+  std::string target;
+  std::optional<std::uint64_t> after;
+  bool only_new = false;
+  bool wait = false;
+  double patience_seconds = 60;
+  std::uint64_t count = 0;
+  bool json = false;
+  ServerOptions server;
+};
+
+std::uint64_t StoredBytes(const StepDescription& step) {
+  std::uint64_t bytes = 0;
+  for (const FieldStepDescription& field : step.fields) bytes += field.stored_bytes;
+  return bytes;
+}
+
+/// One line, out at once: whoever reads it through a pipe acts on it.
+void Print(const StepDescription& step, bool json) {
+  if (json) {
+    nlohmann::ordered_json line = {{"step", step.step}, {"time", nullptr}};
+    if (step.time) line["time"] = *step.time;
+    line["fields"] = nlohmann::ordered_json::array();
+    for (const FieldStepDescription& field : step.fields) line["fields"].push_back(field.name);
+    line["bytes"] = StoredBytes(step);
+    fmt::print("{}\n", line.dump());
+  } else {
+    fmt::print("step {}{}: {} field{}, {}\n", step.step, step.time ? fmt::format(", time {}", *step.time) : "",
+               step.fields.size(), step.fields.size() == 1 ? "" : "s", FormatBytes(StoredBytes(step)));
+  }
+  std::fflush(stdout);
+}
+
+/// Looks for the dataset until it is there.
+Result<std::unique_ptr<client::Dataset>> OpenWhenThere(const std::string& target,
+                                                       const client::Options& options, bool* waited) {
+  constexpr auto kLookEvery = std::chrono::milliseconds(1000);
+  while (true) {
+    auto dataset = client::Dataset::Open(target, options);
+    const StatusCode code = dataset.status().code();
+    if (code != StatusCode::kNotFound && code != StatusCode::kUnavailable) return dataset;
+    *waited = true;
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+Result<int> Watch(const WatchOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const client::Options server, options.server.Resolve());
+  bool waited = false;
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, options.wait ? OpenWhenThere(options.target, server, &waited)
+                                                           : client::Dataset::Open(options.target, server));
+  client::WatchRequest request{.after = options.after,
+                               .patience_ms = static_cast<std::int64_t>(options.patience_seconds * 1000)};
+  // All steps of a dataset that was not there are new.
+  if (options.only_new && !waited) {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
+    if (!steps.empty()) request.after = std::max(request.after.value_or(0), steps.back().step);
+  }
+  std::uint64_t seen = 0;
+  QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {
+    Print(step, options.json);
+    return ++seen != options.count;
+  }));
+  return 0;
+}
+
+}  // namespace
+
+Command DeclareWatch(CLI::App* app) {
+  auto options = std::make_shared<WatchOptions>();
+  app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
+  app->add_option("--after", options->after, "only steps with larger numbers; default: all, from the first")
+      ->check(CLI::NonNegativeNumber);
+  app->add_flag("--new", options->only_new, "only steps that are published from now on");
+  app->add_flag("--wait", options->wait, "wait for a dataset, or a server, that is not there yet");
+  app->add_option("--patience", options->patience_seconds,
+                  "seconds for which a server that has gone is looked for, to go on behind the last step; "
+                  "default: 60")
+      ->check(CLI::Range(0.0, 1e7));
+  app->add_option("--count", options->count, "end after so many steps; default: go on until interrupted")
+      ->check(CLI::PositiveNumber);
+  app->add_flag("--json", options->json, "one JSON object a line");
+  options->server.DeclareOn(app);
+  app->footer(
+      "Example, a picture of each step as the simulation goes:\n"
+      "  quarry watch grpc://127.0.0.1:50051/run42 --json | while read -r line; do\n"
+      "    step=$(echo \"$line\" | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"step\"])')\n"
+      "    quarry get grpc://127.0.0.1:50051/run42 --step $step --box :,:,32:33 --output $step.png; done");
+  return [options] { return Watch(*options); };
+}
+
+}  // namespace quarry::tools
