@@ -10,6 +10,6 @@ scripts/build.sh release
 ctest --preset release --parallel 2
 
 if [ "${1:-}" != "--quick" ]; then
-  scripts/build.sh asan
+  scripts/build.sh asan sanitized_tests
   ctest --preset asan --parallel 2 --label-regex 'unit|sanitized'
 fi

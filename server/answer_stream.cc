@@ -20,7 +20,8 @@ constexpr std::size_t kSmallBlock = 16 << 10;
 
 void AppendTag(int field, std::string* out) {
   google::protobuf::io::StringOutputStream stream(out);
-  CodedOutputStream(&stream).WriteTag(WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+  CodedOutputStream(&stream).WriteTag(
+      WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
 }
 
 void AppendVarint(std::uint64_t value, std::string* out) {

@@ -60,18 +60,16 @@ GrpcService::GrpcService(QueryService* service, Operations* operations, std::chr
   // Read answers with messages that were put together by hand: gRPC's own way for that, a handler of byte
   // buffers in the place of the generated one.
   using Stream = grpc::ServerSplitStreamer<pb::ReadRequest, grpc::ByteBuffer>;
-  const auto* read = pb::ReadRequest::descriptor()->file()->FindServiceByName("QuarryService")->FindMethodByName(
-      "Read");
-  MarkMethodStreamed(read->index(),
-                     new grpc::internal::SplitServerStreamingHandler<pb::ReadRequest, grpc::ByteBuffer>(
-                         [this](grpc::ServerContext* context, Stream* stream) {
-                           pb::ReadRequest request;
-                           if (!stream->Read(&request))
-                             return grpc::Status(grpc::StatusCode::INTERNAL, "the request is not a ReadRequest");
-                           return Read(context, request, [stream](const grpc::ByteBuffer& message) {
-                             return stream->Write(message);
-                           });
-                         }));
+  using Handler = grpc::internal::SplitServerStreamingHandler<pb::ReadRequest, grpc::ByteBuffer>;
+  const auto answer = [this](grpc::ServerContext* context, Stream* stream) {
+    pb::ReadRequest request;
+    if (!stream->Read(&request))
+      return grpc::Status(grpc::StatusCode::INTERNAL, "the request is not a ReadRequest");
+    return Read(context, request,
+                [stream](const grpc::ByteBuffer& message) { return stream->Write(message); });
+  };
+  const auto* described = pb::ReadRequest::descriptor()->file()->FindServiceByName("QuarryService");
+  MarkMethodStreamed(described->FindMethodByName("Read")->index(), new Handler(answer));
 }
 
 template <typename Work>

@@ -79,7 +79,7 @@ struct Metrics::State {
                                      .Add({});
   prometheus::Family<prometheus::Counter>& damage = prometheus::BuildCounter()
                                                         .Name("quarry_damage_total")
-                                                        .Help("Damaged payloads that were met, and requests that failed for damage.")
+                                                        .Help("Damaged payloads met, and requests failed for damage.")
                                                         .Register(*registry);
   prometheus::Gauge& running = prometheus::BuildGauge()
                                    .Name("quarry_requests_running")

@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
-#include <cctype>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -101,27 +100,6 @@ Result<Json> ReadLevels(const quarry::client::Dataset& dataset, const std::strin
   return Json{{"levels", levels}};
 }
 
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-/// Sets the encoding by its name, in whatever number the service has given it.
-/// @errors kNotFound: this version of the service has no such encoding
-Status SetEncoding(const std::string& name, pb::ReadQuery* query) {
-  if (name == "samples") return Status::Ok();
-  const auto* field = query->GetDescriptor()->FindFieldByName("encoding");
-  if (field != nullptr && field->enum_type() != nullptr) {
-    for (int i = 0; i < field->enum_type()->value_count(); ++i) {
-      const auto* value = field->enum_type()->value(i);
-      if (!Lower(value->name()).ends_with(name)) continue;
-      query->GetReflection()->SetEnum(query, field, value);
-      return Status::Ok();
-    }
-  }
-  return quarry::NotFound("this service has no encoding \"{}\"", name);
-}
-
 /// What one client has taken from its connection.
 struct Drained {
   double begin = 0;
@@ -169,7 +147,8 @@ Result<Json> DrainClients(const std::string& target, const quarry::client::Datas
   }
   pb::ReadRequest request;
   *request.mutable_query() = quarry::wire::ToProto(target.substr(slash + 1), read);
-  QUARRY_RETURN_IF_ERROR(SetEncoding(question.value("encoding", "samples"), request.mutable_query()));
+  request.set_encoding(question.value("encoding", "samples") == "patches" ? pb::ENCODING_PATCHES
+                                                                          : pb::ENCODING_SAMPLES);
 
   std::mutex mutex;
   Status status;

@@ -121,7 +121,8 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
     return InternalError("the server sent {} levels of patch {}, which do not lead to level {}",
                          task->levels.size(), task->patch, level);
   if (reached == levels_)
-    return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is", task->patch);
+    return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is",
+                    task->patch);
   task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * SizeOf(type_);
   return task;
 }

@@ -408,8 +408,8 @@ class RemoteDataset final : public Dataset {
     query::PointsAnswer answer = wire::FromProto(response);
     const std::size_t expected = request.price_only ? 0 : request.points.size();
     if (answer.values.size() == expected) return answer;
-    return InternalError("the server {} answers {} points with {} values", connection_->server().address, expected,
-                         answer.values.size());
+    return InternalError("the server {} answers {} points with {} values", connection_->server().address,
+                         expected, answer.values.size());
   }
 
  private:

@@ -271,8 +271,8 @@ class PayloadExecution {
   Status Run(query::Position from) {
     const std::vector<Pass> passes = query::MakePasses(plan_);
     chunk_ = ChunkBytes(passes);
-    // Pinned, not reserved: a client that does not read holds it. Once for all chunks: a sink may still have the
-    // last one when the next is read, and whoever holds memory must not wait for more.
+    // Pinned, not reserved: a client that does not read holds it. Once for all chunks: a sink may still have
+    // the last one when the next is read, and whoever holds memory must not wait for more.
     QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
                             store_->Pin(2 * chunk_ + sink_->memory(), cancelled_));
     for (std::size_t p = from.pass; p < passes.size(); ++p) {

@@ -234,6 +234,16 @@ def succeed(*command, **options):
 # --- fields ---
 
 
+def smooth_file(dims, path):
+    """Waves with some noise, float32, written plane by plane: for fields that need not fit into memory."""
+    numbers = random_numbers("smooth_file")
+    x, y = np.arange(dims[0]), np.arange(dims[1])[:, None]
+    with open(path, "wb") as file:
+        for z in range(dims[2]):
+            plane = np.sin(0.05 * x + 0.02 * z) * np.cos(0.04 * y) + 0.01 * numbers.standard_normal((dims[1], dims[0]))
+            file.write(plane.astype("<f4").tobytes())
+
+
 def smooth(dims, dtype="<f4"):
     """A few waves along every axis."""
     field = np.zeros(dims[::-1])

@@ -94,7 +94,7 @@ class Queries(qt.QuarryTest):
         random = qt.random_numbers("max bytes")
         for case in self.cases:
             chosen = set()
-            for _ in range(qt.scaled(6, 100)):
+            for _ in range(qt.scaled(3, 100)):
                 begin, end = random_box(random, case.dims)
                 box = ("--box", qt.box_text(begin, end))
                 plans = [self.ask("plan", case.path, *box, "--level", level) for level in range(case.levels)]
@@ -133,7 +133,7 @@ class Queries(qt.QuarryTest):
     def test_a_stride_gives_every_so_manyth_sample(self):
         random = qt.random_numbers("stride")
         for case in self.cases:
-            for number in range(qt.scaled(10, 200)):
+            for number in range(qt.scaled(5, 200)):
                 begin, end = random_box(random, case.dims)
                 stride = [int(random.integers(1, 10)) for _ in range(3)]
                 if number % 3 == 0:
@@ -191,7 +191,7 @@ class Queries(qt.QuarryTest):
     def test_statistics_are_those_of_the_samples_and_hold_those_of_the_original(self):
         random = qt.random_numbers("statistics")
         for case in self.cases:
-            for number in range(qt.scaled(8, 200)):
+            for number in range(qt.scaled(4, 200)):
                 begin, end = random_box(random, case.dims)
                 level = int(random.integers(case.levels))
                 box = ("--box", qt.box_text(begin, end), "--level", level)

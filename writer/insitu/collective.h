@@ -58,8 +58,8 @@ Status CheckBegin(std::int64_t step, const OpenStep* open);
 Status CheckEnd(const OpenStep* open);
 Status CheckAbandon(const OpenStep* open);
 Status CheckClose(const OpenStep* open, const std::string& path);
-/// @errors kFailedPrecondition: no step; kInvalidArgument: put before, unknown field, other type than declared, not
-///         an array for each box
+/// @errors kFailedPrecondition: no step; kInvalidArgument: put before, unknown field, other type than
+/// declared, not an array for each box
 Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const OpenStep* open,
                 const std::string& field, DataType type, std::span<const BoxView> views);
 
