@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
+constexpr std::size_t kPageBytes = 1 << 20;
 
 std::uint32_t PageSize(std::uint32_t asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
@@ -142,7 +143,7 @@ grpc::Status GrpcService::GetDataset(grpc::ServerContext* context, const pb::Get
     const std::uint32_t page = PageSize(request->page_size());
     std::size_t bytes = 0;
     for (; it != dataset.steps().end() && response->steps_size() < static_cast<int>(page) &&
-           bytes < kMessageBytes;
+           bytes < kPageBytes;
          ++it) {
       QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(*it));
       *response->add_steps() = format::ToProto(*step);
@@ -168,6 +169,9 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanR
 grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadRequest& request,
                                const AnswerStream::Writer& write) {
   return Handle(context, "Read", request.query().dataset(), [&](Call* call) -> Status {
+    if (!pb::Encoding_IsValid(request.encoding()))
+      return InvalidArgument("encoding {} is not known; ask for samples or patches",
+                             static_cast<int>(request.encoding()));
     QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request.query()));
     QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(request.query().dataset(), question));
     QUARRY_ASSIGN_OR_RETURN(const pb::ReadPosition from, ResumePosition(request.resume_after(), read.plan));

@@ -20,9 +20,13 @@ query::AnswerHeader HeaderOf(const query::ReadPlan& plan) {
   return {plan.type, plan.query.step, plan.levels, plan.price};
 }
 
-/// Of everything that is decoded or read from one dataset: enough for whole previews to stay there, and little
-/// next to what the caller takes for the answers.
-constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;
+/// Of everything that is decoded or read from one dataset: enough for whole previews to stay there, little next
+/// to what the caller takes for the answers, and never too little for its patches.
+std::uint64_t MemoryFor(const DatasetDescription& dataset) {
+  constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kBytesPerSample = 128;  // of a masked float64 patch while it is decoded, twice
+  return std::max(kUsual, kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)));
+}
 
 /// Counts what has been read as levels come in, and hands blocks to the assembler.
 class AssemblingSink final : public BlockSink {
@@ -52,7 +56,7 @@ class LocalDataset final : public Dataset {
       : description_(dataset->description()),
         dataset_(std::move(dataset)),
         options_(options),
-        engine_(kMemory, options.threads) {}
+        engine_(MemoryFor(dataset_->description()), options.threads) {}
 
   const DatasetDescription& description() const override { return description_; }
 

@@ -1,5 +1,7 @@
 #include "clients/cpp/payload_decoder.h"
 
+#include <algorithm>
+
 #include "quarry/base/checksum.h"
 #include "quarry/query/patch_part.h"
 
@@ -39,7 +41,7 @@ struct PayloadDecoder::Task {
         if (!status.ok()) break;
       }
     } catch (const std::bad_alloc&) {
-      status = InternalError("out of memory while decoding patch {}; ask for less at once", patch);
+      status = {StatusCode::kInternal, "no memory"};  // a text that needs none itself
     }
     levels.clear();
     done.set_value(std::move(status));
@@ -65,18 +67,18 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
   query.box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
   query.stride = request.stride;
   return std::unique_ptr<PayloadDecoder>(new PayloadDecoder(
-      dataset, std::move(grid), std::move(query), pool, coder, header.type, header.levels.back().level));
+      dataset, std::move(grid), std::move(query), pool, coder, header));
 }
 
 PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query,
-                               DecodePool* pool, const PatchCoder* coder, DataType type, int finest_level)
+                               DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
     : levels_(dataset.levels),
       grid_(std::move(grid)),
       query_(std::move(query)),
       pool_(pool),
       coder_(coder),
-      type_(type),
-      finest_level_(finest_level) {}
+      type_(header.type),
+      answer_(header.levels) {}
 
 PayloadDecoder::~PayloadDecoder() {
   for (const std::shared_ptr<Task>& task : under_way_) task->result.wait();
@@ -129,15 +131,15 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
 
 Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, LevelAssembler* assembler) {
   const int level = static_cast<int>(part.level());
-  if (level < finest_level_ || level >= levels_)
+  if (std::ranges::none_of(answer_, [&](const query::LevelExtent& one) { return one.level == level; }))
     return InternalError("the server sent payload of level {}, which is not in the answer", level);
   for (const pb::PatchPayload& patch : part.patches()) {
     QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<Task> task, MakeTask(patch, level, data));
     while (!under_way_.empty() && bytes_under_way_ + task->bytes > kMostUnderWay)
       QUARRY_RETURN_IF_ERROR(Finish(assembler));
+    pool_->Submit({level, 0}, [task] { task->Run(); });
     bytes_under_way_ += task->bytes;
     under_way_.push_back(task);
-    pool_->Submit({level, 0}, [task] { task->Run(); });
     // What is ready is handed on at once.
     while (under_way_.front()->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
       QUARRY_RETURN_IF_ERROR(Finish(assembler));
@@ -175,7 +177,7 @@ Status PayloadDecoder::Finish(LevelAssembler* assembler) {
     }
     QUARRY_RETURN_IF_ERROR(status);
   }
-  if (task->level > finest_level_) readers_[task->patch] = std::move(task->reader);
+  if (task->level > answer_.back().level) readers_[task->patch] = std::move(task->reader);
   return Status::Ok();
 }
 

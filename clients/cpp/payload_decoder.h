@@ -40,7 +40,7 @@ class PayloadDecoder {
   struct Task;
 
   PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query, DecodePool* pool,
-                 const PatchCoder* coder, DataType type, int finest_level);
+                 const PatchCoder* coder, const query::AnswerHeader& header);
   Result<std::shared_ptr<Task>> MakeTask(const ::quarry::v1::PatchPayload& patch, int level, MessageData* data);
   Status Finish(LevelAssembler* assembler);
 
@@ -50,7 +50,7 @@ class PayloadDecoder {
   DecodePool* const pool_;
   const PatchCoder* const coder_;
   const DataType type_;
-  const int finest_level_;  ///< of the answer
+  const std::vector<query::LevelExtent> answer_;  ///< its levels, coarsest first
   std::map<std::uint64_t, std::unique_ptr<PatchReader>> readers_;  ///< that a finer level will go on from
   std::set<std::uint64_t> damaged_;  ///< patches
   std::deque<std::shared_ptr<Task>> under_way_;

@@ -109,9 +109,18 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAd
   return grpc::SslCredentials(options);
 }
 
+/// Samples come in messages of 256 KiB, but the record of a step with very many subfiles, and the payload of a
+/// large patch, are larger.
+constexpr int kLargestMessage = 64 << 20;
+
 /// "HOST:PORT", or several IP addresses of servers with the same datasets, between commas, as gRPC wants them.
-Result<std::string> ChannelTarget(const std::string& address) {
+Result<std::string> ChannelTarget(const std::string& address, bool tls) {
   if (address.find(',') == std::string::npos) return address;
+  if (tls) {
+    return InvalidArgument(
+        "\"{}\": a certificate is for one name; with grpcs://, give one name that resolves to all servers",
+        address);
+  }
   std::string target;
   for (std::size_t begin = 0; begin <= address.size();) {
     const std::size_t end = std::min(address.find(',', begin), address.size());
@@ -142,8 +151,6 @@ constexpr const char* kServiceConfig = R"({
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
-  // Samples come in messages of about 1 MiB, but the record of a step with very many subfiles may be larger.
-  constexpr int kLargestMessage = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
   arguments.SetServiceConfigJSON(kServiceConfig);
@@ -163,7 +170,7 @@ class Connection {
  public:
   static Result<std::shared_ptr<const Connection>> Make(const ServerAddress& server, const Options& options) {
     QUARRY_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(server, options.security));
-    QUARRY_ASSIGN_OR_RETURN(const std::string target, ChannelTarget(server.address));
+    QUARRY_ASSIGN_OR_RETURN(const std::string target, ChannelTarget(server.address, server.tls));
     return std::make_shared<const Connection>(server, options, NewChannel(target, credentials));
   }
 
@@ -216,6 +223,7 @@ class Connection {
     return true;
   }
 
+  bool can_be_cancelled() const { return options_.cancelled != nullptr; }
   bool wants_patches() const {
     if (options_.encoding != Encoding::kAuto) return options_.encoding == Encoding::kPatches;
     return !IsOnThisMachine(server_.address);
@@ -232,6 +240,24 @@ class Connection {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::QuarryService::Stub> stub_;
   const grpc::internal::RpcMethod read_;
+};
+
+/// Asks Options::cancelled while a call waits for its next message, which may be hours.
+class CancelWhenAsked {
+ public:
+  CancelWhenAsked(const Connection* connection, grpc::ClientContext* context)
+      : thread_([this, connection, context](const std::stop_token& stop) {
+          constexpr auto kAskEvery = std::chrono::milliseconds(100);
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, kAskEvery, [] { return false; }) && !stop.stop_requested()) {
+            if (connection->cancelled()) context->TryCancel();
+          }
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
 };
 
 /// Puts an answer together, however many streams it comes in.
@@ -251,10 +277,20 @@ class AnswerReceiver final : public AnswerHandler {
   bool ended() const { return ended_; }
   Status CheckComplete() const { return assembler_->CheckComplete(); }
 
+  /// Whether a stream that broke can be followed by another one: a position vouches for what came before.
+  bool CanGoOn() const { return !position_.empty() || !begun_; }
+
   Status Header(const pb::ReadHeader& message) override {
-    if (assembler_) return Status::Ok();  // of a later stream: its position vouches for the rest
     QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message));
     QUARRY_RETURN_IF_ERROR(CheckHeader(header));
+    if (begun_) {
+      const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
+        return a.level == b.level && a.extent == b.extent && a.spacing == b.spacing;
+      };
+      const bool goes_on = header.type == header_.type && header.step == header_.step &&
+                           std::ranges::equal(header.levels, header_.levels, same);
+      return goes_on ? Status::Ok() : InternalError("the server goes on with another answer");
+    }
     header_ = header;
     assembler_.emplace(std::move(header), on_level_);
     return Status::Ok();
@@ -262,6 +298,7 @@ class AnswerReceiver final : public AnswerHandler {
 
   Status Samples(const pb::SampleBlocks& part, MessageData* data) override {
     if (!assembler_) return Status::Ok();
+    begun_ = true;
     bytes_received_ += data->size();
     const auto read = [data](std::byte* to, std::size_t bytes) { return data->Read(to, bytes); };
     for (const pb::BlockExtent& block : part.blocks()) {
@@ -275,6 +312,7 @@ class AnswerReceiver final : public AnswerHandler {
 
   Status Patches(const pb::PatchPayloads& part, MessageData* data) override {
     if (!assembler_) return Status::Ok();
+    begun_ = true;
     bytes_received_ += data->size();
     if (!decoder_) {
       QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(dataset_, request_, header_, pool_));
@@ -284,6 +322,7 @@ class AnswerReceiver final : public AnswerHandler {
 
   Status LevelEnd(const pb::LevelEnd& end) override {
     if (!assembler_) return Status::Ok();
+    begun_ = true;
     if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel(&*assembler_));
     return assembler_->EndLevel(static_cast<int>(end.level()), {header_.price, bytes_received_});
   }
@@ -298,14 +337,28 @@ class AnswerReceiver final : public AnswerHandler {
  private:
   /// Whatever a server says, memory is taken for parts of this grid only.
   Status CheckHeader(const query::AnswerHeader& header) const {
+    int finer_than = dataset_.levels;
     for (const query::LevelExtent& level : header.levels) {
-      const bool known = level.level >= 0 && level.level < dataset_.levels;
+      const bool known = level.level >= 0 && level.level < finer_than && SpacingFits(level);
       if (!known || !SpacedBox({{0, 0, 0}, dataset_.grid.dims}, level.spacing).Contains(level.extent)) {
         return InternalError("the server announces {} of level {}, which is not in this dataset",
                              ToString(level.extent), level.level);
       }
+      finer_than = level.level;
     }
+    if (request_.stride && header.levels.size() > 1)
+      return InternalError("the server announces {} levels for a stride", header.levels.size());
     return Status::Ok();
+  }
+
+  /// Samples of an answer are samples of its level.
+  bool SpacingFits(const query::LevelExtent& level) const {
+    const std::int64_t step = std::int64_t{1} << level.level;
+    if (!request_.stride) return level.spacing == Index3{step, step, step};
+    bool fits = level.spacing == *request_.stride;
+    for (std::size_t a = 0; a < 3; ++a)
+      fits = fits && (dataset_.grid.dims[a] == 1 || level.spacing[a] % step == 0);
+    return fits;
   }
 
   const DatasetDescription& dataset_;
@@ -317,6 +370,7 @@ class AnswerReceiver final : public AnswerHandler {
   std::unique_ptr<PayloadDecoder> decoder_;
   std::string position_;
   std::uint64_t bytes_received_ = 0;
+  bool begun_ = false;  ///< something came after the header
   bool ended_ = false;
 };
 
@@ -360,16 +414,22 @@ class RemoteDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
     pb::ReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
-    message.set_encoding(connection_->wants_patches() ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
+    // The payload of a patch comes in one message.
+    constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
+    const bool fits = Volume(description_.patch) * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
+    message.set_encoding(connection_->wants_patches() && fits ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
     AnswerReceiver receiver(description_, request, on_level, &pool_);
-    Status status;
     int failures = 0;
-    do {
+    while (true) {
       message.set_resume_after(receiver.position());
-      status = ReadOnce(message, &receiver);
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver));
+      if (!broken) return receiver.CheckComplete();
       failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
-    } while (status.code() == StatusCode::kUnavailable && connection_->WaitBeforeRetry(failures));
-    return status;
+      if (!receiver.CanGoOn() || !connection_->WaitBeforeRetry(failures)) {
+        if (connection_->cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+        return *broken;
+      }
+    }
   }
 
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
@@ -413,24 +473,6 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
-  /// Asks Options::cancelled while a call waits for its next message, which may be hours.
-  class CancelWhenAsked {
-   public:
-    CancelWhenAsked(const Connection* connection, grpc::ClientContext* context)
-        : thread_([this, connection, context](const std::stop_token& stop) {
-            constexpr auto kAskEvery = std::chrono::milliseconds(100);
-            std::unique_lock lock(mutex_);
-            while (!wake_.wait_for(lock, stop, kAskEvery, [] { return false; }) && !stop.stop_requested()) {
-              if (connection->cancelled()) context->TryCancel();
-            }
-          }) {}
-
-   private:
-    std::mutex mutex_;
-    std::condition_variable_any wake_;
-    std::jthread thread_;
-  };
-
   static constexpr std::chrono::milliseconds kFirstPause{100};
   static constexpr std::chrono::milliseconds kLongestPause{5000};
 
@@ -484,10 +526,13 @@ class RemoteDataset final : public Dataset {
     return true;
   }
 
-  /// From the position that the request names to the end, or to where the stream breaks: kUnavailable.
-  Status ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver) const {
+  /// From the position that the request names to the end.
+  /// @returns nothing, or how the stream broke before
+  Result<std::optional<Status>> ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver) const {
     const auto context = connection_->NewContext();
     const auto stream = connection_->Read(context.get(), request);
+    std::optional<CancelWhenAsked> cancel;
+    if (connection_->can_be_cancelled()) cancel.emplace(connection_.get(), context.get());
     grpc::ByteBuffer message;
     while (stream->Read(&message)) {
       Status status = connection_->cancelled() ? Status(StatusCode::kCancelled, "the read was cancelled")
@@ -498,13 +543,17 @@ class RemoteDataset final : public Dataset {
       return status;
     }
     grpc::Status finished = stream->Finish();
+    if (connection_->cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
     // gRPC says CANCELLED for a call on a connection that has just broken.
-    if (finished.error_code() == grpc::StatusCode::CANCELLED && !connection_->cancelled())
+    if (finished.error_code() == grpc::StatusCode::CANCELLED)
       finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
-    QUARRY_RETURN_IF_ERROR(FromGrpc(finished, connection_->server()));
-    if (receiver->ended()) return receiver->CheckComplete();
-    return {StatusCode::kUnavailable,
-            fmt::format("the answer of {} ended early; ask again", connection_->server().address)};
+    Status status = FromGrpc(finished, connection_->server());
+    if (status.code() == StatusCode::kUnavailable) return std::optional(std::move(status));
+    QUARRY_RETURN_IF_ERROR(status);
+    if (receiver->ended()) return std::optional<Status>();
+    return std::optional(
+        Status(StatusCode::kUnavailable,
+               fmt::format("the answer of {} ended early; ask again", connection_->server().address)));
   }
 
   const std::shared_ptr<const Connection> connection_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <utility>
 
 #include "quarry/base/checksum.h"
@@ -46,8 +47,7 @@ class DecodeTask {
       if (!status.ok()) return claim_.Fail(std::move(status));
       claim_.Finish(std::make_shared<const PatchReader>(std::move(reader)), &batch_->memory);
     } catch (const std::bad_alloc&) {
-      claim_.Fail(InternalError(
-          "out of memory while decoding \"{}\"; ask for a smaller box or a coarser level", paths_.field));
+      claim_.Fail({StatusCode::kInternal, "no memory"});  // a text that needs none itself
     }
   }
 
@@ -136,12 +136,13 @@ class Execution {
   /// @param first  patches before it are left out
   Status RunPass(const Pass& pass, std::size_t first) {
     started_ = first;
+    ahead_again_ = first;
     for (std::size_t b = 0; b < pass.batches.size(); ++b) {
       const std::size_t ahead = std::min<std::size_t>(2, pass.batches.size() - b);
       const std::span batches = std::span(pass.batches).subspan(b, ahead);
       for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
         if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
-        QUARRY_RETURN_IF_ERROR(ReadAhead(pass.finest, batches, i));
+        QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
         QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
         QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
       }
@@ -152,18 +153,38 @@ class Execution {
   /// Starts on this batch and the next, so that one is fetched while the other is decoded: as far as memory is
   /// free, and other reads have their part of it.
   /// @param next  the patch to be delivered next
-  Status ReadAhead(int level, std::span<const Batch> batches, std::size_t next) {
+  Status ReadAhead(const Pass& pass, std::span<const Batch> batches, std::size_t next) {
+    if (next < ahead_again_) return Status::Ok();
     for (const Batch& batch : batches) {
       const std::size_t first = std::max({batch.first_patch, started_, next});
       if (first >= batch.end()) continue;
-      const Result<bool> started = Start({first, batch.end()}, level, /*wait=*/false);
+      const std::size_t end = FairEnd(pass, first, batch.end());
+      const Result<bool> started =
+          end > first ? Start({first, end}, pass.finest, /*wait=*/false) : Result<bool>(false);
       // Which patches are damaged will be seen when they are wanted, one by one.
       const bool damaged = started.status().code() == StatusCode::kDataLoss;
       if (!started.ok() && !damaged) return started.status();
-      if (!damaged && !*started) break;
-      started_ = batch.end();
+      if (!damaged && !*started) {
+        // Asking again for each patch would cost more than it brings.
+        ahead_again_ = next + std::max<std::size_t>(1, batch.patch_count / 8);
+        break;
+      }
+      started_ = end;
+      if (end < batch.end()) break;
     }
     return Status::Ok();
+  }
+
+  /// As many patches as a fair part of the memory has room for.
+  std::size_t FairEnd(const Pass& pass, std::size_t first, std::size_t last) const {
+    const std::uint64_t share = store_->FairShare();
+    std::uint64_t bytes = 0;
+    std::size_t end = first;
+    for (; end < last; ++end) {
+      bytes += query::DecodeMemory(plan_, query::Piece{end, plan_.dataset_levels - 1, pass.finest});
+      if (bytes > share) break;
+    }
+    return end;
   }
 
   /// The patch at a level, or at the finest coarser one that is whole.
@@ -210,7 +231,6 @@ class Execution {
     if (wait) {
       QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, cancelled_));
     } else {
-      if (bytes > store_->FairShare()) return false;
       std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes);
       if (!memory) return false;
       batch->memory = *std::move(memory);
@@ -257,7 +277,8 @@ class Execution {
   PayloadSource source_;
   const std::uint64_t dataset_;
   const PatchCoder* coder_ = nullptr;
-  std::size_t started_ = 0;  ///< patches of the pass that were asked of the store, in their order
+  std::size_t started_ = 0;      ///< patches of the pass that were asked of the store, in their order
+  std::size_t ahead_again_ = 0;  ///< before this patch, reading ahead is not tried again
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -292,11 +313,12 @@ class PayloadExecution {
   /// Payload that is read at a time: a batch where there is much memory, a small part of it otherwise, but at
   /// least what one patch needs.
   std::uint64_t ChunkBytes(const std::vector<Pass>& passes) const {
-    constexpr std::uint64_t kPartOfMemory = 256;
+    constexpr std::uint64_t kPartOfMemory = 1024;
     std::uint64_t bytes = std::min(query::kBatchPayloadBytes, store_->state().total / kPartOfMemory);
+    bytes = std::min(bytes, plan_.price.bytes_read);
     for (const Pass& pass : passes) {
       for (std::size_t i = 0; i < plan_.patches.size(); ++i)
-        bytes = std::max(bytes, query::PlanFetch(plan_, {{i, pass.coarsest, pass.finest}}).bytes());
+        bytes = std::max(bytes, query::PayloadBytes(plan_, {i, pass.coarsest, pass.finest}));
     }
     return bytes;
   }
@@ -347,6 +369,8 @@ class PayloadExecution {
                       Status damage) {
     if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
     const query::Piece& piece = batch->fetch.pieces[index];
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end())
+      return Send({pass.finest, piece.patch, {}, true, nullptr}, known->second);
     PatchPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
     const PlannedPatch& patch = plan_.patches[piece.patch];
     const PayloadPaths paths = PathsOf(source_, patch);
@@ -366,7 +390,10 @@ class PayloadExecution {
   Status Send(const PatchPayload& payload, const Status& damage) {
     const bool shows_nothing = payload.levels.empty() && payload.level == plan_.levels.front().level;
     if (payload.damaged && (plan_.query.strict || shows_nothing)) return damage;
-    if (payload.damaged) sink_->Damaged(damage);
+    if (payload.damaged) {
+      sink_->Damaged(damage);
+      damaged_.emplace(payload.patch, damage);
+    }
     return sink_->Deliver(payload);
   }
 
@@ -376,6 +403,7 @@ class PayloadExecution {
   PayloadSink* sink_;
   PayloadSource source_;
   std::uint64_t chunk_ = 0;
+  std::map<std::size_t, Status> damaged_;  ///< patches, whose finer levels are of no use
 };
 
 }  // namespace

@@ -339,9 +339,20 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
   return fetch;
 }
 
+std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece) {
+  std::uint64_t bytes = 0;
+  for (int level = piece.finest; level <= piece.coarsest; ++level)
+    bytes += PayloadBytes(plan.patches[piece.patch], level);
+  return bytes;
+}
+
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece) {
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
+  return PayloadBytes(plan, piece) + 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+}
+
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
   std::uint64_t bytes = fetch.bytes();
-  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
   for (const Piece& piece : fetch.pieces)
     bytes += 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
   return bytes;

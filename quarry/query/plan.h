@@ -175,8 +175,13 @@ std::uint64_t Fingerprint(const ReadPlan& plan);
 /// The byte ranges that hold some payload, neighbours joined.
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);
 
+/// Payload of a piece, masks included, without what lies in between.
+std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece);
+
 /// Upper bound of the memory in which a fetch is read and its pieces are decoded.
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);
+/// The same for a piece alone.
+std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece);
 
 /// Upper bound of the memory that a read takes beside what it decodes in: the largest patch that it delivers,
 /// and the block that is cut out of it.

@@ -71,25 +71,30 @@ void DecodePool::Submit(DecodePriority priority, std::function<void()> task) {
     place = {-priority.level, priority.bytes, impl->submitted++};
     ++impl->running;
   }
+  bool queued = false;
   try {
     {
       const std::lock_guard lock(impl->mutex);
       impl->waiting.emplace(place, std::move(task));
       impl->by_age.emplace(std::get<2>(place), place);
+      queued = true;
     }
     // As many of these as there are tasks: whichever runs first takes the most urgent one.
     impl->arena.enqueue([impl] {
       impl->TakeNext()();
       impl->Finish();
     });
-  } catch (...) {  // out of memory: the task will never run, and nobody may wait for it
+  } catch (...) {  // out of memory: nobody may wait for a task that will never run
+    bool taken = false;
     {
       const std::lock_guard lock(impl->mutex);
-      impl->waiting.erase(place);
+      taken = impl->waiting.erase(place) == 0 && queued;
       impl->by_age.erase(std::get<2>(place));
     }
+    // The runner of another task has taken this one: that other one has no runner now.
+    if (taken) impl->TakeNext()();
     impl->Finish();
-    throw;
+    if (!taken) throw;
   }
 }
 

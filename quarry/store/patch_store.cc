@@ -14,6 +14,29 @@ namespace {
 /// Nobody signals a cancellation, so whoever waits looks up from time to time.
 constexpr auto kLookUp = std::chrono::milliseconds(50);
 
+/// Asks a function that may take its time, or use the store itself.
+bool AskUnlocked(std::unique_lock<std::mutex>* lock, const std::function<bool()>& cancelled) {
+  struct Relock {
+    std::unique_lock<std::mutex>* lock;
+    ~Relock() { lock->lock(); }
+  };
+  lock->unlock();
+  const Relock relock{lock};
+  return cancelled();
+}
+
+/// Counts one who waits, for as long as it does.
+class Waiting {
+ public:
+  explicit Waiting(std::size_t* count) : count_(count) { ++*count_; }
+  ~Waiting() { --*count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  std::size_t* count_;
+};
+
 Status CancelledWhile(std::string_view what) {
   return {StatusCode::kCancelled, fmt::format("the read was cancelled while it waited for {}", what)};
 }
@@ -40,11 +63,19 @@ Status PatchStore::WaitInQueue(Lock* lock, Queue* queue, const std::function<boo
   const std::uint64_t ticket = queue->next_ticket++;
   const auto place = queue->tickets.insert(queue->tickets.end(), ticket);
   const auto my_turn = [&] { return queue->tickets.front() == ticket && fits(); };
+  const auto leave = [&] {
+    queue->tickets.erase(place);
+    // For the next in the queue there may be memory as well.
+    freed_.notify_all();
+  };
   bool given_up = false;
-  while (!given_up && !freed_.wait_for(*lock, kLookUp, my_turn)) given_up = cancelled();
-  queue->tickets.erase(place);
-  // For the next in the queue there may be memory as well.
-  freed_.notify_all();
+  try {
+    while (!given_up && !freed_.wait_for(*lock, kLookUp, my_turn)) given_up = AskUnlocked(lock, cancelled);
+  } catch (...) {  // of the caller's function
+    leave();
+    throw;
+  }
+  leave();
   return given_up ? CancelledWhile("memory") : Status::Ok();
 }
 
@@ -138,12 +169,11 @@ PatchStore::Claim PatchStore::TryClaim(const PatchKey& key, std::span<const Patc
     ++hits_;
     return {};
   }
-  const auto [flight, mine] = flights_.try_emplace(key);
-  if (!mine) {
+  if (flights_.contains(key)) {
     ++hits_;
     return {};
   }
-  flight->second = std::make_shared<Flight>();
+  flights_.emplace(key, std::make_shared<Flight>());
   ++misses_;
   Claim claim;
   claim.store_ = this;
@@ -167,10 +197,10 @@ Result<StoredPatch> PatchStore::Take(const PatchKey& key, const std::function<bo
   const auto found = flights_.find(key);
   if (found == flights_.end()) return StoredPatch();
   const std::shared_ptr<Flight> flight = found->second;
-  ++flight->waiting;
+  const Waiting waiting(&flight->waiting);
   bool given_up = false;
-  while (!given_up && !ended_.wait_for(lock, kLookUp, [&] { return flight->ended; })) given_up = cancelled();
-  --flight->waiting;
+  while (!given_up && !ended_.wait_for(lock, kLookUp, [&] { return flight->ended; }))
+    given_up = AskUnlocked(&lock, cancelled);
   if (given_up) return CancelledWhile("a patch");
   QUARRY_RETURN_IF_ERROR(flight->status);
   return flight->patch;

@@ -282,7 +282,7 @@ class Decoder final : public PatchDecoder {
   }
   std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
   std::uint64_t memory() const override {
-    std::uint64_t bytes = (whole_.size() + samples_.size()) * sizeof(T);
+    std::uint64_t bytes = packed_.size() + samples_.size() * sizeof(T);
     if (levels_) bytes += levels_->samples().size_bytes();
     if (integers_) bytes += integers_->samples().size_bytes();
     return bytes;
@@ -330,12 +330,20 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
+  /// All levels in one stream. It is unpacked again for each level: samples of level 0 that wait for the finer
+  /// levels would be thousands of times as large as a coarse one.
   Status ReadWhole(ByteSpan* payload) {
-    whole_.resize(Count(layout_.shape));
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                            ReadPlanes(*payload, sizeof(T), std::as_writable_bytes(std::span(whole_))));
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t used, Unpack(*payload).second);
+    packed_.assign(payload->begin(), payload->begin() + static_cast<std::ptrdiff_t>(used));
     *payload = payload->subspan(used);
     return Status::Ok();
+  }
+
+  /// The samples of level 0, and how many bytes of the stream they took.
+  std::pair<Buffer<T>, Result<std::size_t>> Unpack(ByteSpan packed) const {
+    Buffer<T> whole(Count(layout_.shape));
+    Result<std::size_t> used = ReadPlanes(packed, sizeof(T), std::as_writable_bytes(std::span(whole)));
+    return {std::move(whole), std::move(used)};
   }
 
   Status ReadDroppedBits(ByteSpan* payload) {
@@ -371,11 +379,11 @@ class Decoder final : public PatchDecoder {
     if (!payload.empty()) return DataLoss("level {} has {} bytes too many", level, payload.size());
     if (mode_ == PatchMode::kConstant) {
       samples_.assign(Count(LevelShape(layout_.shape, level)), constant_);
-    } else if (level == 0) {
-      samples_ = std::move(whole_);
-    } else {
-      samples_ = Subsample<T>(whole_, layout_.shape, level);
+      return Status::Ok();
     }
+    auto [whole, used] = Unpack(packed_);
+    QUARRY_RETURN_IF_ERROR(used.status());
+    samples_ = level == 0 ? std::move(whole) : Subsample<T>(whole, layout_.shape, level);
     return Status::Ok();
   }
 
@@ -384,7 +392,7 @@ class Decoder final : public PatchDecoder {
   PatchMode mode_ = PatchMode::kConstant;
   T constant_ = 0;
   int exponent_ = 0;
-  Buffer<T> whole_;
+  Bytes packed_;  ///< of PatchMode::kWhole
   std::optional<LevelsDecoder<T>> levels_;
   std::optional<LevelsDecoder<Integer>> integers_;
   Buffer<T> samples_;
