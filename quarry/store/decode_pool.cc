@@ -1,13 +1,6 @@
 #include "quarry/store/decode_pool.h"
 
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
-
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <tuple>
+#include <algorithm>
 
 namespace quarry {
 namespace {
@@ -17,85 +10,47 @@ constexpr std::uint64_t kOldestEvery = 8;
 
 }  // namespace
 
-struct DecodePool::Impl {
-  // No slot is kept for the submitting thread: it reads ahead and streams while the others decode.
-  explicit Impl(int threads)
-      : workers(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
-        arena(threads, /*reserved_for_masters=*/0) {}
-
-  /// Negated level, bytes, number of submission: the smallest is next.
-  using Place = std::tuple<int, std::uint64_t, std::uint64_t>;
-
-  std::function<void()> TakeNext() {
-    const std::lock_guard lock(mutex);
-    auto next = waiting.begin();
-    if (++taken % kOldestEvery == 0) next = waiting.find(by_age.begin()->second);
-    std::function<void()> task = std::move(next->second);
-    by_age.erase(std::get<2>(next->first));
-    waiting.erase(next);
-    return task;
-  }
-
-  void Finish() {
-    const std::lock_guard lock(mutex);
-    if (--running == 0) idle.notify_all();
-  }
-
-  tbb::global_control workers;  // one more than arena slots: TBB counts the submitting thread too
-  tbb::task_arena arena;
-  std::mutex mutex;
-  std::condition_variable idle;
-  std::map<Place, std::function<void()>> waiting;
-  std::map<std::uint64_t, Place> by_age;
-  std::uint64_t submitted = 0;
-  std::uint64_t taken = 0;
-  std::size_t running = 0;  ///< tasks that were submitted and have not ended
-};
-
 DecodePool::DecodePool(int threads)
-    : impl_(std::make_unique<Impl>(
-          threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
+    : thread_count_(threads > 0 ? threads
+                                : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
 
 DecodePool::~DecodePool() {
-  std::unique_lock lock(impl_->mutex);
-  impl_->idle.wait(lock, [this] { return impl_->running == 0; });
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
 }
 
-int DecodePool::threads() const { return impl_->arena.max_concurrency(); }
-
 void DecodePool::Submit(DecodePriority priority, std::function<void()> task) {
-  Impl* const impl = impl_.get();
-  Impl::Place place;
   {
-    const std::lock_guard lock(impl->mutex);
-    place = {-priority.level, priority.bytes, impl->submitted++};
-    ++impl->running;
+    const std::lock_guard lock(mutex_);
+    while (threads_.size() < static_cast<std::size_t>(thread_count_))
+      threads_.emplace_back([this] { Work(); });
+    waiting_.emplace(Place{-priority.level, priority.bytes, submitted_}, std::move(task));
+    ++submitted_;
   }
-  bool queued = false;
-  try {
-    {
-      const std::lock_guard lock(impl->mutex);
-      impl->waiting.emplace(place, std::move(task));
-      impl->by_age.emplace(std::get<2>(place), place);
-      queued = true;
-    }
-    // As many of these as there are tasks: whichever runs first takes the most urgent one.
-    impl->arena.enqueue([impl] {
-      impl->TakeNext()();
-      impl->Finish();
+  changed_.notify_one();
+}
+
+void DecodePool::Work() {
+  while (const std::function<void()> task = TakeNext()) task();
+}
+
+/// Waits for a task. None when the pool is ending, and every task was taken.
+std::function<void()> DecodePool::TakeNext() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+  if (waiting_.empty()) return nullptr;
+  auto next = waiting_.begin();
+  if (++taken_ % kOldestEvery == 0) {
+    next = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
+      return a.first.number < b.first.number;
     });
-  } catch (...) {  // out of memory: nobody may wait for a task that will never run
-    bool taken = false;
-    {
-      const std::lock_guard lock(impl->mutex);
-      taken = impl->waiting.erase(place) == 0 && queued;
-      impl->by_age.erase(std::get<2>(place));
-    }
-    // The runner of another task has taken this one: that other one has no runner now.
-    if (taken) impl->TakeNext()();
-    impl->Finish();
-    if (!taken) throw;
   }
+  std::function<void()> task = std::move(next->second);
+  waiting_.erase(next);
+  return task;
 }
 
 }  // namespace quarry

@@ -1,18 +1,24 @@
 #pragma once
 
+#include <compare>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 namespace quarry {
 
 /// What decides which of the tasks that wait is next.
 struct DecodePriority {
   int level = 0;            ///< coarse levels before fine ones
-  std::uint64_t bytes = 0;  ///< then those of reads that have the least payload still to come
+  std::uint64_t bytes = 0;  ///< then those of the smallest fetches
 };
 
-/// The threads that decode patches, shared by all reads of a process. Thread-safe.
+/// The threads that decode patches, shared by all reads of a process. They are started with the first task.
+/// Thread-safe.
 class DecodePool {
  public:
   /// @param threads  0: one per processor
@@ -22,7 +28,7 @@ class DecodePool {
   DecodePool(const DecodePool&) = delete;
   DecodePool& operator=(const DecodePool&) = delete;
 
-  int threads() const;
+  int threads() const { return thread_count_; }
 
   /// Runs `task` soon on one of the threads, in the order of priority, equals in the order of submission.
   /// Now and then the oldest task is next whatever its priority, so that none waits for ever. It must not
@@ -30,8 +36,26 @@ class DecodePool {
   void Submit(DecodePriority priority, std::function<void()> task);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  /// The place of a task among those that wait: the smallest is next.
+  struct Place {
+    int finer = 0;  ///< the negated level
+    std::uint64_t bytes = 0;
+    std::uint64_t number = 0;  ///< of the submission
+
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+
+  void Work();
+  std::function<void()> TakeNext();
+
+  const int thread_count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Place, std::function<void()>> waiting_;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t taken_ = 0;
+  bool ending_ = false;
+  std::vector<std::jthread> threads_;  ///< go first
 };
 
 }  // namespace quarry

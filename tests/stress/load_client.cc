@@ -73,6 +73,9 @@ class Load {
     request.mutable_query()->set_first_level(static_cast<std::uint32_t>(coarser));
     request.set_encoding(patches ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
     grpc::ClientContext context;
+    // A first connection may fail for reasons of the client's own (gRPC before 1.61 loses the errno of connect:
+    // grpc/grpc#35064). The subject are calls that have reached the server.
+    context.set_wait_for_ready(true);
     const auto stream = stub->Read(&context, request);
     pb::ReadResponse message;
     std::uint64_t bytes = 0;
