@@ -44,6 +44,16 @@ Status AnswerStream::Write(const grpc::ByteBuffer& message) {
   return Status::Ok();
 }
 
+Status AnswerStream::Begin(const query::AnswerHeader& header, std::uint64_t fingerprint,
+                           const pb::ReadPosition& from) {
+  number_ = header.number;
+  fingerprint_ = fingerprint;
+  pb::ReadResponse message;
+  *message.mutable_header() = wire::ToProto(header);
+  message.set_position(Position(from.levels(), from.patches(), from.parts()).SerializeAsString());
+  return Send(message);
+}
+
 Status AnswerStream::Send(const pb::ReadResponse& message) {
   const grpc::Slice slice(message.SerializeAsString());
   return Write(grpc::ByteBuffer(&slice, 1));
@@ -81,6 +91,7 @@ pb::ReadPosition AnswerStream::Position(std::size_t levels, std::size_t patches,
   position.set_levels(static_cast<std::uint32_t>(levels));
   position.set_patches(patches);
   position.set_parts(static_cast<std::uint32_t>(parts));
+  position.set_answers(static_cast<std::uint32_t>(number_));
   return position;
 }
 

@@ -23,10 +23,14 @@ class AnswerStream {
  public:
   using Writer = std::function<bool(const grpc::ByteBuffer&)>;
 
-  /// @param write        false when the client has gone
-  /// @param fingerprint  of the plan, for positions
-  AnswerStream(Writer write, Call* call, std::uint64_t fingerprint)
-      : write_(std::move(write)), call_(call), fingerprint_(fingerprint) {}
+  /// @param write  false when the client has gone
+  AnswerStream(Writer write, Call* call) : write_(std::move(write)), call_(call) {}
+
+  /// Sends the header of an answer. Positions are in this one from here on.
+  /// @param fingerprint  of its plan
+  /// @param from         what comes after it
+  Status Begin(const query::AnswerHeader& header, std::uint64_t fingerprint,
+               const ::quarry::v1::ReadPosition& from);
 
   Status Send(const ::quarry::v1::ReadResponse& message);
 
@@ -48,7 +52,8 @@ class AnswerStream {
 
   const Writer write_;
   Call* const call_;
-  const std::uint64_t fingerprint_;
+  std::uint64_t number_ = 0;  ///< of the answer
+  std::uint64_t fingerprint_ = 0;
 };
 
 /// Packs blocks of samples into messages.

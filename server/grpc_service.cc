@@ -24,20 +24,37 @@ std::uint32_t PageSize(std::uint32_t asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
 }
 
+Status NotOurPosition() {
+  return InvalidArgument("the position to resume after is none of an answer to this query; leave it out");
+}
+
 /// Where an earlier answer to the same query ended.
-Result<pb::ReadPosition> ResumePosition(const std::string& token, const query::ReadPlan& plan) {
+/// @param answers  to the query
+Result<pb::ReadPosition> ParsePosition(const std::string& token, std::size_t answers) {
   pb::ReadPosition position;
   if (token.empty()) return position;
-  const Status not_ours =
-      InvalidArgument("the position to resume after is none of an answer to this query; leave it out");
-  if (!position.ParseFromString(token) || position.fingerprint() == 0) return not_ours;
-  if (position.fingerprint() != query::Fingerprint(plan)) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "the query or the data behind it are others than when the answer began; ask again from the "
-                  "start");
-  }
-  if (position.levels() > plan.levels.size() || position.patches() > plan.patches.size()) return not_ours;
+  const bool ours =
+      position.ParseFromString(token) && position.fingerprint() != 0 && position.answers() < answers;
+  if (!ours) return NotOurPosition();
   return position;
+}
+
+/// Whether an answer can go on at a position in it.
+Status CheckPosition(const pb::ReadPosition& position, const query::ReadPlan& plan) {
+  if (position.fingerprint() == 0) return Status::Ok();  // the beginning
+  if (position.fingerprint() != query::Fingerprint(plan)) {
+    return {StatusCode::kFailedPrecondition,
+            "the query or the data behind it are others than when the answer began; ask again from the start"};
+  }
+  const bool inside = position.levels() <= plan.levels.size() && position.patches() <= plan.patches.size();
+  return inside ? Status::Ok() : NotOurPosition();
+}
+
+query::AnswerHeader HeaderOf(const query::ReadPlan& plan, const Series& series, std::size_t number) {
+  query::AnswerHeader header = query::HeaderOf(plan);
+  header.number = number;
+  header.count = series.questions.size();
+  return header;
 }
 
 /// The time limit counts for each step: a client that takes none is cut off, one that has none to take is not.
@@ -158,12 +175,53 @@ grpc::Status GrpcService::GetDataset(grpc::ServerContext* context, const pb::Get
 grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanReadRequest* request,
                                    pb::PlanReadResponse* response) {
   return Handle(context, "PlanRead", request->query().dataset(), [&](Call* call) -> Status {
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request->query()));
-    QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(request->query().dataset(), question));
-    *response->mutable_header() = wire::ToProto(read.header());
+    QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
+    QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request->query().dataset(), question));
+    for (std::size_t i = 0; i < series.questions.size(); ++i) {
+      if (call->Cancelled()) return {StatusCode::kCancelled, "the planning was cancelled"};
+      QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
+      *(i == 0 ? response->mutable_header() : response->add_more_headers()) =
+          wire::ToProto(HeaderOf(read.plan, series, i));
+    }
     call->CountSent(response->ByteSizeLong());
     return Status::Ok();
   });
+}
+
+/// Refuses what is too much for the server or for the client, before anything is fetched.
+/// @param read  the one answer, where there is one
+Result<query::Price> GrpcService::CheckPrice(const Series& series, const PreparedRead& read, Call* call) {
+  if (series.questions.size() == 1) {
+    QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
+    return read.plan.price;
+  }
+  query::Price sum;
+  for (std::size_t i = 0; i < series.questions.size(); ++i) {
+    if (call->Cancelled()) return Status(StatusCode::kCancelled, "the planning was cancelled");
+    QUARRY_ASSIGN_OR_RETURN(const PreparedRead planned, service_->Prepare(series, i));
+    sum += planned.plan.price;
+  }
+  QUARRY_RETURN_IF_ERROR(call->CheckPrice(sum.bytes, sum.reply_bytes, "fewer steps or fields at a time"));
+  return sum;
+}
+
+Status GrpcService::SendAnswer(const PreparedRead& read, pb::Encoding encoding, const pb::ReadPosition& from,
+                               Call* call, AnswerStream* stream) {
+  const auto cancelled = [call] { return call->Cancelled(); };
+  const query::Position begin{from.levels(), from.patches()};
+  if (encoding == pb::ENCODING_PATCHES) {
+    PayloadStreamSink sink(stream, read.plan, from);
+    QUARRY_RETURN_IF_ERROR(service_->ReadPayloads(read, cancelled, &sink, begin));
+  } else {
+    SampleSink sink(stream, SizeOf(read.plan.type), from);
+    QUARRY_RETURN_IF_ERROR(service_->Read(read, cancelled, &sink, begin));
+  }
+  const query::Price& price = read.plan.price;
+  call->CountPatches(price.patches);
+  spdlog::debug("read {} {} step {} box {} level {}: {} patches, {} bytes in {} reads, {} bytes of samples",
+                read.served->name, read.plan.field, read.plan.query.step, ToString(read.plan.query.box),
+                read.plan.query.level, price.patches, price.bytes_read, price.reads, price.reply_bytes);
+  return Status::Ok();
 }
 
 grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadRequest& request,
@@ -172,31 +230,25 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
     if (!pb::Encoding_IsValid(request.encoding()))
       return InvalidArgument("encoding {} is not known; ask for samples or patches",
                              static_cast<int>(request.encoding()));
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question, wire::FromProto(request.query()));
-    QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(request.query().dataset(), question));
-    QUARRY_ASSIGN_OR_RETURN(const pb::ReadPosition from, ResumePosition(request.resume_after(), read.plan));
-    QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
-    AnswerStream stream(write, call, query::Fingerprint(read.plan));
-    pb::ReadResponse message;
-    *message.mutable_header() = wire::ToProto(read.header());
-    QUARRY_RETURN_IF_ERROR(stream.Send(message));
-    const auto cancelled = [call] { return call->Cancelled(); };
-    const query::Position begin{from.levels(), from.patches()};
-    if (request.encoding() == pb::ENCODING_PATCHES) {
-      PayloadStreamSink sink(&stream, read.plan, from);
-      QUARRY_RETURN_IF_ERROR(service_->ReadPayloads(read, cancelled, &sink, begin));
-    } else {
-      SampleSink sink(&stream, SizeOf(read.plan.type), from);
-      QUARRY_RETURN_IF_ERROR(service_->Read(read, cancelled, &sink, begin));
+    QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
+    QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request.query().dataset(), question));
+    QUARRY_ASSIGN_OR_RETURN(pb::ReadPosition from,
+                            ParsePosition(request.resume_after(), series.questions.size()));
+    AnswerStream stream(write, call);
+    pb::ReadResponse end;
+    for (std::size_t i = from.answers(); i < series.questions.size(); ++i) {
+      QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
+      QUARRY_RETURN_IF_ERROR(CheckPosition(from, read.plan));
+      if (!end.has_read_end()) {  // the first of this stream
+        QUARRY_ASSIGN_OR_RETURN(const query::Price price, CheckPrice(series, read, call));
+        *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
+      }
+      QUARRY_RETURN_IF_ERROR(
+          stream.Begin(HeaderOf(read.plan, series, i), query::Fingerprint(read.plan), from));
+      QUARRY_RETURN_IF_ERROR(SendAnswer(read, request.encoding(), from, call, &stream));
+      from.Clear();  // the next one begins at its beginning
     }
-    call->CountPatches(read.plan.price.patches);
-    *message.mutable_read_end()->mutable_price() = wire::ToProto(read.plan.price);
-    QUARRY_RETURN_IF_ERROR(stream.Send(message));
-    spdlog::debug("read {} {} step {} box {} level {}: {} patches, {} bytes in {} reads, {} bytes of samples",
-                  request.query().dataset(), question.field, read.plan.query.step,
-                  ToString(read.plan.query.box), read.plan.query.level, read.plan.price.patches,
-                  read.plan.price.bytes_read, read.plan.price.reads, read.plan.price.reply_bytes);
-    return Status::Ok();
+    return stream.Send(end);
   });
 }
 

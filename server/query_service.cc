@@ -9,6 +9,20 @@ Result<PreparedRead> QueryService::Prepare(const std::string& dataset, const que
   return read;
 }
 
+Result<Series> QueryService::Expand(const std::string& dataset, const query::SeriesRequest& request) {
+  Series series;
+  QUARRY_ASSIGN_OR_RETURN(series.served, catalogue_.Find(dataset));
+  QUARRY_ASSIGN_OR_RETURN(series.questions, series.served->dataset->Expand(request));
+  return series;
+}
+
+Result<PreparedRead> QueryService::Prepare(const Series& series, std::size_t number) {
+  PreparedRead read{series.served, {}};
+  QUARRY_ASSIGN_OR_RETURN(read.plan,
+                          series.served->dataset->Plan(series.questions[number], series.served->index.get()));
+  return read;
+}
+
 Status QueryService::Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink,
                           query::Position from) {
   return ExecuteRead(*read.served->dataset, read.plan, &engine_, cancelled, sink, from);

@@ -14,8 +14,13 @@ namespace quarry::server {
 struct PreparedRead {
   std::shared_ptr<const ServedDataset> served;
   query::ReadPlan plan;
+};
 
-  query::AnswerHeader header() const { return {plan.type, plan.query.step, plan.levels, plan.price}; }
+/// The questions of a request, and the dataset kept open for them: planned one by one, since the plans of a
+/// thousand would take memory that nothing counts.
+struct Series {
+  std::shared_ptr<const ServedDataset> served;
+  std::vector<query::ReadRequest> questions;
 };
 
 /// The same for points.
@@ -39,6 +44,12 @@ class QueryService {
 
   /// Plans without reading payload. @errors those of Catalogue::Find and Dataset::Plan
   Result<PreparedRead> Prepare(const std::string& dataset, const query::ReadRequest& request);
+
+  /// @errors those of Catalogue::Find and Dataset::Expand
+  Result<Series> Expand(const std::string& dataset, const query::SeriesRequest& request);
+
+  /// @errors those of Dataset::Plan
+  Result<PreparedRead> Prepare(const Series& series, std::size_t number);
 
   /// Fetches, decodes and delivers, within the memory budget. @errors those of ExecuteRead
   Status Read(const PreparedRead& read, const std::function<bool()>& cancelled, BlockSink* sink,

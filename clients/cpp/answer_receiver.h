@@ -10,12 +10,12 @@
 
 namespace quarry::client::internal {
 
-/// Puts an answer together, however many streams it comes in. What a server sends may be anything: it is
-/// checked against the dataset. One caller at a time.
+/// Puts the answers to a request together, however many streams they come in. What a server sends may be
+/// anything: it is checked against the dataset. One caller at a time.
 class AnswerReceiver final : public AnswerHandler {
  public:
   /// @param dataset, request, on_level, pool  outlive it
-  AnswerReceiver(const DatasetDescription& dataset, const query::ReadRequest& request,
+  AnswerReceiver(const DatasetDescription& dataset, const query::SeriesRequest& request,
                  const LevelCallback& on_level, DecodePool* pool)
       : dataset_(dataset), request_(request), on_level_(on_level), pool_(pool) {}
 
@@ -26,7 +26,7 @@ class AnswerReceiver final : public AnswerHandler {
   const std::string& position() const { return position_; }
   bool ended() const { return ended_; }
   /// @errors kInternal when something is missing
-  Status CheckComplete() const { return assembler_->CheckComplete(); }
+  Status CheckComplete() const;
 
   /// Whether a stream that broke can be followed by another one: a position vouches for what came before.
   bool CanGoOn() const { return !position_.empty() || !begun_; }
@@ -39,19 +39,20 @@ class AnswerReceiver final : public AnswerHandler {
   void Position(std::string position) override { position_ = std::move(position); }
 
  private:
+  Result<const FieldDescription*> FindField(const query::AnswerHeader& header) const;
   Status CheckHeader(const query::AnswerHeader& header) const;
   bool SpacingFits(const query::LevelExtent& level) const;
 
   const DatasetDescription& dataset_;
-  const query::ReadRequest& request_;
+  const query::SeriesRequest& request_;
   const LevelCallback& on_level_;
   DecodePool* const pool_;
-  query::AnswerHeader header_;
+  query::AnswerHeader header_;  ///< of the answer that is under way
   std::optional<LevelAssembler> assembler_;
   std::unique_ptr<PayloadDecoder> decoder_;
   std::string position_;
-  std::uint64_t bytes_received_ = 0;
-  bool begun_ = false;  ///< something came after the header
+  std::uint64_t bytes_received_ = 0;  ///< of this answer
+  bool begun_ = false;  ///< something came after the first header
   bool ended_ = false;
 };
 

@@ -86,6 +86,15 @@ Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& requ
   return all;
 }
 
+Result<query::AnswerHeader> Dataset::PlanRead(const query::ReadRequest& request) const {
+  QUARRY_ASSIGN_OR_RETURN(std::vector<query::AnswerHeader> answers, PlanSeries({request, {}, {}}));
+  return std::move(answers.front());
+}
+
+Status Dataset::ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const {
+  return ReadSeries({request, {}, {}}, on_level);
+}
+
 Result<LevelSamples> Dataset::Read(const query::ReadRequest& request) const {
   LevelSamples last;
   QUARRY_RETURN_IF_ERROR(ReadLevels(request, [&](LevelSamples* samples, const ReadCost&) {

@@ -30,6 +30,8 @@ struct DamagedBox {
 
 /// The samples of one level of an answer.
 struct LevelSamples {
+  std::string field;
+  std::uint64_t step = 0;
   int level = 0;
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
@@ -38,6 +40,8 @@ struct LevelSamples {
   int finest_level = 0;  ///< of the answer: `level` of the last call
   Index3 spacing{1, 1, 1};  ///< 2^level along every axis, or the stride that was asked for
   std::vector<DamagedBox> damaged;  ///< no error is promised there; empty for a strict question
+  /// without the values that were asked for: the field's fill, otherwise NaN, or 0 of integers stands there
+  std::vector<Box> left_out;
   Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
 
   /// The samples as T, which must be of the size of `type`.
@@ -49,7 +53,7 @@ struct LevelSamples {
 
 /// What an answer costs, and what of it has come so far.
 struct ReadCost {
-  query::Price price;                ///< of the whole answer
+  query::Price price;                ///< of the whole answer for one field and step
   std::uint64_t bytes_received = 0;  ///< from the network, or from disk where there is no server
 };
 
@@ -64,6 +68,7 @@ struct Security {
   std::string key_file;          ///< of our certificate
   std::string token;             ///< sent with each call, over TLS or within this machine only; empty: none
 };
+
 /// Which steps to follow.
 struct WatchRequest {
   std::optional<std::uint64_t> after;  ///< only steps with larger numbers; left out: all
@@ -86,7 +91,8 @@ struct Options {
   Encoding encoding = Encoding::kAuto;
   int retries = 5;  ///< how often in a row a broken answer is taken up again, from where it broke
   std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
-  std::function<bool()> cancelled;  ///< asked now and then; true ends the call with kCancelled
+  /// asked now and then, also from other threads than the caller's; true ends the call with kCancelled
+  std::function<bool()> cancelled;
   Security security;                ///< for servers
 };
 
@@ -117,12 +123,18 @@ class Dataset {
   virtual Result<std::vector<StepDescription>> Steps() const = 0;
 
   /// What Read would answer and cost, without reading any payload.
-  virtual Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const = 0;
+  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
   /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error
   /// or max_bytes; kDataLoss: a payload is damaged
-  virtual Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const = 0;
+  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const;
+
+  /// The same for several fields and steps: one answer after the other, step by step, and in each step field by
+  /// field. Never empty.
+  /// @errors besides: kInvalidArgument: more than kMaxAnswers; kNotFound: no step that has a field
+  virtual Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request) const = 0;
+  virtual Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level) const = 0;
 
   /// Statistics of the samples of a question, with intervals that hold those of the original field. Nothing
   /// of the samples travels.

@@ -10,11 +10,22 @@ Status LevelAssembler::StartLevel(int level) {
   }
   if (started_) return Status::Ok();
   const query::LevelExtent& due = header_.levels[next_level_];
-  current_ = {due.level,   due.extent, header_.type, due.max_error, due.coverage, header_.levels.back().level,
-              due.spacing, {}, {}};
+  current_ = {header_.field, header_.step, due.level, due.extent, header_.type, due.max_error, due.coverage,
+              header_.levels.back().level, due.spacing, {}, {}, {}};
   missing_ = due.extent.volume();
   current_.data.resize(static_cast<std::size_t>(missing_) * SizeOf(header_.type));
   started_ = true;
+  const std::size_t size = SizeOf(header_.type);
+  const auto nothing = [this, size](std::byte* to, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += size) std::memcpy(to + i, &no_sample_, size);
+    return true;
+  };
+  for (const Box& box : header_.left_out) {
+    const Box extent = SpacedBox(box, due.spacing);
+    if (extent.empty()) continue;
+    QUARRY_RETURN_IF_ERROR(Place(extent, nothing));
+    current_.left_out.push_back(extent);
+  }
   return Status::Ok();
 }
 
@@ -36,13 +47,20 @@ Status LevelAssembler::AddBlock(int level, const Box& extent,
                                 const std::function<bool(std::byte*, std::size_t)>& read,
                                 std::optional<int> shown_level) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
+  QUARRY_RETURN_IF_ERROR(Place(extent, read));
+  if (shown_level) current_.damaged.push_back({extent, *shown_level});
+  return Status::Ok();
+}
+
+/// Fills a part of the level that is due.
+Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read) {
   const Box& whole = current_.extent;
+  const int level = current_.level;
   if (!whole.Contains(extent) || extent.volume() > missing_) {
     return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level,
                          ToString(whole));
   }
   missing_ -= extent.volume();
-  if (shown_level) current_.damaged.push_back({extent, *shown_level});
   const std::size_t size = SizeOf(header_.type);
   const Index3 shape = extent.shape();
   const Index3 stride = whole.shape();

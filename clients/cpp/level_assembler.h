@@ -10,8 +10,9 @@ namespace quarry::client {
 /// Puts the blocks of an answer together, level by level, whoever delivers them.
 class LevelAssembler {
  public:
-  LevelAssembler(query::AnswerHeader header, const LevelCallback& on_level)
-      : header_(std::move(header)), on_level_(on_level) {}
+  /// @param no_sample  bits of what stands where the answer leaves samples out
+  LevelAssembler(query::AnswerHeader header, std::uint64_t no_sample, const LevelCallback& on_level)
+      : header_(std::move(header)), no_sample_(no_sample), on_level_(on_level) {}
 
   /// @param samples  dense samples of `extent`
   /// @errors kInternal: not the level that is due, outside its extent, or of the wrong size
@@ -32,8 +33,10 @@ class LevelAssembler {
 
  private:
   Status StartLevel(int level);
+  Status Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read);
 
   const query::AnswerHeader header_;
+  const std::uint64_t no_sample_;
   const LevelCallback& on_level_;
   std::size_t next_level_ = 0;  ///< position in header_.levels of the level that is due
   bool started_ = false;

@@ -16,10 +16,6 @@
 namespace quarry::client::internal {
 namespace {
 
-query::AnswerHeader HeaderOf(const query::ReadPlan& plan) {
-  return {plan.type, plan.query.step, plan.levels, plan.price};
-}
-
 /// Of everything that is decoded or read from one dataset: enough for whole previews to stay there, little next
 /// to what the caller takes for the answers, and never too little for its patches.
 std::uint64_t MemoryFor(const DatasetDescription& dataset) {
@@ -70,18 +66,25 @@ class LocalDataset final : public Dataset {
     return steps;
   }
 
-  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, Current()->Plan(request));
-    return HeaderOf(plan);
+  Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request) const override {
+    const auto dataset = Current();
+    QUARRY_ASSIGN_OR_RETURN(const auto questions, dataset->Expand(request));
+    std::vector<query::AnswerHeader> answers;
+    for (const query::ReadRequest& question : questions) {
+      QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(question));
+      answers.push_back(query::HeaderOf(plan));
+      answers.back().number = answers.size() - 1;
+      answers.back().count = questions.size();
+    }
+    return answers;
   }
 
-  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level) const override {
     const auto dataset = Current();
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(request));
-    LevelAssembler assembler(HeaderOf(plan), on_level);
-    AssemblingSink sink(&assembler, plan.price);
-    QUARRY_RETURN_IF_ERROR(ExecuteRead(*dataset, plan, &engine_, Cancelled(), &sink));
-    return assembler.CheckComplete();
+    QUARRY_ASSIGN_OR_RETURN(const auto questions, dataset->Expand(request));
+    for (const query::ReadRequest& question : questions)
+      QUARRY_RETURN_IF_ERROR(ReadOne(*dataset, question, on_level));
+    return Status::Ok();
   }
 
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
@@ -117,6 +120,16 @@ class LocalDataset final : public Dataset {
   }
 
  private:
+  Status ReadOne(const quarry::Dataset& dataset, const query::ReadRequest& question,
+                 const LevelCallback& on_level) const {
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset.Plan(question));
+    const FieldDescription& field = description_.fields[plan.query.field_number];
+    LevelAssembler assembler(query::HeaderOf(plan), field.no_sample_bits(), on_level);
+    AssemblingSink sink(&assembler, plan.price);
+    QUARRY_RETURN_IF_ERROR(ExecuteRead(dataset, plan, &engine_, Cancelled(), &sink));
+    return assembler.CheckComplete();
+  }
+
   std::shared_ptr<const quarry::Dataset> Current() const {
     const std::lock_guard lock(mutex_);
     return dataset_;

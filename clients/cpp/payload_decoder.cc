@@ -52,10 +52,10 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
                                                              const query::ReadRequest& request,
                                                              const query::AnswerHeader& header,
                                                              DecodePool* pool) {
-  const auto number = dataset.FindField(request.field);
+  const auto number = dataset.FindField(header.field);
   if (!number || header.levels.empty())
     return InternalError("the server answers for a field \"{}\", which the dataset does not have",
-                         request.field);
+                         header.field);
   const CoderId id = dataset.fields[*number].coder;
   const PatchCoder* coder = FindCoder(id);
   if (coder == nullptr || !coder->Supports(header.type))

@@ -38,17 +38,22 @@ class RemoteDataset final : public Dataset {
     return steps;
   }
 
-  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const override {
-    QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
+  Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request) const override {
+    QUARRY_RETURN_IF_ERROR(CheckRequest(request));
     pb::PlanReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
                             connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
-    return wire::FromProto(response.header());
+    std::vector<query::AnswerHeader> answers(1);
+    QUARRY_ASSIGN_OR_RETURN(answers.front(), wire::FromProto(response.header()));
+    for (const pb::ReadHeader& header : response.more_headers()) {
+      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), wire::FromProto(header));
+    }
+    return answers;
   }
 
-  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
-    QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level) const override {
+    QUARRY_RETURN_IF_ERROR(CheckRequest(request));
     pb::ReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
     // The payload of a patch comes in one message.
@@ -110,6 +115,12 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
+  /// What needs no server to be refused.
+  Status CheckRequest(const query::SeriesRequest& request) const {
+    QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
+    return query::CheckLevels(request.read, description_.levels);
+  }
+
   static constexpr std::chrono::milliseconds kFirstPause{100};
   static constexpr std::chrono::milliseconds kLongestPause{5000};
 

@@ -107,12 +107,14 @@ Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) co
   return NotFound("no step of \"{}\" has the field \"{}\" yet", root_.string(), request.field);
 }
 
+Status Dataset::NoField(const std::string& name) const {
+  return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_.string(),
+                  FieldNames(description_.fields));
+}
+
 Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const std::optional<std::size_t> field = description_.FindField(request.field);
-  if (!field) {
-    return NotFound("field \"{}\" is not in \"{}\"; it has: {}", request.field, root_.string(),
-                    FieldNames(description_.fields));
-  }
+  if (!field) return NoField(request.field);
   query::Query query;
   query.field_number = *field;
   const Index3& dims = description_.grid.dims;
@@ -124,12 +126,47 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.max_bytes = request.max_bytes;
   query.stride = request.stride;
   query.focus = request.focus;
+  query.values = request.values;
   query.strict = request.strict;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
   query.mask = step->FindField(request.field)->mask_name();
   return query;
+}
+
+Result<std::vector<query::ReadRequest>> Dataset::Expand(const query::SeriesRequest& request) const {
+  QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
+  if (request.single()) return std::vector{request.read};
+  const std::vector<std::string> fields =
+      request.fields.empty() ? std::vector{request.read.field} : request.fields;
+  for (const std::string& field : fields) {
+    if (!description_.FindField(field)) return NoField(field);
+  }
+  std::vector<query::ReadRequest> questions;
+  const auto ask = [&](const std::string& field, std::optional<std::uint64_t> step) {
+    questions.push_back(request.read);
+    questions.back().field = field;
+    questions.back().step = step;
+  };
+  if (!request.steps) {
+    for (const std::string& field : fields) ask(field, request.read.step);
+    return questions;
+  }
+  for (const std::uint64_t number : steps_) {
+    if (!request.steps->Contains(number)) continue;
+    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
+    for (const std::string& field : fields) {
+      if (step->FindField(field) != nullptr) ask(field, number);
+    }
+    if (questions.size() > query::kMaxAnswers) {
+      return InvalidArgument("more than {} answers are asked for; ask for fewer steps or fields at a time",
+                             query::kMaxAnswers);
+    }
+  }
+  if (!questions.empty()) return questions;
+  return NotFound("no step of those asked for is in \"{}\" and has the field; run \"quarry info\" for those that are",
+                  root_.string());
 }
 
 Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,

@@ -35,6 +35,11 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// The catalogue over the subfiles' own tables.
   const TableCatalog& tables() const { return *tables_; }
 
+  /// The questions that a request consists of, in the order of their answers.
+  /// @errors kNotFound: no such field, or no step that has it; kInvalidArgument: see CheckSeries, or more than
+  /// kMaxAnswers
+  Result<std::vector<query::ReadRequest>> Expand(const query::SeriesRequest& request) const;
+
   /// Checks a question against the dataset and plans it.
   /// @param catalog  where to find patches; null: the subfiles' own tables
   /// @errors kNotFound: no such field or step, or no level within max_error or max_bytes; kInvalidArgument:
@@ -49,6 +54,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
  private:
   Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);
 
+  Status NoField(const std::string& name) const;
   Result<query::Query> Resolve(const query::ReadRequest& request) const;
   Result<std::uint64_t> ResolveStep(const query::ReadRequest& request) const;
 

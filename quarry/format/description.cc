@@ -36,6 +36,11 @@ std::optional<std::uint64_t> FieldDescription::fill_bits() const {
   return fill ? std::optional(BitsOf(type, *fill)) : std::nullopt;
 }
 
+std::uint64_t FieldDescription::no_sample_bits() const {
+  if (const auto bits = fill_bits()) return *bits;
+  return IsFloat(type) ? BitsOf(type, std::numeric_limits<double>::quiet_NaN()) : 0;
+}
+
 std::uint64_t MaskDescription::bytes() const {
   std::uint64_t bytes = 0;
   for (const SubfileDescription& subfile : subfiles) bytes += subfile.bytes;

@@ -41,6 +41,9 @@ struct FieldDescription {
 
   /// The bits of the fill value in a sample.
   std::optional<std::uint64_t> fill_bits() const;
+  /// The bits that a sample has where there is nothing to show: those of the fill value, otherwise NaN, or 0 of
+  /// integers.
+  std::uint64_t no_sample_bits() const;
 };
 
 /// dataset.json

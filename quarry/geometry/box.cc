@@ -42,6 +42,29 @@ Box Intersect(const Box& a, const Box& b) {
   return both;
 }
 
+std::vector<Box> JoinBoxes(std::vector<Box> boxes) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::size_t u = (axis + 1) % 3;
+    const std::size_t v = (axis + 2) % 3;
+    const auto sides = [u, v](const Box& box) {
+      return std::array{box.begin[u], box.end[u], box.begin[v], box.end[v]};
+    };
+    std::sort(boxes.begin(), boxes.end(), [&](const Box& a, const Box& b) {
+      return std::pair(sides(a), a.begin[axis]) < std::pair(sides(b), b.begin[axis]);
+    });
+    std::vector<Box> joined;
+    for (const Box& box : boxes) {
+      if (!joined.empty() && sides(joined.back()) == sides(box) && joined.back().end[axis] == box.begin[axis]) {
+        joined.back().end[axis] = box.end[axis];
+      } else {
+        joined.push_back(box);
+      }
+    }
+    boxes = std::move(joined);
+  }
+  return boxes;
+}
+
 Box Translate(const Box& box, const Index3& origin) {
   Box moved;
   for (std::size_t a = 0; a < 3; ++a) {

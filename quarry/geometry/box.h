@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "quarry/base/status.h"
 
@@ -39,6 +40,11 @@ Box Intersect(const Box& a, const Box& b);
 
 /// The smallest box that holds both; an empty box adds nothing.
 Box BoundingBox(const Box& a, const Box& b);
+
+/// The same samples in fewer boxes: those that make up a box together are joined, along x first, then y,
+/// then z.
+/// @param boxes  no two overlap, none is empty
+std::vector<Box> JoinBoxes(std::vector<Box> boxes);
 
 /// The box in coordinates in which `origin` is (0,0,0); Translate(box, {-x, -y, -z}) goes back.
 Box Translate(const Box& box, const Index3& origin);

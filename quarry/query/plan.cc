@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 #include <tuple>
 
 #include "quarry/base/checksum.h"
@@ -158,6 +159,40 @@ void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch
   *patches = std::move(sorted);
 }
 
+/// Whether a patch may hold a value between these, as the original or at level 0.
+bool MayHold(const format::PatchEntry& row, const Bounds& values) {
+  // Never narrower for being rounded. Where no sample is valid, the infinite ends stay where they are.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double error = row.levels.front().max_error;
+  return std::nextafter(row.min - error, -kInfinity) <= values.high &&
+         std::nextafter(row.max + error, kInfinity) >= values.low && row.valid > 0;
+}
+
+/// Takes out the patches that hold none of the values asked for.
+/// @returns the samples of the box that are in them
+std::vector<Box> LeaveOut(const PatchGrid& grid, const Query& query, std::vector<CatalogEntry>* entries,
+                          std::vector<CatalogEntry>* masks) {
+  if (!query.values) return {};
+  std::vector<Box> boxes;
+  std::set<std::uint64_t> out;
+  for (const CatalogEntry& entry : *entries) {
+    if (MayHold(entry.patch, *query.values)) continue;
+    out.insert(entry.patch.patch_index);
+    boxes.push_back(Intersect(query.box, grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index))));
+  }
+  const auto is_out = [&](const CatalogEntry& entry) { return out.contains(entry.patch.patch_index); };
+  std::erase_if(*entries, is_out);
+  std::erase_if(*masks, is_out);
+  return JoinBoxes(std::move(boxes));
+}
+
+/// Samples of an answer with these between neighbours.
+std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing) {
+  std::int64_t samples = SpacedBox(box, spacing).volume();
+  for (const Box& part : left_out) samples -= SpacedBox(part, spacing).volume();
+  return static_cast<std::uint64_t>(samples);
+}
+
 void Widen(const format::PatchEntry& row, Bounds* range) {
   range->low = std::min(range->low, row.min);
   range->high = std::max(range->high, row.max);
@@ -198,14 +233,14 @@ Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<Cat
 
 Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
                               const std::vector<CatalogEntry>& entries,
-                              const std::vector<CatalogEntry>& masks, const Query& query,
-                              std::uint64_t max_bytes) {
+                              const std::vector<CatalogEntry>& masks, const std::vector<Box>& left_out,
+                              const Query& query, std::uint64_t max_bytes) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (int level = 0; level < dataset.levels; ++level) {
     if (LevelBox(query.box, level).empty()) continue;
     std::uint64_t samples = 0;
     for (int l = level; l <= std::max(level, query.first_level); ++l)
-      samples += static_cast<std::uint64_t>(LevelBox(query.box, l).volume());
+      samples += SampleCount(query.box, left_out, SpacingAt(query, l));
     const std::uint64_t bytes =
         std::max(samples * SizeOf(dataset.fields[query.field_number].type),
                  PayloadAt(grid, entries, query.box, level) + PayloadAt(grid, masks, query.box, level));
@@ -224,24 +259,26 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   const FieldDescription& field = dataset.fields[query.field_number];
   ReadPlan plan;
   plan.query = query;
+  plan.field = field.name;
   plan.type = field.type;
   plan.coder = field.coder;
   plan.dataset_levels = dataset.levels;
   const Box positions = grid.PatchesMeeting(query.box);
   QUARRY_ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
                           catalog.Find(query.step, query.field_number, positions));
+  std::vector<CatalogEntry> masks;
+  if (query.mask != 0) {
+    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
+  }
+  plan.left_out = LeaveOut(grid, query, &entries, &masks);
   if (query.max_error) {
     QUARRY_ASSIGN_OR_RETURN(plan.query.level,
                             ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
   }
   if (query.stride) plan.query.level = LevelForStride(dataset, field.coder, *query.stride);
-  std::vector<CatalogEntry> masks;
-  if (query.mask != 0) {
-    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
-  }
   if (query.max_bytes) {
-    QUARRY_ASSIGN_OR_RETURN(plan.query.level,
-                            ChooseLevelWithin(dataset, grid, entries, masks, query, *query.max_bytes));
+    QUARRY_ASSIGN_OR_RETURN(plan.query.level, ChooseLevelWithin(dataset, grid, entries, masks, plan.left_out,
+                                                                query, *query.max_bytes));
   }
   plan.query.first_level = std::max(query.first_level, plan.query.level);
   for (CatalogEntry& entry : entries) {
@@ -266,7 +303,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   plan.price.patches = plan.patches.size();
   for (const LevelExtent& level : plan.levels) {
     plan.price.bytes += level.bytes;
-    plan.price.reply_bytes += static_cast<std::uint64_t>(level.extent.volume()) * SizeOf(plan.type);
+    plan.price.reply_bytes += SampleCount(query.box, plan.left_out, level.spacing) * SizeOf(plan.type);
   }
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
@@ -276,6 +313,17 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
     }
   }
   return plan;
+}
+
+AnswerHeader HeaderOf(const ReadPlan& plan) {
+  AnswerHeader header;
+  header.field = plan.field;
+  header.type = plan.type;
+  header.step = plan.query.step;
+  header.levels = plan.levels;
+  header.price = plan.price;
+  header.left_out = plan.left_out;
+  return header;
 }
 
 std::vector<Pass> MakePasses(const ReadPlan& plan) {
@@ -301,6 +349,7 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
     add(level.extent);
     add(level.spacing);
   }
+  for (const Box& box : plan.left_out) add(box);
   for (const PlannedPatch& patch : plan.patches) {
     add(patch.entry.patch.patch_index);
     for (const format::LevelEntry& level : patch.entry.patch.levels) add(level.checksum);

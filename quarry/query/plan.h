@@ -13,14 +13,6 @@
 /// From a question to the bytes that answer it, before any of them is read.
 namespace quarry::query {
 
-/// An interval, both ends included.
-struct Bounds {
-  double low = 0;
-  double high = 0;
-
-  friend bool operator==(const Bounds&, const Bounds&) = default;
-};
-
 /// One question, already resolved against a dataset.
 struct Query {
   std::uint64_t step = 0;
@@ -34,6 +26,7 @@ struct Query {
   std::optional<std::uint64_t> max_bytes;      ///< the same
   std::optional<Index3> stride;                ///< the same; first_level is then the level
   std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
+  std::optional<Bounds> values;  ///< patches that hold none of them are left out
   std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
 };
 
@@ -58,12 +51,14 @@ struct RecordedRange {
 
 struct ReadPlan {
   Query query;  ///< with the level that was chosen
+  std::string field;
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
   std::vector<LevelExtent> levels;  ///< to deliver, coarsest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus; only those that hold
                                       ///< a sample of the answer at the finest level
+  std::vector<Box> left_out;  ///< level-0 samples of the box, for want of the values asked for
   Price price;
   RecordedRange recorded;  ///< of the valid original samples
 };
@@ -146,11 +141,12 @@ Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<Cat
 /// of payload and at most as many of samples: whichever of them travels, no more than that arrives. A level
 /// without a sample in the box is none.
 /// @param entries, masks  of the patches that meet the box
+/// @param left_out  of the answer
 /// @errors kNotFound with the least number of bytes that brings samples
 Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
                               const std::vector<CatalogEntry>& entries,
-                              const std::vector<CatalogEntry>& masks, const Query& query,
-                              std::uint64_t max_bytes);
+                              const std::vector<CatalogEntry>& masks, const std::vector<Box>& left_out,
+                              const Query& query, std::uint64_t max_bytes);
 
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
 /// there: 2^level divides the stride along every axis of more than one sample. Level 0 where coarse levels
@@ -164,6 +160,9 @@ Index3 SpacingAt(const Query& query, int level);
 /// @errors those of PatchCatalog::Find, ChooseLevel and ChooseLevelWithin; kDataLoss: field and mask do not
 /// fit each other
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
+
+/// What comes before the samples.
+AnswerHeader HeaderOf(const ReadPlan& plan);
 
 /// The batches of each delivered level, in order. The price is that of fetching them one after the other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);

@@ -21,6 +21,9 @@ Status CheckLevels(const ReadRequest& request, int levels) {
   if (request.focus &&
       !std::all_of(request.focus->begin(), request.focus->end(), [](double x) { return std::isfinite(x); }))
     return InvalidArgument("the focus is no point; give three finite numbers, in level-0 samples");
+  if (request.values && !(request.values->low <= request.values->high))
+    return InvalidArgument("{}:{} is no range of values; give two numbers, the smaller one first",
+                           request.values->low, request.values->high);
   const int first = request.first_level.value_or(request.level);
   if (request.level >= 0 && first >= request.level && first < levels) return Status::Ok();
   const std::string asked = first == request.level ? fmt::format("level {}", request.level)
@@ -28,6 +31,21 @@ Status CheckLevels(const ReadRequest& request, int levels) {
   return InvalidArgument(
       "{} cannot be had; this dataset has levels 0 (full resolution) to {}, delivered coarse to fine", asked,
       levels - 1);
+}
+
+Status CheckSeries(const SeriesRequest& request) {
+  if (!request.fields.empty() && !request.read.field.empty())
+    return InvalidArgument("a field and several fields: give only one of them");
+  for (auto field = request.fields.begin(); field != request.fields.end(); ++field) {
+    if (std::find(request.fields.begin(), field, *field) != field)
+      return InvalidArgument("field \"{}\" is asked for twice; name each field once", *field);
+  }
+  if (!request.steps) return Status::Ok();
+  const StepRange& steps = *request.steps;
+  if (request.read.step) return InvalidArgument("a step and a range of steps: give only one of them");
+  if (steps.stride > 0 && (!steps.end || *steps.end > steps.begin)) return Status::Ok();
+  return InvalidArgument("the range of steps from {} to {} by {} is empty; it is half-open, and the stride 1 or more",
+                         steps.begin, steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
 }
 
 Price& Price::operator+=(const Price& other) {

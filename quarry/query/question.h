@@ -15,6 +15,14 @@ namespace quarry::query {
 /// As long as the longest axis.
 inline constexpr std::int64_t kMaxStride = std::int64_t{1} << 31;
 
+/// An interval, both ends included.
+struct Bounds {
+  double low = 0;
+  double high = 0;
+
+  friend bool operator==(const Bounds&, const Bounds&) = default;
+};
+
 /// A question in the words of its asker.
 struct ReadRequest {
   std::string field;
@@ -36,6 +44,9 @@ struct ReadRequest {
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
   std::optional<std::array<double, 3>> focus;
+  /// [unit of the field] patches that hold no value between these, ends included, are left out: neither read
+  /// nor sent. No sample of the original field that is between them is left out, and none of level 0
+  std::optional<Bounds> values;
   /// damaged payload is an error; otherwise a patch shows the finest coarser level that is whole, and says so
   bool strict = false;
 };
@@ -43,8 +54,35 @@ struct ReadRequest {
 /// @param levels  of the dataset
 /// @errors kInvalidArgument with the levels that there are; max_error negative or no number; a stride below
 /// 1; more than one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is
-/// not finite
+/// not finite; values that are no interval
 Status CheckLevels(const ReadRequest& request, int levels);
+
+/// Most answers to one request.
+inline constexpr std::size_t kMaxAnswers = 1000;
+
+/// Steps by number, half-open, like a slice.
+struct StepRange {
+  std::uint64_t begin = 0;
+  std::optional<std::uint64_t> end;  ///< left out: all from `begin` on
+  std::uint64_t stride = 1;          ///< every so many numbers from `begin` on
+
+  bool Contains(std::uint64_t step) const {
+    return step >= begin && (!end || step < *end) && (step - begin) % stride == 0;
+  }
+};
+
+/// The same question of several fields and steps: step by step, and in each step field by field, each has an
+/// answer of its own.
+struct SeriesRequest {
+  ReadRequest read;                 ///< of one field of one step where the following are left out
+  std::vector<std::string> fields;  ///< none: `read.field`
+  std::optional<StepRange> steps;   ///< those of them that have the field; left out: `read.step`
+
+  bool single() const { return fields.empty() && !steps; }
+};
+
+/// @errors kInvalidArgument: a stride of 0; an empty range; a field twice; both a field and fields
+Status CheckSeries(const SeriesRequest& request);
 
 /// A level of the answer.
 struct LevelExtent {
@@ -74,10 +112,16 @@ struct Price {
 
 /// What comes before the first sample.
 struct AnswerHeader {
+  std::string field;
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
   std::vector<LevelExtent> levels;  ///< in the order of delivery, coarsest first
   Price price;                      ///< of the whole answer, exact
+  /// Level-0 samples of the box in patches without the values that were asked for: no level has samples here.
+  /// No two overlap
+  std::vector<Box> left_out;
+  std::uint64_t number = 0;  ///< of the answer among those to the same request, from 0 on
+  std::uint64_t count = 1;   ///< of these answers
 };
 
 }  // namespace quarry::query

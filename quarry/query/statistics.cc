@@ -48,12 +48,14 @@ ReadRequest SamplesOf(const StatisticsRequest& request) {
 }
 
 AnswerHeader StatisticsHeader(const ReadPlan& plan) {
-  AnswerHeader header{plan.type, plan.query.step, plan.levels, plan.price};
+  AnswerHeader header = HeaderOf(plan);
   header.price.reply_bytes = 0;
   return header;
 }
 
 Status CheckStatistics(const StatisticsRequest& request) {
+  if (request.read.values)
+    return InvalidArgument("statistics are of all samples of a box; leave the range of values out");
   if (request.percentiles.size() > kMaxPercentiles) {
     return InvalidArgument("{} percentiles are asked for, {} is the most", request.percentiles.size(),
                            kMaxPercentiles);

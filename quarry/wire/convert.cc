@@ -4,6 +4,8 @@
 
 namespace quarry::wire {
 
+namespace {
+
 pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& request) {
   pb::ReadQuery out;
   out.set_dataset(dataset);
@@ -23,10 +25,15 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   out.set_strict(request.strict);
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
+  if (request.values) {
+    out.mutable_values()->set_low(request.values->low);
+    out.mutable_values()->set_high(request.values->high);
+  }
   return out;
 }
 
-Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
+/// Of each field and step.
+Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   query::ReadRequest request;
   request.field = query.field();
   if (query.has_step()) request.step = query.step();
@@ -56,6 +63,33 @@ Result<query::ReadRequest> FromProto(const pb::ReadQuery& query) {
     return InvalidArgument("the focus has {} coordinates; give three, x, y, z", query.focus_size());
   }
   if (query.has_first_level()) request.first_level = level(query.first_level());
+  if (query.has_values()) request.values = {query.values().low(), query.values().high()};
+  return request;
+}
+
+}  // namespace
+
+pb::ReadQuery ToProto(const std::string& dataset, const query::SeriesRequest& request) {
+  pb::ReadQuery out = ToProto(dataset, request.read);
+  out.mutable_fields()->Add(request.fields.begin(), request.fields.end());
+  if (request.steps) {
+    out.mutable_steps()->set_begin(request.steps->begin);
+    if (request.steps->end) out.mutable_steps()->set_end(*request.steps->end);
+    out.mutable_steps()->set_stride(request.steps->stride);
+  }
+  return out;
+}
+
+Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query) {
+  query::SeriesRequest request;
+  QUARRY_ASSIGN_OR_RETURN(request.read, QuestionOf(query));
+  request.fields.assign(query.fields().begin(), query.fields().end());
+  if (query.has_steps()) {
+    request.steps.emplace();
+    request.steps->begin = query.steps().begin();
+    if (query.steps().has_end()) request.steps->end = query.steps().end();
+    request.steps->stride = std::max<std::uint64_t>(1, query.steps().stride());
+  }
   return request;
 }
 
@@ -87,6 +121,10 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     for (const std::int64_t samples : level.spacing) extent->add_spacing(static_cast<std::uint32_t>(samples));
   }
   *out.mutable_price() = ToProto(header.price);
+  out.set_field(header.field);
+  out.set_number(header.number);
+  out.set_count(header.count);
+  for (const Box& box : header.left_out) *out.add_left_out() = format::ToProto(box);
   return out;
 }
 
@@ -111,6 +149,12 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     out.levels.push_back(level);
   }
   out.price = FromProto(header.price());
+  out.field = header.field();
+  out.number = header.number();
+  out.count = std::max<std::uint64_t>(1, header.count());
+  for (const pb::Box& box : header.left_out()) {
+    QUARRY_ASSIGN_OR_RETURN(out.left_out.emplace_back(), format::FromProto(box));
+  }
   return out;
 }
 
@@ -174,7 +218,10 @@ pb::GetStatisticsRequest ToProto(const std::string& dataset, const query::Statis
 
 Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& request) {
   query::StatisticsRequest out;
-  QUARRY_ASSIGN_OR_RETURN(out.read, FromProto(request.query()));
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest series, FromProto(request.query()));
+  if (!series.single())
+    return InvalidArgument("statistics are of one field of one step; leave fields and steps out");
+  out.read = series.read;
   out.percentiles.assign(request.percentiles().begin(), request.percentiles().end());
   // More than any histogram has is all the same.
   out.bins = static_cast<int>(std::min<std::uint32_t>(request.bins(), query::kMaxBins + 1));

@@ -11,8 +11,8 @@ namespace quarry::wire {
 
 namespace pb = ::quarry::v1;
 
-pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& request);
-Result<query::ReadRequest> FromProto(const pb::ReadQuery& query);
+pb::ReadQuery ToProto(const std::string& dataset, const query::SeriesRequest& request);
+Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query);
 
 pb::Price ToProto(const query::Price& price);
 query::Price FromProto(const pb::Price& price);

@@ -302,11 +302,79 @@ class Queries(qt.QuarryTest):
             for member in ("patches", "bytes", "reply_bytes", "max_error"):
                 self.assertEqual(near_plan[member], plan[member])
 
+    # --- a range of values ---
+
+    def test_a_range_of_values_leaves_out_patches_without_them(self):
+        random = qt.random_numbers("values")
+        for case in self.cases:
+            narrowed = 0
+            valid = case.original[~qt.missing(case.original, case.fill)]
+            for number in range(qt.scaled(4, 100)):
+                begin, end = random_box(random, case.dims) if number % 2 else ((0, 0, 0), case.dims)
+                low = random.choice(valid) if number % 2 else valid.max()
+                options = ("--box", qt.box_text(begin, end), "--level", number % 2, f"--values={low}:{low}")
+                whole, *_ = self.get(case, *options[:4])
+                plan = self.same_everywhere(case, "plan", *options)
+                arrays = []
+                for target in self.everywhere(case):
+                    said = self.ask("get", target, *options, "--output", self.tmp / "some.npy")
+                    arrays.append(np.load(self.tmp / "some.npy"))
+                self.assertEqual(arrays[0].tobytes(), arrays[1].tobytes())
+                self.assertEqual(said["bytes_received"], plan["reply_bytes"])
+                out = np.zeros(whole.shape, bool)
+                for box in said["left_out"]:
+                    first = [b - o for b, o in zip(box["begin"], plan["begin"])][::-1]
+                    out[tuple(slice(b, b + n) for b, n in zip(first, box["shape"][::-1]))] = True
+                self.assertEqual(plan["samples_left_out"], out.sum())
+                self.assertEqual(plan["reply_bytes"], (~out).sum() * whole.itemsize)
+                self.assertEqual(arrays[0][~out].tobytes(), whole[~out].tobytes())
+                self.assertTrue(qt.missing(arrays[0][out], case.fill).all() or case.original.dtype.kind != "f")
+                originals = cut(case.original, begin, end, [2 ** (number % 2)] * 3)
+                self.assertFalse((originals[out] == low).any())
+                narrowed += 0 < out.sum() < out.size
+            self.assertGreater(narrowed, 0, case.path.name)
+
+    # --- several fields and steps ---
+
+    def test_several_fields_and_steps_are_answered_one_after_the_other(self):
+        path = self.shared / "series.quarry"
+        fields = {"u": qt.turbulent((40, 30, 20)), "v": qt.turbulent((40, 30, 20), "<f8")}
+        for number, step in enumerate((0, 100, 200, 300)):
+            for name, field in fields.items():
+                if (name, step) != ("v", 200):
+                    more = ("--append",) if (number, name) != (0, "u") else ()
+                    qt.convert(field + number, path, "--relative", 1e-3, "--patch", 16, "--field", name, "--step", step,
+                               *more)
+        expected = [("u", 100), ("v", 100), ("u", 200), ("u", 300), ("v", 300)]
+        series = ("--fields", "u,v", "--steps", "100:400", "--box", "3:40,:,7:19", "--level", 1)
+        for target in (path, self.server.target(path)):
+            out = self.tmp / "{field}-{step}.npy"
+            lines = qt.succeed("quarry", "get", target, *series, "--json", "--output", out).out.splitlines()
+            answers = [json.loads(line) for line in lines]
+            self.assertEqual([(answer["field"], answer["step"]) for answer in answers], expected)
+            plan = json.loads(qt.succeed("quarry", "plan", target, *series, "--json").out)
+            self.assertEqual([(answer["field"], answer["step"]) for answer in plan["answers"]], expected)
+            for member in ("patches", "bytes", "reply_bytes"):
+                self.assertEqual(plan[member], sum(answer[member] for answer in plan["answers"]))
+            for field, step in expected:
+                alone = self.tmp / "alone.npy"
+                qt.succeed("quarry", "get", target, "--field", field, "--step", step, *series[4:], "--output", alone)
+                self.assertEqual((self.tmp / f"{field}-{step}.npy").read_bytes(), alone.read_bytes())
+            for options, mention in ((("--fields", "u,v", "--output", "{step}.npy"), "{field}"),
+                                     (("--field", "u", "--steps", ":", "--output", "u.npy"), "{step}"),
+                                     (("--field", "u", "--steps", "3", "--output", "{step}.npy"), "--steps"),
+                                     (("--field", "u", "--steps", "5:5", "--output", "{step}.npy"), "empty"),
+                                     (("--fields", "u,u", "--output", "{field}.npy"), "twice")):
+                self.assert_one_line(qt.run("quarry", "get", target, *options), qt.USAGE, mention)
+            self.assert_one_line(qt.run("quarry", "plan", target, "--field", "v", "--steps", "101:300"), qt.NOT_FOUND)
+            self.assert_one_line(qt.run("quarry", "plan", target, "--fields", "u,w"), qt.NOT_FOUND, "w")
+
     def test_what_cannot_be_asked_is_refused(self):
         for target in self.everywhere(self.cases[0]):
             for options in (("--max-bytes", 1000, "--level", 1), ("--max-bytes", 1000, "--max-error", 1),
                             ("--stride", 2, "--level", 1), ("--stride", 0), ("--stride", "2,2"), ("--stride", 1.5),
-                            ("--focus", "1,2"), ("--focus", "1,2,nan"), ("--max-bytes", "many")):
+                            ("--focus", "1,2"), ("--focus", "1,2,nan"), ("--max-bytes", "many"),
+                            ("--values", "2:1"), ("--values", "nan:1"), ("--values", "1")):
                 self.assertEqual(qt.run("quarry", "plan", target, *options).code, qt.USAGE, options)
             for options in (("--percentiles", "101"), ("--percentiles", "a"), ("--bins", 5000), ("--bins", -1),
                             ("--range", "1:1"), ("--range", "1")):

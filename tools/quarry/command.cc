@@ -1,5 +1,6 @@
 #include "tools/quarry/command.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,24 @@ Result<Index3> ParseStride(const std::string& text) {
     stride[a] = static_cast<std::int64_t>(numbers[a]);
   }
   return stride;
+}
+
+/// "BEGIN:END" or "BEGIN:END:STRIDE"; sides may be left out.
+Result<query::StepRange> ParseSteps(const std::string& text) {
+  const Status wrong = InvalidArgument(
+      "--steps \"{}\" is no range of steps; write BEGIN:END or BEGIN:END:STRIDE, for example 0:1000:10", text);
+  std::vector<std::optional<std::uint64_t>> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(':', begin), text.size());
+    std::uint64_t number = 0;
+    const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, number);
+    if (begin < end && (error != std::errc() || rest != text.data() + end)) return wrong;
+    numbers.push_back(begin < end ? std::optional(number) : std::nullopt);
+    begin = end + 1;
+  }
+  if (numbers.size() < 2 || numbers.size() > 3) return wrong;
+  numbers.resize(3);
+  return query::StepRange{numbers[0].value_or(0), numbers[1], numbers[2].value_or(1)};
 }
 
 }  // namespace
@@ -106,6 +125,19 @@ void QuestionOptions::DeclareFocusOn(CLI::App* app) {
                   "x,y,z in level-0 samples: inside each level, what is nearest comes first");
 }
 
+void QuestionOptions::DeclareSeriesOn(CLI::App* app) {
+  app->add_option("--fields", fields, "several fields instead of --field, with commas in between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes("--field");
+  app->add_option("--steps", steps,
+                  "several steps instead of --step: BEGIN:END or BEGIN:END:STRIDE, numbers of steps, half-open, "
+                  "those that have the field")
+      ->excludes("--step");
+  app->add_option("--values", values,
+                  "LOW:HIGH, in the field's unit: patches that hold no such value are neither read nor sent");
+}
+
 void QuestionOptions::DeclareSamplesOn(CLI::App* app) {
   app->add_flag("--strict", strict,
                 "damaged data are an error; otherwise a coarser level is shown in their place, with a warning");
@@ -127,7 +159,7 @@ Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
 Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& dataset) const {
   query::ReadRequest request;
   request.field = field;
-  if (field.empty()) {
+  if (field.empty() && fields.empty()) {
     if (dataset.fields.size() != 1) {
       std::string names;
       for (const FieldDescription& known : dataset.fields) names += (names.empty() ? "" : ", ") + known.name;
@@ -154,6 +186,20 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
     QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grid.dims));
   }
   return request;
+}
+
+Result<query::SeriesRequest> QuestionOptions::ResolveSeries(const DatasetDescription& dataset) const {
+  query::SeriesRequest series;
+  QUARRY_ASSIGN_OR_RETURN(series.read, Resolve(dataset));
+  if (!values.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const auto range, ParseRange(values, "--values"));
+    series.read.values = {range.first, range.second};
+  }
+  series.fields = fields;
+  if (!steps.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(series.steps, ParseSteps(steps));
+  }
+  return series;
 }
 
 Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name,
@@ -186,6 +232,10 @@ Result<std::pair<double, double>> ParseRange(const std::string& text, const std:
 
 std::string WithUnits(double value, const std::string& units) {
   return units.empty() ? fmt::format("{:.5g}", value) : fmt::format("{:.5g} {}", value, units);
+}
+
+std::string LeftOutText(std::int64_t samples) {
+  return samples > 0 ? fmt::format(", {} samples left out", samples) : "";
 }
 
 std::string CoverageText(double coverage) {

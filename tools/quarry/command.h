@@ -51,6 +51,9 @@ struct QuestionOptions {
   std::string stride;
   std::string focus;
   bool strict = false;
+  std::string values;
+  std::vector<std::string> fields;
+  std::string steps;
 
   /// Target, field and step alone.
   void DeclarePlaceOn(CLI::App* app);
@@ -60,12 +63,16 @@ struct QuestionOptions {
   void DeclareTargetsOn(CLI::App* app);
   /// For commands that show an order.
   void DeclareFocusOn(CLI::App* app);
+  /// For commands that answer for several fields and steps, and can leave patches out.
+  void DeclareSeriesOn(CLI::App* app);
   /// For commands that get samples.
   void DeclareSamplesOn(CLI::App* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
   Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
+  /// @errors besides: kInvalidArgument: steps or values that cannot be
+  Result<query::SeriesRequest> ResolveSeries(const DatasetDescription& dataset) const;
 };
 
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
@@ -79,6 +86,9 @@ Result<std::vector<double>> ParseNumbers(const std::string& text, const std::str
 
 /// "LOW:HIGH". @errors kInvalidArgument
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name);
+
+/// ", 4096 samples left out" where there are any.
+std::string LeftOutText(std::int64_t samples);
 
 /// ", covers 97.5%" where a level cannot show every valid sample, and nothing where it can.
 std::string CoverageText(double coverage);

@@ -19,6 +19,8 @@ struct GetOptions {
 
 std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& cost, double seconds) {
   nlohmann::ordered_json json;
+  json["field"] = samples.field;
+  json["step"] = samples.step;
   json["level"] = samples.level;
   json["begin"] = samples.extent.begin;
   json["shape"] = samples.extent.shape();
@@ -32,6 +34,9 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
                                {"shape", box.extent.shape()},
                                {"shown_level", box.shown_level}});
   }
+  json["left_out"] = nlohmann::json::array();
+  for (const Box& box : samples.left_out)
+    json["left_out"].push_back({{"begin", box.begin}, {"shape", box.shape()}});
   json["bytes_received"] = cost.bytes_received;
   json["patches"] = cost.price.patches;
   json["seconds"] = seconds;
@@ -48,56 +53,97 @@ void WarnOfDamage(const client::LevelSamples& samples) {
              damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
 }
 
-/// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
-ImageOptions ImageForLevel(const GetOptions& options, const client::LevelSamples& samples) {
-  ImageOptions image = options.image;
-  image.zoom <<= samples.level - samples.finest_level;
-  return image;
+/// The file for an answer: "{field}" and "{step}" stand for what they say.
+std::string OutputFor(const std::string& output, const client::LevelSamples& samples) {
+  const auto replace = [](std::string text, const std::string& name, const std::string& value) {
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
+      text.replace(at, name.size(), value);
+    return text;
+  };
+  return replace(replace(output, "{step}", std::to_string(samples.step)), "{field}", samples.field);
 }
+
+/// Answers must not overwrite each other.
+Status CheckOutput(const GetOptions& options, const query::SeriesRequest& request) {
+  for (const auto& [several, name] : {std::pair(request.fields.size() > 1, "{field}"),
+                                      std::pair(request.steps.has_value(), "{step}")}) {
+    if (several && options.output.find(name) == std::string::npos) {
+      return InvalidArgument("each answer has a file of its own; write {} into --output \"{}\", for example "
+                             "\"out-{{field}}-{{step}}.npy\"",
+                             name, options.output);
+    }
+  }
+  return Status::Ok();
+}
+
+/// Writes one level of an answer, and says so.
+class Output {
+ public:
+  /// @param begin  of the command
+  Output(GetOptions options, const DatasetDescription& dataset, std::chrono::steady_clock::time_point begin)
+      : options_(std::move(options)), dataset_(dataset), begin_(begin) {}
+
+  Status Write(const client::LevelSamples& samples, const client::ReadCost& cost) {
+    const FieldDescription& field = dataset_.fields[*dataset_.FindField(samples.field)];
+    const std::string path = OutputFor(options_.output, samples);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next level may
+    // have one.
+    const bool last = samples.level == samples.finest_level;
+    if (last || !samples.extent.empty())
+      QUARRY_RETURN_IF_ERROR(WriteSamples(path, samples, ImageFor(samples, field)));
+    if (options_.progressive && !options_.json) {
+      fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples.level, seconds,
+                 FormatBytes(cost.bytes_received), WithUnits(samples.max_error, field.units),
+                 CoverageText(samples.coverage));
+    }
+    if (!last) return Status::Ok();
+    WarnOfDamage(samples);
+    if (options_.json) {
+      fmt::print("{}\n", ToJson(samples, cost, seconds));
+      return Status::Ok();
+    }
+    std::int64_t left_out = 0;
+    for (const Box& box : samples.left_out) left_out += box.volume();
+    fmt::print("{}: level {}, {} samples of {} from {}, max error {}{}{}, {} patches, {:.3f} s\n", path,
+               samples.level, ToString(samples.extent.shape()), Name(samples.type),
+               ToString(samples.extent.begin), WithUnits(samples.max_error, field.units),
+               CoverageText(samples.coverage), LeftOutText(left_out), cost.price.patches, seconds);
+    return Status::Ok();
+  }
+
+ private:
+  /// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
+  ImageOptions ImageFor(const client::LevelSamples& samples, const FieldDescription& field) const {
+    ImageOptions image = options_.image;
+    image.zoom <<= samples.level - samples.finest_level;
+    image.fill = field.fill_bits();
+    return image;
+  }
+
+  const GetOptions options_;
+  const DatasetDescription& dataset_;
+  const std::chrono::steady_clock::time_point begin_;
+};
 
 Result<int> Get(GetOptions options) {
   const auto begin = std::chrono::steady_clock::now();
-  QUARRY_RETURN_IF_ERROR(internal::ToStatus(FormatOf(options.output)));
   if (!options.range.empty()) {
     QUARRY_ASSIGN_OR_RETURN(options.image.range, ParseRange(options.range, "--range"));
   }
+  QUARRY_RETURN_IF_ERROR(internal::ToStatus(FormatOf(options.output)));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
-  QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, options.question.Resolve(dataset->description()));
-  if (options.progressive && request.stride)
+  const DatasetDescription& description = dataset->description();
+  QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.ResolveSeries(description));
+  QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
+  if (options.progressive && request.read.stride)
     return InvalidArgument("--stride is answered at once; leave --progressive out");
-  if (options.progressive && request.level < dataset->description().levels)
-    request.first_level = dataset->description().levels - 1;
-  std::string units;
-  if (const auto number = dataset->description().FindField(request.field)) {
-    units = dataset->description().fields[*number].units;
-    options.image.fill = dataset->description().fields[*number].fill_bits();
-  }
-
-  QUARRY_RETURN_IF_ERROR(dataset->ReadLevels(
-      request, [&](client::LevelSamples* samples, const client::ReadCost& cost) -> Status {
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next
-        // level may have one.
-        const bool last = samples->level == samples->finest_level;
-        if (last || !samples->extent.empty())
-          QUARRY_RETURN_IF_ERROR(WriteSamples(options.output, *samples, ImageForLevel(options, *samples)));
-        if (options.progressive && !options.json) {
-          fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples->level, seconds,
-                     FormatBytes(cost.bytes_received), WithUnits(samples->max_error, units),
-                     CoverageText(samples->coverage));
-        }
-        if (!last) return Status::Ok();
-        WarnOfDamage(*samples);
-        if (options.json) {
-          fmt::print("{}\n", ToJson(*samples, cost, seconds));
-        } else {
-          fmt::print("{}: level {}, {} samples of {} from {}, max error {}{}, {} patches, {:.3f} s\n",
-                     options.output, samples->level, ToString(samples->extent.shape()), Name(samples->type),
-                     ToString(samples->extent.begin), WithUnits(samples->max_error, units),
-                     CoverageText(samples->coverage), cost.price.patches, seconds);
-        }
-        return Status::Ok();
+  if (options.progressive && request.read.level < description.levels)
+    request.read.first_level = description.levels - 1;
+  Output output(options, description, begin);
+  QUARRY_RETURN_IF_ERROR(dataset->ReadSeries(
+      request, [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
+        return output.Write(*samples, cost);
       }));
   return 0;
 }
@@ -108,21 +154,24 @@ Command DeclareGet(CLI::App* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
+  options->question.DeclareSeriesOn(app);
   options->question.DeclareFocusOn(app);
   options->question.DeclareSamplesOn(app);
   app->add_option(
          "-o,--output", options->output,
-         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent")
+         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent; "
+         "{field} and {step} in its name stand for those of the answer")
       ->required();
   app->add_flag("--progressive", options->progressive,
                 "write the coarsest level first and again at each finer one");
-  app->add_flag("--json", options->json, "print one JSON object when done");
+  app->add_flag("--json", options->json, "print one JSON object when done, with several answers one a line");
   app->add_option("--colormap", options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
   app->add_option("--range", options->range, "LOW:HIGH, values of the first and last colour (.png)");
   app->add_option("--zoom", options->image.zoom, "pixels along each side of a sample (.png)");
   app->footer(
       "Example:\n  quarry get grpc://127.0.0.1:50051/run42 --field speed --box :,:,32:33 --level 1 --output "
-      "plane.png");
+      "plane.png\n  quarry get grpc://127.0.0.1:50051/run42 --fields speed,pressure --steps 0:1000:10 "
+      "--box 0:64,0:64,0:64 --output \"{field}-{step}.npy\"");
   return [options] { return Get(*options); };
 }
 

@@ -11,40 +11,82 @@ struct PlanOptions {
   bool json = false;
 };
 
-Result<int> Plan(const PlanOptions& options) {
-  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
-  QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
-  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
+nlohmann::ordered_json ToJson(const query::Price& price) {
+  nlohmann::ordered_json json;
+  json["patches"] = price.patches;
+  json["bytes"] = price.bytes;
+  json["bytes_read"] = price.bytes_read;
+  json["reads"] = price.reads;
+  json["reply_bytes"] = price.reply_bytes;
+  return json;
+}
+
+/// Level samples that are left out of the finest level.
+std::int64_t LeftOut(const query::AnswerHeader& plan) {
+  std::int64_t samples = 0;
+  for (const Box& box : plan.left_out) samples += SpacedBox(box, plan.levels.back().spacing).volume();
+  return samples;
+}
+
+nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
   const query::LevelExtent& level = plan.levels.back();
-  const query::Price& price = plan.price;
-  if (options.json) {
-    nlohmann::ordered_json json;
-    json["step"] = plan.step;
-    json["level"] = level.level;
-    json["begin"] = level.extent.begin;
-    json["shape"] = level.extent.shape();
-    json["spacing"] = level.spacing;
-    json["dtype"] = Name(plan.type);
-    json["max_error"] = level.max_error;
-    json["coverage"] = level.coverage;
-    json["patches"] = price.patches;
-    json["bytes"] = price.bytes;
-    json["bytes_read"] = price.bytes_read;
-    json["reads"] = price.reads;
-    json["reply_bytes"] = price.reply_bytes;
-    fmt::print("{}\n", json.dump());
-    return 0;
-  }
+  nlohmann::ordered_json json;
+  json["field"] = plan.field;
+  json["step"] = plan.step;
+  json["level"] = level.level;
+  json["begin"] = level.extent.begin;
+  json["shape"] = level.extent.shape();
+  json["spacing"] = level.spacing;
+  json["dtype"] = Name(plan.type);
+  json["max_error"] = level.max_error;
+  json["coverage"] = level.coverage;
+  json["samples_left_out"] = LeftOut(plan);
+  json.update(ToJson(plan.price));
+  return json;
+}
+
+void PrintPrice(const query::Price& price) {
   fmt::print(
-      "level {}, {} samples of {} from {}, step {}\n"
       "  patches    {}\n"
       "  bytes      {} of payload, {} read in {} read{}\n"
-      "  reply      {}\n"
-      "  max error  {:.5g}{}\n",
-      level.level, ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
+      "  reply      {}\n",
       price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
-      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes), level.max_error,
-      CoverageText(level.coverage));
+      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes));
+}
+
+/// What the answers cost together.
+void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Price& sum, bool as_json) {
+  if (!as_json) {
+    fmt::print("{} answers together\n", plans.size());
+    return PrintPrice(sum);
+  }
+  nlohmann::ordered_json json = ToJson(sum);
+  json["answers"] = nlohmann::json::array();
+  for (const query::AnswerHeader& plan : plans) json["answers"].push_back(ToJson(plan));
+  fmt::print("{}\n", json.dump());
+}
+
+Result<int> Plan(const PlanOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest request,
+                          options.question.ResolveSeries(dataset->description()));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<query::AnswerHeader> plans, dataset->PlanSeries(request));
+  if (request.single() && options.json) {
+    fmt::print("{}\n", ToJson(plans.front()).dump());
+    return 0;
+  }
+  query::Price sum;
+  for (const query::AnswerHeader& plan : plans) {
+    sum += plan.price;
+    if (options.json) continue;
+    const query::LevelExtent& level = plan.levels.back();
+    fmt::print("{}: level {}, {} samples of {} from {}, step {}{}\n", plan.field, level.level,
+               ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
+               LeftOutText(LeftOut(plan)));
+    PrintPrice(plan.price);
+    fmt::print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
+  }
+  if (!request.single()) PrintSum(plans, sum, options.json);
   return 0;
 }
 
@@ -54,6 +96,7 @@ Command DeclarePlan(CLI::App* app) {
   auto options = std::make_shared<PlanOptions>();
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
+  options->question.DeclareSeriesOn(app);
   options->question.DeclareFocusOn(app);
   app->add_flag("--json", options->json, "print one JSON object");
   app->footer("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");

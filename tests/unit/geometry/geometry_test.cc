@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -91,6 +92,30 @@ TEST(MaxLevels, CountsAxesWithMoreThanOneSample) {
   EXPECT_EQ(MaxLevels({100, 100, 100}, {64, 32, 64}), 6);
   EXPECT_EQ(MaxLevels({100, 1, 1}, {64, 1, 1}), 7);
   EXPECT_EQ(MaxLevels({1, 1, 1}, {1, 1, 1}), 1);
+}
+
+TEST(JoinBoxes, MakesOneOfThoseThatMakeUpOne) {
+  std::vector<Box> cells;
+  for (std::int64_t z = 0; z < 3; ++z) {
+    for (std::int64_t y = 0; y < 4; ++y) {
+      for (std::int64_t x = 0; x < 5; ++x) cells.push_back({{2 * x, y, z}, {2 * x + 2, y + 1, z + 1}});
+    }
+  }
+  std::shuffle(cells.begin(), cells.end(), std::mt19937(1));
+  EXPECT_EQ(JoinBoxes(cells), (std::vector<Box>{{{0, 0, 0}, {10, 4, 3}}}));
+  // Without one cell, in the middle of a row: two parts of its row, the rows of its plane on both sides, and the
+  // planes below and above it.
+  std::erase(cells, Box{{4, 2, 1}, {6, 3, 2}});
+  const std::vector<Box> joined = JoinBoxes(cells);
+  EXPECT_EQ(joined.size(), 6u);
+  std::int64_t volume = 0;
+  for (const Box& box : joined) {
+    volume += box.volume();
+    EXPECT_TRUE(Intersect(box, {{4, 2, 1}, {6, 3, 2}}).empty());
+    for (const Box& other : joined) EXPECT_TRUE(&box == &other || Intersect(box, other).empty());
+  }
+  EXPECT_EQ(volume, 10 * 4 * 3 - 2);
+  EXPECT_TRUE(JoinBoxes({}).empty());
 }
 
 TEST(ParseBox, TakesPartsAndRefusesTheRest) {

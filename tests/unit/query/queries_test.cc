@@ -166,6 +166,66 @@ TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
   }
 }
 
+TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
+  const std::vector<float> whole = testing::ReadAll(*dataset_, {.field = "pressure"});
+  const std::vector<double> valid = ValidOf(originals_);
+  int narrowed = 0;
+  for (int i = 0; i < 200; ++i) {
+    ReadRequest request{.field = "pressure", .box = RandomBox()};
+    if (i % 3 == 0) request.first_level = recipe_.levels - 1;
+    if (i % 3 == 1) request.level = i % recipe_.levels;
+    const ReadPlan all = *dataset_->Plan(request);
+    const double low = valid[random_() % valid.size()];
+    request.values = {low, low + (i % 2 == 0 ? 0 : 0.05)};
+    const ReadPlan plan = *dataset_->Plan(request);
+
+    const auto is_left_out = [&](const Index3& at) {
+      return std::ranges::any_of(plan.left_out, [&](const Box& box) {
+        return box.Contains({at, {at[0] + 1, at[1] + 1, at[2] + 1}});
+      });
+    };
+    std::uint64_t left_out = 0;
+    for (auto z = request.box->begin[2]; z < request.box->end[2]; ++z) {
+      for (auto y = request.box->begin[1]; y < request.box->end[1]; ++y) {
+        for (auto x = request.box->begin[0]; x < request.box->end[0]; ++x) {
+          if (!is_left_out({x, y, z})) continue;
+          ++left_out;
+          for (const float sample : {OriginalAt(x, y, z), whole[static_cast<std::size_t>(
+                                                              x + recipe_.dims[0] * (y + recipe_.dims[1] * z))]})
+            ASSERT_FALSE(sample >= request.values->low && sample <= request.values->high) << x << "," << y;
+        }
+      }
+    }
+    std::int64_t boxes = 0;
+    for (const Box& box : plan.left_out) {
+      EXPECT_TRUE(request.box->Contains(box));
+      boxes += box.volume();
+    }
+    EXPECT_EQ(static_cast<std::uint64_t>(boxes), left_out) << "no two boxes overlap";
+    EXPECT_LE(plan.price.patches, all.price.patches);
+    EXPECT_LE(plan.price.reply_bytes, all.price.reply_bytes);
+    narrowed += !plan.left_out.empty() && plan.price.patches > 0;
+    std::uint64_t samples = 0;
+    for (const LevelExtent& level : plan.levels) {
+      for (auto z = level.extent.begin[2]; z < level.extent.end[2]; ++z) {
+        for (auto y = level.extent.begin[1]; y < level.extent.end[1]; ++y) {
+          for (auto x = level.extent.begin[0]; x < level.extent.end[0]; ++x)
+            samples += !is_left_out({x * level.spacing[0], y * level.spacing[1], z * level.spacing[2]});
+        }
+      }
+    }
+    EXPECT_EQ(plan.price.reply_bytes, samples * sizeof(float));
+  }
+  EXPECT_GT(narrowed, 20);
+  const ReadPlan none = *dataset_->Plan({.field = "pressure", .values = Bounds{1e30, 1e31}});
+  EXPECT_EQ(none.left_out, (std::vector<Box>{{{0, 0, 0}, recipe_.dims}}));
+  EXPECT_EQ(none.price, Price{});
+  EXPECT_EQ(dataset_->Plan({.field = "pressure", .values = Bounds{2, 1}}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(dataset_->Plan({.field = "pressure", .values = Bounds{0, NAN}}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
   const auto level_of = [&](const Index3& stride) {
     return dataset_->Plan({.field = "pressure", .stride = stride})->query.level;
@@ -181,7 +241,11 @@ TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
 TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginals) {
   const std::vector<double> percentiles = {0, 1, 10, 50, 90, 99.5, 100};
   for (int i = 0; i < 150; ++i) {
-    StatisticsRequest request{{.field = "pressure", .box = RandomBox()}, percentiles, 10, {}};
+    StatisticsRequest request;
+    request.read.field = "pressure";
+    request.read.box = RandomBox();
+    request.percentiles = percentiles;
+    request.bins = 10;
     if (i % 5 == 0) {
       request.read.stride = Index3{2, 3, 1};
     } else {

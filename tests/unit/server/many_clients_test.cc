@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kClients = 16;
 
-using Request = std::variant<query::ReadRequest, query::StatisticsRequest, query::PointsRequest>;
+using Request = std::variant<query::SeriesRequest, query::StatisticsRequest, query::PointsRequest>;
 
 /// All that an answer consists of, as one number for each level; and what it was said to cost.
 struct Answer {
@@ -45,24 +45,27 @@ void PrintTo(const Answer& answer, std::ostream* out) {
   for (const std::uint64_t part : answer.parts) *out << ' ' << part;
 }
 
-Answer Ask(const client::Dataset& dataset, const query::ReadRequest& request, client::Encoding encoding) {
+Answer Ask(const client::Dataset& dataset, const query::SeriesRequest& request, client::Encoding encoding) {
   Answer answer;
-  const auto plan = dataset.PlanRead(request);
-  answer.code = plan.status().code();
-  if (!plan.ok()) return answer;
-  answer.price = plan->price;
-  client::ReadCost cost;
+  const auto plans = dataset.PlanSeries(request);
+  answer.code = plans.status().code();
+  if (!plans.ok()) return answer;
+  std::size_t answers = 0;
   const Status status =
-      dataset.ReadLevels(request, [&](client::LevelSamples* level, const client::ReadCost& so_far) {
-        answer.parts.insert(answer.parts.end(), {static_cast<std::uint64_t>(level->level),
-                                                 ChecksumOf(level->extent.shape()), Checksum(level->data)});
-        cost = so_far;
+      dataset.ReadSeries(request, [&](client::LevelSamples* level, const client::ReadCost& cost) {
+        answer.parts.insert(answer.parts.end(), {static_cast<std::uint64_t>(level->level), level->step,
+                                                 ChecksumOf(level->extent.shape()), level->left_out.size(),
+                                                 Checksum(level->data)});
+        if (level->level != level->finest_level) return Status::Ok();
+        const query::AnswerHeader& plan = plans->at(answers++);
+        answer.price += plan.price;
+        EXPECT_EQ(cost.price, plan.price);
+        EXPECT_EQ(cost.bytes_received,
+                  encoding == client::Encoding::kPatches ? plan.price.bytes : plan.price.reply_bytes);
         return Status::Ok();
       });
   EXPECT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(cost.price, plan->price);
-  EXPECT_EQ(cost.bytes_received,
-            encoding == client::Encoding::kPatches ? plan->price.bytes : plan->price.reply_bytes);
+  EXPECT_EQ(answers, plans->size());
   return answer;
 }
 
@@ -99,7 +102,7 @@ class Questioner {
 
   Request Next(const DatasetDescription& dataset) {
     const Index3& dims = dataset.grid.dims;
-    const int kind = Below(10);
+    const int kind = Below(12);
     if (kind == 9) return Points(dims);
     query::ReadRequest read{.field = "pressure", .box = RandomBox(dims)};
     if (kind == 1) read.max_error = Below(100) * 1e-3;
@@ -111,7 +114,9 @@ class Questioner {
     if (kind == 7) FlattenToAPlane(&*read.box);
     if (Below(3) == 0) read.focus = {Below(40) * 1.0, Below(40) * 1.0, -3.5};
     if (kind == 8) return query::StatisticsRequest{read, {0, 50, 99}, 5, std::pair(-1.0, 3.0)};
-    return read;
+    if (kind == 10) read.values = query::Bounds{Below(30) * 0.1 - 1, Below(30) * 0.1};
+    if (kind == 11) return query::SeriesRequest{read, {}, query::StepRange{0, {}, 1U + Below(2)}};
+    return query::SeriesRequest{read, {}, {}};
   }
 
   int Below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
@@ -148,7 +153,7 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
   const int count = full ? 10'000 : 500;
   testing::TemporaryFolder folder;
   const std::vector<std::string> names = {"a", "b", "c", "d"};
-  testing::MakeDataset(folder.path() / "a.quarry", {});
+  testing::MakeDataset(folder.path() / "a.quarry", {.steps = {0, 1, 2}});
   testing::MakeDataset(
       folder.path() / "b.quarry",
       {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});

@@ -227,6 +227,134 @@ TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
   EXPECT_EQ(received, plan.price.reply_bytes);
 }
 
+/// Everything that is said of some answers, level by level.
+struct HeardLevel {
+  std::string field;
+  std::uint64_t step;
+  int level;
+  Box extent;
+  std::vector<Box> left_out;
+  Bytes data;
+
+  friend bool operator==(const HeardLevel&, const HeardLevel&) = default;
+};
+
+std::vector<HeardLevel> Hear(const client::Dataset& dataset, const query::SeriesRequest& request) {
+  std::vector<HeardLevel> heard;
+  const Status status = dataset.ReadSeries(request, [&](LevelSamples* level, const client::ReadCost&) {
+    heard.push_back({level->field, level->step, level->level, level->extent, level->left_out,
+                     std::move(level->data)});
+    return Status::Ok();
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  return heard;
+}
+
+TEST_F(ServiceTest, SeveralFieldsAndStepsAreThoseThatAreReadOneByOne) {
+  testing::MakeDataset(Path("a"), {.steps = {5, 6}});
+  testing::MakeDataset(Path("a"), {.tolerance = 1e-2, .steps = {7, 8}, .field = "speed"});
+  testing::MakeDataset(Path("a"), {.steps = {9}});
+  const auto remote = Remote("a");
+  const auto patches = *client::Dataset::Open(Target("a"), {.encoding = client::Encoding::kPatches});
+  const auto local = Local("a");
+  query::SeriesRequest request;
+  request.read.box = Box{{3, 2, 1}, {30, 20, 9}};
+  request.read.first_level = 2;
+  request.fields = {"speed", "pressure"};
+  request.steps = query::StepRange{2, 9, 3};  // 2, 5, 8
+  std::vector<HeardLevel> expected;
+  for (const auto& [field, step] : {std::pair("pressure", 2), {"pressure", 5}, {"speed", 8}}) {
+    query::ReadRequest one = request.read;
+    one.field = field;
+    one.step = static_cast<std::uint64_t>(step);
+    const std::vector<HeardLevel> levels = Hear(*local, {one, {}, {}});
+    expected.insert(expected.end(), levels.begin(), levels.end());
+  }
+  EXPECT_EQ(expected.size(), 9u);
+  EXPECT_EQ(Hear(*local, request), expected);
+  EXPECT_EQ(Hear(*remote, request), expected);
+  EXPECT_EQ(Hear(*patches, request), expected);
+
+  const auto plans = *remote->PlanSeries(request);
+  const auto local_plans = *local->PlanSeries(request);
+  ASSERT_EQ(plans.size(), 3u);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    EXPECT_EQ(plans[i].number, i);
+    EXPECT_EQ(plans[i].count, 3u);
+    EXPECT_EQ(plans[i].price, local_plans[i].price);
+    EXPECT_EQ(plans[i].field, expected[3 * i].field);
+    EXPECT_EQ(plans[i].step, expected[3 * i].step);
+  }
+  // Without steps: the first of each field. Without an end: all from one on.
+  request.steps.reset();
+  EXPECT_EQ(Hear(*remote, request).at(0).step, 7u);
+  EXPECT_EQ(Hear(*remote, request).at(3).step, 0u);
+  request.steps = query::StepRange{3, {}, 1};
+  EXPECT_EQ(Hear(*remote, request).size(), 5u * 3);
+}
+
+TEST_F(ServiceTest, SeriesThatCannotBeAreRefused) {
+  for (const auto& dataset : {Remote("a"), Local("a")}) {
+    using Fields = std::vector<std::string>;
+    using Steps = std::optional<query::StepRange>;
+    const auto code = [&](const std::string& field, Fields fields, Steps steps) {
+      query::SeriesRequest request;
+      request.read.field = field;
+      request.fields = std::move(fields);
+      request.steps = steps;
+      const Status read = dataset->ReadSeries(request, [](auto*, auto&) { return Status::Ok(); });
+      EXPECT_EQ(dataset->PlanSeries(request).status().code(), read.code());
+      return read.code();
+    };
+    EXPECT_EQ(code("pressure", {"pressure"}, {}), StatusCode::kInvalidArgument);
+    EXPECT_EQ(code("", {"pressure", "pressure"}, {}), StatusCode::kInvalidArgument);
+    EXPECT_EQ(code("", {"pressure", "speed"}, {}), StatusCode::kNotFound);
+    EXPECT_EQ(code("pressure", {}, query::StepRange{3, 3, 1}), StatusCode::kInvalidArgument);
+    EXPECT_EQ(code("pressure", {}, query::StepRange{3, 9, 1}), StatusCode::kNotFound);
+  }
+}
+
+TEST_F(ServiceTest, ARangeOfValuesIsAnsweredAlikeEverywhere) {
+  for (const std::string name : {"a", "c"}) {
+    const auto local = Local(name);
+    const auto remote = Remote(name);
+    const auto patches = *client::Dataset::Open(Target(name), {.encoding = client::Encoding::kPatches});
+    const query::ReadRequest all{.field = "pressure", .box = Box{{1, 0, 2}, {33, 22, 13}}, .first_level = 3};
+    query::ReadRequest some = all;
+    some.values = {0.6, 0.7};
+    const auto whole = Hear(*local, {all, {}, {}});
+    const auto expected = Hear(*local, {some, {}, {}});
+    EXPECT_EQ(Hear(*remote, {some, {}, {}}), expected);
+    EXPECT_EQ(Hear(*patches, {some, {}, {}}), expected);
+    EXPECT_EQ(remote->PlanRead(some)->left_out, local->PlanRead(some)->left_out);
+    ASSERT_EQ(expected.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const HeardLevel& level = expected[i];
+      std::int64_t place = 0;
+      std::int64_t left_out = 0;
+      for (auto z = level.extent.begin[2]; z < level.extent.end[2]; ++z) {
+        for (auto y = level.extent.begin[1]; y < level.extent.end[1]; ++y) {
+          for (auto x = level.extent.begin[0]; x < level.extent.end[0]; ++x, ++place) {
+            const bool out = std::ranges::any_of(level.left_out, [&](const Box& box) {
+              return box.Contains({{x, y, z}, {x + 1, y + 1, z + 1}});
+            });
+            float found = 0;
+            std::memcpy(&found, level.data.data() + place * 4, 4);
+            left_out += out;
+            if (out) {
+              EXPECT_TRUE(std::isnan(found));
+            } else {
+              EXPECT_EQ(std::memcmp(&found, whole[i].data.data() + place * 4, 4), 0);
+            }
+          }
+        }
+      }
+      EXPECT_TRUE(left_out > 0 || level.level > 0);
+      EXPECT_LT(left_out, place);
+    }
+  }
+}
+
 TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
   client::Options options;
   options.encoding = client::Encoding::kPatches;
@@ -276,6 +404,7 @@ TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
 struct PartOfAnAnswer {
   std::string position;
   std::vector<pb::ReadResponse> messages;  ///< but for headers
+  std::uint64_t answer = 0;  ///< number of the last header
   bool complete = false;
 
   void Read(pb::QuarryService::Stub* stub, pb::ReadRequest request, std::size_t count) {
@@ -285,10 +414,16 @@ struct PartOfAnAnswer {
     pb::ReadResponse message;
     for (std::size_t i = 0; i <= count && !complete && reader->Read(&message); ++i) {
       complete = message.part_case() == pb::ReadResponse::kReadEnd;
-      EXPECT_EQ(message.part_case() == pb::ReadResponse::kHeader, i == 0);
-      if (i == 0 || complete) continue;
+      if (complete) continue;
       EXPECT_FALSE(message.position().empty());
       position = message.position();
+      const bool header = message.part_case() == pb::ReadResponse::kHeader;
+      EXPECT_TRUE(header || i > 0);
+      if (header) {
+        if (i > 0) ++answer;
+        EXPECT_EQ(message.header().number(), answer);
+        continue;
+      }
       messages.push_back(message);
     }
     if (!complete) context.TryCancel();
@@ -307,6 +442,7 @@ TEST_F(ServiceTest, AStreamThatWasCutGoesOnWithWhatIsMissing) {
     request.mutable_query()->set_field("pressure");
     request.mutable_query()->set_first_level(2);
     request.set_encoding(encoding);
+    if (name == std::string("a")) request.mutable_query()->mutable_steps();  // all of them
     PartOfAnAnswer whole;
     whole.Read(stub_.get(), request, SIZE_MAX - 1);
     ASSERT_TRUE(whole.complete);
