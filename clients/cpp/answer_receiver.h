@@ -10,6 +10,12 @@
 
 namespace quarry::client::internal {
 
+/// Whether this is an answer to the question. Whatever a server says, samples are those that were asked for, and
+/// memory is taken for parts of the grid only.
+/// @errors kInternal: another type, step, level, spacing or extent
+Status CheckHeader(const DatasetDescription& dataset, const query::ReadRequest& request,
+                   const query::AnswerHeader& header);
+
 /// Puts an answer together, however many streams it comes in. What a server sends may be anything: it is
 /// checked against the dataset. One caller at a time.
 class AnswerReceiver final : public AnswerHandler {
@@ -39,9 +45,6 @@ class AnswerReceiver final : public AnswerHandler {
   void Position(std::string position) override { position_ = std::move(position); }
 
  private:
-  Status CheckHeader(const query::AnswerHeader& header) const;
-  bool SpacingFits(const query::LevelExtent& level) const;
-
   const DatasetDescription& dataset_;
   const query::ReadRequest& request_;
   const LevelCallback& on_level_;

@@ -44,7 +44,9 @@ class RemoteDataset final : public Dataset {
     *message.mutable_query() = wire::ToProto(name_, request);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
                             connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
-    return wire::FromProto(response.header());
+    QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(response.header()));
+    QUARRY_RETURN_IF_ERROR(CheckHeader(description_, request, header));
+    return header;
   }
 
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const override {
@@ -75,7 +77,9 @@ class RemoteDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(
         const pb::GetStatisticsResponse response,
         connection_->Call(&pb::QuarryService::Stub::GetStatistics, wire::ToProto(name_, request)));
-    return wire::FromProto(response);
+    QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
+    QUARRY_RETURN_IF_ERROR(CheckHeader(description_, query::SamplesOf(request), answer.header));
+    return answer;
   }
 
   Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
@@ -174,9 +178,10 @@ class RemoteDataset final : public Dataset {
     if (finished.error_code() == grpc::StatusCode::CANCELLED)
       finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
     Status status = FromGrpc(finished, connection_->server());
-    if (status.code() == StatusCode::kUnavailable) return std::optional(std::move(status));
-    QUARRY_RETURN_IF_ERROR(status);
+    const bool broke = status.code() == StatusCode::kUnavailable;
+    if (!broke) QUARRY_RETURN_IF_ERROR(status);
     if (receiver->ended()) return std::optional<Status>();
+    if (broke) return std::optional(std::move(status));
     return std::optional(
         Status(StatusCode::kUnavailable,
                fmt::format("the answer of {} ended early; ask again", connection_->server().address)));
