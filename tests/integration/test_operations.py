@@ -50,12 +50,9 @@ class Operations(qt.QuarryTest):
         super().setUpClass()
         cls.data = cls.shared / "data"
         cls.data.mkdir()
-        source = cls.shared / "in.f32"
-        qt.smooth(DIMS).tofile(source)
         for name in ("run42", "other", "wind/a"):
             (cls.data / name).parent.mkdir(exist_ok=True)
-            qt.succeed("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field",
-                       "f", "--tolerance", "1e-3", "--output", cls.data / f"{name}.quarry")
+            qt.convert(qt.smooth(DIMS), cls.data / f"{name}.quarry", "--tolerance", "1e-3")
         # The commands of the manual, as they stand there.
         cls.secrets = cls.shared / "secrets"
         cls.secrets.mkdir()
