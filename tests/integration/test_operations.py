@@ -93,6 +93,26 @@ class Operations(qt.QuarryTest):
             self.assert_one_line(qt.run("quarry", "ls", server.secure(), *self.ca, *own[:2]), qt.USAGE, "--key")
             self.assertIn('("alice"): ListDatasets OK', server.log())
 
+    def test_a_renewed_certificate(self):
+        renewed = self.tmp / "renewed"
+        renewed.mkdir()
+        subprocess.run(["bash", "-euc", commands_of_the_manual("Certificates")], cwd=renewed, check=True,
+                       capture_output=True)
+        files = {name: self.tmp / name for name in ("server.pem", "server-key.pem")}
+        for name, path in files.items():
+            path.write_bytes((self.secrets / name).read_bytes())
+        with Server(self.data, "--tls-cert", files["server.pem"], "--tls-key", files["server-key.pem"]) as server:
+            target = server.secure()
+            files["server.pem"].write_bytes((renewed / "server.pem").read_bytes())
+            server.reload()
+            self.assertIn("does not belong", server.log_until("the certificate stays as it was"))
+            qt.succeed("quarry", "ls", target, *self.ca)
+            files["server-key.pem"].write_bytes((renewed / "server-key.pem").read_bytes())
+            server.reload()
+            server.log_until("new connections get the certificate")
+            qt.succeed("quarry", "ls", target, "--ca", renewed / "ca.pem")
+            self.assert_one_line(qt.run("quarry", "ls", target, *self.ca), qt.UNREACHABLE, "--ca")
+
     def test_beyond_this_machine_only_with_tls(self):
         def refused(*options):
             return qt.run("quarry-server", self.data, *options)
