@@ -110,10 +110,8 @@ class LiveDamage(qt.QuarryTest):
         return outcome, said
 
     def check_all_whole(self):
-        for number, (whole, question) in enumerate(self.questions):
-            outcome, said = self.read(self.random, self.tmp / "main.raw", number)
-            self.assertEqual(outcome.code, qt.DONE, outcome)
-            self.assertEqual(said["damaged"], [], f"{question.options} of {whole.dataset}")
+        for number in range(len(self.questions)):
+            self.read_whole(number)
 
     def change(self, path, position, data):
         """In place: whoever has the file open sees it, too."""
@@ -163,37 +161,40 @@ class LiveDamage(qt.QuarryTest):
             position, bit = int(self.random.integers(len(data))), int(self.random.integers(8))
             self.change(path, position, bytes([data[position] ^ 1 << bit]))
             flipped.append((path, position))
-            yield self.read(self.random, self.tmp / "main.raw")
+            yield self.read(self.random, self.tmp / "main.raw", self.random.choice(self.questions_about(path)))
             if len(flipped) > self.random.integers(1, 9):
                 path, position = flipped.pop(self.random.integers(len(flipped)))
                 self.change(path, position, self.undamaged[path][position:position + 1])
+
+    def questions_about(self, path):
+        """The numbers of those for the whole grid that need a file; a mask may be of any step."""
+        return [number for (dataset, step), number in self.wholes.items()
+                if path.is_relative_to(dataset) and path.parts[-3] in ("masks", f"{step:06}")]
 
     def test_cut_files(self):
         self.under_readers(self.cuts(qt.scaled(7, 100)))
 
     def cuts(self, count):
         """Of each file in turn. What is in other files, and the file itself once it is back, is served as before."""
-        for number in range(count):
-            path = self.files[number % len(self.files)]
+        for turn in range(count):
+            path = self.files[turn % len(self.files)]
             self.damaged.add(str(path))
             os.truncate(path, int(self.random.integers(len(self.undamaged[path]))))
             self.changes += 1
-            for place in self.wholes:
-                dataset, step = place
-                # A mask may be of several steps.
-                meant = path.is_relative_to(dataset) and path.parts[-3] in ("masks", f"{step:06}")
-                yield self.read_whole(place, damaged=meant)
+            for number in self.wholes.values():
+                if number in self.questions_about(path):
+                    yield self.read(self.random, self.tmp / "main.raw", number)
+                else:
+                    yield self.read_whole(number)
             self.restore(path)
-            for place in self.wholes:
-                if path.is_relative_to(place[0]):
-                    yield self.read_whole(place, damaged=False)
+            for number in self.questions_about(path):
+                yield self.read_whole(number)
 
-    def read_whole(self, place, *, damaged):
-        """The whole grid of a step."""
-        outcome, said = self.read(self.random, self.tmp / "main.raw", self.wholes[place])
-        if not damaged:
-            self.assertEqual(outcome.code, qt.DONE, outcome)
-            self.assertEqual(said["damaged"], [], outcome)
+    def read_whole(self, number):
+        """A question whose answer must be whole."""
+        outcome, said = self.read(self.random, self.tmp / "main.raw", number)
+        self.assertEqual(outcome.code, qt.DONE, outcome)
+        self.assertEqual(said["damaged"], [], outcome)
 
 
 if __name__ == "__main__":
