@@ -63,7 +63,8 @@ Result<std::unique_ptr<Listener>> Listener::Start(const ListenOptions& options, 
         fmt::format("cannot listen on {}; choose a free port of this machine, or port 0", options.address));
   }
   server->GetHealthCheckService()->SetServingStatus(kServiceName, true);
-  return std::unique_ptr<Listener>(new Listener(std::move(server), fmt::format("{}:{}", address.host, port)));
+  return std::unique_ptr<Listener>(
+      new Listener(options.tls, std::move(server), fmt::format("{}:{}", address.host, port)));
 }
 
 Listener::~Listener() { Stop(std::chrono::milliseconds(0)); }

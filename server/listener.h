@@ -43,11 +43,12 @@ class Listener {
   void Drain(Operations* operations, std::chrono::milliseconds time);
 
  private:
-  Listener(std::unique_ptr<grpc::Server> server, std::string address)
-      : server_(std::move(server)), address_(std::move(address)) {}
+  Listener(std::shared_ptr<grpc::ServerCredentials> tls, std::unique_ptr<grpc::Server> server, std::string address)
+      : tls_(std::move(tls)), server_(std::move(server)), address_(std::move(address)) {}
 
   void Stop(std::chrono::milliseconds time);
 
+  const std::shared_ptr<grpc::ServerCredentials> tls_;  ///< asked for the certificate by the server, which does not own it
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

@@ -67,7 +67,8 @@ void DeclareConnections(CLI::App* app, Options* options) {
       ->group(group);
   auto* certificate =
       app->add_option("--tls-cert", options->tls.certificate,
-                      "TLS with this certificate and its chain, a PEM file; clients say grpcs://")
+                      "TLS with this certificate and its chain, a PEM file; clients say grpcs://; SIGHUP reads it "
+                      "and the other files again")
           ->group(group);
   auto* key =
       app->add_option("--tls-key", options->tls.key, "the key of --tls-cert, a PEM file without password")
@@ -165,22 +166,6 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-/// Returns when the server is to stop; SIGHUP reads the tokens again.
-void WaitForStop(const sigset_t& signals, server::TokenStore* tokens) {
-  for (;;) {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    if (signal != SIGHUP) return;
-    if (tokens == nullptr) {
-      spdlog::info("SIGHUP: there is no --tokens file to read again");
-    } else if (const Status status = tokens->Reload(); status.ok()) {
-      spdlog::info("SIGHUP: {} tokens", tokens->size());
-    } else {
-      spdlog::error("SIGHUP: the tokens stay as they were: {}", status.message());
-    }
-  }
-}
-
 /// What gRPC has to say, of handshakes that failed for example, goes into the same log.
 void LogForGrpc(gpr_log_func_args* message) {
   const auto level = message->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
@@ -204,7 +189,7 @@ struct Prepared {
   std::uint64_t memory = 0;
   server::CallLimits limits;
   server::ClientLimits client;
-  std::optional<server::Tls> tls;
+  std::shared_ptr<server::Tls> tls;
   std::shared_ptr<server::TokenStore> tokens;
 };
 
@@ -242,8 +227,8 @@ Result<Prepared> Prepare(const Options& options) {
     QUARRY_ASSIGN_OR_RETURN(prepared.client.bytes, quarry::ParseBytes(options.client_bytes));
   }
   if (!options.tls.certificate.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(prepared.tls, server::LoadTls(options.tls));
-    LogCertificateEnd(options.tls.certificate, prepared.tls->certificate_end);
+    QUARRY_ASSIGN_OR_RETURN(prepared.tls, server::Tls::Load(options.tls));
+    LogCertificateEnd(options.tls.certificate, prepared.tls->certificate_end());
   }
   if (!options.tokens.empty()) {
     QUARRY_ASSIGN_OR_RETURN(prepared.tokens, server::TokenStore::Load(options.tokens));
@@ -254,6 +239,37 @@ Result<Prepared> Prepare(const Options& options) {
     return quarry::NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets",
                             options.root);
   return prepared;
+}
+
+void ReloadTokens(server::TokenStore* tokens) {
+  if (const Status status = tokens->Reload(); status.ok()) {
+    spdlog::info("SIGHUP: {} tokens", tokens->size());
+  } else {
+    spdlog::error("SIGHUP: the tokens stay as they were: {}", status.message());
+  }
+}
+
+void ReloadCertificate(const std::string& file, server::Tls* tls, server::Metrics* metrics) {
+  if (const Status status = tls->Reload(); !status.ok()) {
+    spdlog::error("SIGHUP: the certificate stays as it was: {}", status.message());
+    return;
+  }
+  spdlog::info("SIGHUP: new connections get the certificate as it is now in {}", file);
+  LogCertificateEnd(file, tls->certificate_end());
+  metrics->SetCertificateEnd(tls->certificate_end());
+}
+
+/// Returns when the server is to stop; SIGHUP reads tokens and certificate again.
+void WaitForStop(const sigset_t& signals, const Options& options, const Prepared& prepared,
+                 server::Metrics* metrics) {
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) return;
+    if (prepared.tokens) ReloadTokens(prepared.tokens.get());
+    if (prepared.tls) ReloadCertificate(options.tls.certificate, prepared.tls.get(), metrics);
+    if (!prepared.tokens && !prepared.tls) spdlog::info("SIGHUP: there are no tokens and no certificate to read again");
+  }
 }
 
 server::CatalogueOptions CatalogueOf(const Options& options) {
@@ -285,18 +301,18 @@ Status Serve(const Options& options) {
   operations.tokens = prepared.tokens;
   operations.log = log;
   operations.metrics.WatchStore([&service] { return service.store().state(); });
-  if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end);
+  if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
   const auto watch = std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000));
   server::GrpcService grpc_service(&service, &operations, watch);
 
   server::ListenOptions listen = options.listen;
-  if (prepared.tls) listen.tls = prepared.tls->credentials;
+  if (prepared.tls) listen.tls = prepared.tls->credentials();
   QUARRY_ASSIGN_OR_RETURN(const auto listener, server::Listener::Start(listen, &grpc_service));
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
   fmt::print("listening on {}\n", listener->address());
   std::fflush(stdout);
 
-  WaitForStop(signals, prepared.tokens.get());
+  WaitForStop(signals, options, prepared, &operations.metrics);
   spdlog::info("stopping: no new reads, running ones have {} s", options.drain_seconds);
   listener->Drain(&operations, std::chrono::seconds(options.drain_seconds));
   return Status::Ok();

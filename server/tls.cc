@@ -1,10 +1,13 @@
 #include "server/tls.h"
 
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
 #include <ctime>
+#include <mutex>
 #include <string>
 
 #include "quarry/base/file.h"
@@ -48,14 +51,20 @@ Result<double> EndOf(const X509& certificate) {
   return static_cast<double>(timegm(&end));
 }
 
-}  // namespace
+/// What the files hold.
+struct Pem {
+  std::string certificate;
+  std::string key;
+  std::string client_authority;
+  double certificate_end = 0;
+};
 
-Result<Tls> LoadTls(const TlsFiles& files) {
-  QUARRY_ASSIGN_OR_RETURN(const std::string certificate_pem, ReadPem(files.certificate));
-  QUARRY_ASSIGN_OR_RETURN(const std::string key_pem, ReadPem(files.key));
-  QUARRY_ASSIGN_OR_RETURN(const Certificate certificate,
-                          ParseCertificate(certificate_pem, files.certificate));
-  const Key key(PEM_read_bio_PrivateKey(Open(key_pem).get(), nullptr, NoPassword, nullptr));
+Result<Pem> ReadAndCheck(const TlsFiles& files) {
+  Pem pem;
+  QUARRY_ASSIGN_OR_RETURN(pem.certificate, ReadPem(files.certificate));
+  QUARRY_ASSIGN_OR_RETURN(pem.key, ReadPem(files.key));
+  QUARRY_ASSIGN_OR_RETURN(const Certificate certificate, ParseCertificate(pem.certificate, files.certificate));
+  const Key key(PEM_read_bio_PrivateKey(Open(pem.key).get(), nullptr, NoPassword, nullptr));
   ERR_clear_error();
   if (!key)
     return InvalidArgument(
@@ -69,18 +78,90 @@ Result<Tls> LoadTls(const TlsFiles& files) {
         "in its file",
         files.key, files.certificate);
   }
-  grpc::SslServerCredentialsOptions options;
-  options.pem_key_cert_pairs.push_back({key_pem, certificate_pem});
   if (!files.client_authority.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(files.client_authority));
+    QUARRY_ASSIGN_OR_RETURN(pem.client_authority, ReadPem(files.client_authority));
     QUARRY_RETURN_IF_ERROR(
-        internal::ToStatus(ParseCertificate(options.pem_root_certs, files.client_authority)));
-    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+        quarry::internal::ToStatus(ParseCertificate(pem.client_authority, files.client_authority)));
   }
-  Tls tls;
-  tls.credentials = grpc::SslServerCredentials(options);
-  QUARRY_ASSIGN_OR_RETURN(tls.certificate_end, EndOf(*certificate));
-  return tls;
+  QUARRY_ASSIGN_OR_RETURN(pem.certificate_end, EndOf(*certificate));
+  return pem;
 }
+
+}  // namespace
+
+namespace internal {
+
+/// Those that grpc::SslServerCredentials makes, but that gRPC asks for the certificate at each handshake: a
+/// function of its C interface that the one for C++ leaves out.
+class ReloadingCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit ReloadingCredentials(Pem pem)
+      : pem_(std::move(pem)),
+        credentials_(grpc_ssl_server_credentials_create_with_options(
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                pem_.client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+                &ReloadingCredentials::Fetch, this))) {}
+  ~ReloadingCredentials() override { grpc_server_credentials_release(credentials_); }
+
+  void Set(Pem pem) {
+    const std::lock_guard lock(mutex_);
+    pem_ = std::move(pem);
+    changed_ = true;
+  }
+  double certificate_end() const {
+    const std::lock_guard lock(mutex_);
+    return pem_.certificate_end;
+  }
+
+  /// The server has tokens instead (Call).
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  static grpc_ssl_certificate_config_reload_status Fetch(void* self,
+                                                         grpc_ssl_server_certificate_config** config) {
+    return static_cast<ReloadingCredentials*>(self)->Fetch(config);
+  }
+  grpc_ssl_certificate_config_reload_status Fetch(grpc_ssl_server_certificate_config** config) {
+    const std::lock_guard lock(mutex_);
+    if (!changed_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair = {pem_.key.c_str(), pem_.certificate.c_str()};
+    // gRPC insists on an authority, also where no client is asked for a certificate.
+    const std::string& authority = pem_.client_authority.empty() ? pem_.certificate : pem_.client_authority;
+    *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
+    changed_ = false;
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  mutable std::mutex mutex_;
+  Pem pem_;
+  bool changed_ = true;  ///< since gRPC has fetched it
+  grpc_server_credentials* const credentials_;
+};
+
+}  // namespace internal
+
+Tls::Tls(TlsFiles files, std::shared_ptr<internal::ReloadingCredentials> credentials)
+    : files_(std::move(files)), credentials_(std::move(credentials)) {}
+
+Result<std::shared_ptr<Tls>> Tls::Load(const TlsFiles& files) {
+  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadAndCheck(files));
+  auto credentials = std::make_shared<internal::ReloadingCredentials>(std::move(pem));
+  return std::shared_ptr<Tls>(new Tls(files, std::move(credentials)));
+}
+
+Status Tls::Reload() {
+  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadAndCheck(files_));
+  credentials_->Set(std::move(pem));
+  return Status::Ok();
+}
+
+std::shared_ptr<grpc::ServerCredentials> Tls::credentials() const { return credentials_; }
+
+double Tls::certificate_end() const { return credentials_->certificate_end(); }
 
 }  // namespace quarry::server

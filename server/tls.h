@@ -16,13 +16,30 @@ struct TlsFiles {
   std::string client_authority;  ///< clients must show a certificate of it; empty: they need none
 };
 
-struct Tls {
-  std::shared_ptr<grpc::ServerCredentials> credentials;
-  double certificate_end = 0;  ///< [s] since 1970
-};
+namespace internal {
+class ReloadingCredentials;
+}
 
-/// Reads and checks the files: gRPC itself would only say that it cannot listen.
-/// @errors kNotFound: no such file; kInvalidArgument: not PEM, an encrypted key, a key of another certificate
-Result<Tls> LoadTls(const TlsFiles& files);
+/// The certificate of a server, which can change while it listens. Thread-safe.
+class Tls {
+ public:
+  /// Reads and checks the files: gRPC itself would only say that it cannot listen.
+  /// @errors kNotFound: no such file; kInvalidArgument: not PEM, an encrypted key, a key of another certificate
+  static Result<std::shared_ptr<Tls>> Load(const TlsFiles& files);
+
+  /// Reads the files again, for connections that are made from then on; on an error everything stays as it was.
+  Status Reload();
+
+  /// For one listener.
+  std::shared_ptr<grpc::ServerCredentials> credentials() const;
+  /// [s] since 1970
+  double certificate_end() const;
+
+ private:
+  Tls(TlsFiles files, std::shared_ptr<internal::ReloadingCredentials> credentials);
+
+  const TlsFiles files_;
+  const std::shared_ptr<internal::ReloadingCredentials> credentials_;
+};
 
 }  // namespace quarry::server

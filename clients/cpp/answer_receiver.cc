@@ -8,6 +8,82 @@ namespace quarry::client::internal {
 
 namespace pb = ::quarry::v1;
 
+namespace {
+
+/// Samples of an answer are samples of its level.
+bool SpacingFits(const DatasetDescription& dataset, const query::ReadRequest& request,
+                 const query::LevelExtent& level) {
+  const std::int64_t step = std::int64_t{1} << level.level;
+  if (!request.stride) return level.spacing == Index3{step, step, step};
+  bool fits = level.spacing == *request.stride;
+  for (std::size_t a = 0; a < 3; ++a)
+    fits = fits && (dataset.grid.dims[a] == 1 || level.spacing[a] % step == 0);
+  return fits;
+}
+
+/// Finest and coarsest level of the answer; the finest is the server's choice where the question names none.
+std::pair<int, int> ExpectedLevels(const query::ReadRequest& request, const query::AnswerHeader& header) {
+  const bool chosen = request.max_error || request.max_bytes || request.stride;
+  const int finest = chosen && !header.levels.empty() ? header.levels.back().level : request.level;
+  return {finest, std::max(finest, request.first_level.value_or(finest))};
+}
+
+/// Field, type and step.
+Status CheckSubject(const DatasetDescription& dataset, const query::SeriesRequest& request,
+                    const query::AnswerHeader& header) {
+  const std::vector<std::string>& fields = request.fields;
+  const bool wanted = fields.empty() ? header.field == request.read.field
+                                     : std::ranges::find(fields, header.field) != fields.end();
+  const auto field = dataset.FindField(header.field);
+  if (!wanted || !field || header.type != dataset.fields[*field].type)
+    return InternalError("the server announces {} samples of the field \"{}\", which were not asked for",
+                         Name(header.type), header.field);
+  if ((request.read.step && header.step != *request.read.step) ||
+      (request.steps && !request.steps->Contains(header.step)))
+    return InternalError("the server announces step {}, which was not asked for", header.step);
+  return Status::Ok();
+}
+
+Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& request,
+                   const query::AnswerHeader& header) {
+  const auto [finest, coarsest] = ExpectedLevels(request, header);
+  if (header.levels.size() != static_cast<std::size_t>(coarsest - finest + 1))
+    return InternalError("the server announces {} levels instead of those from {} to {}", header.levels.size(),
+                         coarsest, finest);
+  const Box grid{{0, 0, 0}, dataset.grid.dims};
+  const Box box = Intersect(request.box.value_or(grid), grid);
+  int due = coarsest;
+  for (const query::LevelExtent& level : header.levels) {
+    const bool known = level.level == due-- && level.level < dataset.levels;
+    if (!known || !SpacingFits(dataset, request, level) || level.extent != SpacedBox(box, level.spacing)) {
+      return InternalError("the server announces {} of level {}, which was not asked for",
+                           ToString(level.extent), level.level);
+    }
+  }
+  for (const Box& part : header.left_out) {
+    if (!request.values || !box.Contains(part))
+      return InternalError("the server leaves out {}, which was asked for", ToString(part));
+  }
+  return Status::Ok();
+}
+
+/// What a message has more than it describes.
+Status CheckTaken(const MessageData& data) {
+  if (data.size() == 0) return Status::Ok();
+  return InternalError("a message of the server has {} bytes too many", data.size());
+}
+
+}  // namespace
+
+Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset, const query::SeriesRequest& request,
+                                        const pb::ReadHeader& message) {
+  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message));
+  if (header.field.empty()) header.field = request.read.field;  // an older server
+  QUARRY_RETURN_IF_ERROR(CheckSubject(dataset, request, header));
+  QUARRY_RETURN_IF_ERROR(CheckLevels(dataset, request.read, header));
+  return header;
+}
+
 Status AnswerReceiver::Take(const grpc::ByteBuffer& message) {
   QUARRY_RETURN_IF_ERROR(ParseAnswer(message, this));
   if (!assembler_) return InternalError("the server's answer does not begin with a header");
@@ -15,9 +91,7 @@ Status AnswerReceiver::Take(const grpc::ByteBuffer& message) {
 }
 
 Status AnswerReceiver::Header(const pb::ReadHeader& message) {
-  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message));
-  if (header.field.empty()) header.field = request_.read.field;
-  QUARRY_RETURN_IF_ERROR(CheckHeader(header));
+  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(dataset_, request_, message));
   if (begun_ && header.number == header_.number) {
     const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
       return a.level == b.level && a.extent == b.extent && a.spacing == b.spacing;
@@ -30,11 +104,11 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   if (begun_) QUARRY_RETURN_IF_ERROR(assembler_->CheckComplete());
   if (header.number != (begun_ ? header_.number + 1 : 0) || header.number >= header.count)
     return InternalError("the server sends answer {} of {} out of order", header.number, header.count);
-  QUARRY_ASSIGN_OR_RETURN(const FieldDescription* const field, FindField(header));
+  const FieldDescription& field = dataset_.fields[*dataset_.FindField(header.field)];
   header_ = header;
   decoder_.reset();
   bytes_received_ = 0;
-  assembler_.emplace(std::move(header), field->no_sample_bits(), on_level_);
+  assembler_.emplace(std::move(header), field.no_sample_bits(), on_level_);
   return Status::Ok();
 }
 
@@ -46,10 +120,14 @@ Status AnswerReceiver::Samples(const pb::SampleBlocks& part, MessageData* data) 
   for (const pb::BlockExtent& block : part.blocks()) {
     QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
     std::optional<int> shown;
-    if (block.has_shown_level()) shown = static_cast<int>(block.shown_level());
+    if (block.has_shown_level()) {
+      shown = static_cast<int>(block.shown_level());
+      if (request_.read.strict || *shown <= static_cast<int>(part.level()) || *shown >= dataset_.levels)
+        return InternalError("the server shows level {} for level {}", *shown, part.level());
+    }
     QUARRY_RETURN_IF_ERROR(assembler_->AddBlock(static_cast<int>(part.level()), extent, read, shown));
   }
-  return Status::Ok();
+  return CheckTaken(*data);
 }
 
 Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data) {
@@ -59,7 +137,8 @@ Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data)
   if (!decoder_) {
     QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(dataset_, request_.read, header_, pool_));
   }
-  return decoder_->Add(part, data, &*assembler_);
+  QUARRY_RETURN_IF_ERROR(decoder_->Add(part, data, &*assembler_));
+  return CheckTaken(*data);
 }
 
 Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
@@ -70,52 +149,15 @@ Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
 }
 
 Status AnswerReceiver::ReadEnd() {
+  if (!assembler_) return Status::Ok();
   ended_ = true;
-  return Status::Ok();
+  return CheckComplete();
 }
 
 Status AnswerReceiver::CheckComplete() const {
   QUARRY_RETURN_IF_ERROR(assembler_->CheckComplete());
   if (header_.number + 1 == header_.count) return Status::Ok();
   return InternalError("the server ended after {} of {} answers", header_.number + 1, header_.count);
-}
-
-Result<const FieldDescription*> AnswerReceiver::FindField(const query::AnswerHeader& header) const {
-  const std::vector<std::string>& fields = request_.fields;
-  const bool wanted = fields.empty() ? header.field == request_.read.field
-                                     : std::ranges::find(fields, header.field) != fields.end();
-  const auto number = dataset_.FindField(header.field);
-  if (wanted && number) return &dataset_.fields[*number];
-  return InternalError("the server answers for a field \"{}\", which was not asked for", header.field);
-}
-
-/// Whatever a server says, memory is taken for parts of this grid only.
-Status AnswerReceiver::CheckHeader(const query::AnswerHeader& header) const {
-  int finer_than = dataset_.levels;
-  for (const query::LevelExtent& level : header.levels) {
-    const bool known = level.level >= 0 && level.level < finer_than && SpacingFits(level);
-    if (!known || !SpacedBox({{0, 0, 0}, dataset_.grid.dims}, level.spacing).Contains(level.extent)) {
-      return InternalError("the server announces {} of level {}, which is not in this dataset",
-                           ToString(level.extent), level.level);
-    }
-    finer_than = level.level;
-  }
-  if (request_.read.stride && header.levels.size() > 1)
-    return InternalError("the server announces {} levels for a stride", header.levels.size());
-  if (!request_.read.values && !header.left_out.empty())
-    return InternalError("the server leaves out {}, of all values asked for",
-                         ToString(header.left_out.front()));
-  return Status::Ok();
-}
-
-/// Samples of an answer are samples of its level.
-bool AnswerReceiver::SpacingFits(const query::LevelExtent& level) const {
-  const std::int64_t step = std::int64_t{1} << level.level;
-  if (!request_.read.stride) return level.spacing == Index3{step, step, step};
-  bool fits = level.spacing == *request_.read.stride;
-  for (std::size_t a = 0; a < 3; ++a)
-    fits = fits && (dataset_.grid.dims[a] == 1 || level.spacing[a] % step == 0);
-  return fits;
 }
 
 }  // namespace quarry::client::internal

@@ -10,6 +10,12 @@
 
 namespace quarry::client::internal {
 
+/// An answer's header. Whatever a server says, samples are those that were asked for, and memory is taken for
+/// parts of the grid only.
+/// @errors kInternal: another field, type, step, level, spacing or extent than asked for
+Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset, const query::SeriesRequest& request,
+                                        const ::quarry::v1::ReadHeader& message);
+
 /// Puts the answers to a request together, however many streams they come in. What a server sends may be
 /// anything: it is checked against the dataset. One caller at a time.
 class AnswerReceiver final : public AnswerHandler {
@@ -39,10 +45,6 @@ class AnswerReceiver final : public AnswerHandler {
   void Position(std::string position) override { position_ = std::move(position); }
 
  private:
-  Result<const FieldDescription*> FindField(const query::AnswerHeader& header) const;
-  Status CheckHeader(const query::AnswerHeader& header) const;
-  bool SpacingFits(const query::LevelExtent& level) const;
-
   const DatasetDescription& dataset_;
   const query::SeriesRequest& request_;
   const LevelCallback& on_level_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "clients/cpp/backends.h"
@@ -21,6 +22,20 @@ inline constexpr int kLargestMessage = 64 << 20;
 
 /// Our codes are gRPC's, and the server's message is already the line for the user.
 Status FromGrpc(const grpc::Status& status, const ServerAddress& server);
+
+class Connection;
+
+/// Asks Options::cancelled while a call waits for its next message, which may be hours.
+class CancelWhenAsked {
+ public:
+  /// @param connection, context  outlive it
+  CancelWhenAsked(const Connection* connection, grpc::ClientContext* context);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
 
 /// One or several servers, and how calls to them are made. Thread-safe.
 class Connection {
@@ -39,8 +54,14 @@ class Connection {
                                                                                   const Request&, Response*),
                         const Request& request) const {
     Response response;
+    const Status asked_to_end(StatusCode::kCancelled, "the call was cancelled");
+    if (cancelled()) return asked_to_end;
     const auto context = NewContext();
-    QUARRY_RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(context.get(), request, &response), server_));
+    std::optional<CancelWhenAsked> cancel;
+    if (can_be_cancelled()) cancel.emplace(this, context.get());
+    const grpc::Status status = (stub_.get()->*method)(context.get(), request, &response);
+    if (!status.ok() && cancelled()) return asked_to_end;
+    QUARRY_RETURN_IF_ERROR(FromGrpc(status, server_));
     return response;
   }
 
@@ -67,18 +88,6 @@ class Connection {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<::quarry::v1::QuarryService::Stub> stub_;
   const grpc::internal::RpcMethod read_;
-};
-
-/// Asks Options::cancelled while a call waits for its next message, which may be hours.
-class CancelWhenAsked {
- public:
-  /// @param connection, context  outlive it
-  CancelWhenAsked(const Connection* connection, grpc::ClientContext* context);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;
 };
 
 }  // namespace quarry::client::internal

@@ -4,6 +4,29 @@
 
 namespace quarry::client {
 
+std::size_t LevelAssembler::IndexHash::operator()(const Index3& index) const {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  std::uint64_t hash = 0;
+  for (const std::int64_t value : index)
+    hash = (hash ^ (hash >> 29) ^ static_cast<std::uint64_t>(value)) * kOdd;
+  return hash ^ (hash >> 32);
+}
+
+void LevelAssembler::AddCorners(const Box& box, int sign) {
+  for (unsigned corner = 0; corner < 8; ++corner) {
+    Index3 place = box.begin;
+    std::int64_t count = sign;
+    for (std::size_t a = 0; a < 3; ++a) {
+      if ((corner >> a & 1) == 0) continue;
+      place[a] = box.end[a];
+      count = -count;
+    }
+    const auto found = corners_.try_emplace(place, 0).first;
+    found->second += count;
+    if (found->second == 0) corners_.erase(found);
+  }
+}
+
 Status LevelAssembler::StartLevel(int level) {
   if (next_level_ >= header_.levels.size() || header_.levels[next_level_].level != level) {
     return InternalError("samples of level {} came out of order", level);
@@ -14,6 +37,8 @@ Status LevelAssembler::StartLevel(int level) {
               header_.levels.back().level, due.spacing, {}, {}, {}};
   missing_ = due.extent.volume();
   current_.data.resize(static_cast<std::size_t>(missing_) * SizeOf(header_.type));
+  corners_.clear();
+  if (missing_ != 0) AddCorners(due.extent, -1);
   started_ = true;
   const std::size_t size = SizeOf(header_.type);
   const auto nothing = [this, size](std::byte* to, std::size_t bytes) {
@@ -56,11 +81,12 @@ Status LevelAssembler::AddBlock(int level, const Box& extent,
 Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read) {
   const Box& whole = current_.extent;
   const int level = current_.level;
-  if (!whole.Contains(extent) || extent.volume() > missing_) {
+  if (extent.empty() || !whole.Contains(extent) || extent.volume() > missing_) {
     return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level,
                          ToString(whole));
   }
   missing_ -= extent.volume();
+  AddCorners(extent, 1);
   const std::size_t size = SizeOf(header_.type);
   const Index3 shape = extent.shape();
   const Index3 stride = whole.shape();
@@ -83,6 +109,7 @@ Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::by
 Status LevelAssembler::EndLevel(int level, const ReadCost& cost) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   if (missing_ != 0) return InternalError("{} samples of level {} did not come", missing_, level);
+  if (!corners_.empty()) return InternalError("some samples of level {} came twice, others did not", level);
   ++next_level_;
   started_ = false;
   return on_level_(&current_, cost);

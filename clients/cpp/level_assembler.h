@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <unordered_map>
 
 #include "clients/cpp/client.h"
 
@@ -24,16 +25,21 @@ class LevelAssembler {
   Status AddBlock(int level, const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read,
                   std::optional<int> shown_level = {});
 
-  /// The level is complete: hands it on. @errors kInternal when samples are missing; what the callback
-  /// returned
+  /// The level is complete: hands it on. @errors kInternal when samples are missing, or came twice; what the
+  /// callback returned
   Status EndLevel(int level, const ReadCost& cost);
 
   /// @errors kInternal when levels are missing
   Status CheckComplete() const;
 
  private:
+  struct IndexHash {
+    std::size_t operator()(const Index3& index) const;
+  };
+
   Status StartLevel(int level);
   Status Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read);
+  void AddCorners(const Box& box, int sign);
 
   const query::AnswerHeader header_;
   const std::uint64_t no_sample_;
@@ -41,6 +47,10 @@ class LevelAssembler {
   std::size_t next_level_ = 0;  ///< position in header_.levels of the level that is due
   bool started_ = false;
   std::int64_t missing_ = 0;  ///< samples of it that have not come yet
+  /// Corners of its blocks, less those of its extent; each is added where an even number of its coordinates are
+  /// ends, and else subtracted. This is the mixed difference of how often each sample came, less once each, and
+  /// it is zero everywhere only where that is: no corner is left if and only if each sample came once.
+  std::unordered_map<Index3, std::int64_t, IndexHash> corners_;
   LevelSamples current_;
 };
 

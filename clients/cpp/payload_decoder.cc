@@ -66,6 +66,7 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
   query::Query query;
   query.box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
   query.stride = request.stride;
+  query.strict = request.strict;
   return std::unique_ptr<PayloadDecoder>(new PayloadDecoder(
       dataset, std::move(grid), std::move(query), pool, coder, header));
 }
@@ -93,6 +94,13 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
     return InternalError("the server sent patch {}, and the dataset has {}", task->patch,
                          grid_.patch_count());
   task->samples = grid_.PatchBox(static_cast<std::int64_t>(task->patch));
+  if (Intersect(task->samples, query_.box).empty())
+    return InternalError("the server sent patch {}, which was not asked for", task->patch);
+  if (patch.levels_size() > levels_)
+    return InternalError("the server sent {} levels of patch {}, and the dataset has {}", patch.levels_size(),
+                         task->patch, levels_);
+  if (patch.damaged() && query_.strict)
+    return InternalError("the server sent patch {} as damaged instead of an error", task->patch);
   task->part = query::PartOf(query_, level, task->samples);
   if (const auto kept = readers_.find(task->patch); kept != readers_.end()) {
     task->reader = std::move(kept->second);

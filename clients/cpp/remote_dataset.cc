@@ -45,9 +45,9 @@ class RemoteDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
                             connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
     std::vector<query::AnswerHeader> answers(1);
-    QUARRY_ASSIGN_OR_RETURN(answers.front(), wire::FromProto(response.header()));
+    QUARRY_ASSIGN_OR_RETURN(answers.front(), ParseHeader(description_, request, response.header()));
     for (const pb::ReadHeader& header : response.more_headers()) {
-      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), wire::FromProto(header));
+      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), ParseHeader(description_, request, header));
     }
     return answers;
   }
@@ -80,7 +80,10 @@ class RemoteDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(
         const pb::GetStatisticsResponse response,
         connection_->Call(&pb::QuarryService::Stub::GetStatistics, wire::ToProto(name_, request)));
-    return wire::FromProto(response);
+    QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
+    QUARRY_ASSIGN_OR_RETURN(answer.header,
+                            ParseHeader(description_, {query::SamplesOf(request), {}, {}}, response.header()));
+    return answer;
   }
 
   Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
@@ -185,9 +188,10 @@ class RemoteDataset final : public Dataset {
     if (finished.error_code() == grpc::StatusCode::CANCELLED)
       finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
     Status status = FromGrpc(finished, connection_->server());
-    if (status.code() == StatusCode::kUnavailable) return std::optional(std::move(status));
-    QUARRY_RETURN_IF_ERROR(status);
+    const bool broke = status.code() == StatusCode::kUnavailable;
+    if (!broke) QUARRY_RETURN_IF_ERROR(status);
     if (receiver->ended()) return std::optional<Status>();
+    if (broke) return std::optional(std::move(status));
     return std::optional(
         Status(StatusCode::kUnavailable,
                fmt::format("the answer of {} ended early; ask again", connection_->server().address)));

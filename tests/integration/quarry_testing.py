@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -165,6 +166,19 @@ class Server:
         """What `quarry` calls the dataset NAME.quarry of this server."""
         return f"grpc://{self.address}/{Path(name).name.removesuffix('.quarry')}"
 
+    def metrics(self):
+        """What Prometheus sees, by name with labels; of a server with --metrics."""
+        for line in self._lines:
+            if found := re.match(r"metrics on (\S+:\d+)$", line):
+                with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=TIMEOUT) as answer:
+                    lines = answer.read().decode().splitlines()
+                return {name: float(value) for name, value in
+                        (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+        raise AssertionError(f"no metrics: {self._lines}")
+
+    def runs(self):
+        return self._process.poll() is None
+
     def __exit__(self, error_type, error, traceback):
         self._process.terminate()
         try:
@@ -221,6 +235,76 @@ class QuarryTest(unittest.TestCase):
         """Nothing half-written is left below a folder."""
         leftovers = [str(path) for path in Path(folder).rglob("*") if ".partial" in path.name]
         self.assertEqual(leftovers, [])
+
+
+class Question(NamedTuple):
+    """What is asked of a dataset, and the bytes that answer it while the dataset is whole."""
+
+    options: tuple
+    step: int
+    answer: bytes
+
+
+class Whole:
+    """What a dataset with the field "f" answers before it is damaged, and what it may answer afterwards."""
+
+    def __init__(self, dataset, folder):
+        self.dataset, self._folder = Path(dataset), Path(folder)
+        self.info = info(dataset)
+        self.dims, self.steps = self.info["dims"], self.info["steps"]
+        self.dtype = np.dtype(self.info["fields"][0]["dtype"]).newbyteorder("<")
+        self._levels = {step: [self._level(step, level) for level in range(self.info["levels"])]
+                        for step in self.steps}
+
+    def _level(self, step, level):
+        """A whole level, [z, y, x]."""
+        answer = get_array(self.dataset, self._folder / "level.raw", self.dtype, "--step", step, "--level", level)
+        return answer.reshape([-(-n // 2**level) for n in self.dims[::-1]])
+
+    def ask(self, step, *options):
+        options = ("--step", step, *options)
+        return Question(options, step, get(self.dataset, self._folder / "answer.raw", *options))
+
+    def ask_anything(self, random):
+        """Of some box at some level of some step."""
+        begin = [int(random.integers(0, n)) for n in self.dims]
+        end = [int(random.integers(b + 1, n + 1)) for b, n in zip(begin, self.dims)]
+        return self.ask(int(random.choice(self.steps)), "--box", box_text(begin, end),
+                        "--level", random.integers(0, self.info["levels"]))
+
+    def as_said(self, said, question):
+        """The answer, but for the boxes that are said to repeat the samples of a coarser level."""
+        answer = np.frombuffer(question.answer, self.dtype).reshape(said["shape"][::-1]).copy()
+        for box in said["damaged"]:
+            coarser = box["shown_level"] - said["level"]
+            if coarser <= 0:
+                raise AssertionError(f"level {box['shown_level']} for {said['level']}")
+            places = [np.arange(b, b + n) >> coarser for b, n in zip(box["begin"], box["shape"])]
+            shown = self._levels[question.step][box["shown_level"]][np.ix_(*places[::-1])]
+            inside = tuple(slice(b - first, b - first + n)
+                           for b, n, first in zip(box["begin"], box["shape"], said["begin"]))
+            answer[inside[::-1]] = shown
+        return answer.tobytes()
+
+    def get(self, target, question, output, random):
+        """Asks for samples or patches, strictly or not, and checks what comes: the whole answer, or one that says where
+        it shows a coarser level, or none.
+
+        Returns the outcome, and what was said of the answer; nothing where there was none."""
+        output.unlink(missing_ok=True)
+        strict = bool(random.integers(0, 2))
+        outcome = run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
+                      "--encoding", random.choice(["samples", "patches"]), *["--strict"] * strict)
+        if outcome.code != DONE:
+            if output.exists() and "--progressive" not in question.options:
+                raise AssertionError(f"an error, but a file as well: {outcome}")
+            return outcome, None
+        said = json.loads(outcome.out)
+        if bool(said["damaged"]) != ("warning: " in outcome.err) or strict and said["damaged"]:
+            raise AssertionError(f"damage not told, or shown all the same: {outcome}")
+        if output.read_bytes() != self.as_said(said, question):
+            raise AssertionError(f"wrong samples: {outcome}")
+        return outcome, said
 
 
 def succeed(*command, **options):

@@ -4,7 +4,6 @@ coarser level, or which file is damaged. Never a wrong value without a word, nev
 import json
 import shutil
 import unittest
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,14 +12,6 @@ import quarry_testing as qt
 DIMS = (26, 19, 21)
 STEPS = 2
 NAME = "run.quarry"
-
-
-class Question(NamedTuple):
-    """What is read, and the bytes that answer it."""
-
-    options: tuple
-    step: int
-    answer: bytes
 
 
 class Damage(qt.QuarryTest):
@@ -45,32 +36,14 @@ class Damage(qt.QuarryTest):
         cls.undamaged = qt.snapshot(cls.dataset)
         cls.files = [name for name, data in cls.undamaged.items() if data is not None]
         cls.info = qt.info(cls.dataset)
-        cls.levels = [[cls.level(step, level) for level in range(cls.info["levels"])] for step in range(STEPS)]
-        cls.wholes = [cls.ask(step) for step in range(STEPS)]
+        cls.whole = qt.Whole(cls.dataset, cls.shared)
+        cls.wholes = [cls.whole.ask(step) for step in range(STEPS)]
         random = qt.random_numbers("questions")
-        cls.parts = [cls.ask(*cls.random_question(random)) for _ in range(cls.count(12, 60))]
+        cls.parts = [cls.whole.ask_anything(random) for _ in range(cls.count(12, 60))]
 
     @classmethod
     def count(cls, short, full):
         return max(1, round(cls.SHARE * qt.scaled(short, full)))
-
-    @classmethod
-    def random_question(cls, random):
-        begin = [int(random.integers(0, n)) for n in DIMS]
-        end = [int(random.integers(b + 1, n + 1)) for b, n in zip(begin, DIMS)]
-        return (int(random.integers(0, STEPS)), "--box", qt.box_text(begin, end),
-                "--level", random.integers(0, cls.info["levels"]))
-
-    @classmethod
-    def ask(cls, step, *options):
-        options = ("--step", step, *options)
-        return Question(options, step, qt.get(cls.dataset, cls.shared / "answer.raw", *options))
-
-    @classmethod
-    def level(cls, step, level):
-        """A whole level, undamaged, [z, y, x]."""
-        answer = qt.get_array(cls.dataset, cls.shared / "level.raw", cls.DTYPE, "--step", step, "--level", level)
-        return answer.reshape([-(-n // 2**level) for n in DIMS[::-1]])
 
     def setUp(self):
         super().setUp()
@@ -90,35 +63,9 @@ class Damage(qt.QuarryTest):
         self.assert_one_line(outcome, qt.DAMAGED, named)
 
     def check_get(self, target, question, name):
-        output = self.tmp / "answer.raw"
-        output.unlink(missing_ok=True)
-        strict = bool(self.random.integers(0, 2))
-        encoding = self.random.choice(["samples", "patches"])
-        outcome = qt.run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
-                         "--encoding", encoding, *["--strict"] * strict)
-        if outcome.code == qt.DONE:
-            said = json.loads(outcome.out)
-            self.assertEqual(bool(said["damaged"]), "warning: " in outcome.err, outcome)
-            expected = self.as_said(said, question)
-            self.assertTrue(output.read_bytes() == expected, f"wrong samples: {outcome}")
-            if strict:
-                self.assertEqual(said["damaged"], [])
-        else:
+        outcome, _ = self.whole.get(target, question, self.tmp / "answer.raw", self.random)
+        if outcome.code != qt.DONE:
             self.assert_names(name, outcome)
-            self.assertFalse(output.exists(), "an error, but a file as well")
-
-    def as_said(self, said, question):
-        """The undamaged answer, but for the boxes that are said to repeat the samples of a coarser level."""
-        answer = np.frombuffer(question.answer, self.DTYPE).reshape(said["shape"][::-1]).copy()
-        for box in said["damaged"]:
-            coarser = box["shown_level"] - said["level"]
-            self.assertGreater(coarser, 0)
-            places = [np.arange(b, b + n) >> coarser for b, n in zip(box["begin"], box["shape"])]
-            shown = self.levels[question.step][box["shown_level"]][np.ix_(*places[::-1])]
-            inside = tuple(slice(b - first, b - first + n)
-                           for b, n, first in zip(box["begin"], box["shape"], said["begin"]))
-            answer[inside[::-1]] = shown
-        return answer.tobytes()
 
     def questions(self, step):
         """The whole grid at the step that is damaged, or at one of them, and something else."""

@@ -24,10 +24,7 @@ class HostileClients(qt.QuarryTest):
         super().setUpClass()
         cls.data = cls.shared / "data"
         cls.data.mkdir()
-        source = cls.shared / "in.f32"
-        qt.smooth(DIMS).tofile(source)
-        qt.succeed("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f",
-                   "--tolerance", "1e-3", "--output", cls.data / "a.quarry")
+        qt.convert(qt.smooth(DIMS), cls.data / "a.quarry", "--tolerance", "1e-3")
 
     def hostile(self, kind, server, *options):
         """How many calls ended with each code."""

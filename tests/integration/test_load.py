@@ -6,7 +6,6 @@ import re
 import subprocess
 import threading
 import time
-import urllib.request
 from pathlib import Path
 
 import quarry_testing as qt
@@ -48,7 +47,7 @@ class Load(qt.QuarryTest):
                                    "--clients", str(clients), "--seconds", str(seconds), "--seed", str(qt.SEED)],
                                   capture_output=True, text=True, timeout=seconds + qt.TIMEOUT, check=False)
             ended = time.monotonic()
-            while self.pinned(server):
+            while server.metrics()["quarry_memory_pinned_bytes"]:
                 self.assertLess(time.monotonic() - ended, qt.TIMEOUT, "work goes on after everybody has gone")
             free = time.monotonic() - ended
             over.set()
@@ -60,13 +59,6 @@ class Load(qt.QuarryTest):
             self.assertGreater(said["codes"].get("0", 0), 0)
             self.assertGreater(said["codes"].get("1", 0), 0)
             self.assertLess(peak[0], budget + ALLOWANCE)
-
-    @staticmethod
-    def pinned(server):
-        """[bytes] of reads that run."""
-        address = next(line.split()[-1] for line in server._lines if line.startswith("metrics on "))
-        text = urllib.request.urlopen(f"http://{address}/metrics").read().decode()
-        return float(re.search(r"^quarry_memory_pinned_bytes (\S+)$", text, re.M)[1])
 
 
 if __name__ == "__main__":

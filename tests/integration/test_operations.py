@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import urllib.request
 
 import quarry_testing as qt
 
@@ -41,13 +40,6 @@ class Server(qt.Server):
     def reload(self):
         self._process.send_signal(signal.SIGHUP)
 
-    @property
-    def metrics(self):
-        for line in self._lines:
-            if found := re.match(r"metrics on (\S+:\d+)$", line):
-                return f"http://{found[1]}/metrics"
-        raise AssertionError(self._lines)
-
     def secure(self, name=""):
         return f"grpcs://{self.address}/{name}".rstrip("/")
 
@@ -58,12 +50,9 @@ class Operations(qt.QuarryTest):
         super().setUpClass()
         cls.data = cls.shared / "data"
         cls.data.mkdir()
-        source = cls.shared / "in.f32"
-        qt.smooth(DIMS).tofile(source)
         for name in ("run42", "other", "wind/a"):
             (cls.data / name).parent.mkdir(exist_ok=True)
-            qt.succeed("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field",
-                       "f", "--tolerance", "1e-3", "--output", cls.data / f"{name}.quarry")
+            qt.convert(qt.smooth(DIMS), cls.data / f"{name}.quarry", "--tolerance", "1e-3")
         # The commands of the manual, as they stand there.
         cls.secrets = cls.shared / "secrets"
         cls.secrets.mkdir()
@@ -103,6 +92,26 @@ class Operations(qt.QuarryTest):
             self.assert_one_line(qt.run("quarry", "ls", server.secure(), *self.ca), qt.UNREACHABLE, server.address)
             self.assert_one_line(qt.run("quarry", "ls", server.secure(), *self.ca, *own[:2]), qt.USAGE, "--key")
             self.assertIn('("alice"): ListDatasets OK', server.log())
+
+    def test_a_renewed_certificate(self):
+        renewed = self.tmp / "renewed"
+        renewed.mkdir()
+        subprocess.run(["bash", "-euc", commands_of_the_manual("Certificates")], cwd=renewed, check=True,
+                       capture_output=True)
+        files = {name: self.tmp / name for name in ("server.pem", "server-key.pem")}
+        for name, path in files.items():
+            path.write_bytes((self.secrets / name).read_bytes())
+        with Server(self.data, "--tls-cert", files["server.pem"], "--tls-key", files["server-key.pem"]) as server:
+            target = server.secure()
+            files["server.pem"].write_bytes((renewed / "server.pem").read_bytes())
+            server.reload()
+            self.assertIn("does not belong", server.log_until("the certificate stays as it was"))
+            qt.succeed("quarry", "ls", target, *self.ca)
+            files["server-key.pem"].write_bytes((renewed / "server-key.pem").read_bytes())
+            server.reload()
+            server.log_until("new connections get the certificate")
+            qt.succeed("quarry", "ls", target, "--ca", renewed / "ca.pem")
+            self.assert_one_line(qt.run("quarry", "ls", target, *self.ca), qt.UNREACHABLE, "--ca")
 
     def test_beyond_this_machine_only_with_tls(self):
         def refused(*options):
@@ -181,9 +190,7 @@ class Operations(qt.QuarryTest):
             self.assertEqual(qt.run("quarry", "get", server.target("run42"), "--field", "none", "--output",
                                     self.tmp / "none.raw").code, qt.NOT_FOUND)
             server.log_until("NOT_FOUND")
-            with urllib.request.urlopen(server.metrics, timeout=qt.TIMEOUT) as answer:
-                figures = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines()
-                               if not line.startswith("#"))
+            figures = server.metrics()
         lines = [json.loads(line) for line in server.final_log.splitlines()]
         requests = [line for line in lines if "request" in line]
         reads = [line for line in requests if line["method"] == "Read"]
@@ -192,9 +199,9 @@ class Operations(qt.QuarryTest):
         self.assertEqual(reads[0]["dataset"], "run42")
         self.assertGreater(reads[0]["bytes"], 4 * DIMS[0] * DIMS[1] * DIMS[2])
         self.assertEqual(len({line["request"] for line in requests}), len(requests))
-        self.assertEqual(figures['quarry_requests_total{code="OK",method="Read"}'], "1")
-        self.assertEqual(float(figures["quarry_decoded_patches_total"]), reads[0]["patches"])
-        self.assertEqual(figures["quarry_memory_reserved_bytes"], "0")
+        self.assertEqual(figures['quarry_requests_total{code="OK",method="Read"}'], 1)
+        self.assertEqual(figures["quarry_decoded_patches_total"], reads[0]["patches"])
+        self.assertEqual(figures["quarry_memory_reserved_bytes"], 0)
 
     def test_levels_of_the_log(self):
         for options, expected in ((("--quiet",), False), (("--log-level", "error"), False), ((), True)):
@@ -229,8 +236,7 @@ class Operations(qt.QuarryTest):
             listed = qt.run("quarry", "ls", server.secure(), "--json", *self.ca, *own, "--token-file",
                             self.secrets / "alice.token")
             self.assertEqual(self.names(listed), ["run42", "wind/a"])
-            self.assertIn("quarry_memory_budget_bytes 2147483648",
-                          urllib.request.urlopen(server.metrics, timeout=qt.TIMEOUT).read().decode())
+            self.assertEqual(server.metrics()["quarry_memory_budget_bytes"], 2 << 30)
             self.assertEqual(json.loads(server.log().splitlines()[-1])["status"], "OK")
         config.write_text(options + "memroy = 1\n")
         self.assert_one_line(qt.run("quarry-server", "--config", config), qt.USAGE, "memroy")

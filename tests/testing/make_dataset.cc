@@ -223,6 +223,18 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   }
 }
 
+Box RandomBox(const Index3& dims, std::mt19937* random) {
+  const auto below = [random](std::int64_t limit) {
+    return static_cast<std::int64_t>((*random)() % static_cast<std::uint64_t>(limit));
+  };
+  Box box;
+  for (std::size_t a = 0; a < 3; ++a) {
+    box.begin[a] = below(dims[a]);
+    box.end[a] = box.begin[a] + 1 + below(dims[a] - box.begin[a]);
+  }
+  return box;
+}
+
 std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
                            const query::PatchCatalog* catalog) {
   const query::ReadPlan plan = Require(dataset.Plan(request, catalog));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <random>
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
@@ -42,6 +43,9 @@ std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool miss
 /// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile
 /// writer. Failures end the test program: the tests are about reading.
 void MakeDataset(const std::filesystem::path& path, const DatasetRecipe& recipe);
+
+/// A box inside the grid, with a sample at least.
+Box RandomBox(const Index3& dims, std::mt19937* random);
 
 /// All samples of a level through Dataset and ExecuteRead.
 std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,

@@ -104,7 +104,7 @@ class Questioner {
     const Index3& dims = dataset.grid.dims;
     const int kind = Below(12);
     if (kind == 9) return Points(dims);
-    query::ReadRequest read{.field = "pressure", .box = RandomBox(dims)};
+    query::ReadRequest read{.field = "pressure", .box = testing::RandomBox(dims, &random_)};
     if (kind == 1) read.max_error = Below(100) * 1e-3;
     if (kind == 2) read.max_bytes = std::uint64_t{1} << Below(18);
     if (kind == 3) read.stride = Index3{1 + Below(4), 1 + Below(4), 1 + Below(4)};
@@ -122,14 +122,6 @@ class Questioner {
   int Below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
 
  private:
-  Box RandomBox(const Index3& dims) {
-    Box box;
-    for (std::size_t a = 0; a < 3; ++a) {
-      box.begin[a] = Below(static_cast<int>(dims[a]));
-      box.end[a] = box.begin[a] + 1 + Below(static_cast<int>(dims[a] - box.begin[a]));
-    }
-    return box;
-  }
   void FlattenToAPlane(Box* box) {
     const auto axis = static_cast<std::size_t>(Below(3));
     box->end[axis] = box->begin[axis] + 1;

@@ -481,18 +481,18 @@ TEST_F(TlsTest, SaysWhatIsWrongWithTheFiles) {
   Openssl("ec -in server-key.pem -aes128 -passout pass:secret -out locked-key.pem");
   std::ofstream(File("text")) << "no certificate\n";
 
-  const auto code = [&](const TlsFiles& files) { return LoadTls(files).status().code(); };
+  const auto code = [&](const TlsFiles& files) { return Tls::Load(files).status().code(); };
   EXPECT_EQ(code({File("server.pem"), File("server-key.pem"), {}}), StatusCode::kOk);
   EXPECT_EQ(code({File("none.pem"), File("server-key.pem"), {}}), StatusCode::kNotFound);
   EXPECT_EQ(code({File("text"), File("server-key.pem"), {}}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({File("server.pem"), File("text"), {}}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({File("server.pem"), File("locked-key.pem"), {}}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({File("server.pem"), File("server-key.pem"), File("text")}), StatusCode::kInvalidArgument);
-  const Status mixed = LoadTls({File("server.pem"), File("other-key.pem"), {}}).status();
+  const Status mixed = Tls::Load({File("server.pem"), File("other-key.pem"), {}}).status();
   EXPECT_EQ(mixed.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(mixed.message().find("does not belong"), std::string::npos) << mixed.message();
   const double days =
-      (LoadTls({File("server.pem"), File("server-key.pem"), {}})->certificate_end - std::time(nullptr)) /
+      ((*Tls::Load({File("server.pem"), File("server-key.pem"), {}}))->certificate_end() - std::time(nullptr)) /
       86400;
   EXPECT_NEAR(days, 2, 0.01);
 }
@@ -501,7 +501,7 @@ TEST_F(TlsTest, BothSidesMustShowACertificateThatTheOtherTrusts) {
   Certify("server");
   Certify("viewer");
   Certify("stranger");
-  listen_.tls = LoadTls({File("server.pem"), File("server-key.pem"), File("viewer.pem")})->credentials;
+  listen_.tls = (*Tls::Load({File("server.pem"), File("server-key.pem"), File("viewer.pem")}))->credentials();
   Start();
   const auto read = [&](const std::string& authority, const std::string& own) {
     client::Options options;
@@ -522,6 +522,44 @@ TEST_F(TlsTest, BothSidesMustShowACertificateThatTheOtherTrusts) {
   EXPECT_EQ(ReadWith("", "a").code(), StatusCode::kUnavailable) << "plain text against TLS";
   listener_->Drain(&operations_, std::chrono::seconds(60));
   EXPECT_NE(log_.str().find("(\"viewer\"): Read \"a\" OK"), std::string::npos) << log_.str();
+}
+
+TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
+  for (const char* name : {"first", "second", "viewer", "stranger"}) Certify(name);
+  const auto install = [&](const std::string& certificate, const std::string& key, const std::string& clients) {
+    for (const auto& [from, to] : {std::pair(certificate + ".pem", "server.pem"), {key + "-key.pem", "server-key.pem"},
+                                   {clients + ".pem", "clients.pem"}}) {
+      std::filesystem::copy_file(File(from), File(to), std::filesystem::copy_options::overwrite_existing);
+    }
+  };
+  const auto open = [&](const std::string& authority, const std::string& own) {
+    client::Options options;
+    options.timeout_ms = 60'000;
+    options.security.ca_file = File(authority + ".pem");
+    options.security.certificate_file = File(own + ".pem");
+    options.security.key_file = File(own + "-key.pem");
+    return client::Dataset::Open("grpcs://" + listener_->address() + "/a", options);
+  };
+  install("first", "first", "viewer");
+  const auto tls = *Tls::Load({File("server.pem"), File("server-key.pem"), File("clients.pem")});
+  listen_.tls = tls->credentials();
+  Start();
+  const auto before = open("first", "viewer");
+  ASSERT_TRUE(before.ok()) << before.status().message();
+
+  // What does not fit together changes nothing.
+  install("second", "first", "stranger");
+  EXPECT_EQ(tls->Reload().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(open("first", "viewer").ok());
+  EXPECT_EQ(open("first", "stranger").status().code(), StatusCode::kUnavailable);
+
+  install("second", "second", "stranger");
+  EXPECT_TRUE(open("first", "viewer").ok()) << "files count when they are read";
+  ASSERT_TRUE(tls->Reload().ok());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(open("second", "stranger").ok());
+  EXPECT_EQ(open("first", "stranger").status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(open("second", "viewer").status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE((*before)->Read({.field = "pressure"}).ok()) << "connections stay";
 }
 
 }  // namespace

@@ -73,15 +73,9 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
     const auto local = Local(name);
     const DatasetDescription& dataset = local->description();
     for (int i = 0; i < 100; ++i) {
-      Box box;
-      for (std::size_t a = 0; a < 3; ++a) {
-        box.begin[a] = static_cast<std::int64_t>(random()) % dataset.grid.dims[a];
-        box.end[a] =
-            box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (dataset.grid.dims[a] - box.begin[a]);
-      }
-      query::ReadRequest request{
-          .field = "pressure", .box = box, .level = static_cast<int>(random()) % dataset.levels};
-      request.level = std::abs(request.level);
+      query::ReadRequest request{.field = "pressure",
+                                 .box = testing::RandomBox(dataset.grid.dims, &random),
+                                 .level = static_cast<int>(random() % static_cast<unsigned>(dataset.levels))};
       if (random() % 2 == 0) request.first_level = dataset.levels - 1;
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
@@ -128,13 +122,7 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
     const Index3 dims = local->description().grid.dims;
     for (int i = 0; i < 60; ++i) {
       query::ReadRequest request{.field = "pressure"};
-      Box box;
-      for (std::size_t a = 0; a < 3; ++a) {
-        box.begin[a] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a]));
-        box.end[a] = box.begin[a] + 1 +
-                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a] - box.begin[a]));
-      }
-      request.box = box;
+      request.box = testing::RandomBox(dims, &random);
       if (i % 3 == 0) request.max_bytes = std::uint64_t{1} << (random() % 18);
       if (i % 3 == 1) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
       if (i % 2 == 0) request.focus = {1.5, 20, -3};
@@ -365,13 +353,7 @@ TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
     const Index3 dims = samples->description().grid.dims;
     for (int i = 0; i < 40; ++i) {
       query::ReadRequest request{.field = "pressure"};
-      Box box;
-      for (std::size_t a = 0; a < 3; ++a) {
-        box.begin[a] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a]));
-        box.end[a] = box.begin[a] + 1 +
-                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(dims[a] - box.begin[a]));
-      }
-      request.box = box;
+      request.box = testing::RandomBox(dims, &random);
       if (i % 3 == 0) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
       if (i % 3 == 1) request.first_level = 3;
       if (i % 3 == 2) request.level = i % 4;

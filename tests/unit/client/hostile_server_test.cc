@@ -1,0 +1,554 @@
+// Our client against a server between it and a real one, which spoils answers on their way: a clear error each
+// time, and no level that was handed to the caller is anything but the samples that were asked for.
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "clients/cpp/answer_receiver.h"
+#include "clients/cpp/client.h"
+#include "quarry/base/file.h"
+#include "server/grpc_service.h"
+#include "tests/testing/make_dataset.h"
+
+namespace quarry::client {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+using Messages = std::vector<pb::ReadResponse>;
+/// Changes the messages of an answer, and says how its stream ends.
+using Spoil = std::function<grpc::Status(int stream, Messages* messages)>;
+
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "cut");
+
+/// Asks a real server, and hands its answers on, spoiled.
+class Spoiler final : public pb::QuarryService::Service {
+ public:
+  explicit Spoiler(std::unique_ptr<pb::QuarryService::Stub> real) : real_(std::move(real)) {}
+
+  Spoil read = [](int, Messages*) { return grpc::Status::OK; };
+  std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};  ///< of plans and statistics
+  std::atomic<bool> silent = false;  ///< calls are not answered until they are cancelled
+  std::atomic<int> calls = 0;
+  std::atomic<int> streams = 0;
+
+  grpc::Status GetDataset(grpc::ServerContext* context, const pb::GetDatasetRequest* request,
+                          pb::GetDatasetResponse* response) override {
+    return Forward(context, &pb::QuarryService::Stub::GetDataset, *request, response);
+  }
+  grpc::Status PlanRead(grpc::ServerContext* context, const pb::PlanReadRequest* request,
+                        pb::PlanReadResponse* response) override {
+    const grpc::Status status = Forward(context, &pb::QuarryService::Stub::PlanRead, *request, response);
+    header(response->mutable_header());
+    return status;
+  }
+  grpc::Status GetStatistics(grpc::ServerContext* context, const pb::GetStatisticsRequest* request,
+                             pb::GetStatisticsResponse* response) override {
+    const grpc::Status status = Forward(context, &pb::QuarryService::Stub::GetStatistics, *request, response);
+    header(response->mutable_header());
+    return status;
+  }
+  grpc::Status Read(grpc::ServerContext* context, const pb::ReadRequest* request,
+                    grpc::ServerWriter<pb::ReadResponse>* writer) override {
+    WaitWhileSilent(context);
+    grpc::ClientContext of_call;
+    const auto stream = real_->Read(&of_call, *request);
+    Messages messages;
+    for (pb::ReadResponse message; stream->Read(&message);) messages.push_back(message);
+    EXPECT_TRUE(stream->Finish().ok());
+    const grpc::Status end = read(streams++, &messages);
+    for (const pb::ReadResponse& message : messages) writer->Write(message);
+    return end;
+  }
+
+ private:
+  template <typename Method, typename Request, typename Response>
+  grpc::Status Forward(grpc::ServerContext* context, Method method, const Request& request,
+                       Response* response) {
+    WaitWhileSilent(context);
+    grpc::ClientContext of_call;
+    return (real_.get()->*method)(&of_call, request, response);
+  }
+  void WaitWhileSilent(grpc::ServerContext* context) {
+    ++calls;
+    while (silent && !context->IsCancelled()) std::this_thread::yield();
+  }
+
+  const std::unique_ptr<pb::QuarryService::Stub> real_;
+};
+
+std::unique_ptr<grpc::Server> Listen(grpc::Service* service, int* port) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), port);
+  builder.RegisterService(service);
+  return builder.BuildAndStart();
+}
+
+class HostileServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // The box below cuts patches, and leaves some out.
+    testing::MakeDataset(folder_.path() / "a.quarry",
+                         {.dims = {40, 20, 12}, .levels = 3, .steps = {0, 3}});
+    service_ = std::make_unique<server::QueryService>(
+        server::CatalogueOptions{folder_.path(), {}, folder_.path()}, std::uint64_t{64} << 20, 1);
+    grpc_service_ = std::make_unique<server::GrpcService>(service_.get(), &operations_);
+    int port = 0;
+    real_server_ = Listen(grpc_service_.get(), &port);
+    spoiler_ = std::make_unique<Spoiler>(pb::QuarryService::NewStub(grpc::CreateChannel(
+        fmt::format("127.0.0.1:{}", port), grpc::InsecureChannelCredentials())));
+    spoiler_server_ = Listen(spoiler_.get(), &port_);
+    const auto local = *Dataset::Open(folder_.path() / "a.quarry");
+    ASSERT_TRUE(local->ReadLevels(kQuestion, [&](LevelSamples* samples, const ReadCost&) {
+      truth_.push_back(*samples);
+      return Status::Ok();
+    }).ok());
+  }
+  void TearDown() override {
+    spoiler_server_->Shutdown();
+    real_server_->Shutdown();
+  }
+
+  std::unique_ptr<Dataset> Open(Options options = {}) const {
+    options.threads = 1;
+    return *Dataset::Open(fmt::format("grpc://127.0.0.1:{}/a", port_), options);
+  }
+
+  /// Asks the question, and checks every level that comes back.
+  Status Read(Encoding encoding, Spoil spoil) {
+    spoiler_->read = std::move(spoil);
+    spoiler_->streams = 0;
+    levels_ = 0;
+    const auto dataset = Open({.encoding = encoding, .retries = 3});
+    return dataset->ReadLevels(kQuestion, [&](LevelSamples* samples, const ReadCost&) {
+      CheckLevel(*samples);
+      return Status::Ok();
+    });
+  }
+
+  void CheckLevel(const LevelSamples& samples) {
+    const LevelSamples& expected = truth_.at(levels_++);
+    EXPECT_EQ(samples.level, expected.level);
+    EXPECT_EQ(samples.extent, expected.extent);
+    EXPECT_EQ(samples.type, expected.type);
+    EXPECT_EQ(samples.data, expected.data);
+    EXPECT_TRUE(samples.damaged.empty());
+  }
+
+  void ExpectError(Encoding encoding, const std::string& what, Spoil spoil,
+                   StatusCode code = StatusCode::kInternal) {
+    const Status status = Read(encoding, std::move(spoil));
+    EXPECT_EQ(status.code(), code) << what << ": " << status.message();
+    EXPECT_FALSE(status.message().empty()) << what;
+    EXPECT_LT(levels_, truth_.size()) << what;
+    EXPECT_EQ(spoiler_->streams, 1) << what << ": asking again does not help";
+  }
+
+  inline static const query::ReadRequest kQuestion{
+      .field = "pressure", .step = 3, .box = Box{{3, 2, 1}, {29, 19, 11}}, .first_level = 2};
+
+  testing::TemporaryFolder folder_;
+  server::Operations operations_;
+  std::unique_ptr<server::QueryService> service_;
+  std::unique_ptr<server::GrpcService> grpc_service_;
+  std::unique_ptr<grpc::Server> real_server_;
+  std::unique_ptr<Spoiler> spoiler_;
+  std::unique_ptr<grpc::Server> spoiler_server_;
+  int port_ = 0;
+  std::vector<LevelSamples> truth_;
+  std::size_t levels_ = 0;  ///< that came
+};
+
+/// The messages that carry samples or patches of a level.
+std::vector<pb::ReadResponse*> Carrying(Messages* messages, std::uint32_t level) {
+  std::vector<pb::ReadResponse*> found;
+  for (pb::ReadResponse& message : *messages) {
+    if ((message.has_samples() && message.samples().level() == level) ||
+        (message.has_patches() && message.patches().level() == level))
+      found.push_back(&message);
+  }
+  return found;
+}
+
+auto FirstOfPart(Messages* messages, pb::ReadResponse::PartCase part) {
+  return std::ranges::find(*messages, part, &pb::ReadResponse::part_case);
+}
+
+TEST_F(HostileServerTest, WhatIsHandedOnUnchangedIsRead) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    const Status status = Read(encoding, [](int, Messages*) { return grpc::Status::OK; });
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(levels_, 3u);
+  }
+}
+
+TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
+  using Header = std::function<void(pb::ReadHeader*)>;
+  const std::vector<std::pair<std::string, Header>> cases = {
+      {"another type", [](auto* header) { header->set_dtype(pb::DATA_TYPE_FLOAT64); }},
+      {"an unknown type", [](auto* header) { header->set_dtype(static_cast<pb::DataType>(99)); }},
+      {"another step", [](auto* header) { header->set_step(0); }},
+      {"no levels", [](auto* header) { header->clear_levels(); }},
+      {"a level less", [](auto* header) { header->mutable_levels()->RemoveLast(); }},
+      {"not from the first level", [](auto* header) { header->mutable_levels()->DeleteSubrange(0, 1); }},
+      {"a level twice", [](auto* header) { *header->add_levels() = header->levels(2); }},
+      {"ascending", [](auto* header) { header->mutable_levels()->SwapElements(0, 2); }},
+      {"a level that is not there", [](auto* header) { header->mutable_levels(0)->set_level(3); }},
+      {"a level that nothing has", [](auto* header) { header->mutable_levels(0)->set_level(UINT32_MAX); }},
+      {"another spacing", [](auto* header) { header->mutable_levels(1)->set_spacing(2, 3); }},
+      {"no spacing", [](auto* header) { header->mutable_levels(1)->set_spacing(0, 0); }},
+      {"beyond the grid", [](auto* header) { header->mutable_levels(2)->set_begin(0, 4000000); }},
+      {"larger than any memory", [](auto* header) { header->mutable_levels(2)->set_shape(0, UINT32_MAX); }},
+      {"more than asked for", [](auto* header) { header->mutable_levels(2)->set_shape(0, 27); }},
+      {"less than asked for", [](auto* header) { header->mutable_levels(2)->set_shape(0, 25); }},
+      {"two axes", [](auto* header) { header->mutable_levels(2)->mutable_shape()->RemoveLast(); }},
+  };
+  for (const auto& [what, change] : cases) {
+    const auto spoil = [&](int, Messages* messages) {
+      change(messages->front().mutable_header());
+      return grpc::Status::OK;
+    };
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) ExpectError(encoding, what, spoil);
+    EXPECT_EQ(levels_, 0u);
+    spoiler_->header = change;
+    EXPECT_EQ(Open()->PlanRead(kQuestion).status().code(), StatusCode::kInternal) << "plan: " << what;
+    query::StatisticsRequest statistics{.read = kQuestion};
+    statistics.read.first_level.reset();
+    // Statistics are of level 0 alone.
+    spoiler_->header = [&change](pb::ReadHeader* header) {
+      while (header->levels_size() < 3) *header->add_levels() = header->levels(0);
+      change(header);
+    };
+    EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kInternal) << "statistics: " << what;
+  }
+}
+
+TEST_F(HostileServerTest, OtherOrdersOfMessagesAreRefused) {
+  using Case = std::pair<std::string, std::function<void(Messages*)>>;
+  const std::vector<Case> cases = {
+      {"nothing but an end", [](Messages* all) { all->erase(all->begin(), all->end() - 1); }},
+      {"no header", [](Messages* all) { all->erase(all->begin()); }},
+      {"a message of nothing first", [](Messages* all) { all->emplace(all->begin()); }},
+      {"the header second", [](Messages* all) { std::swap((*all)[0], (*all)[1]); }},
+      {"no end of a level", [](Messages* all) { all->erase(FirstOfPart(all, pb::ReadResponse::kLevelEnd)); }},
+      {"an end of a level twice",
+       [](Messages* all) {
+         const auto end = FirstOfPart(all, pb::ReadResponse::kLevelEnd);
+         all->insert(end, pb::ReadResponse(*end));
+       }},
+      {"an end of another level",
+       [](Messages* all) {
+         FirstOfPart(all, pb::ReadResponse::kLevelEnd)->mutable_level_end()->set_level(UINT32_MAX);
+       }},
+      {"no samples", [](Messages* all) { all->erase(all->begin() + 1); }},
+      {"the end after a level",
+       [](Messages* all) { all->insert(FirstOfPart(all, pb::ReadResponse::kLevelEnd) + 1, all->back()); }},
+      {"the end without all levels",
+       [](Messages* all) { all->erase(FirstOfPart(all, pb::ReadResponse::kLevelEnd) + 1, all->end() - 1); }},
+      {"another header in between",
+       [](Messages* all) {
+         pb::ReadResponse header = all->front();
+         header.mutable_header()->mutable_levels(2)->set_shape(0, 25);
+         all->insert(all->end() - 2, header);
+       }},
+      {"samples of another level",
+       [](Messages* all) {
+         for (pb::ReadResponse* message : Carrying(all, 2)) {
+           if (message->has_samples()) message->mutable_samples()->set_level(1);
+           if (message->has_patches()) message->mutable_patches()->set_level(UINT32_MAX);
+         }
+       }},
+  };
+  for (const auto& [what, change] : cases) {
+    const auto spoil = [&](int, Messages* messages) {
+      change(messages);
+      return grpc::Status::OK;
+    };
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) ExpectError(encoding, what, spoil);
+  }
+}
+
+TEST_F(HostileServerTest, WhatComesAfterTheEndIsRefused) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    const Status status = Read(encoding, [](int, Messages* messages) {
+      messages->push_back(*Carrying(messages, 0).front());
+      return grpc::Status::OK;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kInternal) << status.message();
+  }
+}
+
+TEST_F(HostileServerTest, BlocksThatDoNotFillTheirLevelAreRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::SampleBlocks*)>>;
+  const std::vector<Case> cases = {
+      {"a block twice, another not", [](auto* part) { *part->mutable_blocks(4) = part->blocks(0); }},
+      {"a block less", [](auto* part) { part->mutable_blocks()->RemoveLast(); }},
+      {"a block more", [](auto* part) { *part->add_blocks() = part->blocks(0); }},
+      {"a block elsewhere", [](auto* part) { part->mutable_blocks(0)->set_begin(0, 0); }},
+      {"a block of nothing", [](auto* part) { part->add_blocks()->CopyFrom(part->blocks(0)),
+                                              part->mutable_blocks()->rbegin()->set_shape(0, 0); }},
+      {"a block without end", [](auto* part) { for (int a = 0; a < 3; ++a) part->mutable_blocks(0)->set_shape(a, UINT32_MAX); }},
+      {"two axes", [](auto* part) { part->mutable_blocks(0)->mutable_begin()->RemoveLast(); }},
+      {"a byte less", [](auto* part) { part->mutable_data()->pop_back(); }},
+      {"a byte more", [](auto* part) { part->mutable_data()->push_back('x'); }},
+      {"no data", [](auto* part) { part->clear_data(); }},
+      {"the level itself as the coarser one", [](auto* part) { part->mutable_blocks(0)->set_shown_level(0); }},
+      {"a coarser level that is not there", [](auto* part) { part->mutable_blocks(0)->set_shown_level(3); }},
+      {"a coarser level below zero", [](auto* part) { part->mutable_blocks(0)->set_shown_level(UINT32_MAX); }},
+  };
+  for (const auto& [what, change] : cases) {
+    ExpectError(Encoding::kSamples, what, [&](int, Messages* messages) {
+      pb::SampleBlocks* part = Carrying(messages, 0).front()->mutable_samples();
+      // Blocks of whole patches, of one shape.
+      EXPECT_GT(part->blocks_size(), 4);
+      change(part);
+      return grpc::Status::OK;
+    });
+    EXPECT_EQ(levels_, 2u) << what << ": the levels before are good";
+  }
+}
+
+TEST_F(HostileServerTest, OverlappingBlocksOfTheRightVolumeAreRefused) {
+  // Two blocks of one shape at places that differ along one axis: the second moves by one sample.
+  for (int axis = 0; axis < 3; ++axis) {
+    ExpectError(Encoding::kSamples, fmt::format("axis {}", axis), [axis](int, Messages* messages) {
+      pb::SampleBlocks* part = Carrying(messages, 0).front()->mutable_samples();
+      for (pb::BlockExtent& block : *part->mutable_blocks()) {
+        if (block.begin(axis) < 8) continue;
+        block.set_begin(axis, block.begin(axis) - 1);
+        return grpc::Status::OK;
+      }
+      ADD_FAILURE() << "no block to move";
+      return grpc::Status::OK;
+    });
+  }
+}
+
+TEST_F(HostileServerTest, PayloadThatDoesNotFitIsRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::PatchPayloads*)>>;
+  const std::vector<Case> cases = {
+      {"a patch that the dataset does not have", [](auto* part) { part->mutable_patches(0)->set_patch(UINT64_MAX); }},
+      {"a patch outside the box", [](auto* part) { part->mutable_patches(0)->set_patch(4); }},
+      {"a patch twice, another not", [](auto* part) { part->mutable_patches(1)->set_patch(part->patches(0).patch()); }},
+      {"a patch less", [](auto* part) {
+         const auto& last = *part->patches().rbegin();
+         for (const auto& level : last.levels()) part->mutable_data()->resize(part->data().size() - level.size());
+         part->mutable_patches()->RemoveLast();
+       }},
+      {"a level less", [](auto* part) { part->mutable_patches(0)->clear_levels(); }},
+      {"a level more", [](auto* part) { part->mutable_patches(0)->add_levels(); }},
+      {"thousands of levels", [](auto* part) { for (int i = 0; i < 5000; ++i) part->mutable_patches(0)->add_levels(); }},
+      {"payload without end", [](auto* part) { part->mutable_patches(0)->mutable_levels(0)->set_size(UINT64_MAX); }},
+      {"a terabyte of mask", [](auto* part) { part->mutable_patches(0)->mutable_levels(0)->set_mask_size(std::uint64_t{1} << 40); }},
+      {"a byte less", [](auto* part) { part->mutable_data()->pop_back(); }},
+      {"a byte more", [](auto* part) { part->mutable_data()->push_back('x'); }},
+      {"no data", [](auto* part) { part->clear_data(); }},
+      {"all levels, but damaged", [](auto* part) { part->mutable_patches(0)->set_damaged(true); }},
+  };
+  for (const std::uint32_t level : {0, 2}) {
+    for (const auto& [what, change] : cases) {
+      ExpectError(Encoding::kPatches, what, [&](int, Messages* messages) {
+        pb::PatchPayloads* part = Carrying(messages, level).front()->mutable_patches();
+        EXPECT_GT(part->patches_size(), 1);
+        change(part);
+        return grpc::Status::OK;
+      });
+    }
+    ExpectError(Encoding::kPatches, "another byte", [&](int, Messages* messages) {
+      Carrying(messages, level).front()->mutable_patches()->mutable_data()->front() ^= 1;
+      return grpc::Status::OK;
+    }, StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(HostileServerTest, DamageIsNoAnswerToAStrictQuestion) {
+  query::ReadRequest strict = kQuestion;
+  strict.strict = true;
+  spoiler_->read = [](int, Messages* messages) {
+    pb::ReadResponse* message = Carrying(messages, 0).front();
+    if (message->has_samples()) message->mutable_samples()->mutable_blocks(0)->set_shown_level(1);
+    if (message->has_patches()) message->mutable_patches()->mutable_patches(0)->set_damaged(true);
+    return grpc::Status::OK;
+  };
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
+    EXPECT_EQ(Open({.encoding = encoding})->Read(strict).status().code(), StatusCode::kInternal);
+}
+
+// --- streams that break ---
+
+/// The first stream ends after some messages.
+Spoil CutOnce(std::size_t count, std::function<void(Messages*)> change) {
+  return [=](int stream, Messages* messages) {
+    if (stream > 0) {
+      change(messages);
+      return grpc::Status::OK;
+    }
+    EXPECT_LT(count, messages->size());
+    messages->resize(count);
+    return kBroken;
+  };
+}
+
+TEST_F(HostileServerTest, AStreamThatBreaksIsTakenUpAgainWhereverItBreaks) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    for (std::size_t count = 1; count < 8; ++count) {
+      const Status status = Read(encoding, CutOnce(count, [](Messages*) {}));
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(levels_, 3u);
+      EXPECT_EQ(spoiler_->streams, 2);
+    }
+  }
+}
+
+TEST_F(HostileServerTest, AnAnswerThatHasEndedIsNotAskedForAgain) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    EXPECT_TRUE(Read(encoding, [](int, Messages*) { return kBroken; }).ok());
+    EXPECT_EQ(levels_, 3u);
+    EXPECT_EQ(spoiler_->streams, 1);
+  }
+}
+
+TEST_F(HostileServerTest, AnotherAnswerDoesNotGoOnWithTheFirst) {
+  using Case = std::pair<std::string, std::function<void(Messages*)>>;
+  const std::vector<Case> cases = {
+      {"another step", [](Messages* all) { all->front().mutable_header()->set_step(0); }},
+      {"another type", [](Messages* all) { all->front().mutable_header()->set_dtype(pb::DATA_TYPE_INT32); }},
+      {"other levels", [](Messages* all) { all->front().mutable_header()->mutable_levels()->RemoveLast(); }},
+      {"another extent",
+       [](Messages* all) { all->front().mutable_header()->mutable_levels(0)->set_shape(1, 1); }},
+      {"something left out", [](Messages* all) { all->erase(all->begin() + 1); }},
+      {"something once more", [](Messages* all) { all->insert(all->begin() + 1, (*all)[1]); }},
+  };
+  for (const auto& [what, change] : cases) {
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+      const Status status = Read(encoding, CutOnce(2, change));
+      EXPECT_EQ(status.code(), StatusCode::kInternal) << what << ": " << status.message();
+      EXPECT_EQ(spoiler_->streams, 2) << what;
+    }
+  }
+}
+
+TEST_F(HostileServerTest, AStreamThatEndsTooSoonAgainAndAgainIsGivenUp) {
+  for (const bool ok : {true, false}) {
+    const Status status = Read(Encoding::kSamples, [ok](int, Messages* messages) {
+      messages->resize(1);
+      return ok ? grpc::Status::OK : kBroken;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.message();
+    EXPECT_EQ(spoiler_->streams, 4) << "the first and three more";
+    EXPECT_EQ(levels_, 0u);
+  }
+}
+
+TEST_F(HostileServerTest, AnErrorOfTheCallerEndsTheReadAtOnce) {
+  const auto dataset = Open({.retries = 3});
+  for (const StatusCode code : {StatusCode::kUnavailable, StatusCode::kCancelled, StatusCode::kDataLoss}) {
+    spoiler_->streams = 0;
+    int levels = 0;
+    const Status status = dataset->ReadLevels(kQuestion, [&](LevelSamples*, const ReadCost&) {
+      ++levels;
+      return Status(code, "the caller's own words");
+    });
+    EXPECT_EQ(status.code(), code);
+    EXPECT_EQ(status.message(), "the caller's own words");
+    EXPECT_EQ(levels, 1);
+    EXPECT_EQ(spoiler_->streams, 1);
+  }
+}
+
+// --- servers that say nothing ---
+
+TEST_F(HostileServerTest, CallsThatAreNotAnsweredCanBeCancelled) {
+  // Only when the call has reached the server.
+  const auto dataset = Open({.cancelled = [this] { return spoiler_->silent && spoiler_->calls > 0; }});
+  using Call = std::function<Status(const Dataset&)>;
+  for (const Call& call : {Call([](const Dataset& d) { return d.Read(kQuestion).status(); }),
+                           Call([](const Dataset& d) { return d.PlanRead(kQuestion).status(); }),
+                           Call([](const Dataset& d) { return d.Steps().status(); }),
+                           Call([](const Dataset& d) {
+                             return d.Statistics({.read = {.field = "pressure"}}).status();
+                           })}) {
+    spoiler_->calls = 0;
+    spoiler_->silent = true;
+    const Status status = call(*dataset);
+    EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.message();
+    EXPECT_EQ(spoiler_->calls, 1);
+    spoiler_->silent = false;
+  }
+  EXPECT_TRUE(dataset->Read(kQuestion).ok()) << "and asked anew";
+}
+
+TEST(SilentServer, ThatTakesConnectionsAloneCanBeLeft) {
+  const FileDescriptor listening(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listening.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listening.get(), 1), 0);
+  ASSERT_EQ(getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::atomic<int> asked = 0;
+  const auto opened = Dataset::Open(fmt::format("grpc://127.0.0.1:{}/a", ntohs(address.sin_port)),
+                                    {.cancelled = [&] { return ++asked > 2; }});
+  EXPECT_EQ(opened.status().code(), StatusCode::kCancelled) << opened.status().message();
+}
+
+// --- bytes ---
+
+grpc::ByteBuffer BufferOf(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
+  std::mt19937 random(11);
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    Messages whole;
+    ASSERT_TRUE(Read(encoding, [&](int, Messages* messages) {
+      whole = *messages;
+      return grpc::Status::OK;
+    }).ok());
+    const auto dataset = Open();
+    DecodePool pool(1);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      levels_ = 0;
+      const LevelCallback check = [&](LevelSamples* samples, const ReadCost&) {
+        // Nothing vouches for the samples of the samples encoding.
+        if (encoding == Encoding::kPatches && samples->damaged.empty()) {
+          CheckLevel(*samples);
+        } else {
+          EXPECT_EQ(samples->extent, truth_.at(levels_).extent);
+          EXPECT_EQ(samples->data.size(), truth_.at(levels_++).data.size());
+        }
+        return Status::Ok();
+      };
+      internal::AnswerReceiver receiver(dataset->description(), kQuestion, check, &pool);
+      const std::size_t hit = random() % whole.size();
+      Status status;
+      for (std::size_t m = 0; m < whole.size() && status.ok(); ++m) {
+        std::string bytes = whole[m].SerializeAsString();
+        if (m == hit) {
+          // Most of the structure is in the first bytes.
+          const std::size_t place = random() % (i % 2 == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 40));
+          if (i % 5 == 0) bytes.resize(place);
+          else bytes[place] = static_cast<char>(bytes[place] ^ (1 << random() % 8));
+        }
+        status = receiver.Take(BufferOf(bytes));
+      }
+      if (status.ok()) status = receiver.CheckComplete();
+      refused += !status.ok();
+      EXPECT_TRUE(status.ok() || status.code() == StatusCode::kInternal || status.code() == StatusCode::kDataLoss)
+          << status.message();
+    }
+    EXPECT_GT(refused, 500);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::client
