@@ -142,7 +142,7 @@ class Boxes(qt.QuarryTest):
             self.assertEqual(plan["reply_bytes"], len(data))
 
     def test_random_boxes(self):
-        boxes = qt.scaled(20, 40)
+        boxes = qt.scaled(10, 40)
         for case in self.cases:
             random = qt.random_numbers("boxes of", case.path.name)
             levels = self.whole_levels(case)

@@ -156,7 +156,7 @@ class Index(qt.QuarryTest):
         begin = time.monotonic()
         index(self.dataset)
         duration = time.monotonic() - begin
-        for _ in range(qt.scaled(5, 50)):
+        for _ in range(qt.scaled(4, 50)):
             shutil.rmtree(self.dataset / "index", ignore_errors=True)
             delay = random.uniform(0, 1.1 * duration)
             with self.subTest(delay=delay):

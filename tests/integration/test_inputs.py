@@ -11,6 +11,8 @@ import quarry_testing as qt
 
 DIMS = (37, 22, 13)
 TYPES = ("<f4", "<f8", "<i2")
+# Types in such an order that those of each format meet all of its sources on 3 ranks.
+TURNS = [np.dtype(name).char for name in ("f4", "f8", "i2", "u1", "u2", "i4")]
 
 
 def module(name):
@@ -54,15 +56,18 @@ class Inputs(qt.QuarryTest):
         return dataset
 
     def assert_same_as_raw(self, field, *sources, field_options=("--field", "f")):
-        """Every source gives the subfiles that a raw file gives, on 1 and on 3 ranks."""
+        """Every source gives the subfiles that a raw file gives, on 1 and on 3 ranks; in the short tests on one of
+        them, 3 for another third of the sources with each type."""
         kind = np.dtype(field.dtype).name
         raw = self.tmp / f"{kind}.raw"
         field.tofile(raw)
         options = (*bound(field.dtype), "--patch", "16", "--files", "2", *field_options)
         expected = qt.subfiles(self.convert(raw, *qt.describe(field), *options, name=f"{kind}.quarry"))
         self.assertEqual(len(expected), 2)
+        turn = TURNS.index(field.dtype.char)
         for number, source in enumerate(sources):
-            for ranks in (1, 3):
+            # Without mpirun, which takes longer than all the rest, for 0.
+            for ranks in (1, 3) if qt.FULL else (3 if (number + turn) % 3 == 0 else 0,):
                 with self.subTest(source=str(source), ranks=ranks):
                     dataset = self.convert(source, *options, ranks=ranks, name=f"{kind}.{number}.{ranks}.quarry")
                     self.assertEqual(qt.subfiles(dataset), expected)

@@ -133,7 +133,7 @@ class MaxError(qt.QuarryTest):
                     self.assertEqual((plan["level"], plan["max_error"]), (said["level"], said["max_error"]))
         return levels
 
-    def errors_of(self, case, count=20):
+    def errors_of(self, case, count=qt.scaled(8, 20)):
         """From just what level 0 has to more than any level has."""
         records = qt.step_manifest(case.path)["fields"][0]["levels"]
         lowest = records[0]["max_error"]
@@ -173,7 +173,7 @@ class MaxError(qt.QuarryTest):
     def test_boxes_of_whole_patches(self):
         case = self.cases["turbulent"]
         for box in (((0, 0, 32), (32, 32, 64)), ((32, 0, 64), (40, 45, 70)), ((0, 32, 0), (40, 45, 70))):
-            self.check(case, box, self.errors_of(case, 6))
+            self.check(case, box, self.errors_of(case, qt.scaled(4, 6)))
 
     def test_progressive_ends_at_the_level_that_keeps_the_error(self):
         case = self.cases["turbulent"]

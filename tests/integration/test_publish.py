@@ -201,7 +201,7 @@ class Publish(qt.QuarryTest):
             published.append(self.check_published(dataset, STEPS))
             self.check_next_run(dataset, published[-1])
 
-        self.try_kills(6, 100, self.appending, append)
+        self.try_kills(4, 100, self.appending, append)
         print("steps found after the kills:", sorted(published), flush=True)
 
     def test_kill_while_creating(self):
@@ -216,7 +216,7 @@ class Publish(qt.QuarryTest):
                 self.assertEqual(self.check_published(dataset, 1), 1)
             self.check_next_run(dataset, int(created[-1]))
 
-        self.try_kills(4, 30, self.creating, create)
+        self.try_kills(3, 30, self.creating, create)
         print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
 
     def test_kill_while_adding_a_field(self):
@@ -240,7 +240,7 @@ class Publish(qt.QuarryTest):
             tolerance = qt.step_manifest(dataset)["fields"][1]["tolerance"]
             self.assert_decoded(self.make_field(1), added, tolerance)
 
-        self.try_kills(4, 30, self.creating, add)
+        self.try_kills(3, 30, self.creating, add)
 
     def check_next_step(self, dataset):
         qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))
