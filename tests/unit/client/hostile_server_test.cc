@@ -192,6 +192,13 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
   const std::vector<std::pair<std::string, Header>> cases = {
       {"another type", [](auto* header) { header->set_dtype(pb::DATA_TYPE_FLOAT64); }},
       {"an unknown type", [](auto* header) { header->set_dtype(static_cast<pb::DataType>(99)); }},
+      {"another field", [](auto* header) { header->set_field("speed"); }},
+      {"a part left out",
+       [](auto* header) {
+         pb::Box* box = header->add_left_out();
+         for (const int begin : {8, 8, 8}) box->add_begin(begin);
+         for (const int end : {16, 16, 12}) box->add_end(end);
+       }},
       {"another step", [](auto* header) { header->set_step(0); }},
       {"no levels", [](auto* header) { header->clear_levels(); }},
       {"a level less", [](auto* header) { header->mutable_levels()->RemoveLast(); }},
@@ -228,11 +235,23 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
   }
 }
 
+TEST_F(HostileServerTest, FewerAnswersThanWereAnnouncedAreAnError) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    const Status status = Read(encoding, [](int, Messages* messages) {
+      messages->front().mutable_header()->set_count(2);
+      return grpc::Status::OK;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kInternal) << status.message();
+    EXPECT_EQ(levels_, 3u) << "the one that came is whole";
+  }
+}
+
 TEST_F(HostileServerTest, OtherOrdersOfMessagesAreRefused) {
   using Case = std::pair<std::string, std::function<void(Messages*)>>;
   const std::vector<Case> cases = {
       {"nothing but an end", [](Messages* all) { all->erase(all->begin(), all->end() - 1); }},
       {"no header", [](Messages* all) { all->erase(all->begin()); }},
+      {"the second answer first", [](Messages* all) { all->front().mutable_header()->set_number(1); }},
       {"a message of nothing first", [](Messages* all) { all->emplace(all->begin()); }},
       {"the header second", [](Messages* all) { std::swap((*all)[0], (*all)[1]); }},
       {"no end of a level", [](Messages* all) { all->erase(FirstOfPart(all, pb::ReadResponse::kLevelEnd)); }},
@@ -528,7 +547,8 @@ TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
         }
         return Status::Ok();
       };
-      internal::AnswerReceiver receiver(dataset->description(), kQuestion, check, &pool);
+      const query::SeriesRequest request{kQuestion, {}, {}};
+      internal::AnswerReceiver receiver(dataset->description(), request, check, &pool);
       const std::size_t hit = random() % whole.size();
       Status status;
       for (std::size_t m = 0; m < whole.size() && status.ok(); ++m) {
