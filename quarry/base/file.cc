@@ -62,6 +62,12 @@ Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) 
   return ReadFully(fd_.get(), path_, offset, out);
 }
 
+void RandomAccessFile::ExpectRead(std::uint64_t offset, std::uint64_t size) const {
+#if defined(POSIX_FADV_WILLNEED)
+  ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);  // advice
+#endif
+}
+
 Result<TemporaryFile> TemporaryFile::Create(const fs::path& folder) {
   FileDescriptor fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   const std::string path = (folder / "temporary file").string();

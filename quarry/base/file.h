@@ -38,6 +38,9 @@ class RandomAccessFile {
   /// should be.
   Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const;
 
+  /// Says what will be read soon, so that the system fetches it meanwhile, together with other such places.
+  void ExpectRead(std::uint64_t offset, std::uint64_t size) const;
+
   std::uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 

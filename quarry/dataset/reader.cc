@@ -17,49 +17,75 @@ using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
 
-PayloadPaths PathsOf(const PayloadSource& source, const PlannedPatch& patch) {
-  return {source.Path({false, patch.entry.subfile}),
-          patch.mask ? source.Path({true, patch.mask->subfile}) : ""};
-}
+/// Most patches, and most decoded samples in bytes, that one task decodes. Of coarse levels a patch takes less
+/// time than it takes to hand a task to a thread and its result to the one that waits.
+constexpr std::size_t kTaskPatches = 16;
+constexpr std::uint64_t kTaskSampleBytes = 64 << 10;
+/// So many tasks a thread, at least, for fetches of few patches.
+constexpr std::size_t kTasksPerThread = 4;
 
-/// Decodes one patch on one of the pool's threads. Independent of the read that wants it: others may want the
-/// patch as well, and the read may end before.
+/// Up to so many decoded samples in bytes, a whole fetch is decoded by the thread that wants it: the first
+/// picture of a large domain, a sample from each patch, is there before another thread is awake.
+constexpr std::uint64_t kOwnSampleBytes = 16 << 10;
+
+/// Decodes some patches, as a rule on one of the pool's threads. Independent of the read that wants them: others may want
+/// the patches as well, and the read may end before.
 class DecodeTask {
  public:
-  /// @param batch  payload of some patches; it goes with the last of their tasks
-  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, const PayloadSource& source,
-             std::shared_ptr<FetchedPayload> batch, std::size_t piece, PatchStore::Claim claim,
+  /// @param batch   payload of some patches; it goes with the last of their tasks
+  /// @param claims  of the patches of pieces `first` ..
+  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, std::shared_ptr<FetchedPayload> batch,
+             std::size_t first, std::span<PatchStore::Claim> claims,
              std::shared_ptr<const std::atomic<bool>> abandoned)
-      : coder_(coder),
-        batch_(std::move(batch)),
-        piece_(piece),
-        patch_(plan.patches[batch_->fetch.pieces[piece].patch]),
-        layout_{plan.type, patch_.samples.shape(), plan.dataset_levels},
-        paths_(PathsOf(source, patch_)),
-        claim_(std::move(claim)),
-        abandoned_(std::move(abandoned)) {}
+      : coder_(coder), batch_(std::move(batch)), abandoned_(std::move(abandoned)) {
+    works_.reserve(claims.size());
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      const PlannedPatch& patch = plan.patches[batch_->fetch.pieces[first + i].patch];
+      const PatchLayout layout{plan.type, patch.samples.shape(), plan.dataset_levels};
+      works_.push_back({first + i, patch, layout, std::move(claims[i]), nullptr});
+    }
+  }
 
   void Run() {
-    if (*abandoned_ && !claim_.Wanted()) return;
-    try {
-      PatchReader reader = claim_.base() ? claim_.base()->Clone() : PatchReader(coder_, layout_);
-      Status status = Decode(&reader);
-      if (!status.ok()) return claim_.Fail(std::move(status));
-      claim_.Finish(std::make_shared<const PatchReader>(std::move(reader)), &batch_->memory);
-    } catch (const std::bad_alloc&) {
-      claim_.Fail({StatusCode::kInternal, "no memory"});  // a text that needs none itself
+    for (Work& work : works_) Decode(&work);
+    // All together: whoever waits for the first most likely waits for the others next.
+    for (Work& work : works_) {
+      if (work.decoded) work.claim.Finish(std::move(work.decoded), &batch_->memory);
     }
   }
 
  private:
-  Status Decode(PatchReader* reader) const {
-    const query::Piece& piece = batch_->fetch.pieces[piece_];
+  struct Work {
+    std::size_t piece;
+    PlannedPatch patch;
+    PatchLayout layout;
+    PatchStore::Claim claim;
+    StoredPatch decoded;
+  };
+
+  void Decode(Work* work) const {
+    PatchStore::Claim& claim = work->claim;
+    if (*abandoned_ && !claim.Wanted()) return;
+    try {
+      PatchReader reader = claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout);
+      Status status = Decode(*work, &reader);
+      if (!status.ok()) return claim.Fail(std::move(status));
+      work->decoded = std::make_shared<const PatchReader>(std::move(reader));
+    } catch (const std::bad_alloc&) {
+      claim.Fail({StatusCode::kInternal, "no memory"});  // a text that needs none itself
+    }
+  }
+
+  Status Decode(const Work& work, PatchReader* reader) const {
+    const query::Piece& piece = batch_->fetch.pieces[work.piece];
+    const format::PatchEntry& entry = work.patch.entry.patch;
     for (int level = piece.coarsest; level >= piece.finest; --level) {
-      QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, piece_, level, patch_, paths_));
+      QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, work.piece, level, work.patch));
       Status status = reader->Advance(taken.payload, taken.mask);
       if (!status.ok()) {
-        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
-                                                      patch_.entry.patch.patch_index, paths_.field));
+        return std::move(status).Annotate(
+            fmt::format("cannot decode level {} of patch {} in \"{}\"", level, entry.patch_index,
+                        batch_->paths->Of({false, work.patch.entry.subfile})));
       }
     }
     return Status::Ok();
@@ -67,12 +93,8 @@ class DecodeTask {
 
   const PatchCoder& coder_;
   const std::shared_ptr<FetchedPayload> batch_;
-  const std::size_t piece_;
-  const PlannedPatch patch_;
-  const PatchLayout layout_;
-  const PayloadPaths paths_;
-  PatchStore::Claim claim_;
   const std::shared_ptr<const std::atomic<bool>> abandoned_;
+  std::vector<Work> works_;
 };
 
 /// Hands on the samples of patches that belong to the answer.
@@ -236,12 +258,29 @@ class Execution {
       batch->memory = *std::move(memory);
     }
     QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      auto task = std::make_shared<DecodeTask>(plan_, *coder_, source_, batch, i, std::move(claims[i]),
-                                               abandoned_);
-      pool_->Submit({level, batch->fetch.bytes()}, [task = std::move(task)] { task->Run(); });
-    }
+    Submit(std::move(batch), level, claims, /*may_decode_here=*/!wait);
     return true;
+  }
+
+  /// @param claims  of the pieces of the batch, all to be decoded to `level`
+  /// @param may_decode_here  without anybody who waits: an error is then met again when the patch is wanted
+  void Submit(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims,
+              bool may_decode_here) {
+    std::uint64_t bytes = 0;
+    for (const query::Piece& piece : batch->fetch.pieces)
+      bytes += static_cast<std::uint64_t>(LevelBox(plan_.patches[piece.patch].samples, level).volume()) *
+               SizeOf(plan_.type);
+    if (may_decode_here && bytes <= kOwnSampleBytes)
+      return DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
+    const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
+    const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * claims.size() / bytes);
+    const std::size_t step = std::max<std::size_t>(1, std::min(most, claims.size() / enough_tasks));
+    const DecodePriority priority{level, batch->fetch.bytes()};
+    for (std::size_t first = 0; first < claims.size(); first += step) {
+      const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
+      auto task = std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, abandoned_);
+      pool_->Submit(priority, [task = std::move(task)] { task->Run(); });
+    }
   }
 
   /// Of a patch at a level and at those that are coarser, the finest first.
@@ -373,9 +412,8 @@ class PayloadExecution {
       return Send({pass.finest, piece.patch, {}, true, nullptr}, known->second);
     PatchPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
     const PlannedPatch& patch = plan_.patches[piece.patch];
-    const PayloadPaths paths = PathsOf(source_, patch);
     for (int level = piece.coarsest; level >= piece.finest; --level) {
-      const Result<LevelPayload> taken = TakePayload(*batch, index, level, patch, paths);
+      const Result<LevelPayload> taken = TakePayload(*batch, index, level, patch);
       if (!taken.ok()) {
         damage = taken.status();
         payload.damaged = true;

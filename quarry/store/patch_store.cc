@@ -237,12 +237,14 @@ void PatchStore::End(const PatchKey& key, Status status, StoredPatch patch) {
   const auto found = flights_.find(key);
   Flight& flight = *found->second;
   flight.ended = true;
-  if (flight.waiting > 0) {
+  const bool wanted = flight.waiting > 0;
+  if (wanted) {
     flight.status = std::move(status);
     flight.patch = std::move(patch);
   }
   flights_.erase(found);
-  ended_.notify_all();
+  // Of the many that wait for other patches none is woken in vain.
+  if (wanted) ended_.notify_all();
 }
 
 void PatchStore::Keep(const PatchKey& key, const StoredPatch& patch, Memory* memory) {

@@ -96,13 +96,11 @@ class IndexModel {
     const std::uint32_t size = static_cast<std::uint32_t>(index < 0 ? -index : index);
     const int length = CodeLength(coder, size == 0 ? 1 : 32 - __builtin_clz(size), bin);
     std::uint32_t value = 1;
-    // The bit below the highest is not even: small indices are more frequent.
-    for (int bit = length - 2; bit >= 0; --bit) {
-      const bool set = (size >> bit & 1) != 0;
-      const bool coded = bit == length - 2
-                             ? coder.Adaptive(set, &second_[static_cast<std::size_t>(length)][bin])
-                             : coder.Even(set);
-      value = value << 1 | static_cast<std::uint32_t>(coded);
+    if (length > 1) {
+      // The bit below the highest is not even: small indices are more frequent.
+      const bool second =
+          coder.Adaptive((size >> (length - 2) & 1) != 0, &second_[static_cast<std::size_t>(length)][bin]);
+      value = (2u | static_cast<std::uint32_t>(second)) << (length - 2) | coder.EvenBits(size, length - 2);
     }
     last_ = value > 1 ? 2 : 1;
     return negative ? -static_cast<std::int32_t>(value) : static_cast<std::int32_t>(value);
@@ -136,6 +134,11 @@ struct BitWriter {
     encoder->EncodeEven(bit);
     return bit;
   }
+  /// The lowest `count` bits of `value`.
+  std::uint32_t EvenBits(std::uint32_t value, int count) const {
+    encoder->EncodeBits(value, count);
+    return value & ((1u << count) - 1);
+  }
   bool Adaptive(bool bit, AdaptiveBit* model) const {
     encoder->Encode(bit, model);
     return bit;
@@ -145,6 +148,9 @@ struct BitWriter {
 struct BitReader {
   BinaryDecoder* decoder;
   bool Even(bool /*bit*/) const { return decoder->DecodeEven(); }
+  std::uint32_t EvenBits(std::uint32_t /*value*/, int count) const {
+    return static_cast<std::uint32_t>(decoder->DecodeBits(count));
+  }
   bool Adaptive(bool /*bit*/, AdaptiveBit* model) const { return decoder->Decode(model); }
 };
 

@@ -74,8 +74,11 @@ class LevelBands {
       PredictArgs<T>& args = args_[Index(band)];
       args.band = band;
       args.shape = Shape(band);
-      for (int available = 0; available < kBands; ++available)
-        args.weights[Index(available)] = AxisWeights<T>(spec, band, available);
+      // An axis that is not odd counts as available; bands with one odd axis need no weights.
+      for (int available = 0; available < kBands && OddAxes(band) > 1; ++available) {
+        if ((available | band) == kBands - 1)
+          args.weights[Index(available)] = AxisWeights<T>(spec, band, available);
+      }
       for (int axis = 0; axis < 3; ++axis) {
         const auto a = static_cast<std::size_t>(axis);
         args.scratch[a] = scratch_->planes[a].data();

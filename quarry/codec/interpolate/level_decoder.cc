@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/contexts.h"
@@ -124,6 +125,7 @@ class LevelDecoder {
       QUARRY_RETURN_IF_ERROR(StartRansMode(head, payload));
     } else if (mode_ == LevelMode::kAdaptive) {
       bits_ = BinaryDecoder(payload);
+      model_.emplace();
     } else if (!payload.empty()) {
       return DataLoss("a level without indices has {} bytes more", payload.size());
     }
@@ -308,18 +310,21 @@ class LevelDecoder {
   }
 
   void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::int32_t* indices) {
-    BitReader reader{&bits_};
-    model_.Restart();
+    // A copy that nobody else can reach stays in registers; each bit waits for the one before.
+    BinaryDecoder bits = bits_;
+    BitReader reader{&bits};
+    model_->Restart();
     quiet_flags_.Walk(
-        bins, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+        bins, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
         [&](std::size_t begin, std::size_t end, bool zero) {
           if (zero) {
             std::memset(indices + begin, 0, (end - begin) * sizeof(std::int32_t));
-            model_.Restart();
+            model_->Restart();
             return;
           }
-          for (std::size_t i = begin; i < end; ++i) indices[i] = model_.Code(reader, 0, bins[i]);
+          for (std::size_t i = begin; i < end; ++i) indices[i] = model_->Code(reader, 0, bins[i]);
         });
+    bits_ = bits;
   }
 
   void Reconstruct(int band, std::size_t begin, std::size_t size) {
@@ -421,7 +426,7 @@ class LevelDecoder {
   BinaryDecoder bits_ = BinaryDecoder({});
   GroupFlags quiet_flags_ = GroupFlags(0);
   GroupFlags flags_ = GroupFlags(GroupFlags::kMostActiveWithTables);
-  IndexModel model_;
+  std::optional<IndexModel> model_;  ///< eight KiB that most levels do not need
 };
 
 }  // namespace
