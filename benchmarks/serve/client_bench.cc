@@ -146,7 +146,8 @@ Result<Json> DrainClients(const std::string& target, const quarry::client::Datas
     QUARRY_ASSIGN_OR_RETURN(read.box, BoxOf(text, dataset));
   }
   pb::ReadRequest request;
-  *request.mutable_query() = quarry::wire::ToProto(target.substr(slash + 1), read);
+  *request.mutable_query() =
+      quarry::wire::ToProto(target.substr(slash + 1), quarry::query::SeriesRequest{read, {}, {}});
   request.set_encoding(question.value("encoding", "samples") == "patches" ? pb::ENCODING_PATCHES
                                                                           : pb::ENCODING_SAMPLES);
 

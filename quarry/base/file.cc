@@ -64,7 +64,8 @@ Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) 
 
 void RandomAccessFile::ExpectRead(std::uint64_t offset, std::uint64_t size) const {
 #if defined(POSIX_FADV_WILLNEED)
-  ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);  // advice
+  // Advice: it may be refused.
+  ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 #endif
 }
 

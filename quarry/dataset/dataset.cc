@@ -165,8 +165,9 @@ Result<std::vector<query::ReadRequest>> Dataset::Expand(const query::SeriesReque
     }
   }
   if (!questions.empty()) return questions;
-  return NotFound("no step of those asked for is in \"{}\" and has the field; run \"quarry info\" for those that are",
-                  root_.string());
+  return NotFound(
+      "no step of those asked for is in \"{}\" and has the field; run \"quarry info\" for those that are",
+      root_.string());
 }
 
 Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,

@@ -16,8 +16,8 @@ Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry
   return DataLoss(
       "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
       "run \"quarry verify\" to list all damage",
-      level, row.patch_index, fetched.paths->Of(file), entry.offset, entry.offset + entry.size, ChecksumText(entry.checksum),
-      ChecksumText(computed));
+      level, row.patch_index, fetched.paths->Of(file), entry.offset, entry.offset + entry.size,
+      ChecksumText(entry.checksum), ChecksumText(computed));
 }
 
 }  // namespace
@@ -81,8 +81,8 @@ Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piec
   const int finest = fetched.fetch.pieces[piece].finest;
   const query::LevelSlices& slices = fetched.fetch.slices[piece][static_cast<std::size_t>(level - finest)];
   LevelPayload taken{level, {}, {}};
-  QUARRY_ASSIGN_OR_RETURN(taken.payload,
-                          TakeOne(fetched, patch.entry.patch, level, slices.payload, {false, patch.entry.subfile}));
+  QUARRY_ASSIGN_OR_RETURN(taken.payload, TakeOne(fetched, patch.entry.patch, level, slices.payload,
+                                                 {false, patch.entry.subfile}));
   if (patch.mask) {
     QUARRY_ASSIGN_OR_RETURN(taken.mask, TakeOne(fetched, patch.mask->patch, level, slices.mask,
                                                 {true, patch.mask->subfile}));

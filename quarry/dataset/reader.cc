@@ -28,8 +28,8 @@ constexpr std::size_t kTasksPerThread = 4;
 /// picture of a large domain, a sample from each patch, is there before another thread is awake.
 constexpr std::uint64_t kOwnSampleBytes = 16 << 10;
 
-/// Decodes some patches, as a rule on one of the pool's threads. Independent of the read that wants them: others may want
-/// the patches as well, and the read may end before.
+/// Decodes some patches, as a rule on one of the pool's threads. Independent of the read that wants them: others
+/// may want the patches as well, and the read may end before.
 class DecodeTask {
  public:
   /// @param batch   payload of some patches; it goes with the last of their tasks
@@ -266,7 +266,7 @@ class Execution {
   /// @param may_decode_here  without anybody who waits: an error is then met again when the patch is wanted
   void Submit(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims,
               bool may_decode_here) {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 1;  // a level of a thin patch may have no sample
     for (const query::Piece& piece : batch->fetch.pieces)
       bytes += static_cast<std::uint64_t>(LevelBox(plan_.patches[piece.patch].samples, level).volume()) *
                SizeOf(plan_.type);

@@ -44,8 +44,9 @@ Status CheckSeries(const SeriesRequest& request) {
   const StepRange& steps = *request.steps;
   if (request.read.step) return InvalidArgument("a step and a range of steps: give only one of them");
   if (steps.stride > 0 && (!steps.end || *steps.end > steps.begin)) return Status::Ok();
-  return InvalidArgument("the range of steps from {} to {} by {} is empty; it is half-open, and the stride 1 or more",
-                         steps.begin, steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
+  return InvalidArgument(
+      "the range of steps from {} to {} by {} is empty; it is half-open, and the stride 1 or more", steps.begin,
+      steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
 }
 
 Price& Price::operator+=(const Price& other) {

@@ -36,8 +36,9 @@ void DecodePool::Submit(DecodePriority priority, std::function<void()> task) {
     const std::lock_guard lock(mutex_);
     while (threads_.size() < static_cast<std::size_t>(thread_count_))
       threads_.emplace_back([this] { Work(); });
-    waiting_.emplace(Place{-priority.level, priority.bytes, submitted_}, std::move(task));
-    ++submitted_;
+    const Place place{-priority.level, priority.bytes, submitted_++};
+    waiting_.emplace(place, std::move(task));
+    by_age_.emplace(place.number, place);
   }
   changed_.notify_one();
 }
@@ -53,12 +54,9 @@ std::function<void()> DecodePool::TakeNext() {
   changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
   if (waiting_.empty()) return nullptr;
   auto next = waiting_.begin();
-  if (++taken_ % kOldestEvery == 0) {
-    next = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
-      return a.first.number < b.first.number;
-    });
-  }
+  if (++taken_ % kOldestEvery == 0) next = waiting_.find(by_age_.begin()->second);
   std::function<void()> task = std::move(next->second);
+  by_age_.erase(next->first.number);
   waiting_.erase(next);
   return task;
 }

@@ -52,6 +52,7 @@ class DecodePool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Place, std::function<void()>> waiting_;
+  std::map<std::uint64_t, Place> by_age_;  ///< of those that wait
   std::uint64_t submitted_ = 0;
   std::uint64_t taken_ = 0;
   bool ending_ = false;
