@@ -4,6 +4,8 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
+
 #include "quarry/wire/convert.h"
 
 namespace quarry::server {
@@ -37,6 +39,13 @@ grpc::Slice ShareSlice(ByteSpan bytes, std::shared_ptr<const void> owner) {
 }
 
 }  // namespace
+
+std::size_t MessageBytesFor(std::uint64_t memory) {
+  constexpr std::uint64_t kPartOfMemory = 1024;
+  // Room for four parts with their extents: a patch of 64^3 samples of float32.
+  constexpr std::uint64_t kLargest = 4 * (kPartBytes + kBytesPerBlock);
+  return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
+}
 
 Status AnswerStream::Write(const grpc::ByteBuffer& message) {
   if (!write_(message)) return {StatusCode::kCancelled, "the client has gone"};
@@ -108,7 +117,7 @@ Status SampleSink::Deliver(const SampleBlock& block) {
 /// Halves along the slowest axis that can be cut are contiguous in memory. The parts follow from the block
 /// alone, so that their number tells a position.
 Status SampleSink::DeliverPart(const SampleBlock& block, const Box& extent, ByteSpan samples) {
-  if (samples.size() > kMessageBytes) {
+  if (samples.size() > kPartBytes) {
     const Index3 shape = extent.shape();
     const std::size_t axis = shape[2] > 1 ? 2 : shape[1] > 1 ? 1 : 0;
     Box first = extent;
@@ -122,7 +131,7 @@ Status SampleSink::DeliverPart(const SampleBlock& block, const Box& extent, Byte
     ++parts_;
     return Status::Ok();
   }
-  if (pending_bytes_ > 0 && pending_bytes_ + samples.size() > kMessageBytes) QUARRY_RETURN_IF_ERROR(Flush());
+  if (pending_bytes_ > 0 && pending_bytes_ + samples.size() > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
   Add(block, extent, samples);
   ++parts_;
   return Status::Ok();
@@ -171,7 +180,7 @@ Status SampleSink::LevelEnd(const query::LevelExtent& level) {
 Status PayloadStreamSink::Deliver(const PatchPayload& payload) {
   std::size_t bytes = 0;
   for (const LevelPayload& level : payload.levels) bytes += level.mask.size() + level.payload.size();
-  if (pending_bytes_ > 0 && pending_bytes_ + bytes > kMessageBytes) QUARRY_RETURN_IF_ERROR(Flush());
+  if (pending_bytes_ > 0 && pending_bytes_ + bytes > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
   const query::PlannedPatch& patch = plan_.patches[payload.patch];
   pending_.set_level(static_cast<std::uint32_t>(payload.level));
   pb::PatchPayload* described = pending_.add_patches();

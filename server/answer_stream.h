@@ -12,9 +12,13 @@
 
 namespace quarry::server {
 
-/// Messages of about this size leave the server: large enough for full speed, small enough to come soon and
-/// to cost little where a client does not take them.
-inline constexpr std::size_t kMessageBytes = 256 << 10;
+/// Samples of a patch come in parts of at most this. Positions count them, so that all servers cut alike.
+inline constexpr std::size_t kPartBytes = 256 << 10;
+
+/// Messages of about this size leave the server: large for full speed, but such that those of very many clients
+/// who do not take them are little next to the server's memory.
+/// @param memory  [bytes] of the server
+std::size_t MessageBytesFor(std::uint64_t memory);
 
 /// The messages of one Read. Samples and payload go from the patch or the file buffer to the socket without a
 /// copy in between: messages are put together here, as slices that share the memory with its owner. A client
@@ -60,14 +64,19 @@ class AnswerStream {
 class SampleSink final : public BlockSink {
  public:
   /// @param from  of the answer before, `parts` of whose first patch are left out
-  SampleSink(AnswerStream* stream, std::size_t sample_size, const ::quarry::v1::ReadPosition& from)
-      : stream_(stream), sample_size_(sample_size), level_index_(from.levels()), skip_(from.parts()) {}
+  SampleSink(AnswerStream* stream, std::size_t message_bytes, std::size_t sample_size,
+             const ::quarry::v1::ReadPosition& from)
+      : stream_(stream),
+        message_bytes_(message_bytes),
+        sample_size_(sample_size),
+        level_index_(from.levels()),
+        skip_(from.parts()) {}
 
   Status Deliver(const SampleBlock& block) override;
   Status LevelEnd(const query::LevelExtent& level) override;
   void Damaged(const Status& what) override { stream_->Damaged(what); }
   /// One message being put together, one on its way.
-  std::uint64_t memory() const override { return 2 * kMessageBytes; }
+  std::uint64_t memory() const override { return 2 * message_bytes_; }
 
  private:
   Status DeliverPart(const SampleBlock& block, const Box& extent, ByteSpan samples);
@@ -76,6 +85,7 @@ class SampleSink final : public BlockSink {
   Status Flush();
 
   AnswerStream* const stream_;
+  const std::size_t message_bytes_;
   const std::size_t sample_size_;
   std::size_t level_index_;
   std::size_t skip_;          ///< parts of the first patch that the client has
@@ -90,19 +100,21 @@ class SampleSink final : public BlockSink {
 /// Packs payload as it is stored into messages.
 class PayloadStreamSink final : public PayloadSink {
  public:
-  PayloadStreamSink(AnswerStream* stream, const query::ReadPlan& plan, const ::quarry::v1::ReadPosition& from)
-      : stream_(stream), plan_(plan), level_index_(from.levels()) {}
+  PayloadStreamSink(AnswerStream* stream, std::size_t message_bytes, const query::ReadPlan& plan,
+                    const ::quarry::v1::ReadPosition& from)
+      : stream_(stream), message_bytes_(message_bytes), plan_(plan), level_index_(from.levels()) {}
 
   Status Deliver(const PatchPayload& payload) override;
   Status LevelEnd(const query::LevelExtent& level) override;
   void Damaged(const Status& what) override { stream_->Damaged(what); }
   /// One message being put together, one on its way.
-  std::uint64_t memory() const override { return 2 * kMessageBytes; }
+  std::uint64_t memory() const override { return 2 * message_bytes_; }
 
  private:
   Status Flush();
 
   AnswerStream* const stream_;
+  const std::size_t message_bytes_;
   const query::ReadPlan& plan_;
   std::size_t level_index_;
   std::size_t patches_ = 0;  ///< of the level, that were added

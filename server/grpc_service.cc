@@ -209,11 +209,12 @@ Status GrpcService::SendAnswer(const PreparedRead& read, pb::Encoding encoding, 
                                Call* call, AnswerStream* stream) {
   const auto cancelled = [call] { return call->Cancelled(); };
   const query::Position begin{from.levels(), from.patches()};
+  const std::size_t message_bytes = MessageBytesFor(service_->store().state().total);
   if (encoding == pb::ENCODING_PATCHES) {
-    PayloadStreamSink sink(stream, read.plan, from);
+    PayloadStreamSink sink(stream, message_bytes, read.plan, from);
     QUARRY_RETURN_IF_ERROR(service_->ReadPayloads(read, cancelled, &sink, begin));
   } else {
-    SampleSink sink(stream, SizeOf(read.plan.type), from);
+    SampleSink sink(stream, message_bytes, SizeOf(read.plan.type), from);
     QUARRY_RETURN_IF_ERROR(service_->Read(read, cancelled, &sink, begin));
   }
   const query::Price& price = read.plan.price;

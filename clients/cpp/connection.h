@@ -16,7 +16,7 @@ namespace quarry::client::internal {
 /// Each answer of a quarry-server begins with it; what stands between does not know it.
 inline constexpr const char* kRequestIdKey = "quarry-request-id";
 
-/// Samples come in messages of 256 KiB, but the record of a step with very many subfiles, and the payload of a
+/// Samples come in messages of 1 MiB, but the record of a step with very many subfiles, and the payload of a
 /// large patch, are larger.
 inline constexpr int kLargestMessage = 64 << 20;
 
