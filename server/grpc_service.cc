@@ -6,6 +6,7 @@
 #include <charconv>
 #include <thread>
 
+#include "quarry/base/units.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
 constexpr std::size_t kPageBytes = 1 << 20;
+/// Of the headers of a plan: those of many steps may list very many parts left out.
+constexpr std::size_t kPlanBytes = 16 << 20;
 
 std::uint32_t PageSize(std::uint32_t asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
@@ -177,11 +180,19 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanR
   return Handle(context, "PlanRead", request->query().dataset(), [&](Call* call) -> Status {
     QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
     QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request->query().dataset(), question));
+    std::size_t bytes = 0;
     for (std::size_t i = 0; i < series.questions.size(); ++i) {
       if (call->Cancelled()) return {StatusCode::kCancelled, "the planning was cancelled"};
       QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
-      *(i == 0 ? response->mutable_header() : response->add_more_headers()) =
-          wire::ToProto(HeaderOf(read.plan, series, i));
+      pb::ReadHeader* const header = i == 0 ? response->mutable_header() : response->add_more_headers();
+      *header = wire::ToProto(HeaderOf(read.plan, series, i));
+      bytes += header->ByteSizeLong();
+      if (bytes > kPlanBytes) {
+        return {StatusCode::kResourceExhausted,
+                fmt::format("the plan of {} of {} answers is more than {}; ask for fewer steps or fields at a "
+                            "time",
+                            i + 1, series.questions.size(), FormatBytes(kPlanBytes))};
+      }
     }
     call->CountSent(response->ByteSizeLong());
     return Status::Ok();
