@@ -89,7 +89,8 @@ class Resume(qt.QuarryTest):
         numbers = random.Random(7)
         wanted = qt.scaled(20, 200)
         cuts = answers = 0
-        with qt.Server(self.shared) as server:
+        # With little memory messages are small: every connection lives for some of them, or a part of one.
+        with qt.Server(self.shared, "--memory", "256MiB") as server:
             while cuts < wanted:
                 encoding = ("samples", "patches")[answers % 2]
                 options = ["--progressive"] if answers % 4 >= 2 else []
