@@ -15,6 +15,7 @@
 #include "quarry/base/version.h"
 #include "server/grpc_service.h"
 #include "server/listener.h"
+#include "server/memory_guard.h"
 
 namespace {
 
@@ -268,7 +269,8 @@ void WaitForStop(const sigset_t& signals, const Options& options, const Prepared
     if (signal != SIGHUP) return;
     if (prepared.tokens) ReloadTokens(prepared.tokens.get());
     if (prepared.tls) ReloadCertificate(options.tls.certificate, prepared.tls.get(), metrics);
-    if (!prepared.tokens && !prepared.tls) spdlog::info("SIGHUP: there are no tokens and no certificate to read again");
+    if (!prepared.tokens && !prepared.tls)
+      spdlog::info("SIGHUP: there are no tokens and no certificate to read again");
   }
 }
 
@@ -309,6 +311,7 @@ Status Serve(const Options& options) {
   if (prepared.tls) listen.tls = prepared.tls->credentials();
   QUARRY_ASSIGN_OR_RETURN(const auto listener, server::Listener::Start(listen, &grpc_service));
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
+  const server::MemoryGuard guard(prepared.memory);
   fmt::print("listening on {}\n", listener->address());
   std::fflush(stdout);
 

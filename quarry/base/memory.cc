@@ -1,8 +1,11 @@
 #include "quarry/base/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -23,6 +26,21 @@ void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, kLargestPooledBuffer);
   mallopt(M_TRIM_THRESHOLD, kKeptAtTheTop);
 #endif
+}
+
+void ReturnFreedMemory() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
+}
+
+std::uint64_t PrivateMemory() {
+  std::ifstream statm("/proc/self/statm");  // pages: of addresses, in memory, of those with a file behind them
+  std::uint64_t addresses = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t shared = 0;
+  if (!(statm >> addresses >> resident >> shared)) return 0;
+  return (resident - std::min(resident, shared)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void* AllocateBuffer(std::size_t bytes) {

@@ -12,6 +12,13 @@ namespace quarry {
 /// there is no such setting.
 void KeepFreedMemory();
 
+/// Gives back what was kept, as far as whole pages are free. Takes some milliseconds; other threads wait for it
+/// when they want memory. Thread-safe.
+void ReturnFreedMemory();
+
+/// [bytes] of memory that this process has for itself, without files; 0 where the system does not say.
+std::uint64_t PrivateMemory();
+
 /// Memory for large buffers comes in huge pages where the system has them: touching fresh memory page by page
 /// was a fifth of the time of a large read.
 /// @errors throws std::bad_alloc
