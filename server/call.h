@@ -26,6 +26,7 @@ struct CallLimits {
   std::uint64_t request_bytes = 0;    ///< most payload that one read may need, and most that it may send
   std::chrono::milliseconds grace{
       5000};  ///< beyond `time`, for a client that takes no messages to be cut off
+  std::uint64_t plan_bytes = 16 << 20;  ///< of a plan: that of many steps may list very many parts left out
 };
 
 /// What all calls of a server share: limits, who may ask, the log and the figures.

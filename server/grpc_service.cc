@@ -20,8 +20,6 @@ namespace {
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
 constexpr std::size_t kPageBytes = 1 << 20;
-/// Of the headers of a plan: those of many steps may list very many parts left out.
-constexpr std::size_t kPlanBytes = 16 << 20;
 
 std::uint32_t PageSize(std::uint32_t asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
@@ -180,18 +178,19 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanR
   return Handle(context, "PlanRead", request->query().dataset(), [&](Call* call) -> Status {
     QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
     QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request->query().dataset(), question));
-    std::size_t bytes = 0;
+    const std::uint64_t limit = operations_->limits.plan_bytes;
+    std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < series.questions.size(); ++i) {
       if (call->Cancelled()) return {StatusCode::kCancelled, "the planning was cancelled"};
       QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
       pb::ReadHeader* const header = i == 0 ? response->mutable_header() : response->add_more_headers();
       *header = wire::ToProto(HeaderOf(read.plan, series, i));
       bytes += header->ByteSizeLong();
-      if (bytes > kPlanBytes) {
+      if (limit > 0 && bytes > limit) {
         return {StatusCode::kResourceExhausted,
                 fmt::format("the plan of {} of {} answers is more than {}; ask for fewer steps or fields at a "
                             "time",
-                            i + 1, series.questions.size(), FormatBytes(kPlanBytes))};
+                            i + 1, series.questions.size(), FormatBytes(limit))};
       }
     }
     call->CountSent(response->ByteSizeLong());
@@ -200,14 +199,16 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanR
 }
 
 /// Refuses what is too much for the server or for the client, before anything is fetched.
-/// @param read  the one answer, where there is one
-Result<query::Price> GrpcService::CheckPrice(const Series& series, const PreparedRead& read, Call* call) {
+/// @param first  the answer that the stream begins with, prepared already: `read`
+Result<query::Price> GrpcService::CheckPrice(const Series& series, std::size_t first, const PreparedRead& read,
+                                             Call* call) {
   if (series.questions.size() == 1) {
     QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
     return read.plan.price;
   }
-  query::Price sum;
+  query::Price sum = read.plan.price;
   for (std::size_t i = 0; i < series.questions.size(); ++i) {
+    if (i == first) continue;
     if (call->Cancelled()) return Status(StatusCode::kCancelled, "the planning was cancelled");
     QUARRY_ASSIGN_OR_RETURN(const PreparedRead planned, service_->Prepare(series, i));
     sum += planned.plan.price;
@@ -252,7 +253,7 @@ grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadReque
       QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
       QUARRY_RETURN_IF_ERROR(CheckPosition(from, read.plan));
       if (!end.has_read_end()) {  // the first of this stream
-        QUARRY_ASSIGN_OR_RETURN(const query::Price price, CheckPrice(series, read, call));
+        QUARRY_ASSIGN_OR_RETURN(const query::Price price, CheckPrice(series, i, read, call));
         *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
       }
       QUARRY_RETURN_IF_ERROR(

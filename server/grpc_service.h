@@ -33,7 +33,7 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
  private:
   grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest& request,
                     const AnswerStream::Writer& write);
-  Result<query::Price> CheckPrice(const Series& series, const PreparedRead& read, Call* call);
+  Result<query::Price> CheckPrice(const Series& series, std::size_t first, const PreparedRead& read, Call* call);
   Status SendAnswer(const PreparedRead& read, ::quarry::v1::Encoding encoding,
                     const ::quarry::v1::ReadPosition& from, Call* call, AnswerStream* stream);
 

@@ -45,12 +45,8 @@ Status LevelAssembler::StartLevel(int level) {
     for (std::size_t i = 0; i < bytes; i += size) std::memcpy(to + i, &no_sample_, size);
     return true;
   };
-  for (const Box& box : header_.left_out) {
-    const Box extent = SpacedBox(box, due.spacing);
-    if (extent.empty()) continue;
-    QUARRY_RETURN_IF_ERROR(Place(extent, nothing));
-    current_.left_out.push_back(extent);
-  }
+  current_.left_out = query::LeftOutAt(header_.left_out, due.spacing);
+  for (const Box& extent : current_.left_out) QUARRY_RETURN_IF_ERROR(Place(extent, nothing));
   return Status::Ok();
 }
 

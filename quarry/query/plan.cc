@@ -189,7 +189,7 @@ std::vector<Box> LeaveOut(const PatchGrid& grid, const Query& query, std::vector
 /// Samples of an answer with these between neighbours.
 std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing) {
   std::int64_t samples = SpacedBox(box, spacing).volume();
-  for (const Box& part : left_out) samples -= SpacedBox(part, spacing).volume();
+  for (const Box& part : LeftOutAt(left_out, spacing)) samples -= part.volume();
   return static_cast<std::uint64_t>(samples);
 }
 

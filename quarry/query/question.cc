@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/geometry/patch_grid.h"
+
 namespace quarry::query {
 
 Status CheckLevels(const ReadRequest& request, int levels) {
@@ -56,6 +58,14 @@ Price& Price::operator+=(const Price& other) {
   reads += other.reads;
   reply_bytes += other.reply_bytes;
   return *this;
+}
+
+std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spacing) {
+  std::vector<Box> boxes;
+  for (const Box& box : left_out) {
+    if (const Box extent = SpacedBox(box, spacing); !extent.empty()) boxes.push_back(extent);
+  }
+  return boxes;
 }
 
 }  // namespace quarry::query

@@ -124,4 +124,8 @@ struct AnswerHeader {
   std::uint64_t count = 1;   ///< of these answers
 };
 
+/// Where a level has no samples, for want of the values that were asked for: [level samples], none empty.
+/// @param left_out  level-0 samples, see AnswerHeader
+std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spacing);
+
 }  // namespace quarry::query

@@ -24,7 +24,7 @@ nlohmann::ordered_json ToJson(const query::Price& price) {
 /// Level samples that are left out of the finest level.
 std::int64_t LeftOut(const query::AnswerHeader& plan) {
   std::int64_t samples = 0;
-  for (const Box& box : plan.left_out) samples += SpacedBox(box, plan.levels.back().spacing).volume();
+  for (const Box& box : query::LeftOutAt(plan.left_out, plan.levels.back().spacing)) samples += box.volume();
   return samples;
 }
 

@@ -1,70 +1,16 @@
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <future>
 #include <random>
 
-#include "clients/cpp/client.h"
 #include "google/rpc/status_details.pb.h"
-#include "server/grpc_service.h"
-#include "tests/testing/make_dataset.h"
+#include "tests/unit/server/serving_test.h"
 
 namespace quarry::server {
 namespace {
 
-namespace pb = ::quarry::v1;
 using client::LevelSamples;
 
-/// A real server on a free port, over datasets that the test makes.
-class ServiceTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    testing::MakeDataset(Path("a"), {.steps = {0, 2}});
-    testing::MakeDataset(
-        Path("b"),
-        {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
-    testing::MakeDataset(Path("c"), {.missing = true});
-    Start(std::uint64_t{1} << 30);
-  }
-  void TearDown() override { server_->Shutdown(); }
-
-  void Start(std::uint64_t memory) {
-    service_ =
-        std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
-    grpc_service_ = std::make_unique<GrpcService>(service_.get(), &operations_, std::chrono::milliseconds(5));
-    Listen();
-    stub_ = pb::QuarryService::NewStub(
-        grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials()));
-  }
-
-  /// On a free port the first time, and on the same one again.
-  void Listen() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:" + std::to_string(port_), grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(grpc_service_.get());
-    server_ = builder.BuildAndStart();
-  }
-
-  std::filesystem::path Path(const std::string& name) const { return folder_.path() / (name + ".quarry"); }
-  std::string Target(const std::string& name) const {
-    return "grpc://127.0.0.1:" + std::to_string(port_) + "/" + name;
-  }
-  std::unique_ptr<client::Dataset> Remote(const std::string& name) const {
-    return *client::Dataset::Open(Target(name));
-  }
-  std::unique_ptr<client::Dataset> Local(const std::string& name) const {
-    return *client::Dataset::Open(Path(name).string());
-  }
-
-  testing::TemporaryFolder folder_;
-  int port_ = 0;
-  std::unique_ptr<QueryService> service_;
-  Operations operations_;
-  std::unique_ptr<GrpcService> grpc_service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<pb::QuarryService::Stub> stub_;
-};
+class ServiceTest : public ServingTest {};
 
 TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
   std::mt19937 random(1);
@@ -300,6 +246,22 @@ TEST_F(ServiceTest, SeriesThatCannotBeAreRefused) {
     EXPECT_EQ(code("pressure", {}, query::StepRange{3, 3, 1}), StatusCode::kInvalidArgument);
     EXPECT_EQ(code("pressure", {}, query::StepRange{3, 9, 1}), StatusCode::kNotFound);
   }
+}
+
+TEST_F(ServiceTest, APlanOfTooManyAnswersIsRefusedWithHowFarItCame) {
+  const auto remote = Remote("a");
+  query::SeriesRequest request;
+  request.read.field = "pressure";
+  request.steps = query::StepRange{0, 3, 1};
+  const auto whole = remote->PlanSeries(request);
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  ASSERT_EQ(whole->size(), 2u);
+
+  operations_.limits.plan_bytes = 1;
+  const Status refused = remote->PlanSeries(request).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("1 of 2 answers"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("fewer steps or fields"), std::string::npos) << refused.message();
 }
 
 TEST_F(ServiceTest, ARangeOfValuesIsAnsweredAlikeEverywhere) {
@@ -550,113 +512,6 @@ TEST_F(ServiceTest, StepsThatAppearWhileTheServerRunsAreSeen) {
   EXPECT_EQ(Remote("a")->Steps()->size(), 3u);
   testing::MakeDataset(Path("new"), {});
   EXPECT_EQ(Remote("new")->Steps()->size(), 1u);
-}
-
-/// The numbers that a watcher hears of until `last`, each step read as soon as it is announced.
-std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::WatchRequest& request,
-                                      std::uint64_t last) {
-  const auto dataset = *client::Dataset::Open(target);
-  std::vector<std::uint64_t> steps;
-  const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
-    steps.push_back(step.step);
-    const query::ReadRequest question{.field = "pressure", .step = step.step, .level = 2};
-    // From the object that watches, and opened anew, as by another program that was told.
-    const auto read = dataset->Read(question);
-    const auto told = client::Dataset::Open(target);
-    EXPECT_TRUE(read.ok()) << read.status().message();
-    EXPECT_TRUE(told.ok() && (*told)->Read(question).ok()) << target << " step " << step.step;
-    return step.step != last;
-  });
-  EXPECT_TRUE(status.ok()) << status.message();
-  return steps;
-}
-
-TEST_F(ServiceTest, WatchersGetEveryStepOnceInOrderAndReadable) {
-  constexpr std::uint64_t kLast = 9;
-  auto first = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{}, kLast);
-  auto second = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{.after = 2}, kLast);
-  auto local = std::async(std::launch::async, WatchUntil, Path("a").string(), client::WatchRequest{}, kLast);
-  for (std::uint64_t step = 3; step <= kLast; ++step) testing::MakeDataset(Path("a"), {.steps = {step}});
-  const std::vector<std::uint64_t> all = {0, 2, 3, 4, 5, 6, 7, 8, 9};
-  EXPECT_EQ(first.get(), all);
-  EXPECT_EQ(second.get(), std::vector<std::uint64_t>(all.begin() + 2, all.end()));
-  EXPECT_EQ(local.get(), all);
-}
-
-TEST_F(ServiceTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
-  const auto remote = Remote("a");
-  std::vector<std::uint64_t> steps;
-  const Status status = remote->WatchSteps({}, [&](const StepDescription& step) {
-    steps.push_back(step.step);
-    if (step.step == 2 || step.step == 4) {
-      // Cuts the connection. The new server has the port of the old one.
-      server_->Shutdown(std::chrono::system_clock::now());
-      server_->Wait();
-      testing::MakeDataset(Path("a"), {.steps = {step.step + 1, step.step + 2}});
-      Listen();
-    }
-    return step.step != 6;
-  });
-  EXPECT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(steps, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6}));
-}
-
-TEST_F(ServiceTest, WatchingEndsWithADrainAndWhenTheClientHasEnough) {
-  std::atomic<bool> enough = false;
-  const auto impatient = *client::Dataset::Open(Target("a"), {.cancelled = [&] { return enough.load(); }});
-  const auto watch = [&](const client::Dataset* dataset) {
-    return dataset->WatchSteps({.patience_ms = 0}, [&](const StepDescription& step) {
-      if (step.step == 2) enough = true;
-      return true;
-    });
-  };
-  EXPECT_EQ(watch(impatient.get()).code(), StatusCode::kCancelled);
-  const auto patient = Remote("a");
-  auto result = std::async(std::launch::async, watch, patient.get());
-  operations_.draining = true;
-  EXPECT_EQ(result.get().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(watch(patient.get()).code(), StatusCode::kUnavailable);
-}
-
-TEST_F(ServiceTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
-  const auto remote = Remote("a");
-  operations_.limits.time = std::chrono::milliseconds(200);
-  operations_.limits.grace = std::chrono::milliseconds(100);
-  std::promise<void> heard;
-  auto steps = std::async(std::launch::async, [&] {
-    std::vector<std::uint64_t> seen;
-    EXPECT_TRUE(remote
-                    ->WatchSteps({.patience_ms = 0},
-                                 [&](const StepDescription& step) {
-                                   seen.push_back(step.step);
-                                   if (step.step == 2) heard.set_value();
-                                   return step.step != 3;
-                                 })
-                    .ok());
-    return seen;
-  });
-  heard.get_future().wait();
-  // As long as several limits: the experiment is the time, not a wait for something.
-  EXPECT_EQ(steps.wait_for(std::chrono::milliseconds(800)), std::future_status::timeout);
-  testing::MakeDataset(Path("a"), {.steps = {3}});
-  EXPECT_EQ(steps.get(), (std::vector<std::uint64_t>{0, 2, 3}));
-}
-
-TEST_F(ServiceTest, WatchingEndsWhenTheDatasetHasGoneOrAnotherIsInItsPlace) {
-  for (const bool replaced : {false, true}) {
-    const std::string target = replaced ? Target("b") : Target("a");
-    const std::filesystem::path path = Path(replaced ? "b" : "a");
-    const auto dataset = *client::Dataset::Open(target);
-    if (replaced) testing::MakeDataset(folder_.path() / "other", {});
-    const Status status = dataset->WatchSteps({}, [&](const StepDescription& step) {
-      if (step.step != 0) return true;
-      std::filesystem::rename(path, folder_.path() / (replaced ? "old" : "away"));
-      if (replaced) std::filesystem::rename(folder_.path() / "other", path);
-      return true;
-    });
-    EXPECT_EQ(status.code(), StatusCode::kNotFound) << status.message();
-    EXPECT_NE(status.message().find("has gone"), std::string::npos) << status.message();
-  }
 }
 
 TEST_F(ServiceTest, ACancelledReadEndsAndTheServerGoesOn) {

@@ -1,0 +1,44 @@
+#include "server/memory_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "quarry/base/memory.h"
+
+namespace quarry::server {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kOwnAllocator = true;
+#else
+constexpr bool kOwnAllocator = false;
+#endif
+
+TEST(MemoryGuard, GivesBackWhatLiesFreeBetweenBuffersInUse) {
+  if (kOwnAllocator) GTEST_SKIP() << "the sanitizer has an allocator of its own, which keeps what is freed";
+  constexpr std::size_t kBytes = 8 << 10;
+  constexpr std::size_t kCount = 20'000;
+  std::vector<std::unique_ptr<char[]>> buffers;
+  for (std::size_t i = 0; i < kCount; ++i) buffers.push_back(std::make_unique<char[]>(kBytes));
+  const std::uint64_t full = PrivateMemory();
+  ASSERT_GE(full, kCount * kBytes);
+  // One in sixteen stays in use, the last with them: the heap cannot shrink from its end.
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (i % 16 != 15) buffers[i].reset();
+  }
+  ASSERT_GE(PrivateMemory(), kCount * kBytes * 9 / 10) << "the C library gave it back on its own";
+
+  const MemoryGuard guard(1 << 20);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (PrivateMemory() > full - kCount * kBytes / 2 && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::yield();
+  EXPECT_LE(PrivateMemory(), full - kCount * kBytes / 2);
+}
+
+}  // namespace
+}  // namespace quarry::server

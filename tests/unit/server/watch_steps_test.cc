@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "tests/unit/server/serving_test.h"
+
+namespace quarry::server {
+namespace {
+
+class WatchStepsTest : public ServingTest {};
+
+/// The numbers that a watcher hears of until `last`, each step read as soon as it is announced.
+std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::WatchRequest& request,
+                                      std::uint64_t last) {
+  const auto dataset = *client::Dataset::Open(target);
+  std::vector<std::uint64_t> steps;
+  const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
+    steps.push_back(step.step);
+    const query::ReadRequest question{.field = "pressure", .step = step.step, .level = 2};
+    // From the object that watches, and opened anew, as by another program that was told.
+    const auto read = dataset->Read(question);
+    const auto told = client::Dataset::Open(target);
+    EXPECT_TRUE(read.ok()) << read.status().message();
+    EXPECT_TRUE(told.ok() && (*told)->Read(question).ok()) << target << " step " << step.step;
+    return step.step != last;
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  return steps;
+}
+
+TEST_F(WatchStepsTest, WatchersGetEveryStepOnceInOrderAndReadable) {
+  constexpr std::uint64_t kLast = 9;
+  auto first = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{}, kLast);
+  auto second = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{.after = 2}, kLast);
+  auto local = std::async(std::launch::async, WatchUntil, Path("a").string(), client::WatchRequest{}, kLast);
+  for (std::uint64_t step = 3; step <= kLast; ++step) testing::MakeDataset(Path("a"), {.steps = {step}});
+  const std::vector<std::uint64_t> all = {0, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(first.get(), all);
+  EXPECT_EQ(second.get(), std::vector<std::uint64_t>(all.begin() + 2, all.end()));
+  EXPECT_EQ(local.get(), all);
+}
+
+TEST_F(WatchStepsTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
+  const auto remote = Remote("a");
+  std::vector<std::uint64_t> steps;
+  const Status status = remote->WatchSteps({}, [&](const StepDescription& step) {
+    steps.push_back(step.step);
+    if (step.step == 2 || step.step == 4) {
+      // Cuts the connection. The new server has the port of the old one.
+      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Wait();
+      testing::MakeDataset(Path("a"), {.steps = {step.step + 1, step.step + 2}});
+      Listen();
+    }
+    return step.step != 6;
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(steps, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(WatchStepsTest, WatchingEndsWithADrainAndWhenTheClientHasEnough) {
+  std::atomic<bool> enough = false;
+  const auto impatient = *client::Dataset::Open(Target("a"), {.cancelled = [&] { return enough.load(); }});
+  const auto watch = [&](const client::Dataset* dataset) {
+    return dataset->WatchSteps({.patience_ms = 0}, [&](const StepDescription& step) {
+      if (step.step == 2) enough = true;
+      return true;
+    });
+  };
+  EXPECT_EQ(watch(impatient.get()).code(), StatusCode::kCancelled);
+  const auto patient = Remote("a");
+  auto result = std::async(std::launch::async, watch, patient.get());
+  operations_.draining = true;
+  EXPECT_EQ(result.get().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(watch(patient.get()).code(), StatusCode::kUnavailable);
+}
+
+TEST_F(WatchStepsTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
+  const auto remote = Remote("a");
+  operations_.limits.time = std::chrono::milliseconds(200);
+  operations_.limits.grace = std::chrono::milliseconds(100);
+  std::promise<void> heard;
+  auto steps = std::async(std::launch::async, [&] {
+    std::vector<std::uint64_t> seen;
+    EXPECT_TRUE(remote
+                    ->WatchSteps({.patience_ms = 0},
+                                 [&](const StepDescription& step) {
+                                   seen.push_back(step.step);
+                                   if (step.step == 2) heard.set_value();
+                                   return step.step != 3;
+                                 })
+                    .ok());
+    return seen;
+  });
+  heard.get_future().wait();
+  // As long as several limits: the experiment is the time, not a wait for something.
+  EXPECT_EQ(steps.wait_for(std::chrono::milliseconds(800)), std::future_status::timeout);
+  testing::MakeDataset(Path("a"), {.steps = {3}});
+  EXPECT_EQ(steps.get(), (std::vector<std::uint64_t>{0, 2, 3}));
+}
+
+TEST_F(WatchStepsTest, WatchingEndsWhenTheDatasetHasGoneOrAnotherIsInItsPlace) {
+  for (const bool replaced : {false, true}) {
+    const std::string target = replaced ? Target("b") : Target("a");
+    const std::filesystem::path path = Path(replaced ? "b" : "a");
+    const auto dataset = *client::Dataset::Open(target);
+    if (replaced) testing::MakeDataset(folder_.path() / "other", {});
+    const Status status = dataset->WatchSteps({}, [&](const StepDescription& step) {
+      if (step.step != 0) return true;
+      std::filesystem::rename(path, folder_.path() / (replaced ? "old" : "away"));
+      if (replaced) std::filesystem::rename(folder_.path() / "other", path);
+      return true;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kNotFound) << status.message();
+    EXPECT_NE(status.message().find("has gone"), std::string::npos) << status.message();
+  }
+}
+
+}  // namespace
+}  // namespace quarry::server
