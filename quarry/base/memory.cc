@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -43,6 +44,15 @@ std::uint64_t PrivateMemory() {
   return (resident - std::min(resident, shared)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+void AdviseHugePages([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  void* first = begin;
+  std::size_t left = bytes;
+  if (begin == nullptr || std::align(kHugePage, kHugePage, first, left) == nullptr) return;
+  ::madvise(first, left / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: it may be refused
+#endif
+}
+
 void* AllocateBuffer(std::size_t bytes) {
   void* buffer = nullptr;
   if (bytes < kLargeBuffer) {
@@ -51,9 +61,7 @@ void* AllocateBuffer(std::size_t bytes) {
     const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     if (rounded < bytes) throw std::bad_alloc();
     buffer = std::aligned_alloc(kHugePage, rounded);
-#if defined(MADV_HUGEPAGE)
-    if (buffer != nullptr) ::madvise(buffer, rounded, MADV_HUGEPAGE);  // advice: it may be refused
-#endif
+    AdviseHugePages(buffer, rounded);
   }
   if (buffer == nullptr) throw std::bad_alloc();
   return buffer;

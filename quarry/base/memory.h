@@ -19,6 +19,10 @@ void ReturnFreedMemory();
 /// [bytes] of memory that this process has for itself, without files; 0 where the system does not say.
 std::uint64_t PrivateMemory();
 
+/// Asks the system for huge pages where memory is touched for the first time. No effect where it has none, or
+/// the range holds none.
+void AdviseHugePages(void* begin, std::size_t bytes);
+
 /// Memory for large buffers comes in huge pages where the system has them: touching fresh memory page by page
 /// was a fifth of the time of a large read.
 /// @errors throws std::bad_alloc
