@@ -87,6 +87,11 @@ Status Call::Admit(Catalogue* catalogue) {
   return CheckDataset(catalogue);
 }
 
+Status Call::AskFor(const std::string& dataset, Catalogue* catalogue) {
+  record_.dataset = dataset;
+  return CheckDataset(catalogue);
+}
+
 Status Call::Authenticate() {
   if (!operations_->tokens) return Status::Ok();
   QUARRY_ASSIGN_OR_RETURN(access_, operations_->tokens->Authenticate(Header(*context_, kAuthorizationKey)));

@@ -56,6 +56,10 @@ class Call {
   /// too many calls run, of all clients or of this one; kUnavailable: the server stops
   Status Admit(Catalogue* catalogue);
 
+  /// For calls that were admitted before their question was there: which dataset it is about.
+  /// @errors kPermissionDenied
+  Status AskFor(const std::string& dataset, Catalogue* catalogue);
+
   /// For calls that go on for long: whether the client may still ask, with the tokens that there are now.
   /// @errors kUnauthenticated, kPermissionDenied
   Status CheckAccess(Catalogue* catalogue);

@@ -38,7 +38,7 @@ void DeadlineWatch::Run() {
     } else if (const Clock::time_point first = entries_.begin()->first.first; Clock::now() < first) {
       changed_.wait_until(lock, first);
     } else {
-      // Under the lock: whoever removes the entry has waited for the call to end.
+      // Under the lock: Remove cannot return while the callback runs, so what it uses is still there.
       entries_.begin()->second();
       entries_.erase(entries_.begin());
     }

@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
 constexpr std::size_t kPageBytes = 1 << 20;
+/// In which the question of an admitted Read has to come.
+constexpr auto kQuestionTime = std::chrono::seconds(10);
 
 std::uint32_t PageSize(std::uint32_t asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
@@ -81,11 +83,19 @@ GrpcService::GrpcService(QueryService* service, Operations* operations, std::chr
   using Stream = grpc::ServerSplitStreamer<pb::ReadRequest, grpc::ByteBuffer>;
   using Handler = grpc::internal::SplitServerStreamingHandler<pb::ReadRequest, grpc::ByteBuffer>;
   const auto answer = [this](grpc::ServerContext* context, Stream* stream) {
-    pb::ReadRequest request;
-    if (!stream->Read(&request))
-      return grpc::Status(grpc::StatusCode::INTERNAL, "the request is not a ReadRequest");
-    return Read(context, request,
-                [stream](const grpc::ByteBuffer& message) { return stream->Write(message); });
+    // gRPC calls such a handler before the question is there: whoever may not ask is not waited for, and
+    // nobody for long.
+    return Handle(context, "Read", "", [&](Call* call) -> Status {
+      pb::ReadRequest request;
+      {
+        const auto limit = operations_->deadlines.Add(std::chrono::steady_clock::now() + kQuestionTime,
+                                                      [context] { context->TryCancel(); });
+        if (!stream->Read(&request)) return InternalError("the question is no ReadRequest, or did not come");
+      }
+      QUARRY_RETURN_IF_ERROR(call->AskFor(request.query().dataset(), &service_->catalogue()));
+      return Read(request, call,
+                  [stream](const grpc::ByteBuffer& message) { return stream->Write(message); });
+    });
   };
   const auto* described = pb::ReadRequest::descriptor()->file()->FindServiceByName("QuarryService");
   MarkMethodStreamed(described->FindMethodByName("Read")->index(), new Handler(answer));
@@ -200,8 +210,8 @@ grpc::Status GrpcService::PlanRead(grpc::ServerContext* context, const pb::PlanR
 
 /// Refuses what is too much for the server or for the client, before anything is fetched.
 /// @param first  the answer that the stream begins with, prepared already: `read`
-Result<query::Price> GrpcService::CheckPrice(const Series& series, std::size_t first, const PreparedRead& read,
-                                             Call* call) {
+Result<query::Price> GrpcService::AdmitSeries(const Series& series, std::size_t first,
+                                              const PreparedRead& read, Call* call) {
   if (series.questions.size() == 1) {
     QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
     return read.plan.price;
@@ -237,32 +247,28 @@ Status GrpcService::SendAnswer(const PreparedRead& read, pb::Encoding encoding, 
   return Status::Ok();
 }
 
-grpc::Status GrpcService::Read(grpc::ServerContext* context, const pb::ReadRequest& request,
-                               const AnswerStream::Writer& write) {
-  return Handle(context, "Read", request.query().dataset(), [&](Call* call) -> Status {
-    if (!pb::Encoding_IsValid(request.encoding()))
-      return InvalidArgument("encoding {} is not known; ask for samples or patches",
-                             static_cast<int>(request.encoding()));
-    QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
-    QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request.query().dataset(), question));
-    QUARRY_ASSIGN_OR_RETURN(pb::ReadPosition from,
-                            ParsePosition(request.resume_after(), series.questions.size()));
-    AnswerStream stream(write, call);
-    pb::ReadResponse end;
-    for (std::size_t i = from.answers(); i < series.questions.size(); ++i) {
-      QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
-      QUARRY_RETURN_IF_ERROR(CheckPosition(from, read.plan));
-      if (!end.has_read_end()) {  // the first of this stream
-        QUARRY_ASSIGN_OR_RETURN(const query::Price price, CheckPrice(series, i, read, call));
-        *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
-      }
-      QUARRY_RETURN_IF_ERROR(
-          stream.Begin(HeaderOf(read.plan, series, i), query::Fingerprint(read.plan), from));
-      QUARRY_RETURN_IF_ERROR(SendAnswer(read, request.encoding(), from, call, &stream));
-      from.Clear();  // the next one begins at its beginning
+Status GrpcService::Read(const pb::ReadRequest& request, Call* call, const AnswerStream::Writer& write) {
+  if (!pb::Encoding_IsValid(request.encoding()))
+    return InvalidArgument("encoding {} is not known; ask for samples or patches",
+                           static_cast<int>(request.encoding()));
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
+  QUARRY_ASSIGN_OR_RETURN(const Series series, service_->Expand(request.query().dataset(), question));
+  QUARRY_ASSIGN_OR_RETURN(pb::ReadPosition from,
+                          ParsePosition(request.resume_after(), series.questions.size()));
+  AnswerStream stream(write, call);
+  pb::ReadResponse end;
+  for (std::size_t i = from.answers(); i < series.questions.size(); ++i) {
+    QUARRY_ASSIGN_OR_RETURN(const PreparedRead read, service_->Prepare(series, i));
+    QUARRY_RETURN_IF_ERROR(CheckPosition(from, read.plan));
+    if (!end.has_read_end()) {  // the first of this stream
+      QUARRY_ASSIGN_OR_RETURN(const query::Price price, AdmitSeries(series, i, read, call));
+      *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
     }
-    return stream.Send(end);
-  });
+    QUARRY_RETURN_IF_ERROR(stream.Begin(HeaderOf(read.plan, series, i), query::Fingerprint(read.plan), from));
+    QUARRY_RETURN_IF_ERROR(SendAnswer(read, request.encoding(), from, call, &stream));
+    from.Clear();  // the next one begins at its beginning
+  }
+  return stream.Send(end);
 }
 
 grpc::Status GrpcService::GetStatistics(grpc::ServerContext* context, const pb::GetStatisticsRequest* request,
@@ -271,7 +277,9 @@ grpc::Status GrpcService::GetStatistics(grpc::ServerContext* context, const pb::
     QUARRY_ASSIGN_OR_RETURN(const query::StatisticsRequest question, wire::FromProto(*request));
     QUARRY_ASSIGN_OR_RETURN(const PreparedRead read,
                             service_->Prepare(request->query().dataset(), query::SamplesOf(question)));
-    QUARRY_RETURN_IF_ERROR(call->CheckPrice(read.plan));
+    // No samples are sent.
+    QUARRY_RETURN_IF_ERROR(
+        call->CheckPrice(read.plan.price.bytes, 0, "a smaller box, or for a coarser level"));
     QUARRY_ASSIGN_OR_RETURN(const query::StatisticsAnswer answer,
                             service_->Statistics(read, question, [call] { return call->Cancelled(); }));
     call->CountPatches(read.plan.price.patches);
@@ -309,6 +317,9 @@ grpc::Status GrpcService::WatchSteps(grpc::ServerContext* context, const pb::Wat
     // Now, as the first step may be hours away: the client learns that it is being heard.
     writer->SendInitialMetadata();
     while (true) {
+      if (operations_->draining)
+        return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
+      if (call->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
       const auto steps = follower.Poll();
       if (steps.status().code() == StatusCode::kNotFound) {
         return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again when it is there",
@@ -316,24 +327,20 @@ grpc::Status GrpcService::WatchSteps(grpc::ServerContext* context, const pb::Wat
       }
       QUARRY_RETURN_IF_ERROR(steps.status());
       QUARRY_RETURN_IF_ERROR(Send(*steps, call, writer));
-      QUARRY_RETURN_IF_ERROR(Rest(call));
+      if (steps->empty()) Rest(call);
       // A token that was taken out of the file opens nothing any more, and this call may last for days.
       QUARRY_RETURN_IF_ERROR(call->CheckAccess(&service_->catalogue()));
     }
   });
 }
 
-Status GrpcService::Rest(Call* call) const {
+void GrpcService::Rest(Call* call) const {
   const auto next = std::chrono::steady_clock::now() + look_every_;
   // Nothing wakes a handler that is not sending, so it looks up from time to time.
   constexpr auto kLookUp = std::chrono::milliseconds(200);
   do {
-    if (operations_->draining)
-      return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
-    if (call->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
     std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(kLookUp, look_every_));
-  } while (std::chrono::steady_clock::now() < next);
-  return Status::Ok();
+  } while (std::chrono::steady_clock::now() < next && !operations_->draining && !call->Cancelled());
 }
 
 }  // namespace quarry::server

@@ -31,9 +31,9 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
                           grpc::ServerWriter<::quarry::v1::WatchStepsResponse>* writer) override;
 
  private:
-  grpc::Status Read(grpc::ServerContext* context, const ::quarry::v1::ReadRequest& request,
-                    const AnswerStream::Writer& write);
-  Result<query::Price> CheckPrice(const Series& series, std::size_t first, const PreparedRead& read, Call* call);
+  Status Read(const ::quarry::v1::ReadRequest& request, Call* call, const AnswerStream::Writer& write);
+  Result<query::Price> AdmitSeries(const Series& series, std::size_t first, const PreparedRead& read,
+                                   Call* call);
   Status SendAnswer(const PreparedRead& read, ::quarry::v1::Encoding encoding,
                     const ::quarry::v1::ReadPosition& from, Call* call, AnswerStream* stream);
 
@@ -42,9 +42,8 @@ class GrpcService final : public ::quarry::v1::QuarryService::Service {
   grpc::Status Handle(grpc::ServerContext* context, const char* method, const std::string& dataset,
                       Work work);
 
-  /// Waits until it is time to look at a watched dataset again.
-  /// @errors kCancelled: the client has gone; kUnavailable: the server stops
-  Status Rest(Call* call) const;
+  /// Waits until it is time to look at a watched dataset again, or the call has to end.
+  void Rest(Call* call) const;
 
   QueryService* const service_;
   Operations* const operations_;

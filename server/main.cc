@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -217,6 +218,10 @@ Result<Prepared> Prepare(const Options& options) {
   QUARRY_RETURN_IF_ERROR(CheckAddresses(options));
   Prepared prepared;
   QUARRY_ASSIGN_OR_RETURN(prepared.memory, quarry::ParseBytes(options.memory));
+  constexpr std::uint64_t kLeastMemory = 1 << 20;
+  if (prepared.memory < kLeastMemory)
+    return InvalidArgument("--memory {} is too little to decode anything in; give 1MiB or more, like 2GiB",
+                           options.memory);
   prepared.limits.calls = options.calls;
   prepared.limits.time =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_seconds * 1000));
@@ -321,6 +326,14 @@ Status Serve(const Options& options) {
   return Status::Ok();
 }
 
+/// Every connection is a file, and every subfile that a read has open: as many as the system lets us have.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Fail(const Status& status) {
   fmt::print(stderr, "quarry-server: {}\n", status.message());
   return quarry::ExitCode(status);
@@ -333,12 +346,18 @@ int main(int argc, char** argv) {
   CLI::App app("Serves every Quarry dataset below a directory.", "quarry-server");
   DeclareOptions(&app, &options);
   quarry::KeepFreedMemory();
+  RaiseFileLimit();
   try {
     app.parse(argc, argv);
     const Status status = Serve(options);
     return status.ok() ? 0 : Fail(status);
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
+  } catch (const CLI::FileError& error) {
+    return Fail(quarry::NotFound("--config: {}; give a file that is there, and that this user may read", error.what()));
+  } catch (const CLI::ConfigError& error) {
+    return Fail(InvalidArgument("--config: {}; the names are those of quarry-server --help, without --",
+                                error.what()));
   } catch (const CLI::ParseError& error) {
     return Fail(InvalidArgument("{}; run quarry-server --help", error.what()));
   } catch (const std::bad_alloc&) {

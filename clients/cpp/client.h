@@ -11,13 +11,15 @@
 #include "quarry/query/question.h"
 #include "quarry/query/statistics.h"
 
+// clang-format off
 /// Any box of a simulation, at any resolution, from C++:
 ///
-///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");   // or a NAME.quarry
-///   directory if (!dataset.ok()) return Complain(dataset.status().message()); auto answer =
-///   (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1}); if
-///   (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
+///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");  // or a NAME.quarry directory
+///   if (!dataset.ok()) return Complain(dataset.status().message());
+///   auto answer = (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1});
+///   if (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
 ///
+// clang-format on
 /// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.
 namespace quarry::client {

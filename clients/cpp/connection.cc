@@ -77,7 +77,10 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAd
 
 /// "HOST:PORT", or several IP addresses of servers with the same datasets, between commas, as gRPC wants them.
 Result<std::string> ChannelTarget(const std::string& address, bool tls) {
-  if (address.find(',') == std::string::npos) return address;
+  if (address.find(',') == std::string::npos) {
+    QUARRY_RETURN_IF_ERROR(ParseHostPort(address).status());  // gRPC would take any number for some port
+    return address;
+  }
   if (tls) {
     return InvalidArgument(
         "\"{}\": a certificate is for one name; with grpcs://, give one name that resolves to all servers",
@@ -139,7 +142,8 @@ Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
                         server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
                                    : "that it does not want grpcs://")};
   }
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+  // Of our own deadline there is nothing to read; the server's comes with its numbers.
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && RequestIdOf(status).empty()) {
     return {StatusCode::kDeadlineExceeded,
             fmt::format("the server {} did not answer in time; ask for less or allow more time", address)};
   }

@@ -108,7 +108,7 @@ class LocalDataset final : public Dataset {
       }
       if (options_.cancelled && options_.cancelled())
         return {StatusCode::kCancelled, "the watching was cancelled"};
-      std::this_thread::sleep_for(kLookEvery);
+      if (steps.empty()) std::this_thread::sleep_for(kLookEvery);
     }
   }
 
@@ -123,7 +123,8 @@ class LocalDataset final : public Dataset {
   Status ReadOne(const quarry::Dataset& dataset, const query::ReadRequest& question,
                  const LevelCallback& on_level) const {
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset.Plan(question));
-    const FieldDescription& field = description_.fields[plan.query.field_number];
+    // Of this dataset: one that was watched may have more fields than when it was opened.
+    const FieldDescription& field = dataset.description().fields[plan.query.field_number];
     LevelAssembler assembler(query::HeaderOf(plan), field.no_sample_bits(), on_level);
     AssemblingSink sink(&assembler, plan.price);
     QUARRY_RETURN_IF_ERROR(ExecuteRead(dataset, plan, &engine_, Cancelled(), &sink));

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <mutex>
 
 #include "clients/cpp/answer_receiver.h"
 #include "clients/cpp/connection.h"
@@ -11,6 +13,15 @@ namespace {
 
 namespace pb = ::quarry::v1;
 
+Result<DatasetDescription> FetchDescription(const Connection& connection, const std::string& dataset) {
+  pb::GetDatasetRequest request;
+  request.set_dataset(dataset);
+  request.set_manifest_only(true);
+  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                          connection.Call(&pb::QuarryService::Stub::GetDataset, request));
+  return format::FromProto(response.manifest());
+}
+
 class RemoteDataset final : public Dataset {
  public:
   RemoteDataset(std::shared_ptr<const Connection> connection, std::string name,
@@ -18,6 +29,7 @@ class RemoteDataset final : public Dataset {
       : connection_(std::move(connection)),
         name_(std::move(name)),
         description_(std::move(description)),
+        newest_(std::make_shared<const DatasetDescription>(description_)),
         pool_(connection_->threads()) {}
 
   const DatasetDescription& description() const override { return description_; }
@@ -44,10 +56,11 @@ class RemoteDataset final : public Dataset {
     *message.mutable_query() = wire::ToProto(name_, request);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
                             connection_->Call(&pb::QuarryService::Stub::PlanRead, message));
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request));
     std::vector<query::AnswerHeader> answers(1);
-    QUARRY_ASSIGN_OR_RETURN(answers.front(), ParseHeader(description_, request, response.header()));
+    QUARRY_ASSIGN_OR_RETURN(answers.front(), ParseHeader(*described, request, response.header()));
     for (const pb::ReadHeader& header : response.more_headers()) {
-      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), ParseHeader(description_, request, header));
+      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), ParseHeader(*described, request, header));
     }
     return answers;
   }
@@ -60,7 +73,8 @@ class RemoteDataset final : public Dataset {
     constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
     const bool fits = Volume(description_.patch) * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
     message.set_encoding(connection_->wants_patches() && fits ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
-    AnswerReceiver receiver(description_, request, on_level, &pool_);
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request));
+    AnswerReceiver receiver(*described, request, on_level, &pool_);
     int failures = 0;
     while (true) {
       message.set_resume_after(receiver.position());
@@ -81,8 +95,9 @@ class RemoteDataset final : public Dataset {
         const pb::GetStatisticsResponse response,
         connection_->Call(&pb::QuarryService::Stub::GetStatistics, wire::ToProto(name_, request)));
     QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
-    QUARRY_ASSIGN_OR_RETURN(answer.header,
-                            ParseHeader(description_, {query::SamplesOf(request), {}, {}}, response.header()));
+    const query::SeriesRequest samples{query::SamplesOf(request), {}, {}};
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(samples));
+    QUARRY_ASSIGN_OR_RETURN(answer.header, ParseHeader(*described, samples, response.header()));
     return answer;
   }
 
@@ -99,8 +114,11 @@ class RemoteDataset final : public Dataset {
         heard = Clock::now();
         pause = kFirstPause;
       }
-      if (Clock::now() + pause - heard > std::chrono::milliseconds(request.patience_ms)) return *lost;
-      if (!connection_->Pause(pause)) return {StatusCode::kCancelled, "the watching was cancelled"};
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          heard + std::chrono::milliseconds(request.patience_ms) - Clock::now());
+      if (left.count() <= 0) return *lost;
+      if (!connection_->Pause(std::min(pause, left)))
+        return {StatusCode::kCancelled, "the watching was cancelled"};
       pause = std::min(2 * pause, kLongestPause);
     }
   }
@@ -118,6 +136,20 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
+  /// The dataset with all fields that are asked for, as far as it has them: a simulation that runs may have
+  /// added some since it was opened.
+  Result<std::shared_ptr<const DatasetDescription>> DescriptionFor(const query::SeriesRequest& request) const {
+    const std::vector<std::string> fields =
+        request.fields.empty() ? std::vector{request.read.field} : request.fields;
+    const std::lock_guard lock(mutex_);
+    const auto known = [this](const std::string& field) { return newest_->FindField(field).has_value(); };
+    if (!std::ranges::all_of(fields, known)) {
+      QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection_, name_));
+      newest_ = std::make_shared<const DatasetDescription>(std::move(description));
+    }
+    return newest_;
+  }
+
   /// What needs no server to be refused.
   Status CheckRequest(const query::SeriesRequest& request) const {
     QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
@@ -199,7 +231,9 @@ class RemoteDataset final : public Dataset {
 
   const std::shared_ptr<const Connection> connection_;
   const std::string name_;
-  const DatasetDescription description_;
+  const DatasetDescription description_;  ///< as of Open
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const DatasetDescription> newest_;
   mutable DecodePool pool_;  ///< for answers in patches
 };
 
@@ -208,12 +242,7 @@ class RemoteDataset final : public Dataset {
 Result<std::unique_ptr<Dataset>> OpenRemote(const ServerAddress& server, const std::string& name,
                                             const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(server, options));
-  pb::GetDatasetRequest request;
-  request.set_dataset(name);
-  request.set_manifest_only(true);
-  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
-                          connection->Call(&pb::QuarryService::Stub::GetDataset, request));
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(response.manifest()));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection, name));
   return std::unique_ptr<Dataset>(
       std::make_unique<RemoteDataset>(std::move(connection), name, std::move(description)));
 }

@@ -20,6 +20,8 @@ Status ErrnoStatus(int error_number, std::string_view action, std::string_view p
     case EACCES:
     case EPERM:
     case EROFS:
+      if (action == "open" || action == "read" || action == "list" || action == "stat")
+        return {StatusCode::kInternal, message + "; let this user read it, and enter the folders above it"};
       return {StatusCode::kInternal,
               message + "; choose a place that you may write to, or change its permissions"};
     default:

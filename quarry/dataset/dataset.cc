@@ -13,9 +13,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// "u, v, w", or the first of very many.
 std::string FieldNames(const std::vector<FieldDescription>& fields) {
+  constexpr std::size_t kMost = 20;
   std::vector<std::string> names;
-  for (const FieldDescription& field : fields) names.push_back(field.name);
+  for (std::size_t i = 0; i < std::min(fields.size(), kMost); ++i) names.push_back(fields[i].name);
+  if (fields.size() > kMost) names.push_back(fmt::format("and {} more", fields.size() - kMost));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -47,6 +50,10 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const fs::path& root) {
     return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root.string());
   }
   const fs::path path = root / "dataset.json";
+  // What may not be looked at is not missing.
+  if (std::error_code error; fs::status(path, error).type() == fs::file_type::none &&
+                             error == std::errc::permission_denied)
+    return ErrnoStatus(EACCES, "open", path.string());
   if (!IsDataset(root)) {
     // Steps without their dataset.json are a damaged dataset; any other directory is simply none.
     if (fs::is_directory(root / "steps", ignored))
@@ -70,6 +77,11 @@ Dataset::Dataset(fs::path root, DatasetDescription description, std::vector<std:
 Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
   if (const auto hit = loaded_steps_.find(step); hit != loaded_steps_.end()) return hit->second;
+  QUARRY_ASSIGN_OR_RETURN(StepDescription description, LoadStep(step));
+  return loaded_steps_[step] = std::make_shared<const StepDescription>(std::move(description));
+}
+
+Result<StepDescription> Dataset::LoadStep(std::uint64_t step) const {
   if (!std::binary_search(steps_.begin(), steps_.end(), step)) {
     return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step,
                     root_.string(), steps_.size());
@@ -90,7 +102,7 @@ Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step)
                       field.levels.size(), field.name, description_.levels);
     }
   }
-  return loaded_steps_[step] = std::make_shared<const StepDescription>(*std::move(description));
+  return description;
 }
 
 Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) const {

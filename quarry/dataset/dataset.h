@@ -31,6 +31,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   /// step.json of one step, read when first asked for. @errors kNotFound, kDataLoss
   Result<std::shared_ptr<const StepDescription>> Step(std::uint64_t step) const;
+  /// The same from disk, and not kept: for those who look at each step once.
+  Result<StepDescription> LoadStep(std::uint64_t step) const;
 
   /// The catalogue over the subfiles' own tables.
   const TableCatalog& tables() const { return *tables_; }

@@ -18,6 +18,15 @@ std::string WithoutSuffix(std::string name) {
   return name;
 }
 
+/// Something called NAME.quarry that this user may not look into: it is listed by name, and asking for it says
+/// what is wrong.
+bool MayNotBeRead(const fs::path& path) {
+  std::error_code error;
+  return path.extension() == ".quarry" &&
+         fs::status(path / "dataset.json", error).type() == fs::file_type::none &&
+         error == std::errc::permission_denied;
+}
+
 }  // namespace
 
 Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
@@ -31,6 +40,7 @@ Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
          root}};
   }
   std::vector<FoundDataset> found;
+  if (fs::directory_iterator(root, error); error) return ErrnoStatus(error.value(), "list", root.string());
   const auto options =
       fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
@@ -41,7 +51,7 @@ Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
     constexpr int kMaxDepth = 16;
     if (it->path().filename().string().starts_with('.') || it.depth() >= kMaxDepth) {
       it.disable_recursion_pending();
-    } else if (IsDataset(it->path())) {
+    } else if (IsDataset(it->path()) || MayNotBeRead(it->path())) {
       found.push_back({WithoutSuffix(it->path().lexically_relative(root).generic_string()), it->path()});
       it.disable_recursion_pending();
     }

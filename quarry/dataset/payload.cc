@@ -57,7 +57,7 @@ Result<const RandomAccessFile*> PayloadSource::OpenFor(const query::ByteRange& r
   return file;
 }
 
-Status PayloadSource::Read(FetchedPayload* fetched) {
+Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayload* fetched) {
   fetched->paths = paths_;
   const std::vector<query::ByteRange>& ranges = fetched->fetch.ranges;
   // A coarse level is a few bytes in each of many places. Read one after the other from a disk, they take the
@@ -68,6 +68,7 @@ Status PayloadSource::Read(FetchedPayload* fetched) {
   }
   fetched->ranges.reserve(ranges.size());
   for (const query::ByteRange& range : ranges) {
+    if (cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
     QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, OpenFor(range));
     fetched->ranges.emplace_back(range.size);

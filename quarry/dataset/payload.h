@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,8 +48,9 @@ class PayloadSource {
       : paths_(std::make_shared<const PayloadPaths>(dataset, plan)) {}
 
   /// Fills `ranges` and `paths` of a fetch.
-  /// @errors kDataLoss: a file is missing or too short; kInternal: it cannot be read
-  Status Read(FetchedPayload* fetched);
+  /// @param cancelled  asked between ranges
+  /// @errors kDataLoss: a file is missing or too short; kInternal: it cannot be read; kCancelled
+  Status Read(const std::function<bool()>& cancelled, FetchedPayload* fetched);
 
  private:
   Result<const RandomAccessFile*> Open(query::FileNumber number);

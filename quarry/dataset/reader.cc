@@ -46,12 +46,18 @@ class DecodeTask {
     }
   }
 
-  void Run() {
-    for (Work& work : works_) Decode(&work);
+  /// @returns the first error; those who wait for the patches have been told, too
+  Status Run() {
+    Status first;
+    for (Work& work : works_) {
+      Status status = Decode(&work);
+      if (first.ok()) first = std::move(status);
+    }
     // All together: whoever waits for the first most likely waits for the others next.
     for (Work& work : works_) {
       if (work.decoded) work.claim.Finish(std::move(work.decoded), &batch_->memory);
     }
+    return first;
   }
 
  private:
@@ -63,17 +69,19 @@ class DecodeTask {
     StoredPatch decoded;
   };
 
-  void Decode(Work* work) const {
+  Status Decode(Work* work) const {
     PatchStore::Claim& claim = work->claim;
-    if (*abandoned_ && !claim.Wanted()) return;
+    if (*abandoned_ && !claim.Wanted()) return Status::Ok();
+    Status status;
     try {
       PatchReader reader = claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout);
-      Status status = Decode(*work, &reader);
-      if (!status.ok()) return claim.Fail(std::move(status));
-      work->decoded = std::make_shared<const PatchReader>(std::move(reader));
+      status = Decode(*work, &reader);
+      if (status.ok()) work->decoded = std::make_shared<const PatchReader>(std::move(reader));
     } catch (const std::bad_alloc&) {
-      claim.Fail({StatusCode::kInternal, "no memory"});  // a text that needs none itself
+      status = {StatusCode::kResourceExhausted, "no memory"};  // a text that needs none itself
     }
+    if (!status.ok()) claim.Fail(status);
+    return status;
   }
 
   Status Decode(const Work& work, PatchReader* reader) const {
@@ -155,6 +163,13 @@ class Execution {
   }
 
  private:
+  /// How patches are begun on.
+  enum class Manner {
+    kAhead,  ///< only where memory is free
+    kNow,    ///< waits for memory
+    kHere,   ///< waits for memory, decodes on this thread, and returns errors of decoding
+  };
+
   /// @param first  patches before it are left out
   Status RunPass(const Pass& pass, std::size_t first) {
     started_ = first;
@@ -182,7 +197,7 @@ class Execution {
       if (first >= batch.end()) continue;
       const std::size_t end = FairEnd(pass, first, batch.end());
       const Result<bool> started =
-          end > first ? Start({first, end}, pass.finest, /*wait=*/false) : Result<bool>(false);
+          end > first ? Start({first, end}, pass.finest, Manner::kAhead) : Result<bool>(false);
       // Which patches are damaged will be seen when they are wanted, one by one.
       const bool damaged = started.status().code() == StatusCode::kDataLoss;
       if (!started.ok() && !damaged) return started.status();
@@ -197,16 +212,27 @@ class Execution {
     return Status::Ok();
   }
 
-  /// As many patches as a fair part of the memory has room for.
+  /// As many patches as a fair part of the memory has room for, with what is read between their payloads.
   std::size_t FairEnd(const Pass& pass, std::size_t first, std::size_t last) const {
     const std::uint64_t share = store_->FairShare();
     std::uint64_t bytes = 0;
     std::size_t end = first;
     for (; end < last; ++end) {
-      bytes += query::DecodeMemory(plan_, query::Piece{end, plan_.dataset_levels - 1, pass.finest});
+      bytes += query::DecodeMemory(plan_, PieceOf(pass, end));
       if (bytes > share) break;
     }
+    while (end > first + 1) {
+      std::vector<query::Piece> pieces;
+      for (std::size_t i = first; i < end; ++i) pieces.push_back(PieceOf(pass, i));
+      if (query::DecodeMemory(plan_, query::PlanFetch(plan_, std::move(pieces))) <= share) break;
+      end = first + (end - first) / 2;
+    }
     return end;
+  }
+
+  /// All payload of a patch.
+  query::Piece PieceOf(const Pass& pass, std::size_t index) const {
+    return {index, plan_.dataset_levels - 1, pass.finest};
   }
 
   /// The patch at a level, or at the finest coarser one that is whole.
@@ -225,17 +251,21 @@ class Execution {
 
   Result<StoredPatch> Obtain(std::size_t index, int level) {
     const PatchKey key = Keys(plan_.patches[index], level).front();
+    Manner manner = Manner::kNow;
     while (true) {
       QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, cancelled_));
       if (decoded) return decoded;
+      if (cancelled_()) return Status(StatusCode::kCancelled, "the read was cancelled");
       // Not begun for want of memory, made way for others before its turn came, or given up by another read.
-      QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, /*wait=*/true).status());
+      QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
+      // Gone again before it was taken: an error that came before anybody waited would be lost each time.
+      manner = Manner::kHere;
     }
   }
 
   /// Fetches and begins to decode the patches of a range that are neither in the store nor under way.
-  /// @param wait  for memory; otherwise false where there is none
-  Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, bool wait) {
+  /// @returns false where there is no memory, and it was not waited for
+  Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, Manner manner) {
     std::vector<query::Piece> pieces;
     std::vector<PatchStore::Claim> claims;
     for (std::size_t i = range.first; i < range.second; ++i) {
@@ -250,28 +280,34 @@ class Execution {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = query::PlanFetch(plan_, std::move(pieces));
     const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
-    if (wait) {
+    if (manner != Manner::kAhead) {
       QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, cancelled_));
     } else {
       std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes);
       if (!memory) return false;
       batch->memory = *std::move(memory);
     }
-    QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
-    Submit(std::move(batch), level, claims, /*may_decode_here=*/!wait);
+    QUARRY_RETURN_IF_ERROR(source_.Read(cancelled_, batch.get()));
+    if (manner == Manner::kHere) {
+      QUARRY_RETURN_IF_ERROR(DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run());
+      return true;
+    }
+    Submit(std::move(batch), level, claims, manner);
     return true;
   }
 
   /// @param claims  of the pieces of the batch, all to be decoded to `level`
-  /// @param may_decode_here  without anybody who waits: an error is then met again when the patch is wanted
   void Submit(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims,
-              bool may_decode_here) {
+              Manner manner) {
     std::uint64_t bytes = 1;  // a level of a thin patch may have no sample
     for (const query::Piece& piece : batch->fetch.pieces)
       bytes += static_cast<std::uint64_t>(LevelBox(plan_.patches[piece.patch].samples, level).volume()) *
                SizeOf(plan_.type);
-    if (may_decode_here && bytes <= kOwnSampleBytes)
-      return DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
+    if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
+      // An error is met again when the patch is wanted.
+      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
+      return;
+    }
     const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
     const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * claims.size() / bytes);
     const std::size_t step = std::max<std::size_t>(1, std::min(most, claims.size() / enough_tasks));
@@ -279,7 +315,7 @@ class Execution {
     for (std::size_t first = 0; first < claims.size(); first += step) {
       const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
       auto task = std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, abandoned_);
-      pool_->Submit(priority, [task = std::move(task)] { task->Run(); });
+      pool_->Submit(priority, [task = std::move(task)] { (void)task->Run(); });
     }
   }
 
@@ -393,7 +429,7 @@ class PayloadExecution {
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = std::move(fetch);
-    QUARRY_RETURN_IF_ERROR(source_.Read(batch.get()));
+    QUARRY_RETURN_IF_ERROR(source_.Read(cancelled_, batch.get()));
     return batch;
   }
 

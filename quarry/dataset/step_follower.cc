@@ -17,6 +17,9 @@ std::string IdentityOf(const std::filesystem::path& path) {
                      info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
 }
 
+/// Steps of one call: descriptions of large datasets are megabytes, and whoever gets them may want to end.
+constexpr std::size_t kMostAtOnce = 16;
+
 }  // namespace
 
 Stamp StampOf(const std::filesystem::path& path) {
@@ -47,11 +50,12 @@ Result<std::vector<std::shared_ptr<const StepDescription>>> StepFollower::Poll()
   QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
   for (const std::uint64_t number : dataset_->steps()) {
     if ((after_ && number <= *after_) || seen_.contains(number)) continue;
-    Result<std::shared_ptr<const StepDescription>> step = dataset_->Step(number);
+    if (found.size() == kMostAtOnce) return found;  // `stamp_` is as before: the next call lists them again
+    Result<StepDescription> step = dataset_->LoadStep(number);
     if (!step.ok() && found.empty()) return std::move(step).status();
-    if (!step.ok()) return found;  // `stamp_` is as before: the next call tries again, and tells
+    if (!step.ok()) return found;  // the next call tries again, and tells
     seen_.insert(number);
-    found.push_back(*std::move(step));
+    found.push_back(std::make_shared<const StepDescription>(*std::move(step)));
   }
   stamp_ = stamp.settled ? std::move(stamp.text) : "";
   return found;

@@ -19,8 +19,9 @@ class StepFollower {
   explicit StepFollower(std::filesystem::path root, std::optional<std::uint64_t> after = {})
       : root_(std::move(root)), after_(after) {}
 
-  /// The steps that were published since the call before, in ascending order; at first all that there are.
-  /// Cheap where nothing has changed. Steps before a damaged one come first, the error with the call after.
+  /// Steps that were published since the call before, in ascending order; at first those that there are. Where
+  /// there are many, the next calls have the others: until one has none. Cheap where nothing has changed. Steps
+  /// before a damaged one come first, the error with the call after.
   /// @errors kNotFound: the dataset has gone, or another is in its place; kDataLoss: a manifest is damaged, and
   /// the same steps come with the next call
   Result<std::vector<std::shared_ptr<const StepDescription>>> Poll();

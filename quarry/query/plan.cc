@@ -32,6 +32,13 @@ std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int 
   return samples * (patch.mask ? 2 * SizeOf(plan.type) + 1 : SizeOf(plan.type));
 }
 
+/// What decoding a piece takes beside its payload.
+std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
+  constexpr std::uint64_t kObjects = 2 << 10;  // table rows in the task, the decoder, its place in the store
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
+  return kObjects + 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+}
+
 /// One payload that a batch needs, before neighbours are joined.
 struct Wanted {
   FileNumber file;
@@ -396,14 +403,12 @@ std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece) {
 }
 
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece) {
-  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
-  return PayloadBytes(plan, piece) + 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  return PayloadBytes(plan, piece) + PieceMemory(plan, piece);
 }
 
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
   std::uint64_t bytes = fetch.bytes();
-  for (const Piece& piece : fetch.pieces)
-    bytes += 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  for (const Piece& piece : fetch.pieces) bytes += PieceMemory(plan, piece);
   return bytes;
 }
 

@@ -21,12 +21,12 @@ struct Query {
   Box box;                 ///< level-0 samples, inside the grid
   int level = 0;           ///< level wanted
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
-  std::optional<double> max_error;  ///< the plan chooses the level: `level` is 0, first_level any
-  bool strict = false;              ///< damage is an error
-  std::optional<std::uint64_t> max_bytes;      ///< the same
-  std::optional<Index3> stride;                ///< the same; first_level is then the level
+  std::optional<double> max_error;         ///< the plan chooses the level: `level` is 0, first_level any
+  std::optional<std::uint64_t> max_bytes;  ///< the plan chooses the level
+  std::optional<Index3> stride;            ///< the plan chooses the level, which is then first_level as well
   std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
   std::optional<Bounds> values;  ///< patches that hold none of them are left out
+  bool strict = false;           ///< damage is an error
   std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "quarry/geometry/patch_grid.h"
 
@@ -38,9 +40,13 @@ Status CheckLevels(const ReadRequest& request, int levels) {
 Status CheckSeries(const SeriesRequest& request) {
   if (!request.fields.empty() && !request.read.field.empty())
     return InvalidArgument("a field and several fields: give only one of them");
-  for (auto field = request.fields.begin(); field != request.fields.end(); ++field) {
-    if (std::find(request.fields.begin(), field, *field) != field)
-      return InvalidArgument("field \"{}\" is asked for twice; name each field once", *field);
+  if (request.fields.size() > kMaxAnswers)
+    return InvalidArgument("{} fields are asked for; ask for at most {} at a time", request.fields.size(),
+                           kMaxAnswers);
+  std::set<std::string_view> names;
+  for (const std::string& field : request.fields) {
+    if (!names.insert(field).second)
+      return InvalidArgument("field \"{}\" is asked for twice; name each field once", field);
   }
   if (!request.steps) return Status::Ok();
   const StepRange& steps = *request.steps;

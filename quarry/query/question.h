@@ -38,9 +38,9 @@ struct ReadRequest {
   /// instead of `level`: the samples whose level-0 position is a multiple of these along x, y, z; at least 1
   /// each. They are read from the coarsest level that holds them, see LevelForStride
   std::optional<Index3> stride;
-  std::optional<int>
-      first_level;  ///< >= level: coarser levels from here on come first; left out: `level` alone. Where
-                    ///< `max_error` leads to a coarser level than this, that level comes alone
+  /// >= level: coarser levels from here on come first; left out: `level` alone. Where `max_error` leads to a
+  /// coarser level than this, that level comes alone
+  std::optional<int> first_level;
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
   std::optional<std::array<double, 3>> focus;

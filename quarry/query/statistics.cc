@@ -37,6 +37,14 @@ Bounds RangeOfPatches(const ReadPlan& plan, bool widened) {
   return {std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
 }
 
+/// The smallest rank, from 1 on, that at least so many percent of `count` samples do not exceed.
+std::uint64_t RankOf(double percent, std::uint64_t count) {
+  const double samples = percent * static_cast<double>(count);  // times 100: exact for whole percents
+  auto rank = static_cast<std::uint64_t>(std::max(1.0, std::ceil(samples / 100)));
+  while (rank > 1 && static_cast<double>(rank - 1) * 100 >= samples) --rank;
+  return rank;
+}
+
 }  // namespace
 
 ReadRequest SamplesOf(const StatisticsRequest& request) {
@@ -226,8 +234,7 @@ void StatisticsAccumulator::FillPercentiles(const std::vector<FineBin>& bins, St
   for (const double percent : request_.percentiles) {
     Percentile percentile{percent, {kNone, kNone, kNone}};
     // The rank of the sample, from 1 on: the first sample is the 0th percentile.
-    const auto rank =
-        static_cast<std::uint64_t>(std::max(1.0, std::ceil(percent / 100 * static_cast<double>(valid_))));
+    const std::uint64_t rank = RankOf(percent, valid_);
     std::uint64_t before = 0;
     for (const FineBin& bin : bins) {
       before += bin.count;

@@ -251,7 +251,7 @@ void PatchStore::Keep(const PatchKey& key, const StoredPatch& patch, Memory* mem
   std::list<Entry> evicted;
   const Lock lock(mutex_);
   try {
-    entries_.push_front({key, patch, patch->memory()});
+    entries_.push_front({key, patch, BytesOf(patch)});
     places_[key] = entries_.begin();
   } catch (const std::bad_alloc&) {  // nothing is lost but the chance to find it again
     if (!entries_.empty() && !places_.contains(entries_.front().key)) entries_.pop_front();

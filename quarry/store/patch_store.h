@@ -49,6 +49,10 @@ class PatchStore {
   PatchStore(const PatchStore&) = delete;
   PatchStore& operator=(const PatchStore&) = delete;
 
+  /// What a patch takes in the store: its samples, its place, and the objects that hold it, which are nearly
+  /// everything of coarse levels with a few samples each.
+  static std::uint64_t BytesOf(const StoredPatch& patch) { return patch->memory() + (1 << 10); }
+
   /// Memory that gives itself back. Outlived by the store.
   class Memory {
    public:

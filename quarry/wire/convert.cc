@@ -83,6 +83,9 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::SeriesRequest& re
 Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query) {
   query::SeriesRequest request;
   QUARRY_ASSIGN_OR_RETURN(request.read, QuestionOf(query));
+  if (static_cast<std::uint64_t>(query.fields_size()) > query::kMaxAnswers)
+    return InvalidArgument("{} fields are asked for; ask for at most {} at a time", query.fields_size(),
+                           query::kMaxAnswers);
   request.fields.assign(query.fields().begin(), query.fields().end());
   if (query.has_steps()) {
     request.steps.emplace();

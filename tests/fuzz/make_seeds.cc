@@ -197,6 +197,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: fuzz_seeds FOLDER\n");
     return 2;
   }
+  if (argv[1][0] == '-') {
+    fmt::print(stderr, "usage: fuzz_seeds FOLDER   writes the corpus below it\n");
+    return 2;
+  }
   if (quarry::fuzz::WriteAll(argv[1])) return 0;
   fmt::print(stderr, "fuzz_seeds: cannot write the corpus to {}\n", argv[1]);
   return 6;

@@ -49,7 +49,8 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
 
 void ServerOptions::DeclareOn(CLI::App* app) {
   const std::string group = "Server";
-  app->add_option("--timeout", timeout_seconds, "seconds that a server may take; default: no limit")
+  app->add_option("--timeout", timeout_seconds, "seconds that a server may take for an answer; 0: any time; default: 0")
+      ->check(CLI::Range(0.0, 1e9).description(""))
       ->group(group);
   app->add_option(
          "--ca", security.ca_file,
@@ -73,7 +74,7 @@ void ServerOptions::DeclareOn(CLI::App* app) {
 
 Result<client::Options> ServerOptions::Resolve() const {
   client::Options options;
-  options.timeout_ms = static_cast<std::int64_t>(timeout_seconds * 1000);
+  options.timeout_ms = static_cast<std::int64_t>(std::ceil(timeout_seconds * 1000));
   options.security = security;
   options.encoding = encoding;
   // Never an option of its own: command lines are for everybody on the machine to see.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <numeric>
 
 #include "quarry/dataset/discovery.h"
 #include "quarry/dataset/reader.h"
@@ -291,6 +292,19 @@ TEST_F(DatasetTest, AFollowerGetsEveryStepOnce) {
     EXPECT_EQ(Numbers(&later), step > 7 ? Steps{step} : Steps{});
   }
   EXPECT_EQ(Numbers(&all), Steps{});
+}
+
+TEST_F(DatasetTest, AFollowerGetsManyStepsAFewAtATime) {
+  std::vector<std::uint64_t> steps(40);
+  std::iota(steps.begin(), steps.end(), 0);
+  MakeDataset(path(), {.dims = {4, 4, 4}, .patch = {4, 4, 4}, .levels = 1, .files = 1, .steps = steps});
+  StepFollower follower(path());
+  std::vector<std::uint64_t> all;
+  std::size_t calls = 0;
+  for (auto some = Numbers(&follower); !some.empty(); some = Numbers(&follower), ++calls)
+    all.insert(all.end(), some.begin(), some.end());
+  EXPECT_EQ(all, steps);
+  EXPECT_GT(calls, 1u);
 }
 
 TEST_F(DatasetTest, AFollowerSeesNoHalfWrittenStepAndTriesADamagedOneAgain) {

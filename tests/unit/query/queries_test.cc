@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -95,8 +96,9 @@ double Stddev(const std::vector<double>& values) {
 /// The smallest value that at least this share does not exceed.
 double PercentileOf(std::vector<double> values, double percent) {
   std::sort(values.begin(), values.end());
-  const double rank = std::max(1.0, std::ceil(percent / 100 * static_cast<double>(values.size())));
-  return values[static_cast<std::size_t>(rank) - 1];
+  std::size_t rank = 1;
+  while (static_cast<double>(rank) * 100 < percent * static_cast<double>(values.size())) ++rank;
+  return values[rank - 1];
 }
 
 TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
@@ -238,8 +240,36 @@ TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
   EXPECT_EQ(level_of({64, 64, 64}), filtered ? 0 : 3) << "there is no coarser level";
 }
 
+TEST(StatisticsPercentiles, AreExactWhereTheirShareIsAWholeNumberOfSamples) {
+  // 1 to 100, lossless: the p-th percentile is p. In binary fractions, 7 / 100 * 100 is more than 7.
+  std::vector<float> samples(100);
+  std::iota(samples.begin(), samples.end(), 1.0f);
+  StatisticsRequest request;
+  request.read.field = "f";
+  for (int percent = 1; percent <= 100; ++percent) request.percentiles.push_back(percent);
+  ReadPlan plan;
+  plan.type = DataType::kFloat32;
+  plan.levels.push_back({});
+  plan.levels.back().extent = {{0, 0, 0}, {100, 1, 1}};
+  plan.recorded.all = plan.recorded.inside = {1, 100};
+  PlannedPatch patch;
+  patch.entry.patch.levels.resize(1);
+  patch.entry.patch.valid = 100;
+  patch.entry.patch.min = 1;
+  patch.entry.patch.max = 100;
+  patch.samples = {{0, 0, 0}, {100, 1, 1}};
+  plan.patches.push_back(patch);
+  StatisticsAccumulator accumulator(plan, request);
+  accumulator.Add(patch, std::as_bytes(std::span(samples)), {});
+  const Statistics found = accumulator.Finish();
+  for (std::size_t p = 0; p < 100; ++p) {
+    EXPECT_NEAR(found.percentiles.at(p).at.value, static_cast<double>(p + 1), 0.01);
+    EXPECT_EQ(found.percentiles.at(p).at.low, found.percentiles.at(p).at.high) << "one sample a bin";
+  }
+}
+
 TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginals) {
-  const std::vector<double> percentiles = {0, 1, 10, 50, 90, 99.5, 100};
+  const std::vector<double> percentiles = {0, 1, 10, 50, 90, 99.5, 100, 7, 14, 28, 55};
   for (int i = 0; i < 150; ++i) {
     StatisticsRequest request;
     request.read.field = "pressure";

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -242,6 +243,59 @@ TEST_F(OperationsTest, HealthIsServingWithoutATokenUntilTheServerDrains) {
   operations_.running = 0;
   drain.join();  // far within the hour, though two streams watch
   EXPECT_EQ(whole.Next(), "");
+}
+
+/// How a Read ends whose question is never sent, or is the bytes given.
+grpc::Status ReadWithQuestion(const std::shared_ptr<grpc::Channel>& channel, const char* token,
+                              std::optional<std::string> question) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  if (token != nullptr) context.AddMetadata("authorization", std::string("Bearer ") + token);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, "/quarry.v1.QuarryService/Read", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(&tag);
+  queue.Next(&tag, &ok);
+  if (question) {
+    const grpc::Slice slice(*question);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), &tag);
+    queue.Next(&tag, &ok);
+  }
+  grpc::Status status;
+  call->Finish(&status, &tag);
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+TEST_F(OperationsTest, AReadIsRefusedBeforeItsQuestionIsThere) {
+  SetTokens("alice sha256:" + Sha256Hex("t") + " *\n");
+  Start();
+  EXPECT_EQ(ReadWithQuestion(channel_, nullptr, {}).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(ReadWithQuestion(channel_, "guess", {}).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(ReadWithQuestion(channel_, "t", "\xff\xff").error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(operations_.running, 0);
+}
+
+TEST_F(OperationsTest, LongTextsOfErrorsArriveShortened) {
+  Start();
+  grpc::ClientContext context;
+  const grpc::Status status = Plan(&context, "a", std::string(100'000, 'u') + "\u00e9");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND) << status.error_message();
+  EXPECT_LE(status.error_message().size(), 1100u);
+  EXPECT_TRUE(status.error_message().ends_with(" ...")) << status.error_message();
+}
+
+TEST_F(OperationsTest, MoreFieldsThanAnswersAreRefusedUnread) {
+  Start();
+  pb::PlanReadRequest request;
+  request.mutable_query()->set_dataset("a");
+  for (int i = 0; i < 200'000; ++i) request.mutable_query()->add_fields(std::to_string(i));
+  grpc::ClientContext context;
+  pb::PlanReadResponse response;
+  const grpc::Status status = stub_->PlanRead(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(status.error_message().find("200000 fields"), std::string::npos) << status.error_message();
 }
 
 // --- who may listen, and be listened to ---

@@ -41,6 +41,23 @@ TEST_F(WatchStepsTest, WatchersGetEveryStepOnceInOrderAndReadable) {
   EXPECT_EQ(local.get(), all);
 }
 
+TEST_F(WatchStepsTest, AFieldThatAStepBringsIsReadFromTheSameObject) {
+  for (const std::string& target : {Target("a"), Path("a").string()}) {
+    const auto dataset = *client::Dataset::Open(target);
+    const std::string field = target.starts_with("grpc") ? "speed" : "heat";
+    const std::uint64_t step = dataset->Steps()->back().step + 1;
+    testing::MakeDataset(Path("a"), {.steps = {step}, .field = field});
+    const Status status = dataset->WatchSteps({.after = step - 1}, [&](const StepDescription& found) {
+      const query::ReadRequest question{.field = field, .step = found.step};
+      const auto read = dataset->Read(question);
+      EXPECT_TRUE(read.ok() && read->field == field) << read.status().message();
+      EXPECT_TRUE(dataset->PlanRead(question).ok());
+      return false;
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
 TEST_F(WatchStepsTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
   const auto remote = Remote("a");
   std::vector<std::uint64_t> steps;

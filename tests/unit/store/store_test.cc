@@ -38,7 +38,7 @@ PatchKey Key(std::uint64_t patch, int level = 0) {
 void Store(PatchStore* store, const PatchKey& key, const StoredPatch& patch) {
   PatchStore::Claim claim = store->TryClaim(key, {});
   ASSERT_TRUE(claim);
-  PatchStore::Memory memory = *store->Reserve(patch->memory(), kNever);
+  PatchStore::Memory memory = *store->Reserve(PatchStore::BytesOf(patch), kNever);
   claim.Finish(patch, &memory);
 }
 
@@ -117,12 +117,12 @@ TEST(PatchStoreClaim, OneDecodesAndAllGetTheSamePatch) {
   for (int i = 0; i < 3; ++i)
     others.push_back(std::async(std::launch::async, [&] { return *store.Take(Key(1), kNever); }));
   while (!claim.Wanted()) std::this_thread::yield();
-  PatchStore::Memory memory = *store.Reserve(patch->memory() + 7, kNever);
+  PatchStore::Memory memory = *store.Reserve(PatchStore::BytesOf(patch) + 7, kNever);
   claim.Finish(patch, &memory);
   for (auto& other : others) EXPECT_EQ(other.get(), patch);
   EXPECT_EQ(*store.Take(Key(1), kNever), patch) << "and whoever comes later";
   EXPECT_EQ(store.state().misses, 1u);
-  EXPECT_EQ(store.state().stored, patch->memory());
+  EXPECT_EQ(store.state().stored, PatchStore::BytesOf(patch));
   EXPECT_EQ(store.state().reserved, 7u) << "the rest is the batch's still";
 }
 
@@ -165,7 +165,7 @@ TEST(PatchStoreClaim, GoesOnFromTheFinestCoarserLevel) {
 
 TEST(PatchStoreEviction, TakesWhatWasUsedLongestAgo) {
   const StoredPatch patch = MakePatch(100);
-  const std::uint64_t bytes = patch->memory();
+  const std::uint64_t bytes = PatchStore::BytesOf(patch);
   PatchStore store(3 * bytes + 10);
   for (std::uint64_t p = 0; p < 3; ++p) Store(&store, Key(p), MakePatch(100));
   EXPECT_EQ(store.state().patches, 3u);
@@ -180,11 +180,11 @@ TEST(PatchStoreEviction, TakesWhatWasUsedLongestAgo) {
 
 TEST(PatchStoreEviction, LeavesPatchesToThoseWhoHoldThem) {
   const StoredPatch patch = MakePatch(100);
-  PatchStore store(2 * patch->memory());
+  PatchStore store(2 * PatchStore::BytesOf(patch));
   Store(&store, Key(1), patch);
   const StoredPatch held = *store.Take(Key(1), kNever);
-  const auto pinned = *store.Pin(patch->memory(), kNever);
-  const auto reserved = *store.Reserve(patch->memory(), kNever);
+  const auto pinned = *store.Pin(PatchStore::BytesOf(patch), kNever);
+  const auto reserved = *store.Reserve(PatchStore::BytesOf(patch), kNever);
   EXPECT_EQ(store.state().patches, 0u);
   EXPECT_EQ(reinterpret_cast<const float*>(held->samples().data())[99], 99.5f);
 }
