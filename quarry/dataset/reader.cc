@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <map>
 #include <utility>
 
@@ -167,7 +169,7 @@ class Execution {
   enum class Manner {
     kAhead,  ///< only where memory is free
     kNow,    ///< waits for memory
-    kHere,   ///< waits for memory, decodes on this thread, and returns errors of decoding
+    kToEnd,  ///< waits for memory and the end of the decoding, and returns its error
   };
 
   /// @param first  patches before it are left out
@@ -259,7 +261,7 @@ class Execution {
       // Not begun for want of memory, made way for others before its turn came, or given up by another read.
       QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
       // Gone again before it was taken: an error that came before anybody waited would be lost each time.
-      manner = Manner::kHere;
+      manner = Manner::kToEnd;
     }
   }
 
@@ -288,12 +290,26 @@ class Execution {
       batch->memory = *std::move(memory);
     }
     QUARRY_RETURN_IF_ERROR(source_.Read(cancelled_, batch.get()));
-    if (manner == Manner::kHere) {
-      QUARRY_RETURN_IF_ERROR(DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run());
+    if (manner == Manner::kToEnd) {
+      QUARRY_RETURN_IF_ERROR(DecodeToEnd(std::move(batch), level, claims));
       return true;
     }
     Submit(std::move(batch), level, claims, manner);
     return true;
+  }
+
+  /// On the pool's threads as well: each that decodes keeps megabytes for it.
+  Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims) {
+    const DecodePriority priority{level, batch->fetch.bytes()};
+    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, abandoned_);
+    auto ended = std::make_shared<std::promise<Status>>();
+    std::future<Status> status = ended->get_future();
+    pool_->Submit(priority, [task = std::move(task), ended] { ended->set_value(task->Run()); });
+    constexpr auto kLookUp = std::chrono::milliseconds(50);
+    while (status.wait_for(kLookUp) != std::future_status::ready) {
+      if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+    }
+    return status.get();
   }
 
   /// @param claims  of the pieces of the batch, all to be decoded to `level`
