@@ -34,10 +34,15 @@ Stamp StampOf(const std::filesystem::path& path) {
 }
 
 Status StepFollower::CheckSameDirectory() {
-  const std::string identity = IdentityOf(root_);
-  if (identity_.empty()) identity_ = identity;
-  if (identity == identity_) return Status::Ok();
-  return NotFound("the dataset \"{}\" has gone, and another is in its place; watch again", root_.string());
+  if (identity_.empty()) identity_ = IdentityOf(root_);
+  return OrGone(Status::Ok());
+}
+
+/// What there is to say after something went well or wrong: a dataset that is taken away while it is read looks
+/// damaged for a moment.
+Status StepFollower::OrGone(Status error) const {
+  if (identity_.empty() || IdentityOf(root_) == identity_) return error;
+  return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again", root_.string());
 }
 
 Result<std::vector<std::shared_ptr<const StepDescription>>> StepFollower::Poll() {
@@ -46,13 +51,15 @@ Result<std::vector<std::shared_ptr<const StepDescription>>> StepFollower::Poll()
   Stamp stamp = StampOf(root_ / "steps");
   if (stamp.text == stamp_) return found;
   // Opened anew each time: new steps may bring fields that dataset.json did not have.
-  QUARRY_ASSIGN_OR_RETURN(dataset_, Dataset::Open(root_));
+  Result<std::shared_ptr<const Dataset>> dataset = Dataset::Open(root_);
+  if (!dataset.ok()) return OrGone(std::move(dataset).status());
+  dataset_ = *std::move(dataset);
   QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
   for (const std::uint64_t number : dataset_->steps()) {
     if ((after_ && number <= *after_) || seen_.contains(number)) continue;
     if (found.size() == kMostAtOnce) return found;  // `stamp_` is as before: the next call lists them again
     Result<StepDescription> step = dataset_->LoadStep(number);
-    if (!step.ok() && found.empty()) return std::move(step).status();
+    if (!step.ok() && found.empty()) return OrGone(std::move(step).status());
     if (!step.ok()) return found;  // the next call tries again, and tells
     seen_.insert(number);
     found.push_back(std::make_shared<const StepDescription>(*std::move(step)));

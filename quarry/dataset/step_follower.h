@@ -31,6 +31,7 @@ class StepFollower {
 
  private:
   Status CheckSameDirectory();
+  Status OrGone(Status error) const;
 
   const std::filesystem::path root_;
   const std::optional<std::uint64_t> after_;

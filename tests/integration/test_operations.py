@@ -240,7 +240,7 @@ class Operations(qt.QuarryTest):
             self.assertEqual(json.loads(server.log().splitlines()[-1])["status"], "OK")
         config.write_text(options + "memroy = 1\n")
         self.assert_one_line(qt.run("quarry-server", "--config", config), qt.USAGE, "memroy")
-        self.assert_one_line(qt.run("quarry-server", "--config", self.tmp / "none.toml"), qt.USAGE, "none.toml")
+        self.assert_one_line(qt.run("quarry-server", "--config", self.tmp / "none.toml"), qt.NOT_FOUND, "none.toml")
 
 
 if __name__ == "__main__":
