@@ -1,4 +1,4 @@
-"""What the scripts of several benchmarks share. Standard library only."""
+"""Shared by the scripts of several benchmarks. Standard library only."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ def say(text):
 
 
 def make_venv(folder, interpreter):
-    """The Python of a virtual environment in `folder`, made unless it is there, and its pip command."""
+    """The Python of a virtual environment in `folder`, which is made if it does not exist, and its pip command."""
     python = folder / "bin" / "python"
     if not python.exists():
         say(f"making {folder}")
@@ -38,7 +38,7 @@ def source_version():
 
 
 def number(value, digits=4):
-    """Significant digits; None is what could not be lost."""
+    """Significant digits; None means lossless."""
     if value is None:
         return "inf"
     return f"{value:.{digits}g}" if abs(value) < 10 ** digits else f"{value:.0f}"

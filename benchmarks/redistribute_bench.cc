@@ -1,9 +1,9 @@
-// Derived datatypes against packing by hand: cubic parts of arrays with ghost samples on one rank to dense cubes on
-// another, the pattern of papers on patch exchange. Every rank sends `parts` cubes to the rank after it and receives as
-// many. Prints a JSON object; times are the best of the repetitions, over all ranks the slowest.
+// Derived datatypes against packing by hand: cubic parts of arrays with ghost samples on one rank to dense
+// cubes on another, the pattern of papers on patch exchange. Every rank sends `parts` cubes to the rank after
+// it and receives as many. Prints a JSON object; times are the best of the repetitions, over all ranks the
+// slowest.
 #include <mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "quarry/command_line/command_line.h"
 #include "writer/redistribute/redistribute.h"
 
 namespace quarry::redistribute {
@@ -30,12 +31,14 @@ constexpr std::int64_t kGhosts = 2;
 
 struct Setup {
   Setup(const Options& options, int rank, int size)
-      : box{{0, options.edge * rank, 0}, {options.edge * options.parts, options.edge * (rank + 1), options.edge}},
+      : box{{0, options.edge * rank, 0},
+            {options.edge * options.parts, options.edge * (rank + 1), options.edge}},
         peer((rank + 1) % size),
         source((rank + size - 1) % size) {
     const Index3 shape = box.shape();
     const auto bytes = static_cast<std::int64_t>(options.sample_bytes);
-    stride = {bytes, bytes * (shape[0] + 2 * kGhosts), bytes * (shape[0] + 2 * kGhosts) * (shape[1] + 2 * kGhosts)};
+    stride = {bytes, bytes * (shape[0] + 2 * kGhosts),
+              bytes * (shape[0] + 2 * kGhosts) * (shape[1] + 2 * kGhosts)};
     owned.resize(static_cast<std::size_t>(stride[2] * (shape[2] + 2 * kGhosts)), std::byte{1});
     const auto cube = static_cast<std::size_t>(options.edge * options.edge * options.edge * bytes);
     needed.assign(static_cast<std::size_t>(options.parts), std::vector<std::byte>(cube));
@@ -83,22 +86,26 @@ double Packing(const Options& options, Setup* setup, int rank) {
     std::vector<MPI_Request> requests;
     for (auto& target : setup->needed) {
       requests.emplace_back();
-      MPI_Irecv(target.data(), static_cast<int>(cube), MPI_BYTE, setup->source, 0, MPI_COMM_WORLD, &requests.back());
+      MPI_Irecv(target.data(), static_cast<int>(cube), MPI_BYTE, setup->source, 0, MPI_COMM_WORLD,
+                &requests.back());
     }
     for (std::size_t p = 0; p < cubes.size(); ++p) {
       const auto view = MutableBoxView::Dense(buffer.data() + p * cube, cubes[p], options.sample_bytes);
       CopyPart(setup->View(), setup->box, view, cubes[p], cubes[p], options.sample_bytes);
       requests.emplace_back();
-      MPI_Isend(view.data, static_cast<int>(cube), MPI_BYTE, setup->peer, 0, MPI_COMM_WORLD, &requests.back());
+      MPI_Isend(view.data, static_cast<int>(cube), MPI_BYTE, setup->peer, 0, MPI_COMM_WORLD,
+                &requests.back());
     }
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   });
 }
 
-double Derived(const Options& options, Setup* setup, int rank, int size, Method method, Batch batch, bool keep_types) {
+double Derived(const Options& options, Setup* setup, int rank, int size, Method method, Batch batch,
+               bool keep_types) {
   const Index3 dims = {options.edge * options.parts, options.edge * size, options.edge};
   auto redistribution = Redistribution::Describe(MPI_COMM_WORLD, {dims, options.sample_bytes, method, batch});
-  if (!redistribution.ok() || !redistribution->Map({setup->box}, Cubes(options, setup->source)).ok()) return -1;
+  if (!redistribution.ok() || !redistribution->Map({setup->box}, Cubes(options, setup->source)).ok())
+    return -1;
   std::vector<MutableBoxView> targets;
   const std::vector<Box> cubes = Cubes(options, rank);
   for (std::size_t p = 0; p < cubes.size(); ++p)
@@ -119,33 +126,38 @@ double Derived(const Options& options, Setup* setup, int rank, int size, Method 
 int main(int argc, char** argv) {
   using namespace quarry::redistribute;
   Options options;
-  CLI::App app("Exchange of cubic parts: derived datatypes against packing. Example: mpirun -n 2 redistribute_bench");
-  app.add_option("--edge", options.edge, "samples along each axis of a part");
-  app.add_option("--parts", options.parts, "parts that each rank sends");
-  app.add_option("--sample-bytes", options.sample_bytes, "bytes of a sample");
-  app.add_option("--repeat", options.repeat, "repetitions");
-  CLI11_PARSE(app, argc, argv);
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  Setup setup(options, rank, size);
-  const double mib = static_cast<double>(setup.needed.size() * setup.needed[0].size()) / (1 << 20);
-  nlohmann::ordered_json result = {{"ranks", size},
-                                   {"edge", options.edge},
-                                   {"parts", options.parts},
-                                   {"sample_bytes", options.sample_bytes},
-                                   {"mib_per_rank", mib}};
-  const auto report = [&](const char* name, double seconds) {
-    result[name] = {{"seconds", seconds}, {"mib_per_second_per_rank", mib / seconds}};
-  };
-  report("packing", Packing(options, &setup, rank));
-  report("derived", Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerPart, true));
-  report("derived_new_types", Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerPart, false));
-  report("derived_per_rank", Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerRankPair, true));
-  report("derived_alltoallw", Derived(options, &setup, rank, size, Method::kAlltoallw, kOnePerPart, true));
-  if (rank == 0) std::printf("%s\n", result.dump(2).c_str());
-  MPI_Finalize();
-  return 0;
+  quarry::command_line::Parser app(
+      "redistribute_bench",
+      "Exchange of cubic parts: derived datatypes against packing. Example: mpirun -n 2 redistribute_bench");
+  app.AddOption("--edge", &options.edge, "samples along each axis of a part");
+  app.AddOption("--parts", &options.parts, "parts that each rank sends");
+  app.AddOption("--sample-bytes", &options.sample_bytes, "bytes of a sample");
+  app.AddOption("--repeat", &options.repeat, "repetitions");
+  return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    int size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    Setup setup(options, rank, size);
+    const double mib = static_cast<double>(setup.needed.size() * setup.needed[0].size()) / (1 << 20);
+    nlohmann::ordered_json result = {{"ranks", size},
+                                     {"edge", options.edge},
+                                     {"parts", options.parts},
+                                     {"sample_bytes", options.sample_bytes},
+                                     {"mib_per_rank", mib}};
+    const auto report = [&](const char* name, double seconds) {
+      result[name] = {{"seconds", seconds}, {"mib_per_second_per_rank", mib / seconds}};
+    };
+    report("packing", Packing(options, &setup, rank));
+    report("derived", Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerPart, true));
+    report("derived_new_types",
+           Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerPart, false));
+    report("derived_per_rank",
+           Derived(options, &setup, rank, size, Method::kPointToPoint, kOnePerRankPair, true));
+    report("derived_alltoallw", Derived(options, &setup, rank, size, Method::kAlltoallw, kOnePerPart, true));
+    if (rank == 0) std::printf("%s\n", result.dump(2).c_str());
+    MPI_Finalize();
+    return 0;
+  });
 }

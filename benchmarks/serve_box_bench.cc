@@ -1,21 +1,21 @@
 // How much longer than zfp alone does a box take through the server? Both sides decode the same payloads on
 // the same number of threads, in turns, in one run; the answer is the ratio of their medians.
-#include <grpcpp/grpcpp.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <zfp.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "clients/cpp/client.h"
+#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/file.h"
 #include "quarry/base/memory.h"
+#include "quarry/codec/wavelet_zfp/lifting.h"
+#include "quarry/command_line/command_line.h"
 #include "quarry/dataset/dataset.h"
-#include "quarry/wavelet/lifting.h"
-#include "server/grpc_service.h"
+#include "server/grpc/listener.h"
 
 namespace {
 
@@ -73,10 +73,10 @@ quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::
                                                                   const quarry::query::ReadPlan& plan) {
   std::vector<std::vector<ZfpPayload>> patches;
   for (const quarry::query::PlannedPatch& patch : plan.patches) {
-    const auto path =
-        quarry::SubfilePath(dataset.root(), plan.query.step,
-                            dataset.description().fields[plan.query.field_number].name, patch.entry.subfile);
-    QUARRY_ASSIGN_OR_RETURN(const quarry::RandomAccessFile file, quarry::RandomAccessFile::Open(path));
+    const auto location = quarry::SubfileLocation(dataset.root(), plan.query.step,
+                                                  dataset.description().fields[plan.query.field_number].name,
+                                                  patch.entry.subfile);
+    QUARRY_ASSIGN_OR_RETURN(const auto file, location.Open());
     patches.emplace_back();
     for (int level = plan.query.level; level < plan.dataset_levels; ++level) {
       const quarry::format::LevelEntry& entry = patch.entry.patch.levels[static_cast<std::size_t>(level)];
@@ -84,10 +84,10 @@ quarry::Result<std::vector<std::vector<ZfpPayload>>> LoadPayloads(const quarry::
       const std::size_t skip = coarsest ? 10 : 1;  // mode and unit, then the kind of the array
       if (entry.size <= skip) continue;
       quarry::Bytes bytes(entry.size);
-      QUARRY_RETURN_IF_ERROR(file.ReadAt(entry.offset, bytes));
+      QUARRY_RETURN_IF_ERROR(file->ReadAt(entry.offset, bytes));
       if (bytes[skip - 1] != std::byte{1}) continue;  // small arrays are stored without zfp
       const Index3 shape = quarry::LevelShape(patch.samples.shape(), level);
-      const auto slabs = quarry::wavelet::DetailSlabs(shape);
+      const auto slabs = quarry::wavelet_zfp::DetailSlabs(shape);
       const auto arrays =
           coarsest ? std::vector<Index3>{shape} : std::vector<Index3>(slabs.begin(), slabs.end());
       const std::byte* next = bytes.data() + skip;
@@ -117,27 +117,21 @@ struct Options {
 class FreshServer {
  public:
   explicit FreshServer(const Options& options)
-      : service_({options.dataset, {}, std::filesystem::temp_directory_path()}, std::uint64_t{4} << 30,
-                 options.threads),
-        grpc_service_(&service_, &operations_) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(&grpc_service_);
-    server_ = builder.BuildAndStart();
-  }
-  ~FreshServer() { server_->Shutdown(); }
+      : service_({options.dataset, {}, std::filesystem::temp_directory_path()},
+                 {std::uint64_t{4} << 30, options.threads}, &operations_) {}
 
   quarry::Result<std::unique_ptr<quarry::client::Dataset>> Open() {
-    QUARRY_ASSIGN_OR_RETURN(const auto found, service_.catalogue().List());
-    return quarry::client::Dataset::Open(fmt::format("grpc://127.0.0.1:{}/{}", port_, found.at(0).name));
+    quarry::server::ListenOptions listen;
+    listen.address = "127.0.0.1:0";
+    QUARRY_ASSIGN_OR_RETURN(listener_, quarry::server::Listener::Start(listen, &service_));
+    QUARRY_ASSIGN_OR_RETURN(const auto found, service_.catalog().List());
+    return quarry::client::Dataset::Open(fmt::format("grpc://{}/{}", listener_->address(), found.at(0).name));
   }
 
  private:
-  quarry::server::QueryService service_;
   quarry::server::Operations operations_;
-  quarry::server::GrpcService grpc_service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  quarry::server::Service service_;
+  std::unique_ptr<quarry::server::Listener> listener_;
 };
 
 Status Run(const Options& options) {
@@ -166,7 +160,7 @@ Status Run(const Options& options) {
         });
       });
     });
-    // A server of its own for each turn: what one has decoded, it keeps.
+    // A server of its own for each turn: a server keeps what it has decoded.
     FreshServer server(options);
     QUARRY_ASSIGN_OR_RETURN(const auto client, server.Open());
     QUARRY_RETURN_IF_ERROR(client->PlanRead(request).status());  // the connection is not timed
@@ -191,14 +185,16 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Time of a box through the server over the time of zfp alone on the same payloads.");
-  app.add_option("DATASET", options.dataset, "dataset with a float32 field")->required();
-  app.add_option("--box", options.box, "x0:x1,y0:y1,z0:z1");
-  app.add_option("--threads", options.threads, "decoding threads on both sides");
-  app.add_option("--repeats", options.repeats, "turns that count");
+  quarry::command_line::Parser app(
+      "serve_box_bench", "Time of a box through the server over the time of zfp alone on the same payloads.");
+  app.AddOption("DATASET", &options.dataset, "dataset with a float32 field").Required();
+  app.AddOption("--box", &options.box, "x0:x1,y0:y1,z0:z1");
+  app.AddOption("--threads", &options.threads, "decoding threads on both sides");
+  app.AddOption("--repeats", &options.repeats, "turns that count");
   quarry::KeepFreedMemory();
-  CLI11_PARSE(app, argc, argv);
-  const Status status = Run(options);
-  if (!status.ok()) fmt::print(stderr, "serve_box_bench: {}\n", status.message());
-  return quarry::ExitCode(status);
+  quarry::client::EnableGrpc();
+  return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
+    QUARRY_RETURN_IF_ERROR(Run(options));
+    return 0;
+  });
 }

@@ -22,6 +22,8 @@ if(QUARRY_BUILD_CLIENTS)
   find_package(PNG REQUIRED)
 endif()
 if(QUARRY_BUILD_WRITER OR QUARRY_BUILD_EXAMPLES)
+  # mpi.h would include the long withdrawn C++ bindings of MPI-2, which leave symbols in every object.
+  set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI REQUIRED COMPONENTS C CXX)
 endif()
 # Fortran is welcome, not required.
@@ -39,7 +41,7 @@ if(QUARRY_BUILD_FORTRAN AND QUARRY_BUILD_WRITER)
 else()
   set(QUARRY_BUILD_FORTRAN OFF)
 endif()
-# Each reader of a foreign format is left out where its library is missing.
+# A reader of a foreign format is left out if its library is missing.
 pkg_check_modules(NETCDF IMPORTED_TARGET netcdf)
 find_package(HDF5 COMPONENTS C)
 find_package(TIFF)

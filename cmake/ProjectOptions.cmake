@@ -11,7 +11,7 @@ if(QUARRY_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "QUARRY_BUILD_FUZZERS needs Clang with libFuzzer (Debian: clang-14, libclang-rt-14-dev), this is ${CMAKE_CXX_COMPILER_ID}")
   endif()
-  # Every library is watched for what an input reaches in it; the targets alone link the fuzzer.
+  # Every library is instrumented for the fuzzer; only the targets link it.
   list(APPEND sanitizers fuzzer-no-link address undefined)
 endif()
 if(QUARRY_ENABLE_ASAN AND NOT QUARRY_BUILD_FUZZERS)

@@ -1,12 +1,31 @@
 #!/usr/bin/env bash
 # Installs what is missing and builds a preset (default: release) into build/PRESET; programs land in build/PRESET/bin.
-# Usage: scripts/build.sh [PRESET [TARGET]]     TARGET: part of it, for example sanitized_tests
+# Usage: scripts/build.sh [PRESET [TARGET...]]     TARGET: part of it, for example quarry-write
+# On a terminal one line shows the progress; in a log, one line for each tenth.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
+[ $# -gt 0 ] && shift
+targets=()
+[ $# -gt 0 ] && targets=(--target "$@")
 
 scripts/install-dependencies.sh
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+echo "configuring preset $preset"
 cmake --preset "$preset" "${launcher[@]}" >/dev/null
-cmake --build --preset "$preset" ${2:+--target "$2"}
+
+build() { cmake --build --preset "$preset" "${targets[@]}"; }
+if [ -t 1 ]; then
+  NINJA_STATUS="[%p, step %f of %t, %e s] " build
+  exit
+fi
+# Every line that is not the progress of a step is a warning or an error, and is shown.
+NINJA_STATUS="@%f/%t@ " build | awk -v preset="$preset" '
+  match($0, /^@[0-9]+\/[0-9]+@ /) {
+    split(substr($0, 2, RLENGTH - 3), step, "/")
+    tenth = int(10 * step[1] / step[2])
+    if (tenth > shown) { shown = tenth; print "building " preset ": " 10 * tenth " %, step " step[1] " of " step[2]; fflush() }
+    next
+  }
+  { print; fflush() }'

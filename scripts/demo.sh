@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole way of a dump: simulate a flow, convert it with 4 ranks, index it, serve it, read it coarse to fine over the
-# network, compare it with the dump, and leave pictures of the wake at three levels. Installs and builds what is missing.
+# The whole way of a dump: simulates a flow, converts it with 4 ranks, indexes it, serves it, reads it coarse to fine over
+# the network, compares it with the dump, and makes pictures of the wake at three levels. Installs and builds what is missing.
 # Usage: scripts/demo.sh [OUTPUT_DIRECTORY]     default: demo-output
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,13 +12,18 @@ step=1800
 dump="$output/dump/step00$step"
 dataset="$output/wake.quarry"
 
-say() { printf '\n== %s\n' "$*"; }
+begin=$SECONDS
+number=0
+say() {
+  number=$((number + 1))
+  printf '\n== step %d of 9, %d:%02d: %s\n' $number $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$*"
+}
 
-say "build"
-scripts/build.sh release
+say "build the five programs of the demo"
+scripts/build.sh release lbm quarry-write quarry-index quarry-server quarry
 bin=$PWD/build/release/bin
 mkdir -p "$output"
-# Only what an earlier demo has left: the directory may hold other things.
+# Removes only what an earlier demo left: the directory may hold other things.
 rm -rf "$output"/dump "$output"/wake.quarry "$output"/wake-level?.png "$output"/vorticity.raw "$output"/report.json "$output"/server.log
 
 say "simulate: flow past a cylinder, $dims cells, 4 ranks"
@@ -60,4 +65,5 @@ say "stop"
 kill -TERM $server
 trap - EXIT
 wait $server
-echo "server ended with 0; look at $output/wake-level0.png"
+printf 'server ended with 0 after %d:%02d; look at %s\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) \
+  "$output/wake-level0.png"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzzers with Clang and runs each of them, from the corpus in tests/fuzz and what earlier runs found.
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     60 seconds each; all targets, two at a time
+# QUARRY_SEED: seed of libFuzzer; without it, another one each time.
 # Installs Clang with its run-time libraries, and OpenMP, which zfp asks for. Findings stay in build/fuzz/findings; exit
 # code 1 if there are any.
 set -euo pipefail
@@ -9,14 +10,15 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(interpolate lossless wavelet_zfp masked subfile manifest)
+[ ${#targets[@]} -gt 0 ] || targets=(interpolate lossless wavelet_zfp masked subfile manifest wire answer service tokens seal config vti npy tiff netcdf_classic)
 
 scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
 version() { command -v "$1-$2" || command -v "$1"; }
-cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+cmake -S . -B build/fuzz -G Ninja "${launcher[@]}" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
       -DCMAKE_C_COMPILER="$(version clang 14)" -DCMAKE_CXX_COMPILER="$(version clang++ 14)" \
-      -DQUARRY_BUILD_FUZZERS=ON -DQUARRY_BUILD_WRITER=OFF -DQUARRY_BUILD_SERVER=OFF -DQUARRY_BUILD_CLIENTS=OFF \
-      -DQUARRY_BUILD_EXAMPLES=OFF -DQUARRY_BUILD_BENCHMARKS=OFF >/dev/null
+      -DQUARRY_BUILD_FUZZERS=ON -DQUARRY_BUILD_WRITER=OFF -DQUARRY_BUILD_EXAMPLES=OFF -DQUARRY_BUILD_BENCHMARKS=OFF >/dev/null
 cmake --build build/fuzz --target "${targets[@]/#/fuzz_}"
 
 mkdir -p build/fuzz/findings build/fuzz/logs
@@ -24,8 +26,9 @@ run() {
   local target=$1 log=build/fuzz/logs/$1.log corpus=build/fuzz/corpus/$1
   local dictionary=tests/fuzz/$target.dict options=()
   [ -f "$dictionary" ] && options+=("-dict=$dictionary")
+  [ -n "${QUARRY_SEED:-}" ] && options+=("-seed=$QUARRY_SEED")
   mkdir -p "$corpus"
-  # Whether a damaged input is refused at once or after some work, it takes bounded time and memory.
+  # A damaged input takes bounded time and memory, whether it is refused at once or after some work.
   if build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=10 \
        -max_len=16384 -print_final_stats=1 -artifact_prefix=build/fuzz/findings/"$target"- "${options[@]}" \
        "$corpus" tests/fuzz/corpus/"$target" >"$log" 2>&1; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building, testing and the demo need; does nothing when they are there.
-# Usage: scripts/install-dependencies.sh [PACKAGE...]     more packages beside them
+# Installs the Debian packages that building, testing and the demo need; does nothing if they are installed.
+# Usage: scripts/install-dependencies.sh [PACKAGE...]     further packages to install
 set -euo pipefail
 
 packages=(
@@ -19,7 +19,7 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if ! command -v apt-get >/dev/null; then
-  echo "install-dependencies: this script knows Debian and its relatives only; install: ${missing[*]}" >&2
+  echo "install-dependencies: this script knows Debian and its relatives only; docs/install.md has the names on Fedora; install: ${missing[*]}" >&2
   exit 1
 fi
 sudo=()

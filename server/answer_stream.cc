@@ -5,6 +5,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "quarry/wire/convert.h"
 
@@ -17,7 +18,7 @@ using google::protobuf::io::CodedOutputStream;
 
 /// Upper bound of the extent of a block in a message: six numbers, a level, and their frames.
 constexpr std::size_t kBytesPerBlock = 64;
-/// Below this a copy is cheaper than a slice.
+/// Below this size a copy is cheaper than a separate piece.
 constexpr std::size_t kSmallBlock = 16 << 10;
 
 void AppendTag(int field, std::string* out) {
@@ -31,14 +32,12 @@ void AppendVarint(std::uint64_t value, std::string* out) {
   CodedOutputStream(&stream).WriteVarint64(value);
 }
 
-/// A slice of somebody's memory, kept alive as long as gRPC needs it.
-grpc::Slice ShareSlice(ByteSpan bytes, std::shared_ptr<const void> owner) {
-  using Owner = std::shared_ptr<const void>;
-  return {const_cast<std::byte*>(bytes.data()), bytes.size(),
-          [](void* held) { delete static_cast<Owner*>(held); }, new Owner(std::move(owner))};
-}
-
 }  // namespace
+
+SharedBytes OwnBytes(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  return {std::as_bytes(std::span(*owner)), owner};
+}
 
 std::size_t MessageBytesFor(std::uint64_t memory) {
   constexpr std::uint64_t kPartOfMemory = 1024;
@@ -47,61 +46,69 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
-Status AnswerStream::Write(const grpc::ByteBuffer& message) {
-  if (!write_(message)) return {StatusCode::kCancelled, "the client has gone"};
-  call_->CountSent(message.Length());
-  return Status::Ok();
-}
+Status AnswerStream::Write(const Message& message) { return call_->Send(stream_, message); }
 
 Status AnswerStream::Begin(const query::AnswerHeader& header, std::uint64_t fingerprint,
-                           const pb::ReadPosition& from) {
+                           const ResumePoint& from) {
   number_ = header.number;
   fingerprint_ = fingerprint;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(header);
-  message.set_position(Position(from.levels(), from.patches(), from.parts()).SerializeAsString());
+  message.set_position(ToToken(Position(from.position.pass, from.position.patch, from.parts)));
   return Send(message);
 }
 
 Status AnswerStream::Send(const pb::ReadResponse& message) {
-  const grpc::Slice slice(message.SerializeAsString());
-  return Write(grpc::ByteBuffer(&slice, 1));
+  return Write({OwnBytes(message.SerializeAsString())});
 }
 
-Status AnswerStream::Send(int field, const google::protobuf::MessageLite& part, std::vector<grpc::Slice> slices,
-                          const pb::ReadPosition& position) {
+Status AnswerStream::Send(int field, const google::protobuf::MessageLite& part, Message data,
+                          const ResumePoint& position) {
   std::uint64_t data_bytes = 0;
-  for (const grpc::Slice& slice : slices) data_bytes += slice.size();
+  for (const SharedBytes& piece : data) data_bytes += piece.bytes.size();
   std::string inner = part.SerializeAsString();
   AppendTag(pb::SampleBlocks::kDataFieldNumber, &inner);
   AppendVarint(data_bytes, &inner);
   std::string head;
   AppendTag(field, &head);
   AppendVarint(inner.size() + data_bytes, &head);
-  slices.insert(slices.begin(), grpc::Slice(head + inner));
-  pb::ReadResponse tail;  // fields of a message may come one after the other
-  tail.set_position(position.SerializeAsString());
-  slices.push_back(grpc::Slice(tail.SerializeAsString()));
-  return Write(grpc::ByteBuffer(slices.data(), slices.size()));
+  data.insert(data.begin(), OwnBytes(head + inner));
+  pb::ReadResponse tail;  // a message's fields may arrive one after the other
+  tail.set_position(ToToken(position));
+  data.push_back(OwnBytes(tail.SerializeAsString()));
+  return Write(data);
 }
 
-Status AnswerStream::SendLevelEnd(const query::LevelExtent& level, const pb::ReadPosition& position) {
+Status AnswerStream::SendLevelEnd(const query::LevelExtent& level, const ResumePoint& position) {
   pb::ReadResponse message;
   message.mutable_level_end()->set_level(static_cast<std::uint32_t>(level.level));
   message.mutable_level_end()->set_max_error(level.max_error);
   message.mutable_level_end()->set_coverage(level.coverage);
-  message.set_position(position.SerializeAsString());
+  message.set_position(ToToken(position));
   return Send(message);
 }
 
-pb::ReadPosition AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
+ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
+  return {fingerprint_, number_, {levels, patches}, parts};
+}
+
+std::string ToToken(const ResumePoint& point) {
   pb::ReadPosition position;
-  position.set_fingerprint(fingerprint_);
-  position.set_levels(static_cast<std::uint32_t>(levels));
-  position.set_patches(patches);
-  position.set_parts(static_cast<std::uint32_t>(parts));
-  position.set_answers(static_cast<std::uint32_t>(number_));
-  return position;
+  position.set_fingerprint(point.fingerprint);
+  position.set_levels(static_cast<std::uint32_t>(point.position.pass));
+  position.set_patches(point.position.patch);
+  position.set_parts(static_cast<std::uint32_t>(point.parts));
+  position.set_answers(static_cast<std::uint32_t>(point.answers));
+  return position.SerializeAsString();
+}
+
+Result<ResumePoint> FromToken(const std::string& token) {
+  pb::ReadPosition position;
+  if (token.empty()) return ResumePoint{};
+  if (!position.ParseFromString(token) || position.fingerprint() == 0)
+    return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
+  return ResumePoint{
+      position.fingerprint(), position.answers(), {position.levels(), position.patches()}, position.parts()};
 }
 
 // ---- Samples
@@ -114,8 +121,8 @@ Status SampleSink::Deliver(const SampleBlock& block) {
   return Status::Ok();
 }
 
-/// Halves along the slowest axis that can be cut are contiguous in memory. The parts follow from the block
-/// alone, so that their number tells a position.
+/// Halves along the slowest axis that can be cut are contiguous in memory. The parts depend on the block
+/// alone, so that a position can count them.
 Status SampleSink::DeliverPart(const SampleBlock& block, const Box& extent, ByteSpan samples) {
   if (samples.size() > kPartBytes) {
     const Index3 shape = extent.shape();
@@ -149,13 +156,12 @@ void SampleSink::Add(const SampleBlock& block, const Box& extent, ByteSpan sampl
     return;
   }
   EndSmall();
-  slices_.push_back(ShareSlice(samples, block.owner));
+  pieces_.push_back({samples, block.owner});
 }
 
 void SampleSink::EndSmall() {
   if (small_.empty()) return;
-  slices_.push_back(grpc::Slice(small_));
-  small_.clear();
+  pieces_.push_back(OwnBytes(std::exchange(small_, {})));
 }
 
 Status SampleSink::Flush() {
@@ -163,9 +169,8 @@ Status SampleSink::Flush() {
   EndSmall();
   const auto position = stream_->Position(level_index_, patch_, parts_);
   QUARRY_RETURN_IF_ERROR(
-      stream_->Send(pb::ReadResponse::kSamplesFieldNumber, pending_, std::move(slices_), position));
+      stream_->Send(pb::ReadResponse::kSamplesFieldNumber, pending_, std::exchange(pieces_, {}), position));
   pending_.Clear();
-  slices_.clear();
   pending_bytes_ = 0;
   return Status::Ok();
 }
@@ -177,7 +182,7 @@ Status SampleSink::LevelEnd(const query::LevelExtent& level) {
 
 // ---- Payload
 
-Status PayloadStreamSink::Deliver(const PatchPayload& payload) {
+Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   std::size_t bytes = 0;
   for (const LevelPayload& level : payload.levels) bytes += level.mask.size() + level.payload.size();
   if (pending_bytes_ > 0 && pending_bytes_ + bytes > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
@@ -196,7 +201,7 @@ Status PayloadStreamSink::Deliver(const PatchPayload& payload) {
       sizes->set_mask_checksum(patch.mask->patch.levels[l].checksum);
     }
     for (const ByteSpan part : {level.mask, level.payload})
-      if (!part.empty()) slices_.push_back(ShareSlice(part, payload.owner));
+      if (!part.empty()) pieces_.push_back({part, payload.owner});
   }
   pending_bytes_ += bytes + kBytesPerBlock * (1 + payload.levels.size());
   patches_ = payload.patch + 1;
@@ -207,9 +212,8 @@ Status PayloadStreamSink::Flush() {
   if (pending_.patches().empty()) return Status::Ok();
   const auto position = stream_->Position(level_index_, patches_, 0);
   QUARRY_RETURN_IF_ERROR(
-      stream_->Send(pb::ReadResponse::kPatchesFieldNumber, pending_, std::move(slices_), position));
+      stream_->Send(pb::ReadResponse::kPatchesFieldNumber, pending_, std::exchange(pieces_, {}), position));
   pending_.Clear();
-  slices_.clear();
   pending_bytes_ = 0;
   return Status::Ok();
 }

@@ -2,33 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
-#include <grpc/grpc_security_constants.h>
-
 #include <algorithm>
 
 #include "quarry/base/units.h"
+#include "quarry/base/utf8.h"
 #include "quarry/geometry/patch_grid.h"
-#include "server/grpc_status.h"
 
 namespace quarry::server {
 namespace {
 
 constexpr const char* kRequestIdKey = "quarry-request-id";
 constexpr const char* kAuthorizationKey = "authorization";
-
-std::optional<std::string_view> Header(const grpc::ServerContext& context, const char* key) {
-  const auto found = context.client_metadata().find(key);
-  if (found == context.client_metadata().end()) return std::nullopt;
-  return std::string_view(found->second.data(), found->second.size());
-}
-
-/// The common name of a client's certificate, where it had to show one.
-std::string NameInCertificate(const grpc::ServerContext& context) {
-  const auto authentication = context.auth_context();
-  if (!authentication || !authentication->IsPeerAuthenticated()) return "";
-  const auto names = authentication->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-  return names.empty() ? "" : std::string(names[0].data(), names[0].size());
-}
 
 /// Samples of `box` (level-0 samples) at a level: [ceil(begin / 2^l), ceil(end / 2^l)) along each axis.
 std::uint64_t SamplesAt(const Box& box, int level) {
@@ -39,39 +23,42 @@ std::uint64_t SamplesAt(const Box& box, int level) {
   return samples;
 }
 
-/// "a smaller box, or level 3, which has 1.20 MiB of samples"
+/// "a smaller box, or for level 3, which needs 310 KiB of payload and has 1.20 MiB of samples in this one":
+/// suggests a level that would be allowed.
 std::string Advice(const query::ReadPlan& plan, std::uint64_t limit) {
-  for (int level = plan.query.level + 1; level < plan.dataset_levels; ++level) {
-    const std::uint64_t bytes = SamplesAt(plan.query.box, level) * SizeOf(plan.type);
-    if (bytes <= limit)
-      return fmt::format("a smaller box, or for level {}, which has {} of samples in this one", level,
-                         FormatBytes(bytes));
+  for (int level = plan.query.level + 1; level < plan.dataset_levels && !plan.query.stride; ++level) {
+    const std::uint64_t samples = SamplesAt(plan.query.box, level) * SizeOf(plan.type);
+    const std::uint64_t payload = query::PayloadAt(plan, level);
+    if (samples > 0 && std::max(samples, payload) <= limit)
+      return fmt::format(
+          "a smaller box, or for level {}, which needs {} of payload and has {} of samples in "
+          "this one",
+          level, FormatBytes(payload), FormatBytes(samples));
   }
   return "a smaller box";
 }
 
 }  // namespace
 
-Call::Call(Operations* operations, grpc::ServerContext* context, std::string method, std::string dataset)
-    : operations_(operations), context_(context), begin_(std::chrono::steady_clock::now()), asked_(begin_) {
-  const auto wished = Header(*context, kRequestIdKey);
+Call::Call(Operations* operations, Peer* peer, std::string method)
+    : operations_(operations), peer_(peer), begin_(std::chrono::steady_clock::now()), asked_(begin_) {
+  const auto wished = peer->Header(kRequestIdKey);
   record_.id = wished && IsGoodRequestId(*wished) ? std::string(*wished) : NewRequestId();
-  record_.peer = context->peer();
-  record_.client = NameInCertificate(*context);
+  record_.peer = peer->address();
+  record_.client = peer->certificate_name();
   record_.method = std::move(method);
-  record_.dataset = std::move(dataset);
-  context->AddInitialMetadata(kRequestIdKey, record_.id);
-  // Before Admit looks at `draining`, in one order for all threads: a drain misses no call.
+  peer->AddHeader(kRequestIdKey, record_.id);
+  // Before Enter looks at `draining`, in one order for all threads, so that a drain misses no call.
   operations_->running.fetch_add(1);
   operations_->metrics.Begin();
   StartClock();
 }
 
 Call::~Call() {
-  if (!ended_) (void)End(InternalError("the call ended without an answer"));
+  if (!ended_) End(InternalError("the call ended without an answer"));
 }
 
-Status Call::Admit(Catalogue* catalogue) {
+Status Call::Enter() {
   if (operations_->draining)
     return {StatusCode::kUnavailable, "the server is stopping; ask another one, or this one when it is back"};
   QUARRY_RETURN_IF_ERROR(Authenticate());
@@ -84,38 +71,53 @@ Status Call::Admit(Catalogue* catalogue) {
             running - 1, most)};
   }
   QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(Client()));
-  return CheckDataset(catalogue);
+  return Status::Ok();
 }
 
-Status Call::AskFor(const std::string& dataset, Catalogue* catalogue) {
+Status Call::AskFor(const std::string& dataset, DatasetCatalog* catalog) {
   record_.dataset = dataset;
-  return CheckDataset(catalogue);
+  return CheckDataset(catalog);
 }
 
 Status Call::Authenticate() {
   if (!operations_->tokens) return Status::Ok();
-  QUARRY_ASSIGN_OR_RETURN(access_, operations_->tokens->Authenticate(Header(*context_, kAuthorizationKey)));
+  auto access = operations_->tokens->Authenticate(peer_->Header(kAuthorizationKey));
+  if (!access.ok()) {
+    if (Connection* connection = peer_->connection()) connection->CountFault(Connection::kWrongToken);
+    return access.status();
+  }
+  access_ = *std::move(access);
   record_.client = access_->client;
   return Status::Ok();
 }
 
-Status Call::CheckAccess(Catalogue* catalogue) {
+Status Call::CheckAccess(DatasetCatalog* catalog) {
   QUARRY_RETURN_IF_ERROR(Authenticate());
-  return CheckDataset(catalogue);
+  return CheckDataset(catalog);
 }
 
-Status Call::CheckDataset(Catalogue* catalogue) const {
-  if (!access_ || record_.dataset.empty()) return Status::Ok();
-  // The name that the catalogue would serve, not the one that was sent: two spellings lead to one dataset.
-  const std::string name = catalogue->NameOf(record_.dataset).value_or(record_.dataset);
+Status Call::CheckDataset(DatasetCatalog* catalog) {
+  if (record_.dataset.empty()) return Status::Ok();
+  const auto denied = [this]() -> Status {
+    return {StatusCode::kPermissionDenied,
+            fmt::format("the token of \"{}\" is not for the dataset \"{}\"; list the names that it is for "
+                        "with \"quarry ls\"",
+                        record_.client, Beginning(record_.dataset, 100))};
+  };
+  // Before the catalog searches for it: whether it exists shows neither in the answer nor in its time.
+  const std::vector<std::string> names = DatasetCatalog::PossibleNames(record_.dataset);
+  if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return Allows(name); }))
+    return denied();
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<std::string> found,
+                          catalog->NameOf(record_.dataset, [this] { return Cancelled(); }));
+  if (!found || !access_) return Status::Ok();  // asking for what is missing says so
+  // The name in the catalog, not the one that was sent: two spellings lead to one dataset.
+  const std::string& name = *found;
   if (access_->Allows(name)) return Status::Ok();
-  return {StatusCode::kPermissionDenied,
-          fmt::format("the token of \"{}\" is not for the dataset \"{}\"; list the names that it is for with "
-                      "\"quarry ls\"",
-                      access_->client, record_.dataset.substr(0, 100))};
+  return denied();
 }
 
-/// The name of the token or the certificate; without either the peer's address, the same for all its ports.
+/// The name of the token or the certificate; without either the peer's address without its port.
 std::string Call::Client() const {
   if (!record_.client.empty()) return record_.client;
   const std::size_t port = record_.peer.starts_with("ip") ? record_.peer.rfind(':') : std::string::npos;
@@ -124,22 +126,20 @@ std::string Call::Client() const {
 
 bool Call::Allows(const std::string& dataset) const { return !access_ || access_->Allows(dataset); }
 
-Status Call::CheckPrice(const query::ReadPlan& plan) {
+Status Call::Admit(const Demand& demand) {
   const std::uint64_t limit = operations_->limits.request_bytes;
-  const std::uint64_t left = share_.Left();
-  return CheckPrice(plan.price.bytes, plan.price.reply_bytes,
-                    Advice(plan, limit == 0 ? left : std::min(limit, left)));
-}
-
-Status Call::CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::string& advice) {
-  const std::uint64_t price = std::max(payload, reply);
-  const std::uint64_t limit = operations_->limits.request_bytes;
-  if (limit == 0 || price <= limit) return share_.Add(price, advice);
+  std::string instead = demand.instead;
+  if (instead.empty() && demand.plan != nullptr) {
+    const std::uint64_t left = share_.Left();
+    instead = Advice(*demand.plan, limit == 0 ? left : std::min(limit, left));
+  }
+  const std::uint64_t most = std::max(demand.payload, demand.reply);
+  if (limit == 0 || most <= limit) return share_.Add(most, instead);
   return {
       StatusCode::kResourceExhausted,
       fmt::format("this read needs {} of payload and has {} of samples, and this server allows {} for one "
                   "request; ask for {}",
-                  FormatBytes(payload), FormatBytes(reply), FormatBytes(limit), advice)};
+                  FormatBytes(demand.payload), FormatBytes(demand.reply), FormatBytes(limit), instead)};
 }
 
 void Call::StopClock() {
@@ -151,14 +151,24 @@ void Call::StartClock() {
   clock_ = std::chrono::steady_clock::now();
   const CallLimits& limits = operations_->limits;
   if (limits.time.count() > 0)
-    deadline_ = operations_->deadlines.Add(*clock_ + limits.time + limits.grace,
-                                           [context = context_] { context->TryCancel(); });
+    deadline_ =
+        operations_->deadlines.Add(*clock_ + limits.time + limits.grace, [peer = peer_] { peer->Cut(); });
 }
 
 void Call::Damaged(const Status& what) {
   operations_->metrics.CountDamage(record_.dataset);
   if (operations_->damage.IsNew(what.message()))
     spdlog::warn("{} (request {}; a coarser level is shown)", what.message(), record_.id);
+}
+
+Status Call::Send(MessageStream* stream, const Message& message, bool last) {
+  const DeadlineWatch::Entry stall = operations_->WatchMessage([this] {
+    stalled_ = true;
+    peer_->Cut();
+  });
+  if (!stream->Send(message, last)) return {StatusCode::kCancelled, "the client has gone"};
+  for (const SharedBytes& piece : message) record_.bytes += piece.bytes.size();
+  return Status::Ok();
 }
 
 bool Call::PastTime() const {
@@ -168,21 +178,27 @@ bool Call::PastTime() const {
 
 bool Call::Cancelled() {
   if (PastTime()) return true;
-  // gRPC takes tens of microseconds for the answer.
+  // A transport may need tens of microseconds to answer.
   static constexpr auto kAskEvery = std::chrono::milliseconds(2);
   const auto now = std::chrono::steady_clock::now();
   if (now - asked_ < kAskEvery) return false;
   asked_ = now;
-  return context_->IsCancelled();
+  return peer_->Gone();
 }
 
-grpc::Status Call::End(Status status) {
-  if (status.code() == StatusCode::kCancelled && PastTime()) {
-    status = {StatusCode::kDeadlineExceeded,
-              fmt::format(
-                  "the answer took longer than the {:.3g} s that this server allows; ask for less at a time",
+Status Call::Conclude(Status status) const {
+  if (status.code() == StatusCode::kCancelled && stalled_)
+    return {StatusCode::kDeadlineExceeded,
+            fmt::format("the client took no message for {:.3g} s; continue from the last one",
+                        std::chrono::duration<double>(operations_->limits.stall).count())};
+  if (status.code() != StatusCode::kCancelled || !PastTime()) return status;
+  return {
+      StatusCode::kDeadlineExceeded,
+      fmt::format("the answer took longer than the {:.3g} s that this server allows; ask for less at a time",
                   std::chrono::duration<double>(operations_->limits.time).count())};
-  }
+}
+
+void Call::End(const Status& status) {
   ended_ = true;
   record_.code = status.code();
   record_.message = status.message();
@@ -191,7 +207,6 @@ grpc::Status Call::End(Status status) {
   operations_->metrics.End(record_);
   share_ = {};
   operations_->running.fetch_sub(1, std::memory_order_relaxed);
-  return ToGrpc(status, record_.id);
 }
 
 }  // namespace quarry::server

@@ -1,35 +1,37 @@
 #pragma once
 
-#include <grpcpp/server_context.h>
-
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "quarry/query/plan.h"
-#include "server/catalogue.h"
+#include "quarry/session/session.h"
 #include "server/client_shares.h"
 #include "server/damage_log.h"
+#include "server/dataset_catalog.h"
 #include "server/deadline_watch.h"
 #include "server/metrics.h"
+#include "server/peer.h"
 #include "server/request_log.h"
 #include "server/tokens.h"
 
 namespace quarry::server {
 
-/// What one call may take, whoever asks. 0: no limit.
+/// Limits of one call, for every client. 0: no limit.
 struct CallLimits {
-  int calls = 0;                      ///< most that run at a time
+  int calls = 0;                      ///< most that run at the same time
   std::chrono::milliseconds time{0};  ///< for the whole answer
   std::uint64_t request_bytes = 0;    ///< most payload that one read may need, and most that it may send
   std::chrono::milliseconds grace{
       5000};  ///< beyond `time`, for a client that takes no messages to be cut off
-  std::uint64_t plan_bytes = 16 << 20;  ///< of a plan: that of many steps may list very many parts left out
+  std::chrono::milliseconds stall{60'000};  ///< for a client to take one message
+  std::uint64_t plan_bytes = 16 << 20;  ///< of a plan: with many steps it may list very many boxes left out
 };
 
-/// What all calls of a server share: limits, who may ask, the log and the figures.
+/// Shared by all calls of a server: limits, access rights, the log and the metrics.
 struct Operations {
   CallLimits limits;
   std::shared_ptr<const TokenStore> tokens;  ///< null: everybody may ask for everything
@@ -40,77 +42,87 @@ struct Operations {
   DamageLog damage;
   std::atomic<int> running = 0;
   std::atomic<bool> draining = false;  ///< new calls are refused
+
+  /// While the transport has a message. @param cut  called if the client does not take it in time
+  [[nodiscard]] DeadlineWatch::Entry WatchMessage(std::function<void()> cut) {
+    if (limits.stall.count() == 0) return {};
+    return deadlines.Add(DeadlineWatch::Clock::now() + limits.stall, std::move(cut));
+  }
 };
 
 /// One call from its arrival to its end: has an id that the client sees, may be refused, is logged and
 /// counted. One thread at a time.
-class Call {
+class Call final : public RequestControl {
  public:
-  Call(Operations* operations, grpc::ServerContext* context, std::string method, std::string dataset);
-  ~Call();
+  /// @param peer  outlives the call
+  Call(Operations* operations, Peer* peer, std::string method);
+  ~Call() override;
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Whether the client may ask at all, and for the dataset that the call names, if it does.
-  /// @errors kUnauthenticated; kPermissionDenied, also for datasets that are not there; kResourceExhausted:
-  /// too many calls run, of all clients or of this one; kUnavailable: the server stops
-  Status Admit(Catalogue* catalogue);
+  /// Whether the client may ask at all: decided before its question is read.
+  /// @errors kUnauthenticated; kResourceExhausted: too many calls run, of all clients or of this one;
+  /// kUnavailable: the server is stopping
+  Status Enter();
 
-  /// For calls that were admitted before their question was there: which dataset it is about.
-  /// @errors kPermissionDenied
-  Status AskFor(const std::string& dataset, Catalogue* catalogue);
+  /// Names the dataset of the question. @errors kPermissionDenied, also for datasets that do not exist; those
+  /// of DatasetCatalog::NameOf
+  Status AskFor(const std::string& dataset, DatasetCatalog* catalog);
 
-  /// For calls that go on for long: whether the client may still ask, with the tokens that there are now.
+  /// For long calls: whether the client may still ask, by the current tokens.
   /// @errors kUnauthenticated, kPermissionDenied
-  Status CheckAccess(Catalogue* catalogue);
+  Status CheckAccess(DatasetCatalog* catalog);
 
-  /// For calls that wait for something to happen, for as long as the client likes: the server's time limit does
-  /// not count from here on ...
+  /// For calls that wait for events, as long as the client likes: stops the server's time limit ...
   void StopClock();
-  /// ... and counts anew from here on.
+  /// ... and starts it anew.
   void StartClock();
 
-  /// After Admit: whether the client may know of a dataset of the catalogue.
+  /// After Enter: whether the client may know of a dataset of the catalog.
   bool Allows(const std::string& dataset) const;
 
-  /// Asked before anything is fetched. The price counts for the client until the call ends.
-  /// @errors kResourceExhausted with the numbers, and what to ask instead
-  Status CheckPrice(const query::ReadPlan& plan);
-
-  /// The same for calls that read without a plan. [bytes]
-  /// @param payload  to be read from files
-  /// @param reply  samples, or whatever the answer is made of
-  /// @param advice  what finishes "ask for ..."
-  Status CheckPrice(std::uint64_t payload, std::uint64_t reply, const std::string& advice);
+  /// Charges the demand to the client until the call ends.
+  /// @errors kResourceExhausted with the numbers, and what to ask for instead
+  Status Admit(const Demand& demand) override;
 
   /// True after a cancellation by the client, a passed deadline of the client or of the server, or the end of
-  /// a drain. Cheap enough to be asked between patches.
-  bool Cancelled();
+  /// a drain. Cheap enough to call between patches.
+  bool Cancelled() override;
 
-  /// Counts payload that was found damaged, and logs it the first time.
-  void Damaged(const Status& what);
+  /// Counts damaged payload, and logs it the first time.
+  void Damaged(const Status& what) override;
 
-  void CountSent(std::uint64_t bytes) { record_.bytes += bytes; }
-  void CountPatches(std::uint64_t patches) { record_.patches += patches; }
+  /// Sends a message of the answer, and counts it.
+  /// @errors kCancelled: the client has gone, or took nothing for too long and was cut off
+  Status Send(MessageStream* stream, const Message& message, bool last = false);
+  void CountPatches(std::uint64_t patches) override { record_.patches += patches; }
+  void Hold(PatchStore::Memory memory) override { held_ = std::move(memory); }
 
-  /// The last word: what gRPC is to answer. Logs and counts.
-  grpc::Status End(Status status);
+  /// What the client sees as quarry-request-id.
+  const std::string& id() const { return record_.id; }
+
+  /// The status to answer with: a call that was ended for its time, or as its client took nothing, says so.
+  Status Conclude(Status status) const;
+  /// Logs and counts. Must come last.
+  void End(const Status& status);
 
  private:
   Status Authenticate();
-  Status CheckDataset(Catalogue* catalogue) const;
+  Status CheckDataset(DatasetCatalog* catalog);
   bool PastTime() const;
   std::string Client() const;
 
   Operations* const operations_;
-  grpc::ServerContext* const context_;
+  Peer* const peer_;
   const std::chrono::steady_clock::time_point begin_;
-  std::optional<std::chrono::steady_clock::time_point> clock_;  ///< since when the time limit counts
+  std::optional<std::chrono::steady_clock::time_point> clock_;  ///< start of the time limit
   RequestRecord record_;
   std::shared_ptr<const Access> access_;
   ClientShares::Share share_;
+  PatchStore::Memory held_;  ///< of the answer
   DeadlineWatch::Entry deadline_;
-  std::chrono::steady_clock::time_point asked_;  ///< gRPC, whether the call was cancelled
+  std::chrono::steady_clock::time_point asked_;  ///< when the peer was last asked whether it has gone
+  std::atomic<bool> stalled_ = false;            ///< a message was not taken in time
   bool ended_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "server/client_shares.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "quarry/base/units.h"
@@ -21,20 +22,39 @@ void ClientShares::Share::Reset() {
   const std::lock_guard lock(shares->mutex_);
   const auto use = shares->uses_.find(client_);
   use->second.bytes -= bytes_;
-  if (--use->second.calls == 0) shares->uses_.erase(use);
+  if (--use->second.calls == 0 && use->second.rate.IsFull(RateLimit::Clock::now())) shares->uses_.erase(use);
 }
 
 Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
   const std::lock_guard lock(mutex_);
-  const auto use = uses_.try_emplace(client).first;
+  const auto now = RateLimit::Clock::now();
+  ForgetSome(now);
+  const double rate = limits_.calls_per_second;
+  const auto use = uses_.try_emplace(client, Use{0, 0, RateLimit(rate, 2 * rate)}).first;
+  if (rate > 0 && !use->second.rate.Allow(now)) {
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("\"{}\" asks more than the {:.6g} calls a second that this server answers one client; "
+                    "ask again later, and for more at a time",
+                    client, rate));
+  }
   if (limits_.calls > 0 && use->second.calls >= limits_.calls) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
-                              "client at a time; ask again when one of them has ended",
-                              use->second.calls, client, limits_.calls));
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
+                    "client at a time; ask again when one of them has ended",
+                    use->second.calls, client, limits_.calls));
   }
   ++use->second.calls;
   return Share(this, client);
+}
+
+/// Looks for clients that are gone when there are twice as many as after the last look.
+void ClientShares::ForgetSome(RateLimit::Clock::time_point now) {
+  if (uses_.size() < look_at_) return;
+  std::erase_if(uses_,
+                [now](const auto& use) { return use.second.calls == 0 && use.second.rate.IsFull(now); });
+  look_at_ = std::max(kFewClients, 2 * uses_.size());
 }
 
 std::uint64_t ClientShares::Share::Left() const {
@@ -49,11 +69,12 @@ Status ClientShares::Share::Add(std::uint64_t bytes, const std::string& advice) 
   const std::uint64_t most = shares_->limits_.bytes;
   Use& use = shares_->uses_.at(client_);
   if (most > 0 && bytes > most - use.bytes) {
-    return {StatusCode::kResourceExhausted,
-            fmt::format("this read costs {}, the others of \"{}\" that are running {}, and {} is the most that "
-                        "this server reads for one client at a time; ask {}for {}",
-                        FormatBytes(bytes), client_, FormatBytes(use.bytes), FormatBytes(most),
-                        use.bytes > 0 ? "again when they have ended, or " : "", advice)};
+    return {
+        StatusCode::kResourceExhausted,
+        fmt::format("this read costs {}, the others of \"{}\" that are running {}, and {} is the most that "
+                    "this server reads for one client at a time; ask {}for {}",
+                    FormatBytes(bytes), client_, FormatBytes(use.bytes), FormatBytes(most),
+                    use.bytes > 0 ? "again when they have ended, or " : "", advice)};
   }
   use.bytes += bytes;
   bytes_ += bytes;

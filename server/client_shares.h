@@ -7,17 +7,19 @@
 #include <utility>
 
 #include "quarry/base/status.h"
+#include "server/rate_limit.h"
 
 namespace quarry::server {
 
-/// What one client may have under way at a time. 0: no limit.
+/// What one client may have in progress at the same time. 0: no limit.
 struct ClientLimits {
   int calls = 0;
-  std::uint64_t bytes = 0;  ///< the prices of its reads together
+  std::uint64_t bytes = 0;      ///< the prices of its reads together
+  double calls_per_second = 0;  ///< in the long run; twice as many may come at once
 };
 
-/// What every client has under way, so that one of them cannot take the whole server. Clients without a call
-/// are not remembered: the memory that this takes is bounded by the calls. Thread-safe.
+/// What every client has in progress, so that none can take the whole server. Clients without a call are
+/// forgotten, a moment later where they came often. Thread-safe.
 class ClientShares {
  public:
   explicit ClientShares(ClientLimits limits = {}) : limits_(limits) {}
@@ -25,7 +27,7 @@ class ClientShares {
   /// Before the first call.
   void SetLimits(ClientLimits limits) { limits_ = limits; }
 
-  /// One call of a client, and the prices of its reads, until it goes.
+  /// One call of a client, and the prices of its reads, until it is destroyed.
   class Share {
    public:
     Share() = default;
@@ -33,8 +35,9 @@ class ClientShares {
     Share(Share&& other) noexcept { *this = std::move(other); }
     Share& operator=(Share&& other) noexcept;
 
-    /// @param advice  what finishes "ask for ..."
-    /// @errors kResourceExhausted with the numbers: more than the client may have under way; nothing is added
+    /// @param advice  the end of "ask for ..."
+    /// @errors kResourceExhausted with the numbers: more than the client may have in progress; nothing is
+    /// added
     Status Add(std::uint64_t bytes, const std::string& advice);
 
     /// What Add would take now; without a limit the largest number.
@@ -50,22 +53,29 @@ class ClientShares {
     std::uint64_t bytes_ = 0;
   };
 
-  /// @param client  whoever it is that asks: one name for all its calls
-  /// @errors kResourceExhausted with the numbers: as many calls as it may have run already
+  /// @param client  one name for all calls of a client
+  /// @errors kResourceExhausted with the numbers: the client already runs as many calls as it may, or calls
+  /// too often
   Result<Share> Begin(const std::string& client);
 
-  /// Clients with a call under way.
+  /// Clients that are remembered.
   std::size_t size() const;
 
  private:
+  static constexpr std::size_t kFewClients = 64;
+
   struct Use {
     int calls = 0;
     std::uint64_t bytes = 0;
+    RateLimit rate;
   };
+
+  void ForgetSome(RateLimit::Clock::time_point now);
 
   ClientLimits limits_;
   mutable std::mutex mutex_;
   std::map<std::string, Use> uses_;
+  std::size_t look_at_ = kFewClients;  ///< clients at which those that are gone are looked for
 };
 
 }  // namespace quarry::server

@@ -6,10 +6,10 @@
 
 namespace quarry::server {
 
-/// Which damage was logged before: a damaged place is met by every read of it. Thread-safe.
+/// Remembers which damage is logged: every read of a damaged place finds it again. Thread-safe.
 class DamageLog {
  public:
-  /// Whether a message is met for the first time.
+  /// Whether a message is new.
   bool IsNew(const std::string& message) {
     const std::lock_guard lock(mutex_);
     // A bound, because damage can be everywhere; beyond it, places are logged again.

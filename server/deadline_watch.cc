@@ -16,8 +16,9 @@ DeadlineWatch::~DeadlineWatch() {
 DeadlineWatch::Entry DeadlineWatch::Add(Clock::time_point time, std::function<void()> expired) {
   const std::lock_guard lock(mutex_);
   const Key key{time, next_++};
-  const auto it = entries_.emplace(key, std::move(expired)).first;
-  if (it == entries_.begin()) changed_.notify_all();
+  entries_.emplace(key, std::move(expired));
+  // Most entries go before their time, and the thread sleeps through them.
+  if (time < wakes_) changed_.notify_all();
   return {this, key};
 }
 
@@ -33,12 +34,14 @@ void DeadlineWatch::Remove(const Key& key) {
 void DeadlineWatch::Run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    wakes_ = entries_.empty() ? Clock::time_point::max() : entries_.begin()->first.first;
     if (entries_.empty()) {
       changed_.wait(lock);
-    } else if (const Clock::time_point first = entries_.begin()->first.first; Clock::now() < first) {
-      changed_.wait_until(lock, first);
+    } else if (Clock::now() < wakes_) {
+      changed_.wait_until(lock, wakes_);
     } else {
-      // Under the lock: Remove cannot return while the callback runs, so what it uses is still there.
+      // Under the lock: Remove cannot return while the callback runs, so the objects that it uses still
+      // exist.
       entries_.begin()->second();
       entries_.erase(entries_.begin());
     }

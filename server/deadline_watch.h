@@ -11,8 +11,8 @@
 
 namespace quarry::server {
 
-/// Calls back when a time has come, on a thread of its own: for handlers that block in a write to a client
-/// that does not read, and cannot look at the clock themselves. Thread-safe.
+/// Calls back at a given time, on its own thread: for handlers that block in a write to a client that does
+/// not read, and cannot check the clock themselves. Thread-safe.
 class DeadlineWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,13 +21,14 @@ class DeadlineWatch {
   DeadlineWatch();
   ~DeadlineWatch();
 
-  /// The callback neither begins nor runs any more when this has gone.
+  /// After its destruction the callback neither starts nor runs.
   class Entry {
    public:
     Entry() = default;
     Entry(DeadlineWatch* watch, Key key) : watch_(watch), key_(key) {}
     ~Entry() { Reset(); }
-    Entry(Entry&& other) noexcept : watch_(std::exchange(other.watch_, nullptr)), key_(other.key_) {}
+    Entry(Entry&& other) noexcept
+        : watch_(std::exchange(other.watch_, nullptr)), key_(std::move(other.key_)) {}
     Entry& operator=(Entry&& other) noexcept {
       Reset();
       watch_ = std::exchange(other.watch_, nullptr);
@@ -53,6 +54,7 @@ class DeadlineWatch {
   std::condition_variable changed_;
   std::map<Key, std::function<void()>> entries_;
   std::uint64_t next_ = 0;
+  Clock::time_point wakes_;  ///< when the thread looks next
   bool stopping_ = false;
   std::thread thread_;  ///< last: it uses the others
 };

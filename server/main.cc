@@ -1,22 +1,28 @@
 // quarry-server: answers box and resolution queries over every dataset below a directory.
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
+#include <future>
 #include <optional>
+#include <thread>
 
 #include "quarry/base/address.h"
 #include "quarry/base/memory.h"
 #include "quarry/base/units.h"
-#include "quarry/base/version.h"
-#include "server/grpc_service.h"
-#include "server/listener.h"
+#include "quarry/command_line/command_line.h"
+#include "quarry/storage/posix_storage.h"
+#include "server/grpc/listener.h"
 #include "server/memory_guard.h"
+#include "server/privileges.h"
+#include "server/watchdog.h"
 
 namespace {
 
@@ -30,20 +36,24 @@ struct Options {
   std::string memory = "2GiB";
   std::string index;
   std::string scratch;
+  std::string follow_symlinks = "owner";
   int threads = 0;
   int drain_seconds = 30;
   double watch_seconds = 1;
 
   server::ListenOptions listen;
+  int connections = 0;  ///< 0: DefaultConnections
   server::TlsFiles tls;
   std::string tokens;
   std::string metrics;
 
   double deadline_seconds = 3600;
+  double stall_seconds = 60;
   std::string max_request_bytes;
   std::size_t queue = 256;
   int calls = 1000;
   int client_calls = 0;
+  double client_rate = 1000;
   std::string client_bytes;
 
   std::string log_level = "info";
@@ -51,115 +61,138 @@ struct Options {
   bool quiet = false;
 };
 
-void DeclareData(CLI::App* app, Options* options) {
-  app->add_option("ROOT,--root", options->root, "directory; every dataset below it is served")->required();
-  app->add_option("--index", options->index,
-                  "directory with an index folder NAME per dataset; default: NAME.quarry/index");
-  app->add_option("--scratch", options->scratch,
-                  "local directory for private copies of indices; default: the system's");
-  app->add_option("--watch", options->watch_seconds,
-                  "seconds between two looks at a dataset whose steps a client watches; default: 1")
-      ->check(CLI::Range(0.01, 3600.0));
+void DeclareData(quarry::command_line::Parser* app, Options* options) {
+  app->AddOption("ROOT,--root", &options->root, "directory of the datasets").Path().Required();
+  app->AddOption("--index", &options->index,
+                 "directory with an index folder NAME for each dataset; default: NAME.quarry/index")
+      .Path();
+  app->AddOption("--scratch", &options->scratch,
+                 "local directory for private copies of indices; default: the system's")
+      .Path();
+  app->AddOption("--follow-symlinks", &options->follow_symlinks,
+                 "which symbolic links below ROOT are followed: no, owner (those whose owner owns what they "
+                 "lead to), or yes; default: owner")
+      .OneOf({"no", "owner", "yes"});
+  app->AddOption("--watch", &options->watch_seconds,
+                 "seconds between two looks at a dataset that a client watches; default: 1")
+      .Between(0.01, 3600.0);
 }
 
-void DeclareConnections(CLI::App* app, Options* options) {
+void DeclareConnections(quarry::command_line::Parser* app, Options* options) {
   const std::string group = "Connections";
-  app->add_option("--listen", options->listen.address,
-                  "address and port; port 0 picks a free one; default: 127.0.0.1:50051")
-      ->group(group);
-  auto* certificate =
-      app->add_option("--tls-cert", options->tls.certificate,
-                      "TLS with this certificate and its chain, a PEM file; clients say grpcs://; SIGHUP reads it "
-                      "and the other files again")
-          ->group(group);
-  auto* key =
-      app->add_option("--tls-key", options->tls.key, "the key of --tls-cert, a PEM file without password")
-          ->needs(certificate)
-          ->group(group);
-  certificate->needs(key);
-  app->add_option("--tls-client-ca", options->tls.client_authority,
-                  "only clients with a certificate of this authority, a PEM file")
-      ->needs(certificate)
-      ->group(group);
-  app->add_flag("--insecure", options->listen.insecure,
-                "plain text also beyond this machine, for --listen without TLS and for --metrics")
-      ->group(group);
-  app->add_option(
-         "--tokens", options->tokens,
-         "file with lines NAME sha256:HEX DATASET...: only who has a token may ask; SIGHUP reads it again")
-      ->group(group);
-  app->add_option("--streams", options->listen.streams,
-                  "most calls of one connection at a time; default: 100")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group(group);
+  app->AddOption("--listen", &options->listen.address,
+                 "address and port; port 0 picks a free one; default: 127.0.0.1:50051")
+      .Group(group);
+  quarry::command_line::Option certificate =
+      app->AddOption(
+             "--tls-cert", &options->tls.certificate,
+             "PEM file of the TLS certificate and its chain; clients write grpcs://; SIGHUP reads it and the "
+             "other files again")
+          .Path()
+          .Group(group);
+  app->AddOption("--tls-key", &options->tls.key, "the key of --tls-cert, a PEM file without password")
+      .Path()
+      .Needs("--tls-cert")
+      .Group(group);
+  certificate.Needs("--tls-key");
+  app->AddOption("--tls-client-ca", &options->tls.client_authority,
+                 "PEM file of an authority: accept only clients with a certificate of it")
+      .Path()
+      .Needs("--tls-cert")
+      .Group(group);
+  app->AddFlag("--insecure", &options->listen.insecure,
+               "allow plain text to other machines, for --listen without TLS and for --metrics")
+      .Group(group);
+  app->AddOption("--tokens", &options->tokens,
+                 "file with lines NAME sha256:HEX DATASET...: require a token; SIGHUP reads it again")
+      .Path()
+      .Group(group);
+  app->AddOption(
+         "--connections", &options->connections,
+         "most connections at a time, half of them from one address; default: 1000, or half of the open "
+         "files that the system allows (ulimit -n) if that is less")
+      .Between(1, 1'000'000)
+      .Group(group);
+  app->AddOption("--streams", &options->listen.streams,
+                 "most calls of one connection at a time; default: 100")
+      .Between(1, 1'000'000)
+      .Group(group);
 }
 
-void DeclareLimits(CLI::App* app, Options* options) {
+void DeclareLimits(quarry::command_line::Parser* app, Options* options) {
   const std::string group = "Limits";
-  app->add_option("--memory", options->memory, "most memory for reads in progress; default: 2GiB")
-      ->group(group);
-  app->add_option("--threads", options->threads, "decoding threads; default: one per processor")
-      ->check(CLI::Range(0, 1024))
-      ->group(group);
-  app->add_option("--queue", options->queue,
-                  "most reads that wait for memory; more are refused; default: 256")
-      ->check(CLI::Range(0, 1'000'000))
-      ->group(group);
-  app->add_option("--calls", options->calls, "most calls that run at a time; more are refused; default: 1000")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group(group);
-  app->add_option("--client-calls", options->client_calls,
-                  "most calls of one client that run at a time: of a token, a certificate, or else an address; "
-                  "default: no limit")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group(group);
-  app->add_option("--client-bytes", options->client_bytes,
-                  "most payload, or samples where these are more, of the running reads of one client, like "
-                  "8GiB; default: no limit")
-      ->group(group);
-  app->add_option("--deadline", options->deadline_seconds,
-                  "seconds that an answer may take; 0: any time; default: 3600")
-      ->check(CLI::Range(0.0, 1e7))
-      ->group(group);
-  app->add_option("--max-request-bytes", options->max_request_bytes,
-                  "most payload that one read may need, and most samples that it may send, like 4GiB; "
-                  "default: no limit")
-      ->group(group);
-  app->add_option("--drain", options->drain_seconds,
-                  "seconds that running reads may take after SIGTERM; default: 30")
-      ->check(CLI::Range(0, 3600))
-      ->group(group);
+  app->AddOption("--memory", &options->memory, "most memory for reads and decoded patches; default: 2GiB")
+      .Group(group);
+  app->AddOption("--threads", &options->threads, "decoding threads; default: one per processor")
+      .Between(0, 1024)
+      .Group(group);
+  app->AddOption("--queue", &options->queue,
+                 "most reads that wait for memory; more are refused; default: 256")
+      .Between(0, 1'000'000)
+      .Group(group);
+  app->AddOption("--calls", &options->calls, "most calls that run at a time; more are refused; default: 1000")
+      .Between(1, 1'000'000)
+      .Group(group);
+  app->AddOption("--client-calls", &options->client_calls,
+                 "most calls that run at a time for one client: a token, a certificate, or else an address; "
+                 "default: half of --calls")
+      .Between(1, 1'000'000)
+      .Group(group);
+  app->AddOption("--client-rate", &options->client_rate,
+                 "most calls a second of one client, in the long run; 0: no limit; default: 1000")
+      .Between(0.0, 1e9)
+      .Group(group);
+  app->AddOption("--client-bytes", &options->client_bytes,
+                 "most payload or samples, whichever is more, of the running reads of one client, like 8GiB; "
+                 "default: no limit")
+      .Group(group);
+  app->AddOption("--deadline", &options->deadline_seconds,
+                 "seconds that an answer may take; 0: no limit; default: 3600")
+      .Between(0.0, 1e7)
+      .Group(group);
+  app->AddOption("--stall", &options->stall_seconds,
+                 "seconds after which a client that takes nothing is cut off; 0: never; default: 60")
+      .Between(0.0, 1e7)
+      .Group(group);
+  app->AddOption("--max-request-bytes", &options->max_request_bytes,
+                 "most payload that one read may need, and most samples that it may send, like 4GiB; "
+                 "default: no limit")
+      .Group(group);
+  app->AddOption("--drain", &options->drain_seconds,
+                 "seconds that running reads may take after SIGTERM; default: 30")
+      .Between(0, 3600)
+      .Group(group);
 }
 
-void DeclareObservation(CLI::App* app, Options* options) {
+void DeclareObservation(quarry::command_line::Parser* app, Options* options) {
   const std::string group = "Observation";
-  app->add_option("--metrics", options->metrics,
-                  "address and port for Prometheus, http://HOST:PORT/metrics; default: none")
-      ->group(group);
-  auto* level =
-      app->add_option("--log-level", options->log_level, "debug, info, warn or error; default: info")
-          ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
-          ->group(group);
-  app->add_option("--log-format", options->log_format, "text, or json: one object a line; default: text")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->group(group);
-  app->add_flag("--quiet", options->quiet, "the same as --log-level warn")->excludes(level)->group(group);
+  app->AddOption("--metrics", &options->metrics,
+                 "address and port for Prometheus, http://HOST:PORT/metrics; default: none")
+      .Group(group);
+  app->AddOption("--log-level", &options->log_level, "debug, info, warn or error; default: info")
+      .OneOf({"debug", "info", "warn", "error"})
+      .Group(group);
+  app->AddOption("--log-format", &options->log_format, "text, or json: one object per line; default: text")
+      .OneOf({"text", "json"})
+      .Group(group);
+  app->AddFlag("--quiet", &options->quiet, "the same as --log-level warn")
+      .Excludes("--log-level")
+      .Group(group);
 }
 
-void DeclareOptions(CLI::App* app, Options* options) {
+void DeclareOptions(quarry::command_line::Parser* app, Options* options) {
   DeclareData(app, options);
   DeclareConnections(app, options);
   DeclareLimits(app, options);
   DeclareObservation(app, options);
-  app->set_config("--config", "", "TOML file with these options by their names: root = \"/data/runs\"");
-  app->allow_config_extras(CLI::config_extras_mode::error);
-  app->set_version_flag("--version", std::string("quarry-server ") + quarry::kVersion);
-  app->footer(
-      "Example:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\nThe line \"listening on "
-      "ADDRESS:PORT\" goes to stdout when it is ready; SIGTERM drains and ends with 0.");
+  app->AddConfigFile("--config", "TOML file with these options, like root = \"/data/runs\"");
+  app->SetFooter(
+      "Example:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\nPrints \"listening on "
+      "ADDRESS:PORT\" to stdout when it is ready. SIGTERM drains and ends with exit code 0; a second one "
+      "does not wait.");
 }
 
-/// Signals are taken by one thread that waits for them; every other thread starts with them blocked.
+/// One thread waits for signals and handles them; every other thread starts with them blocked.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -168,12 +201,18 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-/// What gRPC has to say, of handshakes that failed for example, goes into the same log.
+/// Messages of gRPC, for example on failed handshakes, go into the same log.
 void LogForGrpc(gpr_log_func_args* message) {
   const auto level = message->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
                      : message->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::info
                                                                   : spdlog::level::debug;
   spdlog::log(level, "gRPC: {}", message->message);
+}
+
+/// Those of Protobuf too: it complains of every question that is not well-formed.
+void LogForProtobuf(google::protobuf::LogLevel level, const char*, int, const std::string& message) {
+  spdlog::log(level == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::err : spdlog::level::debug,
+              "Protobuf: {}", message);
 }
 
 std::shared_ptr<server::ServerLog> MakeLog(const Options& options) {
@@ -183,10 +222,11 @@ std::shared_ptr<server::ServerLog> MakeLog(const Options& options) {
       options.log_format == "json" ? server::LogFormat::kJson : server::LogFormat::kText, level);
   spdlog::set_default_logger(log->logger());
   gpr_set_log_function(LogForGrpc);
+  google::protobuf::SetLogHandler(LogForProtobuf);
   return log;
 }
 
-/// What the options lead to, checked before any data is opened.
+/// The results of the options, checked before any data is opened.
 struct Prepared {
   std::uint64_t memory = 0;
   server::CallLimits limits;
@@ -208,9 +248,9 @@ void LogCertificateEnd(const std::string& file, double end) {
   constexpr double kDay = 24 * 3600;
   const double days = (end - static_cast<double>(std::time(nullptr))) / kDay;
   if (days < 0) {
-    spdlog::warn("the certificate {} ended {:.1f} days ago: clients will refuse it", file, -days);
+    spdlog::warn("the certificate {} expired {:.1f} days ago: clients will refuse it", file, -days);
   } else {
-    spdlog::info("the certificate {} is good for {:.1f} days more", file, days);
+    spdlog::info("the certificate {} is valid for {:.1f} more days", file, days);
   }
 }
 
@@ -220,7 +260,7 @@ Result<Prepared> Prepare(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(prepared.memory, quarry::ParseBytes(options.memory));
   constexpr std::uint64_t kLeastMemory = 1 << 20;
   if (prepared.memory < kLeastMemory)
-    return InvalidArgument("--memory {} is too little to decode anything in; give 1MiB or more, like 2GiB",
+    return InvalidArgument("--memory {} is too little to decode in; give 1MiB or more, like 2GiB",
                            options.memory);
   prepared.limits.calls = options.calls;
   prepared.limits.time =
@@ -228,7 +268,10 @@ Result<Prepared> Prepare(const Options& options) {
   if (!options.max_request_bytes.empty()) {
     QUARRY_ASSIGN_OR_RETURN(prepared.limits.request_bytes, quarry::ParseBytes(options.max_request_bytes));
   }
-  prepared.client.calls = options.client_calls;
+  prepared.limits.stall = std::chrono::milliseconds(static_cast<std::int64_t>(options.stall_seconds * 1000));
+  // Half, and never all: there is always room for somebody else.
+  prepared.client.calls = options.client_calls > 0 ? options.client_calls : std::max(1, options.calls / 2);
+  prepared.client.calls_per_second = options.client_rate;
   if (!options.client_bytes.empty()) {
     QUARRY_ASSIGN_OR_RETURN(prepared.client.bytes, quarry::ParseBytes(options.client_bytes));
   }
@@ -251,38 +294,75 @@ void ReloadTokens(server::TokenStore* tokens) {
   if (const Status status = tokens->Reload(); status.ok()) {
     spdlog::info("SIGHUP: {} tokens", tokens->size());
   } else {
-    spdlog::error("SIGHUP: the tokens stay as they were: {}", status.message());
+    spdlog::error("SIGHUP: the old tokens stay in use: {}", status.message());
   }
 }
 
 void ReloadCertificate(const std::string& file, server::Tls* tls, server::Metrics* metrics) {
   if (const Status status = tls->Reload(); !status.ok()) {
-    spdlog::error("SIGHUP: the certificate stays as it was: {}", status.message());
+    spdlog::error("SIGHUP: the old certificate stays in use: {}", status.message());
     return;
   }
-  spdlog::info("SIGHUP: new connections get the certificate as it is now in {}", file);
+  spdlog::info("SIGHUP: new connections use the certificate now in {}", file);
   LogCertificateEnd(file, tls->certificate_end());
   metrics->SetCertificateEnd(tls->certificate_end());
 }
 
-/// Returns when the server is to stop; SIGHUP reads tokens and certificate again.
+void LogPrivileges(const Options& options) {
+  for (const std::string& needless :
+       server::NeedlessPrivileges(::geteuid(), {options.tls.key, options.tokens}))
+    spdlog::warn("{}", needless);
+}
+
+/// Returns when the server is to stop; SIGHUP reloads tokens, certificate and datasets.
 void WaitForStop(const sigset_t& signals, const Options& options, const Prepared& prepared,
-                 server::Metrics* metrics) {
+                 server::Service* service, server::Metrics* metrics) {
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return;
     if (prepared.tokens) ReloadTokens(prepared.tokens.get());
     if (prepared.tls) ReloadCertificate(options.tls.certificate, prepared.tls.get(), metrics);
-    if (!prepared.tokens && !prepared.tls)
-      spdlog::info("SIGHUP: there are no tokens and no certificate to read again");
+    LogPrivileges(options);
+    service->catalog().Forget();
+    spdlog::info("SIGHUP: datasets are opened anew");
   }
 }
 
-server::CatalogueOptions CatalogueOf(const Options& options) {
-  return {options.root, options.index,
+/// Whether somebody has asked once more to stop, and does not want to wait.
+bool IsToldAgain(const sigset_t& signals) {
+  constexpr timespec kNow{0, 0};
+  const int signal = ::sigtimedwait(&signals, nullptr, &kNow);
+  return signal == SIGTERM || signal == SIGINT;
+}
+
+/// Files that this process may have open.
+std::uint64_t MostFiles() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
+
+/// Half of the files for connections, a quarter for data; the rest are indices, logs and what is just being
+/// read.
+int DefaultConnections() {
+  constexpr std::uint64_t kMost = 1000;
+  return static_cast<int>(std::clamp<std::uint64_t>(MostFiles() / 2, 1, kMost));
+}
+std::size_t DataFiles() { return std::clamp<std::uint64_t>(MostFiles() / 4, 1, 1 << 20); }
+
+quarry::Location RootOf(const Options& options) {
+  using quarry::FollowLinks;
+  const auto links = options.follow_symlinks == "yes"  ? FollowLinks::kYes
+                     : options.follow_symlinks == "no" ? FollowLinks::kNo
+                                                       : FollowLinks::kOwner;
+  return {std::make_shared<const quarry::PosixStorage>(options.root, links, DataFiles()), options.root};
+}
+
+server::DatasetCatalogOptions CatalogueOf(const Options& options) {
+  return {RootOf(options), options.index,
           options.scratch.empty() ? std::filesystem::temp_directory_path()
-                                  : std::filesystem::path(options.scratch)};
+                                  : std::filesystem::path(options.scratch),
+          std::chrono::seconds(5)};
 }
 
 Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
@@ -293,40 +373,63 @@ Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
   return Status::Ok();
 }
 
+/// Ends the process where connections do not close soon: clients that take nothing keep gRPC from it, and no
+/// call waits any more.
+void CloseOrLeave(std::unique_ptr<server::Listener> listener) {
+  constexpr auto kPatience = std::chrono::milliseconds(500);
+  std::promise<void> closed;
+  std::thread closing([&listener, &closed] {
+    listener.reset();
+    closed.set_value();
+  });
+  if (closed.get_future().wait_for(kPatience) == std::future_status::ready) return closing.join();
+  spdlog::default_logger()->flush();
+  std::fflush(nullptr);
+  std::_Exit(0);
+}
+
 Status Serve(const Options& options) {
   const sigset_t signals = BlockSignals();
   const std::shared_ptr<server::ServerLog> log = MakeLog(options);
   QUARRY_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(options));
 
-  // In the order in which they need each other: the last goes first.
-  server::QueryService service(CatalogueOf(options), prepared.memory, options.threads, options.queue);
-  QUARRY_ASSIGN_OR_RETURN(const auto datasets, service.catalogue().List());
-  spdlog::info("{} datasets below {}", datasets.size(), options.root);
+  std::optional<server::Service> service;  // destroyed last: the metrics read its memory until they are gone
   server::Operations operations;
   operations.limits = prepared.limits;
   operations.clients.SetLimits(prepared.client);
   operations.tokens = prepared.tokens;
   operations.log = log;
-  operations.metrics.WatchStore([&service] { return service.store().state(); });
-  if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
   const auto watch = std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000));
-  server::GrpcService grpc_service(&service, &operations, watch);
+  service.emplace(CatalogueOf(options),
+                  server::EngineOptions{prepared.memory, options.threads, options.queue}, &operations, watch);
+  const server::MemoryGuard guard(prepared.memory);
+  service->OnLargeRelease([&guard] { guard.Look(); });
+  QUARRY_ASSIGN_OR_RETURN(const auto datasets, service->catalog().List());
+  spdlog::info("{} datasets below {}", datasets.size(), options.root);
+  operations.metrics.WatchStore([&service] { return service->store().state(); });
+  if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
 
   server::ListenOptions listen = options.listen;
+  listen.connections.total = options.connections > 0 ? options.connections : DefaultConnections();
+  listen.connections.per_address = std::max(1, listen.connections.total / 2);
   if (prepared.tls) listen.tls = prepared.tls->credentials();
-  QUARRY_ASSIGN_OR_RETURN(const auto listener, server::Listener::Start(listen, &grpc_service));
+  QUARRY_ASSIGN_OR_RETURN(auto listener, server::Listener::Start(listen, &*service));
+  operations.metrics.WatchConnections([acceptor = listener->acceptor()] { return acceptor->state(); });
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
-  const server::MemoryGuard guard(prepared.memory);
+  LogPrivileges(options);
   fmt::print("listening on {}\n", listener->address());
   std::fflush(stdout);
-
-  WaitForStop(signals, options, prepared, &operations.metrics);
+  {
+    const server::Watchdog watchdog(listener->address());
+    WaitForStop(signals, options, prepared, &*service, &operations.metrics);
+  }
   spdlog::info("stopping: no new reads, running ones have {} s", options.drain_seconds);
-  listener->Drain(&operations, std::chrono::seconds(options.drain_seconds));
+  listener->Drain(std::chrono::seconds(options.drain_seconds), [&signals] { return IsToldAgain(signals); });
+  CloseOrLeave(std::move(listener));
   return Status::Ok();
 }
 
-/// Every connection is a file, and every subfile that a read has open: as many as the system lets us have.
+/// Every connection, and every subfile that a read opens, is a file: allows as many as the system permits.
 void RaiseFileLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -334,35 +437,16 @@ void RaiseFileLimit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int Fail(const Status& status) {
-  fmt::print(stderr, "quarry-server: {}\n", status.message());
-  return quarry::ExitCode(status);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Serves every Quarry dataset below a directory.", "quarry-server");
+  quarry::command_line::Parser app("quarry-server", "Serves every Quarry dataset below a directory.");
   DeclareOptions(&app, &options);
   quarry::KeepFreedMemory();
   RaiseFileLimit();
-  try {
-    app.parse(argc, argv);
-    const Status status = Serve(options);
-    return status.ok() ? 0 : Fail(status);
-  } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
-  } catch (const CLI::FileError& error) {
-    return Fail(quarry::NotFound("--config: {}; give a file that is there, and that this user may read", error.what()));
-  } catch (const CLI::ConfigError& error) {
-    return Fail(InvalidArgument("--config: {}; the names are those of quarry-server --help, without --",
-                                error.what()));
-  } catch (const CLI::ParseError& error) {
-    return Fail(InvalidArgument("{}; run quarry-server --help", error.what()));
-  } catch (const std::bad_alloc&) {
-    return Fail(quarry::InternalError("out of memory"));
-  } catch (const std::exception& error) {
-    return Fail(quarry::InternalError("unexpected: {}", error.what()));
-  }
+  return RunProgram(&app, argc, argv, [&]() -> Result<int> {
+    QUARRY_RETURN_IF_ERROR(Serve(options));
+    return 0;
+  });
 }

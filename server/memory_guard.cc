@@ -7,18 +7,23 @@
 namespace quarry::server {
 namespace {
 
-/// What a process has beside its reads: the program, connections, indices; and some that lies free.
+/// Memory of a process beside its reads: the program, connections, indices, and some that is free.
 constexpr std::uint64_t kAllowance = 48 << 20;
 constexpr auto kLookEvery = std::chrono::milliseconds(250);
 
 }  // namespace
 
 MemoryGuard::MemoryGuard(std::uint64_t budget)
-    : thread_([this, limit = budget + kAllowance](const std::stop_token& stop) {
+    : limit_(budget + kAllowance), thread_([this](const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         while (!wake_.wait_for(lock, stop, kLookEvery, [] { return false; }) && !stop.stop_requested()) {
-          if (PrivateMemory() > limit) ReturnFreedMemory();
+          if (PrivateMemory() > limit_) ReturnFreedMemory();
         }
       }) {}
+
+void MemoryGuard::Look() const {
+  ReturnFreedMemoryOfThread();
+  if (PrivateMemory() > limit_) ReturnFreedMemory();
+}
 
 }  // namespace quarry::server

@@ -15,7 +15,7 @@
 namespace quarry::server {
 namespace {
 
-/// [s] From an answer out of memory to a whole dataset.
+/// [s] From an answer from memory to a whole dataset.
 const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                           0.5,   1,      2.5,   5,    10,    30,   60,  300};
 
@@ -31,7 +31,7 @@ prometheus::MetricFamily Counter(const char* name, const char* help, std::uint64
   return family;
 }
 
-/// The store is asked when somebody looks: nothing has to be kept up to date in between.
+/// Asks the store at each scrape: nothing has to be updated in between.
 class StoreMetrics final : public prometheus::Collectable {
  public:
   explicit StoreMetrics(std::function<PatchStore::State()> state) : state_(std::move(state)) {}
@@ -45,13 +45,32 @@ class StoreMetrics final : public prometheus::Collectable {
         Gauge("quarry_memory_stored_bytes", "Decoded patches that are kept.", state.stored),
         Gauge("quarry_memory_waiting_reads", "Reads that wait for memory.", state.waiting),
         Gauge("quarry_store_patches", "Decoded patches that are kept.", state.patches),
-        Counter("quarry_store_hits_total", "Patches that were there, or under way, when wanted.", state.hits),
-        Counter("quarry_store_misses_total", "Patches that had to be decoded.", state.misses),
-        Counter("quarry_store_evictions_total", "Patches that made way for others.", state.evictions)};
+        Counter("quarry_store_hits_total", "Wanted patches that were stored or being decoded.", state.hits),
+        Counter("quarry_store_misses_total", "Wanted patches that had to be decoded.", state.misses),
+        Counter("quarry_store_evictions_total", "Patches removed for others.", state.evictions)};
   }
 
  private:
   const std::function<PatchStore::State()> state_;
+};
+
+/// The same for connections.
+class ConnectionMetrics final : public prometheus::Collectable {
+ public:
+  explicit ConnectionMetrics(std::function<Acceptor::State()> state) : state_(std::move(state)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    const Acceptor::State state = state_();
+    return {Gauge("quarry_connections", "Open connections.", state.open),
+            Counter("quarry_connections_accepted_total", "Accepted connections.", state.accepted),
+            Counter("quarry_connections_refused_total",
+                    "Connections closed at once: too many, or no descriptor.", state.refused),
+            Counter("quarry_connections_cut_total", "Connections closed because their client misbehaved.",
+                    state.cut)};
+  }
+
+ private:
+  const std::function<Acceptor::State()> state_;
 };
 
 }  // namespace
@@ -77,10 +96,11 @@ struct Metrics::State {
                                      .Help("Patches that were read and decoded for complete answers.")
                                      .Register(*registry)
                                      .Add({});
-  prometheus::Family<prometheus::Counter>& damage = prometheus::BuildCounter()
-                                                        .Name("quarry_damage_total")
-                                                        .Help("Damaged payloads met, and requests failed for damage.")
-                                                        .Register(*registry);
+  prometheus::Family<prometheus::Counter>& damage =
+      prometheus::BuildCounter()
+          .Name("quarry_damage_total")
+          .Help("Damaged payloads, and requests failed for damage.")
+          .Register(*registry);
   prometheus::Gauge& running = prometheus::BuildGauge()
                                    .Name("quarry_requests_running")
                                    .Help("Requests that are being answered.")
@@ -91,7 +111,7 @@ struct Metrics::State {
           .Name("quarry_certificate_end_seconds")
           .Help("When the server's certificate ends, in seconds since 1970.")
           .Register(*registry);
-  std::shared_ptr<StoreMetrics> store;
+  std::vector<std::shared_ptr<prometheus::Collectable>> watched;  ///< asked at each scrape
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
@@ -114,7 +134,7 @@ void Metrics::End(const RequestRecord& record) {
   state_->seconds.Add({{"method", record.method}}, kSeconds).Observe(record.seconds);
   state_->bytes.Increment(static_cast<double>(record.bytes));
   state_->patches.Increment(static_cast<double>(record.patches));
-  // A dataset that is damaged is one of the catalogue: strangers cannot invent labels.
+  // Only datasets of the catalog can be damaged, so clients cannot invent labels.
   if (record.code == StatusCode::kDataLoss) CountDamage(record.dataset);
 }
 
@@ -123,7 +143,11 @@ void Metrics::CountDamage(const std::string& dataset) {
 }
 
 void Metrics::WatchStore(std::function<PatchStore::State()> state) {
-  state_->store = std::make_shared<StoreMetrics>(std::move(state));
+  state_->watched.push_back(std::make_shared<StoreMetrics>(std::move(state)));
+}
+
+void Metrics::WatchConnections(std::function<Acceptor::State()> state) {
+  state_->watched.push_back(std::make_shared<ConnectionMetrics>(std::move(state)));
 }
 
 void Metrics::SetCertificateEnd(double seconds) { state_->certificate_end.Add({}).Set(seconds); }
@@ -131,9 +155,11 @@ void Metrics::SetCertificateEnd(double seconds) { state_->certificate_end.Add({}
 Result<int> Metrics::Serve(const std::string& address) {
   QUARRY_RETURN_IF_ERROR(ParseHostPort(address));
   try {
-    state_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
+    // A client that does not end its request holds one thread for a moment.
+    state_->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
     state_->exposer->RegisterCollectable(state_->registry);
-    if (state_->store) state_->exposer->RegisterCollectable(state_->store);
+    for (const auto& watched : state_->watched) state_->exposer->RegisterCollectable(watched);
     return state_->exposer->GetListeningPorts().at(0);
   } catch (const std::exception& error) {
     return Status(
@@ -145,8 +171,8 @@ Result<int> Metrics::Serve(const std::string& address) {
 
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = state_->registry->Collect();
-  if (state_->store) {
-    for (prometheus::MetricFamily& family : state_->store->Collect()) families.push_back(std::move(family));
+  for (const auto& watched : state_->watched) {
+    for (prometheus::MetricFamily& family : watched->Collect()) families.push_back(std::move(family));
   }
   return prometheus::TextSerializer().Serialize(families);
 }

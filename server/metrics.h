@@ -5,12 +5,13 @@
 #include <string>
 
 #include "quarry/store/patch_store.h"
+#include "server/acceptor.h"
 #include "server/request_log.h"
 
 namespace quarry::server {
 
-/// What Prometheus asks for: counters, latencies, and the store of patches as it is when somebody looks. The
-/// names are listed in docs/operations.md. Thread-safe.
+/// The metrics that Prometheus scrapes: counters, latencies, and the current state of the patch store.
+/// docs/operations.md lists the names. Thread-safe.
 class Metrics {
  public:
   Metrics();
@@ -19,18 +20,21 @@ class Metrics {
   void Begin();
   void End(const RequestRecord& record);
 
-  /// Of a dataset of the catalogue.
+  /// Of a dataset of the catalog.
   void CountDamage(const std::string& dataset);
 
   /// @param state  called at every scrape, from its thread
   void WatchStore(std::function<PatchStore::State()> state);
 
+  /// The same, for the connections.
+  void WatchConnections(std::function<Acceptor::State()> state);
+
   /// Seconds since 1970 at which the server's certificate ends.
   void SetCertificateEnd(double seconds);
 
-  /// Answers GET /metrics over HTTP until this object goes. Returns the port.
+  /// Answers GET /metrics over HTTP until this object is destroyed. Returns the port.
   /// @param address  HOST:PORT, with port 0 for a free one
-  /// @errors kInvalidArgument: no address; kUnavailable: cannot listen there
+  /// @errors kInvalidArgument: not an address; kUnavailable: cannot listen there
   Result<int> Serve(const std::string& address);
 
   /// The text that Serve answers with.

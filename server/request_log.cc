@@ -9,6 +9,9 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
+
+#include "quarry/base/utf8.h"
 
 namespace quarry::server {
 namespace {
@@ -21,16 +24,16 @@ constexpr std::array kCodeNames = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-/// Whose messages are the fields of an object already.
+/// The logger whose messages are already fields of an object.
 constexpr const char* kRequestLogger = "request";
 
-/// What clients send does not fill the log,
+/// Text from clients cannot fill the log,
 std::string_view Shortened(std::string_view text) {
   constexpr std::size_t kLongest = 500;
-  return text.substr(0, kLongest);
+  return Beginning(text, kLongest);
 }
 
-/// and never begins a line of its own.
+/// nor start a line of its own.
 std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 std::string Quoted(std::string_view text) { return Dump(Json(Shortened(text))); }
 
@@ -53,6 +56,21 @@ class JsonFormatter final : public spdlog::formatter {
  private:
   spdlog::pattern_formatter head_{R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",)",
                                   spdlog::pattern_time_type::utc, ""};
+};
+
+/// [2026-01-31 12:00:00.000] [quarry-server] [info] ..., in one line, whatever names it quotes.
+class TextFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    head_.format(message, out);
+    const std::string line = Printable({message.payload.data(), message.payload.size()}) + "\n";
+    out.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<formatter> clone() const override { return std::make_unique<TextFormatter>(); }
+
+ private:
+  spdlog::pattern_formatter head_{"[%Y-%m-%d %H:%M:%S.%e] [quarry-server] [%l] ",
+                                  spdlog::pattern_time_type::local, ""};
 };
 
 spdlog::level::level_enum LevelOf(StatusCode code) {
@@ -104,7 +122,8 @@ std::string NewRequestId() {
     return (std::uint64_t{device()} << 32) | device();
   }();
   static std::atomic<std::uint64_t> count = 0;
-  // The finisher of SplitMix64 is a bijection: numbers that follow each other become others that look random.
+  // The finisher of SplitMix64 is a bijection: it turns consecutive numbers into distinct ones that look
+  // random.
   std::uint64_t x = start + count.fetch_add(1, std::memory_order_relaxed) * 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -119,15 +138,14 @@ bool IsGoodRequestId(std::string_view id) {
   });
 }
 
-ServerLog::ServerLog(spdlog::sink_ptr sink, LogFormat format, spdlog::level::level_enum level)
+ServerLog::ServerLog(const spdlog::sink_ptr& sink, LogFormat format, spdlog::level::level_enum level)
     : format_(format),
       general_(std::make_shared<spdlog::logger>("quarry-server", sink)),
       requests_(std::make_shared<spdlog::logger>(kRequestLogger, sink)) {
   if (format == LogFormat::kJson) {
     sink->set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    sink->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "[%Y-%m-%d %H:%M:%S.%e] [quarry-server] [%l] %v", spdlog::pattern_time_type::local));
+    sink->set_formatter(std::make_unique<TextFormatter>());
   }
   general_->set_level(level);
   requests_->set_level(level);
@@ -135,9 +153,21 @@ ServerLog::ServerLog(spdlog::sink_ptr sink, LogFormat format, spdlog::level::lev
 
 void ServerLog::Write(const RequestRecord& record) {
   const auto level = LevelOf(record.code);
-  if (!requests_->should_log(level)) return;
+  if (!requests_->should_log(level) || IsOneOfMany(record)) return;
   const std::string line = format_ == LogFormat::kJson ? AsFields(record) : AsText(record);
   requests_->log(level, spdlog::string_view_t(line));
+}
+
+bool ServerLog::IsOneOfMany(const RequestRecord& record) {
+  if (record.code != StatusCode::kUnauthenticated) return false;
+  const std::lock_guard lock(mutex_);
+  if (!strangers_.Allow(RateLimit::Clock::now())) {
+    ++left_out_;
+    return true;
+  }
+  if (const std::uint64_t count = std::exchange(left_out_, 0); count > 0)
+    general_->warn("{} more calls without a good token, not logged one by one", count);
+  return false;
 }
 
 }  // namespace quarry::server

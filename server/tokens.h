@@ -25,17 +25,17 @@ struct Access {
 ///
 ///   NAME sha256:HEX PATTERN...
 ///
-/// HEX is the SHA-256 of the token: who reads the file learns no token. Tokens are long random strings (32
-/// bytes of `openssl rand`), so that a plain hash is as hard to invert as the token is to guess. Empty lines
-/// and lines that begin with # count for nothing. Thread-safe.
+/// HEX is the SHA-256 of the token: the file does not reveal it. Tokens are long random strings (32 bytes of
+/// `openssl rand`), so that a plain hash is as hard to invert as the token is to guess. Empty lines and lines
+/// that begin with # are ignored. Thread-safe.
 class TokenStore {
  public:
-  /// @errors kNotFound: no such file; kInvalidArgument with the line: not as above, a name or token twice, no
+  /// @errors kNotFound: no such file; kInvalidArgument with the line: another form, a name or token twice, no
   /// token
   static Result<std::shared_ptr<TokenStore>> Load(const std::filesystem::path& path);
 
-  /// Reads the file again; on an error everything stays as it was. Running calls keep what they were granted, but
-  /// for those that ask again (Call::CheckAccess).
+  /// Reads the file again; on an error everything stays as it was. Running calls keep their access, except
+  /// those that ask again (Call::CheckAccess).
   Status Reload();
 
   /// @param authorization  value of the header: "Bearer TOKEN"
@@ -46,7 +46,7 @@ class TokenStore {
   std::size_t size() const;
 
  private:
-  /// By hash: looking one up takes a time that says nothing about the token.
+  /// By hash: the time of a lookup reveals nothing about the token.
   using Table = std::map<std::string, std::shared_ptr<const Access>, std::less<>>;
 
   explicit TokenStore(std::filesystem::path path) : path_(std::move(path)) {}

@@ -25,7 +25,7 @@ namespace {
 class CoderCandidate final : public Candidate {
  public:
   CoderCandidate(const PatchCoder& coder, const Volume& volume, double tolerance)
-      : Candidate(std::string(Name(coder.id())), coder.id() == CoderId::kLossless, volume),
+      : Candidate(std::string(coder.name()), coder.IsLossless(), volume),
         coder_(coder),
         tolerance_(tolerance),
         encoded_(volume.patches.size()),
@@ -120,7 +120,7 @@ class CoderCandidate final : public Candidate {
     return Status::Ok();
   }
 
-  /// What the error record costs, where nothing is missing: elsewhere masks cost too.
+  /// Cost of the error record, if nothing is missing; otherwise masks cost too.
   void DescribeRecord(nlohmann::ordered_json* result) const {
     double alone = 0;
     double with_record = 0;

@@ -26,8 +26,8 @@ class PassTimes {
     if (best_[patch] < 0 || seconds < best_[patch]) best_[patch] = seconds;
   }
 
-  /// The shortest time of each patch, summed: on a busy machine no whole pass is undisturbed, most patches
-  /// are in one of them.
+  /// The shortest time of each patch, summed: on a busy machine no whole pass is undisturbed, but most
+  /// patches are in one of them.
   double Best() const;
   /// Of one patch.
   double Best(std::size_t patch) const { return best_[patch]; }
@@ -65,9 +65,9 @@ class Candidate {
 
   /// Largest error that the candidate's own record admits; nothing where it keeps none.
   virtual std::optional<double> recorded_error() const { return std::nullopt; }
-  /// Payload of all patches, masks with it.
+  /// Payload of all patches, masks included.
   virtual std::uint64_t bytes() const = 0;
-  /// Adds what only this kind of candidate can tell.
+  /// Adds what only this kind of candidate knows.
   virtual void Describe(nlohmann::ordered_json* /*result*/) const {}
 
   PassTimes encode_times;
@@ -83,15 +83,15 @@ class Candidate {
   const Volume& volume_;
 };
 
-/// A coder of Quarry, around it masks and error record as datasets have them. Encode times are those of the
-/// coder alone; those with masks and error record are measured in turn with them.
-/// @param tolerance  [unit of the samples]; a lossless coder does not look at it
+/// A coder of Quarry, with masks and error record as in datasets. Encode times are those of the coder alone;
+/// those with masks and error record are measured in turn with them.
+/// @param tolerance  [unit of the samples]; ignored by a lossless coder
 std::unique_ptr<Candidate> NewCoderCandidate(const PatchCoder& coder, const Volume& volume, double tolerance);
 
 /// zfp alone at fixed accuracy `tolerance`. It keeps far below: its largest error is a fifth of it.
 std::unique_ptr<Candidate> NewZfpCandidate(const Volume& volume, double tolerance);
 /// zfp alone at the accuracy, searched patch by patch, at which the largest error just holds the tolerance.
-/// The search is not in the times, the division and multiplication that free zfp from powers of two are.
+/// Times exclude the search, but include the division and multiplication that free zfp from powers of two.
 std::unique_ptr<Candidate> NewTunedZfpCandidate(const Volume& volume, double tolerance);
 /// zfp's reversible mode; integers of 8 and 16 bits as int32.
 std::unique_ptr<Candidate> NewReversibleZfpCandidate(const Volume& volume);

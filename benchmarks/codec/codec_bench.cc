@@ -1,9 +1,8 @@
-// What the coders of patches cost and what they are worth, side by side with zfp alone and zstd alone: ratio,
-// error, speed. Everything in memory and on one thread; the coders take turns patch by patch, so that a busy
-// machine hits all alike. One JSON object a line.
+// Compares the coders of patches with zfp alone and zstd alone: ratio, error, speed. Everything is in memory
+// and on one thread; the coders take turns patch by patch, so that a busy machine hits all alike. One JSON
+// object a line.
 #include <sched.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 
 #include "benchmarks/codec/candidate.h"
 #include "quarry/base/memory.h"
+#include "quarry/command_line/command_line.h"
 #include "quarry/format/subfile.h"
 
 namespace quarry::bench {
@@ -43,7 +43,7 @@ bool Wanted(const Options& options, const std::string& name) {
          std::find(options.coders.begin(), options.coders.end(), name) != options.coders.end();
 }
 
-/// Says so once, however many tolerances there are.
+/// Prints each line once, however many tolerances there are.
 void Skip(const std::string& name, const std::string& why) {
   static std::set<std::string> said;
   const std::string line = fmt::format("codec_bench: {} is left out: {}\n", name, why);
@@ -61,7 +61,7 @@ std::vector<const PatchCoder*> Coders(const Options& options, bool lossless) {
       if (!lossless) Skip(name, "this version does not have it");
       continue;
     }
-    if ((coder->id() == CoderId::kLossless) != lossless) continue;
+    if (coder->IsLossless() != lossless) continue;
     if (!coder->Supports(options.volume.type)) {
       Skip(name, fmt::format("it does not take {}", Name(options.volume.type)));
       continue;
@@ -142,7 +142,7 @@ bool IsPeer(const std::string& name) {
   return std::find(kKnownCoders.begin(), kKnownCoders.end(), name) == kKnownCoders.end();
 }
 
-/// Whether the samples are what was promised; says on stderr what is not.
+/// Whether the samples keep the promise; prints on stderr what does not.
 bool Check(const Volume& volume, const Measured& measured, double tolerance) {
   const Candidate& candidate = *measured.candidate;
   const Deviation& deviation = measured.deviation;
@@ -253,32 +253,29 @@ struct Text {
   std::string type = "float32";
 };
 
-void Declare(CLI::App* app, Options* options, Text* text) {
+void Declare(command_line::Parser* app, Options* options, Text* text) {
   std::vector<std::string> names = kKnownCoders;
   names.insert(names.end(), kLossyPeers.begin(), kLossyPeers.end());
   names.insert(names.end(), kLosslessPeers.begin(), kLosslessPeers.end());
 
-  app->option_defaults()->always_capture_default();
   VolumeOptions& volume = options->volume;
-  app->add_option("input", volume.input, "raw samples, little-endian, x fastest")->required();
-  app->add_option("--dims", text->dims, "samples along x, y, z: XxYxZ")->required();
-  app->add_option("--type", text->type, "of a sample");
-  app->add_option("--name", volume.name, "of the volume in the output; default: the path");
-  app->add_option("--fill", volume.fill, "value of missing samples");
-  app->add_option("--filled", volume.filled,
-                  "the same volume with missing samples replaced, for zfp alone, which has no masks");
-  app->add_option("--filled-mask-bytes", volume.filled_mask_bytes, "bytes of a mask, added to its size");
-  app->add_option("--tolerances", options->tolerances, "of the range of the valid samples")->delimiter(',');
-  app->add_option("--patches", options->patches, "samples along an edge of a patch")->delimiter(',');
-  app->add_option("--coders", options->coders, "these only; default: all")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names));
-  app->add_option("--isa", options->isa, "instructions that coders may use; default: the best there are")
-      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
-  app->add_option("--repeats", options->repeats,
-                  "passes over all patches; the best time of each patch counts")
-      ->check(CLI::Range(1, 1000));
-  app->add_option("--cpu", options->cpu, "pin the thread to this processor");
+  app->AddOption("input", &volume.input, "raw samples, little-endian, x fastest").Required();
+  app->AddOption("--dims", &text->dims, "samples along x, y, z: XxYxZ").Required();
+  app->AddOption("--type", &text->type, "of a sample");
+  app->AddOption("--name", &volume.name, "of the volume in the output; default: the path");
+  app->AddOption("--fill", &volume.fill, "value of missing samples");
+  app->AddOption("--filled", &volume.filled,
+                 "the same volume with missing samples replaced, for zfp alone, which has no masks");
+  app->AddOption("--filled-mask-bytes", &volume.filled_mask_bytes, "bytes of a mask, added to its size");
+  app->AddOption("--tolerances", &options->tolerances, "of the range of the valid samples").SeparatedBy(',');
+  app->AddOption("--patches", &options->patches, "samples along an edge of a patch").SeparatedBy(',');
+  app->AddOption("--coders", &options->coders, "these only; default: all").SeparatedBy(',').OneOf(names);
+  app->AddOption("--isa", &options->isa, "instructions that coders may use; default: the best there are")
+      .OneOf({"scalar", "avx2", "avx512"});
+  app->AddOption("--repeats", &options->repeats,
+                 "passes over all patches; the best time of each patch counts")
+      .Between(1, 1000);
+  app->AddOption("--cpu", &options->cpu, "pin the thread to this processor");
 }
 
 Result<bool> Start(Options options, const Text& text) {
@@ -296,19 +293,16 @@ Result<bool> Start(Options options, const Text& text) {
 
 int main(int argc, char** argv) {
   quarry::KeepFreedMemory();  // as the programs that read and write do
-  CLI::App app(
+  quarry::command_line::Parser app(
+      "codec_bench",
       R"(Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints JSON lines.
 Ends with 1 when a decoded sample is not what was promised.
 Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64)");
   quarry::bench::Options options;
   quarry::bench::Text text;
   quarry::bench::Declare(&app, &options, &text);
-  CLI11_PARSE(app, argc, argv);
-
-  const quarry::Result<bool> held = quarry::bench::Start(options, text);
-  if (!held.ok()) {
-    std::fprintf(stderr, "codec_bench: %s\n", held.status().message().c_str());
-    return quarry::ExitCode(held.status());
-  }
-  return *held ? 0 : quarry::bench::kExitViolation;
+  return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
+    QUARRY_ASSIGN_OR_RETURN(const bool held, quarry::bench::Start(options, text));
+    return held ? 0 : quarry::bench::kExitViolation;
+  });
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the volumes on which coders are compared, once, in a folder of the user's choice.
+"""Makes the volumes for the comparison of coders, once, in a folder of the user's choice.
 
 Every volume is a raw little-endian file, x fastest; fields.json beside them describes all of them. Real data come from
-the folder given with --data, a simulation from examples/lbm; volumes whose source is missing are left out with a message.
+the folder of --data, a simulation from examples/lbm; volumes without their source are left out with a message.
 The others are synthetic, from fixed seeds; their last bits may depend on the version of numpy, so fields.json has a hash
 of each file.
 
@@ -29,7 +29,7 @@ LBM_STEP = 1800
 
 
 class Missing(Exception):
-    """The source of a volume is not there; the text says what and where."""
+    """The source of a volume is missing; the text says what and where."""
 
 
 def wave_numbers(side, dimensions):
@@ -128,7 +128,7 @@ def labels_i32():
 
 
 def fixed_f32():
-    """What unpacking int16 with a scale factor gives: float32 numbers that are multiples of 0.01."""
+    """Unpacked int16 with a scale factor: float32 numbers that are multiples of 0.01."""
     values = 15.0 + 9.0 * random_field(13, INTEGER_SIDE, 3, -2.2)
     return (np.clip(np.rint(values * 100.0), -32768, 32767).astype(np.float32) * np.float32(0.01)).astype("<f4")
 
@@ -157,7 +157,7 @@ def levitus(args):
 
 
 def without_missing(volume, missing):
-    """Missing samples replaced smoothly: what a coder without masks is given.
+    """Missing samples replaced smoothly, for coders without masks.
 
     Starts from the nearest valid samples and then takes the mean of the six neighbours a hundred times over. Without that,
     the edges between the regions of nearest samples cost SZ3 and SPERR half of their ratio.
@@ -208,7 +208,7 @@ def existing(path):
     return path
 
 
-# name, how to make it, what it is for, and what else a reader has to know
+# name, how to make it, its purpose, and further notes
 FIELDS = [
     ("wmag91", wmag91, "lossy", {}),
     ("lbm_vorticity", lambda args: lbm(args, "vorticity"), "lossy", {}),
@@ -228,7 +228,7 @@ FIELDS = [
 
 
 def write(path, volume):
-    """In one step, so that a file that is there is whole."""
+    """In one step, so that every existing file is complete."""
     part = path.with_suffix(".part")
     volume.tofile(part)
     part.replace(path)
@@ -251,7 +251,7 @@ def describe(name, purpose, extra, volume, path):
     if fill is not None:
         filled = path.with_name(f"{name}_filled{path.suffix}")
         write(filled, without_missing(volume, missing))
-        # A coder without masks needs one beside: a bit a sample, as small as lzma gets it.
+        # A coder without masks needs one in addition: a bit a sample, compressed by lzma.
         mask = lzma.compress(np.packbits(missing).tobytes(), preset=9, format=lzma.FORMAT_ALONE)
         entry.update(fill=fill, filled=filled.name, missing=float(missing.mean()), filled_mask_bytes=len(mask))
     return entry
@@ -275,7 +275,7 @@ def cached(args, known, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path, help="folder for the volumes and fields.json; what is there is kept")
+    parser.add_argument("output", type=Path, help="folder for the volumes and fields.json; existing ones are kept")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the real data")
     parser.add_argument("--lbm", type=Path, help="program of examples/lbm")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these volumes only")

@@ -8,11 +8,11 @@ Each gets the whole volume, at the same absolute tolerances as Quarry's coders, 
                  PyPI's hdf5plugin: filters of HDF5, the volume one chunk of a file in memory. The SZ3 in it is an older one
                  (3.1). SPERR in point-wise error mode, zfp at fixed accuracy. The wheel is built for SSE2.
   hdf5-unfiltered
-                 HDF5 without a filter: what the copies of the library cost in the times of the filters.
-Where a volume has missing samples, peers get it with these replaced smoothly, since they have no masks; errors are those of
-the valid samples, and the bytes of a mask beside (one bit a sample, lzma) are added.
+                 HDF5 without a filter: the cost of the library's copies, which the times of the filters include.
+Where a volume has missing samples, peers get it with these replaced smoothly, because they have no masks. Errors are those of
+the valid samples, and the bytes of a mask (one bit a sample, lzma) are added.
 
-Writes one JSON object a line, like codec_bench:
+Writes one JSON object per line, like codec_bench:
   volume, coder, tolerance (of the range), ratio, bytes, bits_per_sample, error_over_tolerance, psnr, encode_mbps, decode_mbps
 MB/s are 1e6 bytes of samples a second, the best of --repeats.
 
@@ -80,11 +80,11 @@ class Hdf5Filter:
 
         shape = samples.shape
         if self._name == "sperr":
-            # SPERR's filter takes the first dimension of HDF5 for the fastest one: named the right way round, a volume that
+            # SPERR's filter takes HDF5's first dimension for the fastest one: with dimensions in HDF5's order, a volume that
             # is not a cube would be cut across its rows, at three times the size.
             samples = samples.reshape(shape[::-1])
         decoded = np.empty_like(samples)
-        # Without a chunk cache write_direct runs the filter itself; with one it might run at the next flush or not at all.
+        # Without a chunk cache write_direct runs the filter itself; with a cache it may run at the next flush or not at all.
         with self._h5py.File("memory", "w", driver="core", backing_store=False, rdcc_nbytes=0) as file:
             dataset = file.create_dataset("samples", samples.shape, samples.dtype, chunks=samples.shape,
                                           **self._options(tolerance))
@@ -104,7 +104,7 @@ class Hdf5Filter:
 
 
 def open_peers(names):
-    """The peers that are installed; says which are not."""
+    """The installed peers; prints the missing ones."""
     peers = []
     for name in names:
         try:

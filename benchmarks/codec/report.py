@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import number, table
 
-# Order in tables and plot; what was not measured is left out.
+# Order in tables and plot; missing measurements are left out.
 LOSSY = ["interpolate", "wavelet-zfp", "zfp", "zfp-tuned", "sz3-3.4.0", "sz3-3.3.2", "sz3-hdf5plugin", "sperr", "zfp, whole"]
 LOSSLESS = ["lossless", "zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3", "zstd-1", "zstd-3"]
 LOSSLESS_PEERS = ["zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3"]
@@ -68,7 +68,7 @@ def geometric_mean(values):
 
 
 def ratios(results):
-    """One row a volume and tolerance, one column a coder."""
+    """One row per volume and tolerance, one column per coder."""
     coders = results.coders(LOSSY)
     rows = []
     for volume in results.lossy_volumes():
@@ -76,11 +76,11 @@ def ratios(results):
             found = [results.get(volume, coder, tolerance) for coder in coders]
             if any(found):
                 rows.append([volume, f"{tolerance:g}"] + [number(r["ratio"]) if r else "" for r in found])
-    return "## Ratios\n\nBytes of the samples over payload bytes, masks with them.\n\n" + table(["volume", "tolerance"] + coders, rows)
+    return "## Ratios\n\nBytes of the samples over payload bytes, masks included.\n\n" + table(["volume", "tolerance"] + coders, rows)
 
 
 def means_against(results, reference, field="ratio"):
-    """Rows of geometric means of coder over `reference`, with on how many volumes it is at least as good."""
+    """Rows of geometric means of coder over `reference`, with the number of volumes where it is at least as good."""
     rows = []
     for coder in results.coders(LOSSY):
         if coder == reference:
@@ -97,7 +97,7 @@ def means_against(results, reference, field="ratio"):
 
 
 def means(results):
-    text = "## Geometric means against SZ3\n\nRatio over that of SZ3 on the same volume; in brackets on how many volumes it is at least as good.\n"
+    text = "## Geometric means against SZ3\n\nRatio over that of SZ3 on the same volume; in brackets the number of volumes where it is at least as good.\n"
     # The SZ3 of hdf5plugin is the oldest: a yardstick only where there is no other.
     for reference in [c for c in results.coders(LOSSY) if c.startswith("sz3-")][:2]:
         rows = means_against(results, reference)
@@ -246,7 +246,7 @@ def patch_sizes(results):
         for tolerance in results.tolerances + [None]:
             row = [coder, f"{tolerance:g}" if tolerance else "lossless"]
             for size in sizes:
-                # Of the same volumes for every size.
+                # The same volumes for every size.
                 volumes = [v for v in results.volumes if all((v, coder, tolerance, s) in by_size for s in sizes)]
                 found = [by_size[v, coder, tolerance, size] for v in volumes]
                 row += [f"{geometric_mean([r['ratio_with_table'] for r in found]):.3f}: "
@@ -296,7 +296,7 @@ def plot(results, path):
 
 
 def curve_style(coder, results):
-    """None: not in the plot. Of the versions of SZ3 the newest is."""
+    """None: not in the plot, which has only the newest version of SZ3."""
     return CURVES.get("sz3") if coder == results.newest_sz3() else CURVES.get(coder)
 
 

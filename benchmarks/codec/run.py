@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares Quarry's coders with each other and with SZ3, SPERR, zfp and zstd: makes the volumes, measures, writes the tables.
 
-Everything lands in one folder (default build/benchmark): venv/ with the Python packages, fields/ with the volumes,
-results.json with every figure, tables.md, and rate-distortion.png. Builds nothing: build the release preset before
+All output goes to one folder (default build/benchmark): venv/ with the Python packages, fields/ with the volumes,
+results.json with every figure, tables.md, and rate-distortion.png. Builds nothing: build the benchmarks preset first
 (targets codec_bench and lbm). Needs PyPI for the packages; a peer that does not install is left out with a message.
 Measured programs run one after the other, pinned to one processor.
 
@@ -26,7 +26,7 @@ from common import ROOT, make_venv, processor, say, source_version
 
 BASE_PACKAGES = ["numpy==2.*", "scipy==1.*", "h5py==3.*", "matplotlib==3.*"]
 PEER_PACKAGES = ["hdf5plugin==7.1.0", "pysz==1.1.0"]
-# SZ3 3.3.2: what earlier figures were measured with. Beside the environment, since pysz 1.1.0 has the same module's name.
+# SZ3 3.3.2, used for earlier figures. Outside the environment, since pysz 1.1.0 has the same module name.
 OLDER_SZ3 = "pysz==1.0.3"
 QUICK_VOLUME = "wmag91"
 ISA_FLAGS = {"scalar": set(), "avx2": {"avx2"}, "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq"}}
@@ -92,7 +92,7 @@ def codec_command(entry, args):
 
 
 def run_coders(entries, args):
-    """Every coder with the best instructions there are, at every size of patch."""
+    """Every coder with the best available instructions, at every size of patch."""
     results, violated = [], False
     tolerances = ",".join(repr(tolerance) for tolerance in args.tolerances)
     for entry in entries:
@@ -100,7 +100,7 @@ def run_coders(entries, args):
         command = codec_command(entry, args) + ["--tolerances", tolerances]
         command += ["--patches", ",".join(str(patch) for patch in args.patches)]
         if entry["purpose"] == "lossless":
-            # Lossy coders have nothing to do here, whatever types they take.
+            # Without lossy coders, even for types that they take.
             command += ["--coders", "lossless,zfp-reversible,zstd-1,zstd-3,shuffle-zstd-1,shuffle-zstd-3"]
         lines, status = measure(command, args)
         if status not in (0, 1):
@@ -153,7 +153,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_VOLUME} only, at 1e-2 and 1e-3")
     parser.add_argument("--only", nargs="+", metavar="VOLUME")
     parser.add_argument("--tolerances", type=float, nargs="+", help="of the range; default 1e-1 to 1e-5")
-    parser.add_argument("--patches", type=int, nargs="+", default=[64], help="the first is that of the tables")
+    parser.add_argument("--patches", type=int, nargs="+", default=[64], help="the tables show the first")
     parser.add_argument("--isa", nargs="+", choices=list(ISA_FLAGS), help="default: those of this machine")
     parser.add_argument("--repeats", type=int, default=3, help="the best time of each patch counts")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="where measured programs run")
@@ -167,7 +167,7 @@ def parse_arguments():
     args.isa = args.isa or [isa for isa, needed in ISA_FLAGS.items() if needed <= flags]
     args.output = args.output.resolve()
     if not args.binary.exists():
-        parser.error(f"{args.binary} not found: build it (cmake --build --preset release --target codec_bench lbm)")
+        parser.error(f"{args.binary} not found: build it (cmake --preset benchmarks && cmake --build --preset benchmarks --target codec_bench lbm)")
     return args
 
 

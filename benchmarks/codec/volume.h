@@ -20,7 +20,7 @@ struct VolumeOptions {
   /// The same volume with missing samples replaced by something harmless, for coders that have no masks. May
   /// be empty.
   std::string filled;
-  /// Bytes of a mask, which such a coder needs beside.
+  /// Bytes of a mask, which such a coder needs as well.
   std::uint64_t filled_mask_bytes = 0;
 };
 

@@ -1,15 +1,16 @@
-// Asks a Quarry server, or a directory, what it is told on stdin and says how long each answer took: the side
-// of Quarry in run.py.
+// Asks a Quarry server, or a directory, the questions on stdin and prints how long each answer took: Quarry's
+// side of run.py.
 #include <grpcpp/grpcpp.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "benchmarks/serve/conversation.h"
 #include "clients/cpp/client.h"
+#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/memory.h"
+#include "quarry/command_line/command_line.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"
 
@@ -111,7 +112,7 @@ struct Drained {
 /// Five bytes before each message say how long it is; HTTP/2 and TCP add about half a percent more.
 constexpr std::uint64_t kFrameBytes = 5;
 
-/// Keeps nothing: 64 clients with a GiB each have no memory for it.
+/// Keeps nothing: there is no memory for 64 clients with a GiB each.
 Result<Drained> Drain(const std::string& address, const pb::ReadRequest& request) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -214,14 +215,15 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Times the answers to questions that come on stdin.", "client_bench");
-  app.add_option("TARGET", options.target, "grpc://HOST:PORT/NAME, or a dataset directory")->required();
-  app.add_option("--field", options.field, "default: the first");
-  app.add_option("--threads", options.threads, "decoding threads; default: one per processor");
-  app.footer(kFooter);
+  quarry::command_line::Parser app("client_bench", "Times the answers to questions that come on stdin.");
+  app.AddOption("TARGET", &options.target, "grpc://HOST:PORT/NAME, or a dataset directory").Required();
+  app.AddOption("--field", &options.field, "default: the first");
+  app.AddOption("--threads", &options.threads, "decoding threads; default: one per processor");
+  app.SetFooter(kFooter);
   quarry::KeepFreedMemory();
-  CLI11_PARSE(app, argc, argv);
-  const Status status = Run(options);
-  if (!status.ok()) std::cerr << "client_bench: " << status.message() << "\n";
-  return quarry::ExitCode(status);
+  quarry::client::EnableGrpc();
+  return RunProgram(&app, argc, argv, [&]() -> Result<int> {
+    QUARRY_RETURN_IF_ERROR(Run(options));
+    return 0;
+  });
 }

@@ -9,7 +9,7 @@
 #include "quarry/base/status.h"
 
 /// How run.py talks to the programs that it measures: a question a line on stdin, an answer a line on stdout,
-/// both JSON objects. All of them stay open, so that they can be asked in turns.
+/// both JSON objects. All programs stay open, so that they can be asked in turns.
 namespace quarry::serve_bench {
 
 using Json = nlohmann::ordered_json;

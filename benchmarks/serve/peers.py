@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Quarry's server is compared with: libraries that read boxes of a field in the process of their user.
+"""Peers of Quarry's server: libraries that read boxes of a field in the user's process.
 
   peers.py NAME prepare FIELD.raw FOLDER --edge 512 --tolerance 0.01    stores the field, checks every sample
   peers.py NAME answer FOLDER                                           answers as client_bench does
@@ -19,7 +19,7 @@ CHUNK = 64
 
 
 class Peer:
-    """`data` is what is open."""
+    """`data` is the open source."""
 
     data = None
 
@@ -47,7 +47,7 @@ class Memmap(Peer):
 
 
 class H5py(Peer):
-    """One thread: HDF5's filters know no more."""
+    """One thread: HDF5's filters use only one."""
 
     file = "field.h5"
 
@@ -70,7 +70,7 @@ class H5py(Peer):
 
     def close(self):
         if self.data:
-            self.data.file.close()  # as long as it is open, HDF5 shares the chunk cache with who opens it again
+            self.data.file.close()  # while it is open, HDF5 shares the chunk cache with later opens
         self.data = None
 
     def read(self, box):
@@ -111,7 +111,7 @@ class Zarr(Peer):
 
 
 class OpenVisus(Peer):
-    """Multiresolution, as Quarry: an overview needs the blocks of its levels alone."""
+    """Multiresolution like Quarry: an overview needs only the blocks of its levels."""
 
     file = "field.idx"
 
@@ -195,7 +195,7 @@ def answer(peer, args):
     for line in sys.stdin:
         try:
             reply = ask(peer, json.loads(line), args.folder, shape)
-        except Exception as error:  # whatever a library raises is the answer
+        except Exception as error:  # any exception of a library is the answer
             reply = {"error": repr(error)}
         print(json.dumps(reply), flush=True)
 

@@ -1,4 +1,4 @@
-"""The programs that run.py measures, as processes that stay open, and what is watched from outside of them."""
+"""The programs that run.py measures, as processes that stay open, and measurements from outside."""
 
 import json
 import mmap
@@ -15,7 +15,7 @@ class Failed(Exception):
 
 
 class Conversation:
-    """A program that answers questions, a JSON object a line. `hello`: it says something first."""
+    """A program that answers queries, one JSON object per line. `hello`: it prints something first."""
 
     def __init__(self, command, hello=True):
         self.command = [str(part) for part in command]
@@ -30,7 +30,7 @@ class Conversation:
             raise Failed(f"{self.command[0]} has ended with {self.process.wait()}") from error
 
     def hear(self):
-        # What a library prints between the answers is none.
+        # Skips what a library prints between the answers.
         for line in self.process.stdout:
             if line.startswith("{"):
                 answer = json.loads(line)
@@ -77,8 +77,8 @@ class Server:
 
 
 class MemoryWatch(threading.Thread):
-    """Memory of a process over time that no file backs: RssAnon + RssShmem. What it maps of an index does not count:
-    the kernel can have that back any time."""
+    """Memory of a process over time that no file backs: RssAnon + RssShmem. The mapped index does not count: the
+    kernel can reclaim it at any time."""
 
     EVERY = 0.05
 
@@ -107,8 +107,8 @@ class MemoryWatch(threading.Thread):
 
 
 def touch_memory(size):
-    """Has the machine's free memory ready. A virtual machine that reports free pages gives them back to its host after
-    some seconds; whoever needs them next waits, up to seconds a GiB, whatever it measures."""
+    """Prepares the machine's free memory. A virtual machine that reports free pages returns them to its host after
+    some seconds; the next program that needs them waits, up to seconds per GiB."""
     page = mmap.PAGESIZE
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)  # of the kind that Quarry's large buffers have
@@ -138,7 +138,7 @@ def bring_to_page_cache(folder):
 
 
 def cached_bytes(folder):
-    """Bytes in the page cache, by fincore of util-linux; None where it is not there."""
+    """Bytes in the page cache, by fincore of util-linux; None if it is not installed."""
     try:
         command = ["fincore", "--bytes", "--noheadings", "--output", "RES", *map(str, files_below(folder))]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -7,13 +7,13 @@
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <cstring>
 
 #include "benchmarks/serve/conversation.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/memory.h"
 #include "quarry/base/units.h"
+#include "quarry/command_line/command_line.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ using quarry::Status;
 using quarry::serve_bench::Json;
 using quarry::serve_bench::Now;
 
-/// A request: how many bytes, in messages of how many.
+/// A request: bytes in all, and in each message.
 struct Wish {
   std::uint64_t bytes = 0;
   std::uint64_t message_bytes = 0;
@@ -33,7 +33,7 @@ grpc::ByteBuffer ToBuffer(const Wish& wish) {
   return {&slice, 1};
 }
 
-/// Sends what was wished for out of one buffer.
+/// Sends the requested bytes out of one buffer.
 class Stream final : public grpc::ServerGenericBidiReactor {
  public:
   explicit Stream(const quarry::Bytes* source) : source_(source) { StartRead(&request_); }
@@ -186,24 +186,23 @@ Result<Json> Ask(Client* client, const Json& question) {
 int main(int argc, char** argv) {
   std::string address;
   std::string bytes;
-  CLI::App app("Streams bytes over gRPC, and does nothing else.", "raw_stream");
-  app.add_option("ADDRESS", address, "of a server; the lengths of streams come on stdin");
-  app.add_option("--serve", bytes, "be the server, with this much memory to send from");
-  app.footer(
+  quarry::command_line::Parser app("raw_stream", "Streams bytes over gRPC, and does nothing else.");
+  app.AddOption("ADDRESS", &address, "of a server; the lengths of streams come on stdin");
+  app.AddOption("--serve", &bytes, "be the server, with this much memory to send from");
+  app.SetFooter(
       "Example:\n  raw_stream --serve 64MiB          prints \"listening on ADDRESS\"\n"
       "  echo '{\"bytes\": [1048576, 67108864], \"message_bytes\": 1048576}' | raw_stream ADDRESS");
   quarry::KeepFreedMemory();
-  CLI11_PARSE(app, argc, argv);
-  Status status;
-  if (!bytes.empty()) {
-    const Result<std::uint64_t> size = quarry::ParseBytes(bytes);
-    status = size.ok() ? Serve(*size) : size.status();
-  } else if (!address.empty()) {
+  return RunProgram(&app, argc, argv, [&]() -> Result<int> {
+    if (!bytes.empty()) {
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, quarry::ParseBytes(bytes));
+      QUARRY_RETURN_IF_ERROR(Serve(size));
+      return 0;
+    }
+    if (address.empty())
+      return quarry::InvalidArgument("give the address of a server, or --serve; see --help");
     Client client(address);
     quarry::serve_bench::Converse([&](const Json& question) { return Ask(&client, question); });
-  } else {
-    status = quarry::InvalidArgument("give the address of a server, or --serve; see --help");
-  }
-  if (!status.ok()) std::cerr << "raw_stream: " << status.message() << "\n";
-  return quarry::ExitCode(status);
+    return 0;
+  });
 }

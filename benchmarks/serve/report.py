@@ -32,7 +32,7 @@ class Results:
         return self.content.get(name, [])
 
     def seconds(self, question, contestant, read="first"):
-        """Median over turns and boxes; None where it was not measured."""
+        """Median over turns and boxes; None if not measured."""
         found = [r["seconds"] for r in self.part("questions")
                  if (r["question"], r["contestant"], r["read"]) == (question, contestant, read)]
         return statistics.median(found) if found else None
@@ -42,7 +42,7 @@ class Results:
         return [name for name in NAMES if name in found]
 
     def picture(self, contestant):
-        """Seconds to open, and from there to the picture: each the median of the turns."""
+        """Seconds to open, and from then to the picture: each the median of the turns."""
         found = [r for r in self.part("first-picture") if r["contestant"] == contestant]
         return tuple(statistics.median(r[key] for r in found) for key in ("open", "picture")) if found else None
 
@@ -57,7 +57,7 @@ class Results:
 
 
 def percentile(values, percent):
-    """The smallest value that so many percent do not exceed."""
+    """The smallest value that this many percent do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
@@ -79,7 +79,7 @@ def verdict(reached, dreamt=False):
 
 
 def marks(results):
-    """One row a figure that was aimed at."""
+    """One row per target."""
     rows = []
     if results.picture("quarry"):
         seconds = sum(results.picture("quarry"))
@@ -100,7 +100,7 @@ def marks(results):
         title = f"memory under {m['clients']} clients, {m['raw_bytes'] / MIB:.0f} MiB each"
         rows.append([title, f"{m['peak'] / MIB:.0f} MiB", f"{m['budget']} + 150 MiB", "",
                      verdict(m["peak"] <= parse_bytes(m["budget"]) + 150 * MIB)])
-    return "## What was aimed at\n\n" + table(["", "measured", "reach", "dream", ""], rows)
+    return "## Targets\n\n" + table(["", "measured", "reach", "dream", ""], rows)
 
 
 def against_h5py(results, question, factor):

@@ -2,11 +2,11 @@
 """Measures Quarry's gRPC server next to h5py, zarr, OpenVisus, numpy.memmap and gRPC alone: boxes, overviews, the
 first picture from a cold cache, many clients, bytes on the wire, and the memory under many clients.
 
-Everything lands in one folder (default build/benchmark-serve): venv/ with the peers, and for each combination of
---edge, --relative and --codec a folder with the field in every format (kept, and used again by the next run),
-results.json with every figure, tables.md and plots. Builds nothing: build the release preset before (targets
-quarry-server quarry-write quarry-index client_bench raw_stream). Needs PyPI for the peers; one that does not install
-is left out, and the tables say why.
+All output goes to one folder (default build/benchmark-serve): venv/ with the peers, and for each combination of
+--edge, --relative and --codec a folder with the field in every format (kept for the next run), results.json with every
+figure, tables.md and plots. Builds nothing: build the benchmarks preset first (targets quarry-server quarry-write
+quarry-index client_bench raw_stream). Needs PyPI for the peers; one that does not install is left out, and the tables
+say why.
 
 Clients and servers share this machine, over loopback. Contestants take turns, --repeat times; tables have medians.
 
@@ -33,17 +33,17 @@ from processes import (Conversation, Failed, MemoryWatch, Server, bring_to_page_
 PATCH = 64  # the coarsest level has a sample of each patch
 OVERVIEW_LEVEL = 3
 NEEDED = ["numpy", "scipy", "matplotlib"]
-# Which packages a peer cannot do without.
+# Packages that a peer requires.
 PEERS = {
     "memmap": [], "h5py": ["h5py", "hdf5plugin"], "zarr": ["zarr", "zfpy"], "openvisus": ["openvisusnogui"]}
 PARTS = ["questions", "clients", "wire", "first-picture", "memory"]
 MIB = 1 << 20
 
-# --- what is compared: stored once ---
+# --- stored once for all contestants ---
 
 
 def enter_environment(args):
-    """Goes on in the Python of a virtual environment that has the packages."""
+    """Continues in the Python of a virtual environment that has the packages."""
     venv = args.home / "venv"
     if Path(sys.prefix).resolve() == venv.resolve():
         return
@@ -101,7 +101,7 @@ def make_dataset(args, field, name, dims, tolerance):
 
 
 def store_peers(args, field, tolerance):
-    """Folder of each peer that works, and why the others do not."""
+    """Folder of each working peer, and why the others fail."""
     missing = json.loads((args.home / "venv/installed.json").read_text())["missing"]
     folders, absent = {}, {}
     for name, packages in PEERS.items():
@@ -128,8 +128,8 @@ def store_peers(args, field, tolerance):
 
 
 class Quarry:
-    """A server that has just been started and its client. One tiny read of the first patch connects them and
-    opens the dataset; nothing else has been read or decoded."""
+    """A newly started server and its client. One tiny read of the first patch connects them and opens the dataset;
+    nothing else has been read or decoded."""
 
     name = "quarry"
 
@@ -218,7 +218,7 @@ class RawStream:
 
 
 def ask_together(conversations, questions):
-    """All ask at once. The answers, and who asked is closed."""
+    """All ask at once. Returns the answers; closes those that asked."""
     for conversation, question in zip(conversations, questions):
         conversation.say(question)
     answers = [conversation.hear() for conversation in conversations]
@@ -235,7 +235,7 @@ def text(begin, size):
 
 
 def unaligned_boxes(args, size, most=8):
-    """Boxes that share no patch with another, or with the first patch: none finds what another has had decoded."""
+    """Boxes that share no patch with each other or the first patch, so that none finds patches already decoded."""
     numbers = random.Random(1)
     taken, boxes = {(0, 0, 0)}, []
     for _ in range(2000):
@@ -271,10 +271,10 @@ def measure_questions(args, contestants, questions):
     for repeat in range(args.repeat):
         for key, question in questions.items():
             say(f"turn {repeat + 1} of {args.repeat}: {question['title']}")
-            # Who begins changes from turn to turn.
+            # The first one changes from turn to turn.
             begin = repeat % len(contestants)
             for contestant in contestants[begin:] + contestants[:begin]:
-                touch_memory(64 * MIB + 3 * max(question["answer_bytes"]))  # in a server, on its way, in a client
+                touch_memory(64 * MIB + 3 * max(question["answer_bytes"]))  # in a server, in transit, in a client
                 for read, answer in zip(("first", "second"), contestant.turn(question)):
                     turn = {"question": key, "contestant": contestant.name, "read": read, "repeat": repeat}
                     results += [turn | {"seconds": seconds} for seconds in answer["seconds"]]
@@ -282,7 +282,7 @@ def measure_questions(args, contestants, questions):
 
 
 def check_answers(args, quarry, field):
-    """Largest error of the whole field as the client gets it."""
+    """Largest error of the whole field in the client."""
     import numpy as np
 
     output = args.out / "answer.raw"
@@ -323,7 +323,7 @@ def measure_wire(quarry, questions):
 
 
 def measure_clients(args, contestants):
-    """Each client reads random boxes, one after the other; together as many, whatever their number."""
+    """Each client reads random boxes, one after the other; the total is the same for any number of clients."""
     results = []
     size = min(64, args.edge // 4)
     for repeat in range(args.repeat):
@@ -364,7 +364,7 @@ def make_large(args, field, tolerance):
 
 
 def measure_memory(args, root):
-    """Every client wants everything, at once, and throws it away."""
+    """Every client reads everything, at once, and discards it."""
     say(f"{args.memory_clients} clients, {8 * args.edge**3 / 2**30:.2g} GiB each, budget {args.budget}")
     quarry = Quarry(args, root)
     with quarry.serve("--memory", args.budget) as server, quarry.client(server) as client:
@@ -394,7 +394,7 @@ def sizes(args, root, folders, error):
 
 
 def keep(results, part, path):
-    """Writes the figures, and when those of this part were measured: others may be of an earlier run."""
+    """Writes the figures and the time of this part: other parts may be from an earlier run."""
     machine = results["machine"]
     machine["load_after"] = os.getloadavg()
     results.setdefault("measured", {})[part] = f"{machine['date']}, source {machine['source']}"
@@ -411,7 +411,7 @@ def parse_arguments():
     parser.add_argument("--codec", default="interpolate")
     parser.add_argument("--repeat", type=int, default=5, help="turns; medians count")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, help="others keep their figures")
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, help="other parts keep their figures")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16], help="numbers of clients at once")
     parser.add_argument("--client-reads", type=int, default=256, help="boxes that all clients together read")
     parser.add_argument("--memory-clients", type=int, default=64)
@@ -421,7 +421,7 @@ def parse_arguments():
         parser.error(f"--edge {args.edge} is no power of two from 64 on")
     for program in ("quarry-server", "quarry-write", "quarry-index", "client_bench", "raw_stream"):
         if not (args.bin / program).exists():
-            parser.error(f"{args.bin / program} not found: build the target {program} of the preset release")
+            parser.error(f"{args.bin / program} not found: build the target {program} of the preset benchmarks")
     args.home = args.out.resolve()
     args.out = args.home / f"edge{args.edge}-{args.relative:g}-{args.codec}"
     return args

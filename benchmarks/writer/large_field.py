@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A field that is larger than the memory of its conversion: how much memory quarry-write takes with all its ranks
-together, and how fast it is next to its coder alone, which has everything in memory. One run, one machine.
+"""A field larger than the memory of its conversion: how much memory all ranks of quarry-write take together, and how
+fast it is compared with its coder alone, with everything in memory. One run, one machine.
 
 Example: benchmarks/writer/large_field.py --edge 1024 --ranks 4        (4 GiB of float32 in a temporary folder)
 """
@@ -40,7 +40,7 @@ def write_field(path, edge):
 
 
 class MemoryWatch(threading.Thread):
-    """Largest memory of a process and all below it: resident pages, shared ones counted in parts (PSS)."""
+    """Peak memory of a process and its descendants: resident pages, shared ones in parts (PSS)."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -100,11 +100,11 @@ def coder_alone(binaries, field, edge, tolerance, cores):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edge", type=int, default=1024, help="samples along each axis")
-    parser.add_argument("--field", help="a field that is there already: float32, little-endian")
+    parser.add_argument("--field", help="an existing field: float32, little-endian")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--dir", help="where to work; default: a temporary folder")
-    parser.add_argument("options", nargs="*", help="more options of quarry-write, behind --")
+    parser.add_argument("options", nargs="*", help="more options of quarry-write, after --")
     arguments = parser.parse_args()
     binaries = pathlib.Path(os.environ.get("QUARRY_BIN", ROOT / "build/release/bin"))
     work = pathlib.Path(tempfile.mkdtemp(prefix="quarry-large-", dir=arguments.dir))

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""How near quarry-plan's prediction comes to quarry-write's own seconds, on this machine.
+"""Compares quarry-plan's prediction with quarry-write's own seconds, on this machine.
 
 Calibrates, makes a field of turbulence, converts it on several numbers of ranks, and predicts each run with
-the same options and the ratio that it reached. Prints a table; rows beyond the limit are marked. Ends with 1
-when one is.
+the same options and the ratio that it reached. Prints a table and marks rows beyond the limit. Ends with 1
+when there is one.
 
-Run it on a quiet machine: calibration measures what the machine can do, so whatever else runs makes the
-measured seconds longer than the predicted ones.
+Run it on a quiet machine: calibration measures what the machine can do, so other programs make the measured
+seconds longer than the predicted ones.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PHASES = ("read", "exchange", "encode", "assign", "transfer", "write")
-# As scripts/environment.sh has them: more ranks than processors, and waiting ranks that give way.
+# As in scripts/environment.sh: more ranks than processors, and waiting ranks that yield.
 ENVIRONMENT = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -68,7 +68,7 @@ def measure(options, source, dims, ranks, folder):
 
 
 def predict(options, machine, dims, ranks, ratio):
-    """What quarry-plan says of that run."""
+    """The prediction of quarry-plan for that run."""
     # mpirun binds few ranks to a core each and leaves many alone; what counts is what a rank may use.
     cores = int(call("mpirun", "-n", ranks, "nproc").split()[0])
     return json.loads(call(options.bin / "quarry-plan", "predict", "--dims", dims, "--type", "float32",

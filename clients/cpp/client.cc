@@ -1,84 +1,75 @@
 #include "clients/cpp/client.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
-#include "clients/cpp/backends.h"
+#include "clients/cpp/transport.h"
 
 namespace quarry::client {
 namespace {
 
-constexpr std::string_view kPlainScheme = "grpc://";
-constexpr std::string_view kTlsScheme = "grpcs://";
+/// "grpc" of "grpc://..."; empty for a path.
+std::string SchemeOf(const std::string& target) {
+  const std::size_t end = target.find("://");
+  return end == std::string::npos ? "" : target.substr(0, end);
+}
 
-struct RemoteTarget {
-  std::string address;
-  std::string name;
-  bool tls = false;
-
-  std::string scheme() const { return std::string(tls ? kTlsScheme : kPlainScheme); }
+struct Transports {
+  std::mutex mutex;
+  std::map<std::string, internal::Transport> by_scheme;
 };
-
-bool IsRemote(const std::string& target) {
-  return target.starts_with(kPlainScheme) || target.starts_with(kTlsScheme);
+Transports& AllTransports() {
+  static auto& transports = *new Transports;  // never destroyed: threads may call while the process ends
+  return transports;
 }
 
-RemoteTarget SplitTarget(const std::string& target) {
-  RemoteTarget remote;
-  remote.tls = target.starts_with(kTlsScheme);
-  const std::string rest = target.substr(remote.scheme().size());
-  const std::size_t slash = rest.find('/');
-  remote.address = rest.substr(0, slash);
-  if (slash == std::string::npos) return remote;
-  remote.name = rest.substr(slash + 1);
-  while (!remote.name.empty() && remote.name.back() == '/') remote.name.pop_back();
-  return remote;
-}
-
-Status CheckAddress(const std::string& target, const RemoteTarget& remote) {
-  const std::size_t colon = remote.address.rfind(':');
-  if (colon != std::string::npos && colon > 0 && colon + 1 < remote.address.size()) return Status::Ok();
-  return InvalidArgument("\"{}\" is not a server address; write grpc://HOST:PORT/NAME", target);
+Result<internal::Transport> FindTransport(const std::string& target) {
+  Transports& transports = AllTransports();
+  const std::lock_guard lock(transports.mutex);
+  const auto found = transports.by_scheme.find(SchemeOf(target));
+  if (found != transports.by_scheme.end()) return found->second;
+  return InvalidArgument(
+      "\"{}\" is not a directory, and this program knows no servers with {}://; give a NAME.quarry "
+      "directory, or "
+      "link quarry::client_grpc and call EnableGrpc() first",
+      target, SchemeOf(target));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options) {
-  if (!IsRemote(target)) return internal::OpenLocal(target, options);
-  const RemoteTarget remote = SplitTarget(target);
-  QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
-  if (remote.name.empty())
-    return InvalidArgument("\"{}\" names no dataset; write {}{}/NAME, or list the names with \"quarry ls\"",
-                           target, remote.scheme(), remote.address);
-  return internal::OpenRemote({remote.address, remote.tls}, remote.name, options);
+void internal::RegisterTransport(const std::string& scheme, Transport transport) {
+  Transports& transports = AllTransports();
+  const std::lock_guard lock(transports.mutex);
+  transports.by_scheme.insert_or_assign(scheme, std::move(transport));
 }
 
-Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options) {
-  if (!IsRemote(target)) return internal::ListLocal(target);
-  const RemoteTarget remote = SplitTarget(target);
-  QUARRY_RETURN_IF_ERROR(CheckAddress(target, remote));
-  QUARRY_ASSIGN_OR_RETURN(std::vector<DatasetSummary> all,
-                          internal::ListRemote({remote.address, remote.tls}, options));
-  if (remote.name.empty()) return all;
-  std::erase_if(all, [&](const DatasetSummary& summary) {
-    return summary.name != remote.name && summary.name + ".quarry" != remote.name;
-  });
-  if (all.empty())
-    return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls {}{}\"",
-                    remote.address, remote.name, remote.scheme(), remote.address);
-  return all;
+Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options,
+                                               const CancelToken& cancel) {
+  if (SchemeOf(target).empty()) return internal::OpenLocal(target, options);
+  QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
+  return transport.open(target, options, cancel);
 }
 
-Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& request) const {
-  if (request.points.size() <= query::kMaxPoints) return ReadSomePoints(request);
+Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options,
+                                                 const CancelToken& cancel) {
+  if (SchemeOf(target).empty()) return internal::ListLocal(target);
+  QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
+  return transport.list(target, options, cancel);
+}
+
+Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& request,
+                                                const CallOptions& call) const {
+  if (request.points.size() <= query::kMaxPoints) return ReadSomePoints(request, call);
   query::PointsAnswer all;
   query::PointsRequest some = request;
   for (std::size_t begin = 0; begin < request.points.size(); begin += query::kMaxPoints) {
     const std::size_t end = std::min(begin + query::kMaxPoints, request.points.size());
     some.points.assign(request.points.begin() + static_cast<std::ptrdiff_t>(begin),
                        request.points.begin() + static_cast<std::ptrdiff_t>(end));
-    QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, ReadSomePoints(some));
+    QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, ReadSomePoints(some, call));
     all.step = answer.step;
-    some.step = answer.step;  // all points are of one step, whatever appears in between
+    some.step = answer.step;  // all points are of one step, even if another is published meanwhile
     all.max_error = std::max(all.max_error, answer.max_error);
     all.price += answer.price;
     all.values.insert(all.values.end(), answer.values.begin(), answer.values.end());
@@ -86,21 +77,24 @@ Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& requ
   return all;
 }
 
-Result<query::AnswerHeader> Dataset::PlanRead(const query::ReadRequest& request) const {
-  QUARRY_ASSIGN_OR_RETURN(std::vector<query::AnswerHeader> answers, PlanSeries({request, {}, {}}));
+Result<query::AnswerHeader> Dataset::PlanRead(const query::ReadRequest& request,
+                                              const CallOptions& call) const {
+  QUARRY_ASSIGN_OR_RETURN(std::vector<query::AnswerHeader> answers, PlanSeries({request, {}, {}}, call));
   return std::move(answers.front());
 }
 
-Status Dataset::ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const {
-  return ReadSeries({request, {}, {}}, on_level);
+Status Dataset::ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level,
+                           const CallOptions& call) const {
+  return ReadSeries({request, {}, {}}, on_level, call);
 }
 
-Result<LevelSamples> Dataset::Read(const query::ReadRequest& request) const {
+Result<LevelSamples> Dataset::Read(const query::ReadRequest& request, const CallOptions& call) const {
   LevelSamples last;
-  QUARRY_RETURN_IF_ERROR(ReadLevels(request, [&](LevelSamples* samples, const ReadCost&) {
+  const auto keep = [&last](LevelSamples* samples, const ReadCost&) {
     last = std::move(*samples);
     return Status::Ok();
-  }));
+  };
+  QUARRY_RETURN_IF_ERROR(ReadLevels(request, keep, call));
   return last;
 }
 

@@ -1,25 +1,35 @@
 #pragma once
 
+#include <cassert>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "quarry/base/cancel_token.h"
 #include "quarry/base/endian.h"
+#include "quarry/base/status.h"
 #include "quarry/format/description.h"
-#include "quarry/query/points.h"
+#include "quarry/query/points_question.h"
 #include "quarry/query/question.h"
-#include "quarry/query/statistics.h"
+#include "quarry/query/statistics_question.h"
 
 // clang-format off
 /// Any box of a simulation, at any resolution, from C++:
 ///
-///   auto dataset = quarry::client::Dataset::Open("grpc://127.0.0.1:50051/run42");  // or a NAME.quarry directory
+///   auto dataset = quarry::client::Dataset::Open("run42.quarry");
 ///   if (!dataset.ok()) return Complain(dataset.status().message());
 ///   auto answer = (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1});
 ///   if (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
 ///
 // clang-format on
+/// A server's datasets open the same way, "grpc://127.0.0.1:50051/run42", in programs that link
+/// quarry::client_grpc
+/// and have called EnableGrpc (clients/cpp/grpc/client_grpc.h).
+///
 /// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.
 namespace quarry::client {
@@ -37,65 +47,83 @@ struct LevelSamples {
   int level = 0;
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
-  double max_error = 0;  ///< [unit of the field] what a viewer of this level misses at most, see LevelRecord
-  double coverage = 1;   ///< share of the valid samples that it can show, see LevelRecord
-  int finest_level = 0;  ///< of the answer: `level` of the last call
-  Index3 spacing{1, 1, 1};  ///< 2^level along every axis, or the stride that was asked for
-  std::vector<DamagedBox> damaged;  ///< no error is promised there; empty for a strict question
-  /// without the values that were asked for: the field's fill, otherwise NaN, or 0 of integers stands there
+  /// [unit of the field] what a viewer of this level misses at most, see LevelRecord; infinite if damaged
+  /// samples are shown, whose error has no known bound
+  double max_error = 0;
+  double coverage = 1;              ///< share of the valid samples that it can show, see LevelRecord
+  int finest_level = 0;             ///< of the answer: `level` of the last call
+  Index3 spacing{1, 1, 1};          ///< 2^level along every axis, or the requested stride
+  std::vector<DamagedBox> damaged;  ///< empty unless the request allows damage
+  /// without the requested values: these samples hold the field's fill value, otherwise NaN, or 0 for
+  /// integers
   std::vector<Box> left_out;
-  Bytes data;  ///< extent.volume() samples; missing ones as they were: NaN, infinite, the field's fill
+  Bytes data;                   ///< the samples, unless they went to the caller's own memory; see bytes()
+  std::span<std::byte> buffer;  ///< the caller's own memory, see CallOptions
 
+  /// extent.volume() samples; missing ones as in the original: NaN, infinite, the field's fill.
+  ByteSpan bytes() const { return buffer.empty() ? ByteSpan(data) : ByteSpan(buffer); }
   /// The samples as T, which must be of the size of `type`.
   template <typename T>
   std::span<const T> SamplesAs() const {
-    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+    assert(sizeof(T) == SizeOf(type));
+    return {reinterpret_cast<const T*>(bytes().data()), bytes().size() / sizeof(T)};
   }
 };
 
-/// What an answer costs, and what of it has come so far.
+/// What an answer costs, and what has come so far.
 struct ReadCost {
   query::Price price;                ///< of the whole answer for one field and step
-  std::uint64_t bytes_received = 0;  ///< from the network, or from disk where there is no server
+  std::uint64_t bytes_received = 0;  ///< samples or payload from the network; without a server, payload read
 };
 
-/// Called when a level is complete, with the cost so far; an error ends the read. The samples may be moved
-/// out.
+/// Provides memory for the samples of a level: called when a level begins, with all of it but its samples.
+/// Returns memory of exactly `bytes` bytes, aligned for the samples, that stays valid as long as the
+/// LevelSamples is used; an empty span: the library's own. An error ends the read, which may leave the memory
+/// half filled.
+using BufferCallback =
+    std::function<Result<std::span<std::byte>>(const LevelSamples& level, std::size_t bytes)>;
+
+/// Options of one call.
+struct CallOptions {
+  CancelToken cancel;     ///< set by another thread or a signal handler, it ends the call with kCancelled
+  BufferCallback buffer;  ///< for reads; left out: the library's own memory
+};
+
+/// Called when a level is complete, with the cost so far; an error ends the read. The callback may move the
+/// samples out.
 using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost& cost)>;
 
-/// How to trust the server of a grpcs:// target, and to be trusted by it. Files are in PEM format.
+/// How to trust the server of a grpcs:// target, and be trusted by it. Files are in PEM format.
 struct Security {
   std::string ca_file;           ///< authorities of servers; empty: those of the system
-  std::string certificate_file;  ///< our own, where the server wants one
+  std::string certificate_file;  ///< our own, if the server requires one
   std::string key_file;          ///< of our certificate
-  std::string token;             ///< sent with each call, over TLS or within this machine only; empty: none
+  std::string token;             ///< sent with each call, over TLS or inside this machine only; empty: none
 };
 
 /// Which steps to follow.
 struct WatchRequest {
   std::optional<std::uint64_t> after;  ///< only steps with larger numbers; left out: all
-  std::int64_t patience_ms = 60'000;   ///< for how long a server that has gone is looked for; 0: not at all
+  std::int64_t patience_ms = 60'000;   ///< how long to look for a server that has gone; 0: not at all
 };
 
-/// Called with each step that is published; false ends the watching.
+/// Called with each published step; false ends the watch.
 using StepCallback = std::function<bool(const StepDescription& step)>;
 
 /// What a server sends.
 enum class Encoding {
   kAuto,     ///< samples from this machine, patches from others
-  kSamples,  ///< decoded by the server, which shares what it decodes between its clients
-  kPatches,  ///< as they are stored: fewer bytes, decoded here
+  kSamples,  ///< decoded by the server, which shares decoded patches between its clients
+  kPatches,  ///< as stored: fewer bytes, decoded here
 };
 
 /// How to reach and read datasets.
 struct Options {
-  int threads = 0;                  ///< for decoding; 0: one per processor
+  int threads = 0;  ///< for decoding; 0: one per processor
   Encoding encoding = Encoding::kAuto;
-  int retries = 5;  ///< how often in a row a broken answer is taken up again, from where it broke
-  std::int64_t timeout_ms = 0;      ///< deadline of each call to a server; 0: none
-  /// asked now and then, also from other threads than the caller's; true ends the call with kCancelled
-  std::function<bool()> cancelled;
-  Security security;                ///< for servers
+  int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
+  std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
+  Security security;            ///< for servers
 };
 
 /// One line of a listing.
@@ -116,55 +144,64 @@ class Dataset {
   ///                grpc://IP:PORT,IP:PORT/NAME
   /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged;
   /// kUnauthenticated, kPermissionDenied: the server wants another token; kInvalidArgument: a token over
-  /// plain text
-  static Result<std::unique_ptr<Dataset>> Open(const std::string& target, const Options& options = {});
+  /// plain text, or a server in a program that has not called EnableGrpc
+  static Result<std::unique_ptr<Dataset>> Open(const std::string& target, const Options& options = {},
+                                               const CancelToken& cancel = {});
 
   virtual const DatasetDescription& description() const = 0;
 
   /// All published steps in ascending order, with the error record of each field.
-  virtual Result<std::vector<StepDescription>> Steps() const = 0;
+  virtual Result<std::vector<StepDescription>> Steps(const CallOptions& call = {}) const = 0;
 
   /// What Read would answer and cost, without reading any payload.
-  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request) const;
+  Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request, const CallOptions& call = {}) const;
 
   /// Reads level by level, coarsest first; each level is refined from the last.
-  /// @errors kInvalidArgument: box or level outside; kNotFound: field or step, or no level within max_error
-  /// or max_bytes; kDataLoss: a payload is damaged
-  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level) const;
+  /// @errors kInvalidArgument: box or level outside; kNotFound: no such field or step, or no level within
+  /// max_error or max_bytes; kDataLoss: a payload is damaged, and the request does not allow that; kCancelled
+  Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level,
+                    const CallOptions& call = {}) const;
 
-  /// The same for several fields and steps: one answer after the other, step by step, and in each step field by
-  /// field. Never empty.
+  /// The same for several fields and steps: step by step, and field by field in each step. Never empty.
   /// @errors besides: kInvalidArgument: more than kMaxAnswers; kNotFound: no step that has a field
-  virtual Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request) const = 0;
-  virtual Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level) const = 0;
+  virtual Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request,
+                                                              const CallOptions& call = {}) const = 0;
+  virtual Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                            const CallOptions& call = {}) const = 0;
 
-  /// Statistics of the samples of a question, with intervals that hold those of the original field. Nothing
-  /// of the samples travels.
-  /// @errors those of ReadLevels; kInvalidArgument: percentiles, bins or range that cannot be
-  virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const = 0;
+  /// Statistics of the samples of a question, with intervals that hold those of the original field. No
+  /// samples are sent.
+  /// @errors those of ReadLevels; kInvalidArgument: impossible percentiles, bins or range
+  virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
+                                                     const CallOptions& call = {}) const = 0;
 
-  /// The field at any number of points, kMaxPoints at a time: the price is the sum of what these cost.
-  /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: field or step
-  Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request) const;
-  /// Follows a running simulation: calls back with every published step in ascending order, then with each step
-  /// when it is published, whole and readable from this object, none twice. Returns when the callback wants no
-  /// more. After a broken connection it goes on behind the largest number so far. Options::timeout_ms does not
-  /// count here.
+  /// The field at any number of points, kMaxPoints at a time: the price is the sum of these requests.
+  /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: no such field or step
+  Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request,
+                                         const CallOptions& call = {}) const;
+
+  /// Follows a running simulation: calls back with every published step in ascending order, then with each
+  /// step when it is published, complete and readable from this object, none twice. Returns when the callback
+  /// wants no more. After a broken connection it continues after the largest number so far.
+  /// Options::timeout_ms does not apply here.
   /// @errors kUnavailable: no server for longer than `patience_ms`; kNotFound: the dataset has gone;
   /// kDataLoss: a step is damaged; kUnauthenticated, kPermissionDenied: the token has been withdrawn;
-  /// kCancelled: see Options
-  virtual Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const = 0;
+  /// kCancelled
+  virtual Status WatchSteps(const WatchRequest& request, const StepCallback& on_step,
+                            const CallOptions& call = {}) const = 0;
 
-  /// Reads the level wanted alone; where `first_level` asks for coarser ones too, they are dropped.
-  Result<LevelSamples> Read(const query::ReadRequest& request) const;
+  /// Reads only the wanted level; drops the coarser ones that `first_level` asks for.
+  Result<LevelSamples> Read(const query::ReadRequest& request, const CallOptions& call = {}) const;
 
  protected:
   /// @param request  with at most kMaxPoints points
-  virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const = 0;
+  virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request,
+                                                     const CallOptions& call) const = 0;
 };
 
-/// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT), of a directory that holds some, or the one
-/// dataset that `target` is.
-Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {});
+/// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT) or of a directory, or the one dataset that
+/// `target` is.
+Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options = {},
+                                                 const CancelToken& cancel = {});
 
 }  // namespace quarry::client

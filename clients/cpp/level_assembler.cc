@@ -1,8 +1,9 @@
 #include "clients/cpp/level_assembler.h"
 
 #include <cstring>
+#include <limits>
 
-namespace quarry::client {
+namespace quarry::client::internal {
 
 std::size_t LevelAssembler::IndexHash::operator()(const Index3& index) const {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
@@ -33,10 +34,22 @@ Status LevelAssembler::StartLevel(int level) {
   }
   if (started_) return Status::Ok();
   const query::LevelExtent& due = header_.levels[next_level_];
-  current_ = {header_.field, header_.step, due.level, due.extent, header_.type, due.max_error, due.coverage,
-              header_.levels.back().level, due.spacing, {}, {}, {}};
+  current_ = {header_.field,
+              header_.step,
+              due.level,
+              due.extent,
+              header_.type,
+              due.max_error,
+              due.coverage,
+              header_.levels.back().level,
+              due.spacing,
+              {},
+              {},
+              {},
+              {}};
   missing_ = due.extent.volume();
-  current_.data.resize(static_cast<std::size_t>(missing_) * SizeOf(header_.type));
+  current_.left_out = query::LeftOutAt(header_.left_out, due.spacing);
+  QUARRY_RETURN_IF_ERROR(TakeMemory());
   corners_.clear();
   if (missing_ != 0) AddCorners(due.extent, -1);
   started_ = true;
@@ -45,8 +58,23 @@ Status LevelAssembler::StartLevel(int level) {
     for (std::size_t i = 0; i < bytes; i += size) std::memcpy(to + i, &no_sample_, size);
     return true;
   };
-  current_.left_out = query::LeftOutAt(header_.left_out, due.spacing);
   for (const Box& extent : current_.left_out) QUARRY_RETURN_IF_ERROR(Place(extent, nothing));
+  return Status::Ok();
+}
+
+/// Memory for the current level: the caller's own, or ours.
+Status LevelAssembler::TakeMemory() {
+  const std::size_t bytes = static_cast<std::size_t>(missing_) * SizeOf(header_.type);
+  if (buffer_ && bytes > 0) {
+    QUARRY_ASSIGN_OR_RETURN(current_.buffer, buffer_(current_, bytes));
+  }
+  if (!current_.buffer.empty() && current_.buffer.size() != bytes) {
+    return InvalidArgument(
+        "the buffer for level {} has {} bytes, and its samples take {}; give exactly as many", current_.level,
+        current_.buffer.size(), bytes);
+  }
+  if (current_.buffer.empty()) current_.data.resize(bytes);
+  samples_ = current_.buffer.empty() ? current_.data.data() : current_.buffer.data();
   return Status::Ok();
 }
 
@@ -69,11 +97,13 @@ Status LevelAssembler::AddBlock(int level, const Box& extent,
                                 std::optional<int> shown_level) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   QUARRY_RETURN_IF_ERROR(Place(extent, read));
-  if (shown_level) current_.damaged.push_back({extent, *shown_level});
+  if (!shown_level) return Status::Ok();
+  current_.damaged.push_back({extent, *shown_level});
+  current_.max_error = std::numeric_limits<double>::infinity();
   return Status::Ok();
 }
 
-/// Fills a part of the level that is due.
+/// Fills a part of the current level.
 Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read) {
   const Box& whole = current_.extent;
   const int level = current_.level;
@@ -86,7 +116,7 @@ Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::by
   const std::size_t size = SizeOf(header_.type);
   const Index3 shape = extent.shape();
   const Index3 stride = whole.shape();
-  // Rows, planes or all of it, whatever lies together.
+  // Copies rows, planes or the whole, as far as they are contiguous.
   const bool whole_rows = shape[0] == stride[0];
   const std::int64_t rows = whole_rows ? shape[1] : 1;
   const std::size_t run_bytes = static_cast<std::size_t>(shape[0] * rows) * size;
@@ -95,7 +125,7 @@ Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::by
       const std::int64_t row =
           (extent.begin[1] - whole.begin[1] + y) + stride[1] * (extent.begin[2] - whole.begin[2] + z);
       const std::int64_t first = row * stride[0] + extent.begin[0] - whole.begin[0];
-      if (!read(current_.data.data() + static_cast<std::size_t>(first) * size, run_bytes))
+      if (!read(samples_ + static_cast<std::size_t>(first) * size, run_bytes))
         return InternalError("a block {} of level {} came with too few bytes", ToString(extent), level);
     }
   }
@@ -116,4 +146,4 @@ Status LevelAssembler::CheckComplete() const {
   return InternalError("the answer ended after {} of {} levels", next_level_, header_.levels.size());
 }
 
-}  // namespace quarry::client
+}  // namespace quarry::client::internal

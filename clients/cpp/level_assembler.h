@@ -6,27 +6,29 @@
 
 #include "clients/cpp/client.h"
 
-namespace quarry::client {
+namespace quarry::client::internal {
 
-/// Puts the blocks of an answer together, level by level, whoever delivers them.
+/// Assembles the blocks of an answer, level by level, from any source.
 class LevelAssembler {
  public:
-  /// @param no_sample  bits of what stands where the answer leaves samples out
-  LevelAssembler(query::AnswerHeader header, std::uint64_t no_sample, const LevelCallback& on_level)
-      : header_(std::move(header)), no_sample_(no_sample), on_level_(on_level) {}
+  /// @param no_sample  bits of the samples that the answer leaves out
+  /// @param buffer     see CallOptions; it and `on_level` outlive the assembler
+  LevelAssembler(query::AnswerHeader header, std::uint64_t no_sample, const LevelCallback& on_level,
+                 const BufferCallback& buffer)
+      : header_(std::move(header)), no_sample_(no_sample), on_level_(on_level), buffer_(buffer) {}
 
   /// @param samples  dense samples of `extent`
-  /// @errors kInternal: not the level that is due, outside its extent, or of the wrong size
-  /// @param shown_level  where payload is damaged: the coarser level that the samples repeat
+  /// @errors kInternal: not the current level, outside its extent, or of the wrong size
+  /// @param shown_level  for damaged payload: the coarser level that the samples repeat
   Status AddBlock(int level, const Box& extent, ByteSpan samples, std::optional<int> shown_level = {});
 
   /// The same with a source of bytes instead of samples.
-  /// @param read  fills a buffer of so many bytes; false when there are none
+  /// @param read  fills a buffer of the given size; false when the source has fewer bytes
   Status AddBlock(int level, const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read,
                   std::optional<int> shown_level = {});
 
-  /// The level is complete: hands it on. @errors kInternal when samples are missing, or came twice; what the
-  /// callback returned
+  /// Completes the level and hands it on. @errors kInternal when samples are missing, or came twice; errors
+  /// of the callback
   Status EndLevel(int level, const ReadCost& cost);
 
   /// @errors kInternal when levels are missing
@@ -38,20 +40,23 @@ class LevelAssembler {
   };
 
   Status StartLevel(int level);
+  Status TakeMemory();
   Status Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read);
   void AddCorners(const Box& box, int sign);
 
   const query::AnswerHeader header_;
   const std::uint64_t no_sample_;
   const LevelCallback& on_level_;
-  std::size_t next_level_ = 0;  ///< position in header_.levels of the level that is due
+  const BufferCallback& buffer_;
+  std::size_t next_level_ = 0;  ///< position of the current level in header_.levels
   bool started_ = false;
-  std::int64_t missing_ = 0;  ///< samples of it that have not come yet
-  /// Corners of its blocks, less those of its extent; each is added where an even number of its coordinates are
-  /// ends, and else subtracted. This is the mixed difference of how often each sample came, less once each, and
-  /// it is zero everywhere only where that is: no corner is left if and only if each sample came once.
+  std::int64_t missing_ = 0;  ///< samples of it that have not arrived
+  /// Corners of its blocks, less those of its extent; each is added if an even number of its coordinates are
+  /// ends, otherwise subtracted. This is the mixed difference of how often each sample came, less one each.
+  /// It is zero everywhere only if that is: no corner is left if and only if each sample came once.
   std::unordered_map<Index3, std::int64_t, IndexHash> corners_;
   LevelSamples current_;
+  std::byte* samples_ = nullptr;  ///< of the current level
 };
 
-}  // namespace quarry::client
+}  // namespace quarry::client::internal

@@ -1,35 +1,69 @@
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
 
-#include "clients/cpp/backends.h"
 #include "clients/cpp/level_assembler.h"
-#include "quarry/dataset/dataset.h"
+#include "clients/cpp/transport.h"
 #include "quarry/dataset/discovery.h"
-#include "quarry/dataset/points.h"
-#include "quarry/dataset/reader.h"
-#include "quarry/dataset/statistics.h"
-#include "quarry/dataset/step_follower.h"
+#include "quarry/session/session.h"
 
 namespace quarry::client::internal {
 namespace {
 
-/// Of everything that is decoded or read from one dataset: enough for whole previews to stay there, little next
-/// to what the caller takes for the answers, and never too little for its patches.
+/// Memory for everything decoded or read from one dataset: enough to keep whole previews, little compared
+/// with the caller's answers, and never too little for its patches and a plan of all of them.
 std::uint64_t MemoryFor(const DatasetDescription& dataset) {
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
   constexpr std::uint64_t kBytesPerSample = 128;  // of a masked float64 patch while it is decoded, twice
-  return std::max(kUsual, kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)));
+  query::Query all;
+  all.box = {{0, 0, 0}, dataset.grid.dims};
+  all.mask = 1;
+  all.focus.emplace();
+  all.values.emplace();
+  // A request has three eighths of it.
+  return std::max({kUsual, kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)),
+                   4 * query::PlanningMemory(dataset, all)});
 }
 
-/// Counts what has been read as levels come in, and hands blocks to the assembler.
+/// The one dataset of a directory, as of Open, or with the steps watched since.
+class OneDataset final : public DatasetSource {
+ public:
+  explicit OneDataset(std::shared_ptr<const quarry::Dataset> dataset) { Replace(std::move(dataset)); }
+
+  Result<std::shared_ptr<const OpenedDataset>> Find(const std::string&) override { return Current(); }
+  std::shared_ptr<const OpenedDataset> Current() const {
+    const std::lock_guard lock(mutex_);
+    return opened_;
+  }
+  void Replace(std::shared_ptr<const quarry::Dataset> dataset) {
+    auto opened = std::make_shared<OpenedDataset>();
+    opened->name = dataset->root().path;
+    opened->dataset = std::move(dataset);
+    const std::lock_guard lock(mutex_);
+    opened_ = std::move(opened);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const OpenedDataset> opened_;
+};
+
+class LocalControl final : public RequestControl {
+ public:
+  explicit LocalControl(const CallOptions& call) : call_(call) {}
+  bool Cancelled() override { return call_.cancel.cancelled(); }
+
+ private:
+  const CallOptions& call_;
+};
+
+/// Assembles the blocks of an answer.
 class AssemblingSink final : public BlockSink {
  public:
-  AssemblingSink(LevelAssembler* assembler, const query::Price& price) : assembler_(assembler) {
-    cost_.price = price;
-  }
+  AssemblingSink(LevelAssembler* assembler, const query::Price& price, const ReadUsage& usage)
+      : assembler_(assembler), price_(price), usage_(usage) {}
 
   Status Deliver(const SampleBlock& block) override {
     const bool damaged = block.shown_level != block.level;
@@ -37,117 +71,141 @@ class AssemblingSink final : public BlockSink {
                                 damaged ? std::optional(block.shown_level) : std::nullopt);
   }
   Status LevelEnd(const query::LevelExtent& level) override {
-    cost_.bytes_received += level.bytes;
-    return assembler_->EndLevel(level.level, cost_);
+    return assembler_->EndLevel(level.level, {price_, usage_.payload_bytes});
   }
 
  private:
-  LevelAssembler* assembler_;
-  ReadCost cost_;
+  LevelAssembler* const assembler_;
+  const query::Price price_;
+  const ReadUsage& usage_;
+};
+
+/// Hands each answer to the caller, level by level.
+class AssembledAnswers final : public AnswerSink {
+ public:
+  AssembledAnswers(const LevelCallback& on_level, const CallOptions& call)
+      : on_level_(on_level), call_(call) {}
+
+  Result<Taker> Begin(const AnswerStart& start) override {
+    QUARRY_RETURN_IF_ERROR(CheckComplete());
+    assembler_.emplace(start.header, start.field.no_sample_bits(), on_level_, call_.buffer);
+    sink_.emplace(&*assembler_, start.header.price, start.usage);
+    return Taker(&*sink_);
+  }
+  Status End(const query::Price&) override { return CheckComplete(); }
+
+ private:
+  Status CheckComplete() const { return assembler_ ? assembler_->CheckComplete() : Status::Ok(); }
+
+  const LevelCallback& on_level_;
+  const CallOptions& call_;
+  std::optional<LevelAssembler> assembler_;
+  std::optional<AssemblingSink> sink_;
+};
+
+class CollectedHeaders final : public PlanSink {
+ public:
+  Status Add(query::AnswerHeader header) override {
+    headers.push_back(std::move(header));
+    return Status::Ok();
+  }
+  std::vector<query::AnswerHeader> headers;
+};
+
+/// Calls back for each step.
+class CalledSteps final : public StepSink {
+ public:
+  CalledSteps(OneDataset* source, const StepCallback& on_step, const CallOptions& call)
+      : source_(source), on_step_(on_step), call_(call) {}
+
+  Status Continue() override {
+    if (call_.cancel.cancelled()) return {StatusCode::kCancelled, "the watching was cancelled"};
+    return Status::Ok();
+  }
+  void Rest() override {
+    constexpr auto kLookEvery = std::chrono::milliseconds(200);
+    constexpr auto kAskEvery = std::chrono::milliseconds(20);
+    const auto end = std::chrono::steady_clock::now() + kLookEvery;
+    while (!call_.cancel.cancelled() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(kAskEvery);
+  }
+  Result<bool> Deliver(const std::shared_ptr<const quarry::Dataset>& dataset, Steps steps) override {
+    // Before the callback: the caller may ask this object for the step.
+    source_->Replace(dataset);
+    for (const auto& step : steps) {
+      QUARRY_RETURN_IF_ERROR(Continue());
+      if (!on_step_(*step)) return false;
+    }
+    return true;
+  }
+
+ private:
+  OneDataset* const source_;
+  const StepCallback& on_step_;
+  const CallOptions& call_;
 };
 
 class LocalDataset final : public Dataset {
  public:
   LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
       : description_(dataset->description()),
-        dataset_(std::move(dataset)),
-        options_(options),
-        engine_(MemoryFor(dataset_->description()), options.threads) {}
+        source_(std::move(dataset)),
+        session_(&source_, std::make_shared<PatchStore>(MemoryFor(description_)), options.threads) {}
 
   const DatasetDescription& description() const override { return description_; }
 
-  Result<std::vector<StepDescription>> Steps() const override {
-    const auto dataset = Current();
+  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
+    const auto dataset = source_.Current()->dataset;
     std::vector<StepDescription> steps;
     for (const std::uint64_t number : dataset->steps()) {
+      if (call.cancel.cancelled()) return Status(StatusCode::kCancelled, "the call was cancelled");
       QUARRY_ASSIGN_OR_RETURN(const auto step, dataset->Step(number));
       steps.push_back(*step);
     }
     return steps;
   }
 
-  Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request) const override {
-    const auto dataset = Current();
-    QUARRY_ASSIGN_OR_RETURN(const auto questions, dataset->Expand(request));
-    std::vector<query::AnswerHeader> answers;
-    for (const query::ReadRequest& question : questions) {
-      QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(question));
-      answers.push_back(query::HeaderOf(plan));
-      answers.back().number = answers.size() - 1;
-      answers.back().count = questions.size();
-    }
-    return answers;
+  Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request,
+                                                      const CallOptions& call) const override {
+    LocalControl control(call);
+    CollectedHeaders sink;
+    QUARRY_RETURN_IF_ERROR(session_.Plan(kOnly, request, &control, &sink));
+    return std::move(sink.headers);
   }
 
-  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level) const override {
-    const auto dataset = Current();
-    QUARRY_ASSIGN_OR_RETURN(const auto questions, dataset->Expand(request));
-    for (const query::ReadRequest& question : questions)
-      QUARRY_RETURN_IF_ERROR(ReadOne(*dataset, question, on_level));
-    return Status::Ok();
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                    const CallOptions& call) const override {
+    LocalControl control(call);
+    AssembledAnswers sink(on_level, call);
+    return session_.Read(kOnly, request, {}, &control, &sink);
   }
 
-  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request) const override {
-    const auto dataset = Current();
-    QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset->Plan(query::SamplesOf(request)));
-    QUARRY_ASSIGN_OR_RETURN(query::Statistics statistics,
-                            ComputeStatistics(*dataset, plan, request, &engine_, Cancelled()));
-    return query::StatisticsAnswer{query::StatisticsHeader(plan), std::move(statistics)};
+  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
+                                             const CallOptions& call) const override {
+    LocalControl control(call);
+    return session_.Statistics(kOnly, request, &control);
   }
 
-  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step) const override {
-    constexpr auto kLookEvery = std::chrono::milliseconds(200);
-    StepFollower follower(Current()->root(), request.after);
-    while (true) {
-      QUARRY_ASSIGN_OR_RETURN(const auto steps, follower.Poll());
-      // Before anybody is told: who hears of a step may ask this object for it.
-      if (!steps.empty()) Replace(follower.dataset());
-      for (const auto& step : steps) {
-        if (!on_step(*step)) return Status::Ok();
-      }
-      if (options_.cancelled && options_.cancelled())
-        return {StatusCode::kCancelled, "the watching was cancelled"};
-      if (steps.empty()) std::this_thread::sleep_for(kLookEvery);
-    }
+  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step,
+                    const CallOptions& call) const override {
+    CalledSteps sink(&source_, on_step, call);
+    return session_.Watch(kOnly, request.after, &sink);
   }
 
  protected:
-  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request) const override {
-    const auto dataset = Current();
-    QUARRY_ASSIGN_OR_RETURN(query::PointsPlan plan, dataset->PlanPoints(request));
-    return quarry::ReadPoints(*dataset, std::move(plan), &engine_, Cancelled());
+  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request,
+                                             const CallOptions& call) const override {
+    LocalControl control(call);
+    return session_.ReadPoints(kOnly, request, &control);
   }
 
  private:
-  Status ReadOne(const quarry::Dataset& dataset, const query::ReadRequest& question,
-                 const LevelCallback& on_level) const {
-    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset.Plan(question));
-    // Of this dataset: one that was watched may have more fields than when it was opened.
-    const FieldDescription& field = dataset.description().fields[plan.query.field_number];
-    LevelAssembler assembler(query::HeaderOf(plan), field.no_sample_bits(), on_level);
-    AssemblingSink sink(&assembler, plan.price);
-    QUARRY_RETURN_IF_ERROR(ExecuteRead(dataset, plan, &engine_, Cancelled(), &sink));
-    return assembler.CheckComplete();
-  }
-
-  std::shared_ptr<const quarry::Dataset> Current() const {
-    const std::lock_guard lock(mutex_);
-    return dataset_;
-  }
-  void Replace(std::shared_ptr<const quarry::Dataset> dataset) const {
-    const std::lock_guard lock(mutex_);
-    dataset_ = std::move(dataset);
-  }
-  std::function<bool()> Cancelled() const {
-    return [this] { return options_.cancelled && options_.cancelled(); };
-  }
+  /// The source has one dataset under any name.
+  static constexpr const char* kOnly = "";
 
   const DatasetDescription description_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const quarry::Dataset> dataset_;  ///< as of Open, or with the steps that were watched
-  const Options options_;
-  mutable ReadEngine engine_;
+  mutable OneDataset source_;
+  mutable ReadSession session_;
 };
 
 }  // namespace
@@ -161,8 +219,8 @@ Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(path));
   std::vector<DatasetSummary> summaries;
   for (const FoundDataset& entry : found) {
-    const auto dataset = quarry::Dataset::Open(entry.path);
-    if (!dataset.ok()) {  // listed by name: asking for it says what is wrong
+    const auto dataset = quarry::Dataset::Open(entry.location);
+    if (!dataset.ok()) {  // listed by name: opening it gives the reason
       summaries.push_back({entry.name, {}, 0, 0});
       continue;
     }

@@ -1,9 +1,9 @@
-! Heat that spreads in a periodic box, on a three-dimensional grid of processes. Writes its steps in situ, and
-! the last one as a raw file beside it, to be compared with.
+! Spreads heat in a periodic box, on a three-dimensional grid of processes. Writes its steps in situ, and the
+! last one as a raw file as well, for comparison.
 !
 !   mpirun -n 4 heat heat.quarry heat.raw
 !
-! Prints the messages of the library and ends with 1 when anything is wrong.
+! Prints the messages of the library and ends with 1 on any error.
 program heat
   use mpi
   use, intrinsic :: iso_c_binding
@@ -81,7 +81,7 @@ contains
     begin = first
     end = last
     good = check(run, quarry_insitu_open(cart, dataset, QUARRY_INSITU_CREATE, run))
-    ! What is wrong with a declaration is the error of the start, too.
+    ! An error in a declaration is the error of the start, too.
     ignored = quarry_insitu_set_grid(run, int(cells, c_int64_t))
     ignored = quarry_insitu_set_patch(run, int([16, 16, 16], c_int64_t), 0)
     ignored = quarry_insitu_add_field(run, "temperature", QUARRY_FLOAT64, QUARRY_TOLERANCE, tolerance, "K")
@@ -89,7 +89,7 @@ contains
     if (good) good = check(run, quarry_insitu_start(run))
   end function
 
-  ! Ghosts and all: the library takes what the box says.
+  ! With ghosts: the library takes only the box.
   logical function write_step(run) result(good)
     type(c_ptr), intent(in) :: run
     good = check(run, quarry_insitu_begin_step(run, int(step, c_int64_t), real(step, c_double)))
@@ -97,7 +97,7 @@ contains
     if (good) good = check(run, quarry_insitu_end_step(run))
   end function
 
-  ! Codes are the same on all processes, so that all go on or none.
+  ! Codes are the same on all processes, so all go on or none.
   logical function check(run, code)
     type(c_ptr), intent(in) :: run
     integer(c_int), intent(in) :: code
@@ -116,7 +116,7 @@ contains
         end do
       end do
     end do
-    ! The ghosts of t are whatever they are: nothing may read them in the dataset.
+    ! The ghosts of t hold anything: they must not reach the dataset.
     t = ieee_value(0.0_c_double, ieee_quiet_nan)
     t(1:n(1), 1:n(2), 1:n(3)) = next(1:n(1), 1:n(2), 1:n(3))
   end subroutine

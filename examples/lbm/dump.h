@@ -23,7 +23,7 @@ void CreateDirectory(const Domain& domain, const std::string& path);
 
 /// Writes each field to
 ///   OUTPUT/stepNNNNNN/lbm-FIELD-[X-Y-Z]-Float32.raw
-/// X-Y-Z being the global number of cells: little-endian float32 values, x
+/// X-Y-Z is the global number of cells: little-endian float32 values, x
 /// fastest, z slowest, and nothing else. Existing files are replaced, and what
 /// was written is read back and compared. Throws IoError. Collective over the
 /// domain's communicator.

@@ -11,8 +11,8 @@
 
 namespace lbm {
 
-/// One field on one rank's block: padded, as Domain has it. What is in the halo
-/// has no meaning: whoever takes the field takes the own cells.
+/// One field on one rank's block: padded, as Domain has it. The halo has no
+/// meaning: use the own cells only.
 struct Field {
   std::string_view name;
   std::vector<float> values;

@@ -46,7 +46,7 @@ class InsituWriter {
   ~InsituWriter();
 
   /// Adds a step. The fields are read in place, past their halos. With writer
-  /// ranks they are copied, and an error may be that of a step before.
+  /// ranks they are copied, and an error may be that of an earlier step.
   void Write(int step, const Fields& fields);
 
   /// With writer ranks, prints how long the simulation has waited for them.

@@ -55,7 +55,7 @@ bool IsStable(const Summary& summary) {
 int Simulate(Domain& domain, const Options& options, const WriterRanks& writers,
              std::optional<InsituWriter>& insitu) {
   Solver solver(domain, MakeBarrier(domain.global_cells()), options.flow);
-  if (options.dump) CreateDirectory(domain, options.output);
+  if (!options.no_dump) CreateDirectory(domain, options.output);
   if (!options.insitu.empty()) insitu.emplace(writers, domain, options.insitu, options.relative);
 
   int last_dump = 0;
@@ -72,7 +72,7 @@ int Simulate(Domain& domain, const Options& options, const WriterRanks& writers,
                              "; lower --reynolds or --inflow");
       return kExitUsage;
     }
-    if (options.dump) WriteDump(domain, options.output, step, fields);
+    if (!options.no_dump) WriteDump(domain, options.output, step, fields);
     if (insitu) insitu->Write(step, fields);
     Report(domain, step, summary.mean_speed, mlups);
     last_dump = step;
@@ -87,7 +87,7 @@ int Run(Domain& domain, const Options& options, const WriterRanks& writers) {
     PrintError(domain, "--dims is too large for this number of ranks");
     return kExitUsage;
   }
-  // Outlives what is thrown: closing is collective, and a rank without memory is alone.
+  // Outlives exceptions: closing is collective, and a rank out of memory is alone.
   std::optional<InsituWriter> insitu;
   try {
     return Simulate(domain, options, writers, insitu);
@@ -121,7 +121,7 @@ int Main(int argc, char** argv) {
     if (rank == 0) std::fprintf(stderr, "lbm: %s\n", error.what());
     exit_code = kExitUsage;
   }
-  // Ranks without a block know only from the others how it went.
+  // Ranks without a block learn the outcome only from the others.
   MPI_Bcast(&exit_code, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return exit_code;
 }

@@ -1,9 +1,8 @@
 #include "options.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
-#include <iostream>
-#include <sstream>
+
+#include "quarry/command_line/command_line.h"
 
 namespace lbm {
 namespace {
@@ -15,10 +14,10 @@ constexpr int kMaxSteps = 999999;  // the directory names have six digits
 
 // The method needs speeds well below that of sound, 0.58, and the flow beside
 // the barrier is about twice as fast as the inflow.
-constexpr float kMaxInflow = 0.15f;
-constexpr float kMinInflow = 0.001f;
-constexpr float kMinReynolds = 10.0f;
-constexpr float kMaxReynolds = 1e5f;
+constexpr double kMaxInflow = 0.15;
+constexpr double kMinInflow = 0.001;
+constexpr double kMinReynolds = 10;
+constexpr double kMaxReynolds = 1e5;
 
 // Parses "128x64x64".
 std::optional<Int3> ParseDims(const std::string& text) {
@@ -37,91 +36,75 @@ std::optional<Int3> ParseDims(const std::string& text) {
   return dims;
 }
 
-std::string DimsText(const Int3& dims) {
-  return std::to_string(dims[0]) + "x" + std::to_string(dims[1]) + "x" + std::to_string(dims[2]);
+void AddOptions(quarry::command_line::Parser* parser, Options* options, std::string* dims) {
+  parser->AddOption("--dims", dims,
+                    "grid size in cells along x (the flow), y and z, XxYxZ; default: 128x64x64");
+  parser->AddOption("--steps", &options->steps, "time steps to run; default: 1800").Between(1, kMaxSteps);
+  parser
+      ->AddOption("--dump-every", &options->dump_every,
+                  "steps between dumps; the last step is dumped too; default: 600")
+      .Between(1, kMaxSteps);
+  parser->AddOption("--output", &options->output, "directory for the dumps; default: lbm-dump").Path();
+  parser
+      ->AddOption(
+          "--insitu", &options->insitu,
+          "PATH.quarry: write the same steps into a new Quarry dataset too, without a dump in between")
+      .Path();
+  parser
+      ->AddOption(
+          "--relative", &options->relative,
+          "largest error in that dataset, as a fraction of a field's value range in a step; default: 1e-3")
+      .Between(1e-9, 1)
+      .Needs("--insitu");
+  parser
+      ->AddOption(
+          "--intransit", &options->intransit,
+          "so many ranks of the run do nothing but write that dataset, while the others go on; default: 0")
+      .Between(0, kMaxRanks)
+      .Needs("--insitu");
+  parser->AddFlag("--no-dump", &options->no_dump, "write no raw files, only the dataset").Needs("--insitu");
+  parser
+      ->AddOption("--reynolds", &options->flow.reynolds,
+                  "Reynolds number of the barrier's diameter; default: 250")
+      .Between(kMinReynolds, kMaxReynolds);
+  parser->AddOption("--inflow", &options->flow.inflow, "inflow speed in cells per step; default: 0.1")
+      .Between(kMinInflow, kMaxInflow);
+  parser->SetFooter(
+      "Example:\n"
+      "  mpirun -n 4 lbm --dims 128x64x64 --steps 1800 "
+      "--dump-every 600 --output lbm-dump");
 }
 
-// Limits a number and shows the limits in the help. CLI::Range would let NaN
-// pass, which compares neither less nor greater.
-template <typename Number>
-void Limit(CLI::Option* option, Number min, Number max) {
-  std::ostringstream limits;
-  limits << min << ".." << max;
-  option->type_name(limits.str());
-  option->check([=, text = limits.str()](const std::string& input) {
-    Number value{};
-    const bool valid = CLI::detail::lexical_cast(input, value) && value >= min && value <= max;
-    return valid ? "" : "'" + input + "' is not in " + text;
-  });
-}
-
-void AddOptions(CLI::App& app, Options& options) {
-  app.option_defaults()->always_capture_default();
-  app.add_option_function<std::string>(
-         "--dims",
-         [&](const std::string& text) {
-           const std::optional<Int3> dims = ParseDims(text);
-           if (!dims) {
-             throw CLI::ValidationError("--dims", "'" + text + "' is not XxYxZ with " +
-                                                      std::to_string(kMinCells) + " to " +
-                                                      std::to_string(kMaxCells) + " cells per axis");
-           }
-           options.dims = *dims;
-         },
-         "Grid size in cells along x (the flow), y and z")
-      ->type_name("XxYxZ")
-      ->default_str(DimsText(options.dims));
-  Limit(app.add_option("--steps", options.steps, "Time steps to run"), 1, kMaxSteps);
-  Limit(
-      app.add_option("--dump-every", options.dump_every, "Steps between dumps; the last step is dumped too"),
-      1, kMaxSteps);
-  app.add_option("--output", options.output, "Directory for the dumps")->type_name("DIR");
-  CLI::Option* insitu =
-      app.add_option("--insitu", options.insitu,
-                     "Write the same steps into a new Quarry dataset too, without a dump in between")
-          ->type_name("PATH.quarry");
-  Limit(app.add_option("--relative", options.relative,
-                       "Largest error in that dataset, as a fraction of a field's value range in a step")
-            ->needs(insitu),
-        1e-9, 1.0);
-  Limit(app.add_option("--intransit", options.intransit,
-                       "So many ranks of the run do nothing but write that dataset, while the others go on")
-            ->needs(insitu),
-        0, kMaxRanks);
-  app.add_flag_callback(
-         "--no-dump", [&options] { options.dump = false; }, "Write no raw files, only the dataset")
-      ->needs(insitu);
-  Limit(app.add_option("--reynolds", options.flow.reynolds, "Reynolds number of the barrier's diameter"),
-        kMinReynolds, kMaxReynolds);
-  Limit(app.add_option("--inflow", options.flow.inflow, "Inflow speed in cells per step"), kMinInflow,
-        kMaxInflow);
+// What to print instead of a run, or nothing once `options` are read.
+quarry::Result<std::optional<std::string>> Parse(int argc, char** argv, Options* options) {
+  quarry::command_line::Parser parser(
+      "lbm",
+      "Simulates the flow past a cylinder by the lattice-Boltzmann method and "
+      "dumps it as raw float32 fields.");
+  std::string dims;
+  AddOptions(&parser, options, &dims);
+  QUARRY_ASSIGN_OR_RETURN(std::optional<std::string> answer, parser.Parse(argc, argv));
+  if (!dims.empty()) {
+    const std::optional<Int3> parsed = ParseDims(dims);
+    if (!parsed) {
+      return quarry::InvalidArgument("--dims {} is not XxYxZ with {} to {} cells per axis; run lbm --help",
+                                     dims, kMinCells, kMaxCells);
+    }
+    options->dims = *parsed;
+  }
+  return answer;
 }
 
 }  // namespace
 
 std::optional<Options> ParseOptions(int argc, char** argv, bool report, int& exit_code) {
-  CLI::App app(
-      "Simulates the flow past a cylinder by the lattice-Boltzmann "
-      "method and dumps it as raw float32 fields.",
-      "lbm");
-  app.footer(
-      "Example:\n"
-      "  mpirun -n 4 lbm --dims 128x64x64 --steps 1800 "
-      "--dump-every 600 --output lbm-dump");
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return "lbm: " + std::string(error.what()) + " (see lbm --help)\n";
-  });
   Options options;
-  AddOptions(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream unused;
-    const int code = app.exit(error, report ? std::cout : unused, report ? std::cerr : unused);
-    exit_code = code == 0 ? kExitOk : kExitUsage;
-    return {};
-  }
-  return options;
+  const quarry::Result<std::optional<std::string>> answer = Parse(argc, argv, &options);
+  if (answer.ok() && !*answer) return options;
+  exit_code = quarry::ExitCode(answer.status());
+  if (report && answer.ok()) fmt::print("{}", **answer);
+  if (report && !answer.ok()) fmt::print(stderr, "lbm: {}\n", answer.status().message());
+  return {};
 }
 
 }  // namespace lbm

@@ -15,7 +15,7 @@ struct Options {
   int steps = 1800;
   int dump_every = 600;  ///< steps
   std::string output = "lbm-dump";
-  bool dump = true;        ///< whether raw files are written
+  bool no_dump = false;    ///< no raw files are written
   std::string insitu;      ///< dataset to be written in situ; empty for none
   int intransit = 0;       ///< ranks that do nothing but write it; 0: the others do it
   double relative = 1e-3;  ///< largest error in it, as a fraction of a field's range
@@ -27,7 +27,7 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitIo = 6;
 
 /// Returns the options, or nothing if the program is to end with `exit_code`,
-/// be it after an error or after --help. Only a rank that is to `report` prints.
+/// after an error or after --help. Only a rank that is to `report` prints.
 std::optional<Options> ParseOptions(int argc, char** argv, bool report, int& exit_code);
 
 }  // namespace lbm

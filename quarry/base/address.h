@@ -7,7 +7,7 @@
 
 namespace quarry {
 
-/// Where a server listens, or is to be found.
+/// The address at which a server listens or is reached.
 struct HostPort {
   std::string host;  ///< as written: a name, 127.0.0.1, [::1]
   int port = 0;

@@ -29,12 +29,12 @@ requires std::is_arithmetic_v<T> T ByteSwapped(T value) {
   return value;
 }
 
-/// Appends `value` in little-endian order: every number in a Quarry file is stored so.
+/// Appends `value` in little-endian order, the order of every number in a Quarry file.
 template <typename T>
 requires std::is_arithmetic_v<T>
 void PutLittleEndian(Bytes* out, T value) {
   if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
-  // resize and copy: an insert of a range makes GCC 12 see writes out of bounds that are not there
+  // resize and copy: on an insert of a range GCC 12 warns of out-of-bounds writes that do not exist
   const std::size_t end = out->size();
   out->resize(end + sizeof(T));
   std::memcpy(out->data() + end, &value, sizeof(T));
@@ -49,8 +49,7 @@ requires std::is_arithmetic_v<T> T GetLittleEndian(const std::byte* bytes) {
   return value;
 }
 
-/// Walks over a byte string whose length was checked beforehand, reading one little-endian number after
-/// another.
+/// Walks over a byte string of checked length and reads one little-endian number after another.
 class LittleEndianReader {
  public:
   explicit LittleEndianReader(const std::byte* bytes) : next_(bytes) {}

@@ -1,14 +1,11 @@
 #include "quarry/base/file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 
 namespace quarry {
 
@@ -26,14 +23,30 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   return *this;
 }
 
+const int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+std::string_view NameOfType(unsigned mode) {
+  if (S_ISDIR(mode)) return "folder";
+  if (S_ISFIFO(mode)) return "FIFO";
+  if (S_ISSOCK(mode)) return "socket";
+  if (S_ISREG(mode)) return "file";
+  return "device";
+}
+
 Result<RandomAccessFile> RandomAccessFile::Open(const fs::path& path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor fd(::open(path.c_str(), kReadFlags));
+  if (fd.get() < 0 && errno == ENXIO) return NotAFile(path.native(), "socket or device");
   if (fd.get() < 0) return ErrnoStatus(errno, "open", path.string());
+  return Adopt(std::move(fd), path.string());
+}
+
+Result<RandomAccessFile> RandomAccessFile::Adopt(FileDescriptor fd, std::string path) {
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat", path.string());
-  if (!S_ISREG(info.st_mode))
-    return InvalidArgument("\"{}\" is not a regular file; give the path of a file", path.string());
-  return RandomAccessFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), path.string());
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat", path);
+  if (!S_ISREG(info.st_mode)) return NotAFile(path, NameOfType(info.st_mode));
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const FileIdentity identity{info.st_dev, info.st_ino, info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec};
+  return RandomAccessFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), identity, std::move(path));
 }
 
 namespace {
@@ -45,11 +58,7 @@ Status ReadFully(int fd, const std::string& path, std::uint64_t offset, std::spa
       if (errno == EINTR) continue;
       return ErrnoStatus(errno, "read", path);
     }
-    if (got == 0) {
-      return DataLoss(
-          "\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated",
-          path, offset, out.size());
-    }
+    if (got == 0) return EndsEarly(path, offset, out.size());
     offset += static_cast<std::uint64_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
   }
@@ -64,7 +73,7 @@ Status RandomAccessFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) 
 
 void RandomAccessFile::ExpectRead(std::uint64_t offset, std::uint64_t size) const {
 #if defined(POSIX_FADV_WILLNEED)
-  // Advice: it may be refused.
+  // Only advice: the system may refuse it.
   ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 #endif
 }
@@ -103,7 +112,7 @@ Result<WritableFile> WritableFile::Create(const fs::path& path) {
   if (fd.get() < 0) {
     const Status status = ErrnoStatus(errno, "create", path.string());
     std::error_code ignored;
-    // Not a missing path, but a directory in which nothing can be made.
+    // Not a missing path: the directory exists, but nothing can be created in it.
     if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored))
       return Status(StatusCode::kInternal, status.message());
     return status;
@@ -135,12 +144,26 @@ Status WritableFile::SyncAndClose() {
   return Status::Ok();
 }
 
+Status NotAFile(std::string_view path, std::string_view what) {
+  return InvalidArgument("\"{}\" is a {} where a file should be; replace it, or give the path of a file",
+                         path, what);
+}
+
+Status EndsEarly(std::string_view path, std::uint64_t end, std::uint64_t missing) {
+  return DataLoss(
+      "\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated", path,
+      end, missing);
+}
+
+Status CheckFileSize(std::string_view path, std::uint64_t size, std::uint64_t limit) {
+  if (size <= limit) return Status::Ok();
+  return DataLoss("\"{}\" has {} bytes, more than the {} that such a file can have; it is damaged", path,
+                  size, limit);
+}
+
 Result<Bytes> ReadWholeFile(const fs::path& path, std::uint64_t limit) {
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
-  if (file.size() > limit) {
-    return DataLoss("\"{}\" has {} bytes, more than the {} that such a file can have; it is damaged",
-                    path.string(), file.size(), limit);
-  }
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path.native(), file.size(), limit));
   Bytes bytes(file.size());
   QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
   return bytes;
@@ -173,7 +196,7 @@ Status SyncDirectory(const fs::path& path) {
   const fs::path directory = path.empty() ? fs::path(".") : path;
   FileDescriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, "open directory", directory.string());
-  // Some file systems cannot sync a directory and say EINVAL: there is nothing more that could be done.
+  // Some file systems cannot sync a directory and say EINVAL: nothing more can be done.
   if (::fsync(fd.get()) != 0 && errno != EINVAL)
     return ErrnoStatus(errno, "sync directory", directory.string());
   return Status::Ok();
@@ -194,46 +217,6 @@ Status CreateDirectories(const fs::path& path) {
     return {StatusCode::kInternal, status.message()};
   }
   return Status::Ok();
-}
-
-namespace {
-
-/// Whether the open directory is still the one that has this path.
-bool IsStillAt(int fd, const fs::path& path) {
-  struct stat open_one;
-  struct stat named_one;
-  return ::fstat(fd, &open_one) == 0 && ::stat(path.c_str(), &named_one) == 0 &&
-         open_one.st_dev == named_one.st_dev && open_one.st_ino == named_one.st_ino;
-}
-
-/// True with the lock, false while another holds it.
-Result<bool> TryLock(int fd, const fs::path& path) {
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-  // File systems without locks (some parallel ones are mounted so) must not keep anybody from writing.
-  if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
-  if (errno == EWOULDBLOCK || errno == EINTR) return false;
-  return ErrnoStatus(errno, "lock", path.string());
-}
-
-}  // namespace
-
-Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, int timeout_seconds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
-  while (true) {
-    FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (fd.get() < 0) return ErrnoStatus(errno, "open directory", path.string());
-    QUARRY_ASSIGN_OR_RETURN(const bool locked, TryLock(fd.get(), path));
-    // Whoever held the lock may have removed or renamed the directory: a lock on that one protects nothing.
-    if (locked && IsStillAt(fd.get(), path)) return DirectoryLock(std::move(fd));
-    if (std::chrono::steady_clock::now() >= deadline) {
-      return Status(
-          StatusCode::kUnavailable,
-          fmt::format(
-              "another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
-              path.string(), timeout_seconds));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
 }
 
 }  // namespace quarry

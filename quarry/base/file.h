@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
@@ -29,33 +30,46 @@ class FileDescriptor {
   int fd_;
 };
 
+/// Which file it is, whatever its path; a new file may only get that of a deleted one.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t changed = 0;  ///< [ns] since 1970, last change of its contents
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 /// A file open for reading at any offset. Thread-safe: reads do not share a position.
 class RandomAccessFile {
  public:
+  /// Never waits for a writer of a FIFO, or for a device. @errors kNotFound; those of NotAFile; kInternal
   static Result<RandomAccessFile> Open(const std::filesystem::path& path);
+  /// The same for a descriptor that is open for reading. @param path  for messages
+  static Result<RandomAccessFile> Adopt(FileDescriptor fd, std::string path);
 
-  /// Fills `out` from `offset`. @errors kDataLoss when the file ends before: the caller knows where data
+  /// Fills `out` from `offset`. @errors kDataLoss when the file ends early: the caller knows where data
   /// should be.
   Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const;
 
-  /// Says what will be read soon, so that the system fetches it meanwhile, together with other such places.
+  /// Announces a read, so that the system can fetch it ahead of time, together with others.
   void ExpectRead(std::uint64_t offset, std::uint64_t size) const;
 
   std::uint64_t size() const { return size_; }
+  const FileIdentity& identity() const { return identity_; }
   const std::string& path() const { return path_; }
 
  private:
-  RandomAccessFile(FileDescriptor fd, std::uint64_t size, std::string path)
-      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+  RandomAccessFile(FileDescriptor fd, std::uint64_t size, const FileIdentity& identity, std::string path)
+      : fd_(std::move(fd)), size_(size), identity_(identity), path_(std::move(path)) {}
 
   FileDescriptor fd_;
   std::uint64_t size_;
+  FileIdentity identity_;
   std::string path_;
 };
 
-/// A new file, written front to back. Nothing is durable before Sync() returned success, nor visible as
-/// complete before whoever owns the protocol (see docs/format.md, publishing) has renamed it. One caller at a
-/// time.
+/// A new file, written front to back. Nothing is durable before Sync() succeeds, nor complete before the
+/// publishing protocol (docs/format.md, publishing) renames it. One caller at a time.
 class WritableFile {
  public:
   /// @errors an existing file is an error: published data is never written over
@@ -77,8 +91,8 @@ class WritableFile {
   std::uint64_t size_ = 0;
 };
 
-/// A file without a name: it is gone when it is closed or the process ends, however that ends. One caller at a
-/// time.
+/// A file without a name: it disappears when it is closed or the process ends, however that ends. One caller
+/// at a time.
 class TemporaryFile {
  public:
   /// @param folder  on the file system whose space it takes
@@ -95,6 +109,18 @@ class TemporaryFile {
   std::string path_;
 };
 
+/// Flags with which files are opened for reading: what is not a file must not make the caller wait.
+extern const int kReadFlags;
+
+/// What something of this type is called, like "folder" or "FIFO". @param mode  of stat
+std::string_view NameOfType(unsigned mode);
+/// The error for a path that is not a regular file: kInvalidArgument. @param what  it is instead
+Status NotAFile(std::string_view path, std::string_view what);
+/// The error for a file that ends at byte `end`, `missing` bytes early.
+Status EndsEarly(std::string_view path, std::uint64_t end, std::uint64_t missing);
+/// @errors kDataLoss: the file has more than `limit` bytes
+Status CheckFileSize(std::string_view path, std::uint64_t size, std::uint64_t limit);
+
 /// The whole file, refused above `limit` bytes so that a damaged size cannot exhaust memory.
 Result<Bytes> ReadWholeFile(const std::filesystem::path& path, std::uint64_t limit);
 
@@ -103,7 +129,8 @@ Result<std::string> ReadTextFile(const std::filesystem::path& path, std::uint64_
 
 /// Writes `bytes` to `temporary`, syncs, renames over `path`, syncs the directory: readers see the old file
 /// or the new one.
-/// @param temporary  on the same file system; whoever may be killed chooses a place that the next run cleans
+/// @param temporary  on the same file system; a process that may be killed chooses a place that the next run
+/// cleans
 Status ReplaceFile(const std::filesystem::path& path, ByteSpan bytes, const std::filesystem::path& temporary);
 
 /// The same with a temporary file beside `path`.
@@ -117,16 +144,5 @@ Status Rename(const std::filesystem::path& from, const std::filesystem::path& to
 
 /// mkdir -p. @errors kInternal with the path, when it cannot be made or is a file
 Status CreateDirectories(const std::filesystem::path& path);
-
-/// An exclusive lock on a directory, held until destruction or the end of the process, however it ends.
-class DirectoryLock {
- public:
-  /// Waits up to `timeout_seconds` for another holder. @errors kUnavailable when it is still held
-  static Result<DirectoryLock> Acquire(const std::filesystem::path& path, int timeout_seconds);
-
- private:
-  explicit DirectoryLock(FileDescriptor fd) : fd_(std::move(fd)) {}
-  FileDescriptor fd_;
-};
 
 }  // namespace quarry

@@ -16,14 +16,14 @@ namespace quarry {
 
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-// Below this a buffer fits into memory that the process has already touched.
+// Smaller buffers fit into memory that the process has already touched.
 constexpr std::size_t kLargeBuffer = 2 * kHugePage;
+constexpr int kKeptAtTheTop = 1 << 30;
 }  // namespace
 
 void KeepFreedMemory() {
 #if defined(__GLIBC__)
   constexpr int kLargestPooledBuffer = 32 << 20;  // the most that glibc accepts
-  constexpr int kKeptAtTheTop = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kLargestPooledBuffer);
   mallopt(M_TRIM_THRESHOLD, kKeptAtTheTop);
 #endif
@@ -35,8 +35,21 @@ void ReturnFreedMemory() {
 #endif
 }
 
+void ReturnFreedMemoryOfThread() {
+#if defined(__GLIBC__)
+  // Freeing a block of this size looks at the end of the thread's arena, and returns what exceeds the
+  // threshold.
+  constexpr std::size_t kLooksAtTheEnd = 128 << 10;
+  constexpr int kKept = 256 << 10;
+  mallopt(M_TRIM_THRESHOLD, kKept);
+  void* volatile block = std::malloc(kLooksAtTheEnd);  // volatile: compilers drop an unused allocation
+  std::free(block);
+  mallopt(M_TRIM_THRESHOLD, kKeptAtTheTop);
+#endif
+}
+
 std::uint64_t PrivateMemory() {
-  std::ifstream statm("/proc/self/statm");  // pages: of addresses, in memory, of those with a file behind them
+  std::ifstream statm("/proc/self/statm");  // pages: total, resident, file-backed
   std::uint64_t addresses = 0;
   std::uint64_t resident = 0;
   std::uint64_t shared = 0;

@@ -7,30 +7,34 @@
 
 namespace quarry {
 
-/// Tells the C library to reuse freed buffers instead of giving them back to the system after each use. A
-/// read takes and frees megabyte buffers all the time. For main() of programs that read; no effect where
-/// there is no such setting.
+/// Tells the C library to reuse freed buffers instead of returning them to the system after each use: a read
+/// allocates and frees megabyte buffers all the time. For main() of programs that read. No effect where the
+/// library lacks the setting.
 void KeepFreedMemory();
 
-/// Gives back what was kept, as far as whole pages are free. Takes some milliseconds; other threads wait for it
-/// when they want memory. Thread-safe.
+/// Returns the kept memory to the system, as far as whole pages are free. Takes some milliseconds, during
+/// which other threads wait for memory. Thread-safe.
 void ReturnFreedMemory();
 
-/// [bytes] of memory that this process has for itself, without files; 0 where the system does not say.
+/// Returns what this thread has just freed, after it held much in small pieces: the C library keeps an arena
+/// for each of many threads, and ReturnFreedMemory leaves the free end of each as it is. Takes microseconds.
+void ReturnFreedMemoryOfThread();
+
+/// [bytes] of memory private to this process, without files; 0 where the system does not say.
 std::uint64_t PrivateMemory();
 
-/// Asks the system for huge pages where memory is touched for the first time. No effect where it has none, or
-/// the range holds none.
+/// Asks the system for huge pages when this memory is first touched. No effect if the system has none, or the
+/// range holds none.
 void AdviseHugePages(void* begin, std::size_t bytes);
 
-/// Memory for large buffers comes in huge pages where the system has them: touching fresh memory page by page
-/// was a fifth of the time of a large read.
+/// Large buffers come in huge pages where the system has them: touching fresh memory page by page took a
+/// fifth of the time of a large read.
 /// @errors throws std::bad_alloc
 void* AllocateBuffer(std::size_t bytes);
 void FreeBuffer(void* buffer);
 
-/// Allocator of byte strings and sample arrays. Leaves new elements as they are instead of writing zeros:
-/// nearly every buffer is filled by a read or a decoder at once.
+/// Allocator of byte strings and sample arrays. Leaves new elements uninitialized instead of writing zeros: a
+/// read or a decoder fills nearly every buffer at once.
 template <typename T>
 struct BufferAllocator {
   using value_type = T;

@@ -12,7 +12,7 @@ class Progress {
  public:
   /// @param enabled false: says nothing (ranks other than 0, --json)
   Progress(std::string label, std::uint64_t total, bool enabled);
-  /// Takes the bar off the terminal again.
+  /// Removes the bar from the terminal.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

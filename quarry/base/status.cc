@@ -17,6 +17,10 @@ Status ErrnoStatus(int error_number, std::string_view action, std::string_view p
     case EDQUOT:
     case EFBIG:
       return {StatusCode::kInternal, message + "; free some space or write elsewhere, then run again"};
+    case EMFILE:
+    case ENFILE:
+      return {StatusCode::kResourceExhausted,
+              message + "; ask again later, or raise the limit on open files (ulimit -n)"};
     case EACCES:
     case EPERM:
     case EROFS:

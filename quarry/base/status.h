@@ -15,18 +15,18 @@ namespace quarry {
 enum class StatusCode : std::uint8_t {
   kOk = 0,
   kCancelled = 1,
-  kUnknown = 2,
+  kUnknown = 2,          ///< it is done, but it may not last: a sync has failed
   kInvalidArgument = 3,  ///< the caller asked for something impossible
   kDeadlineExceeded = 4,
   kNotFound = 5,       ///< dataset, field, step or file does not exist
-  kAlreadyExists = 6,  ///< output is there already
+  kAlreadyExists = 6,  ///< output exists already
   kPermissionDenied = 7,
   kResourceExhausted = 8,  ///< a limit of the server, with its number in the message
   kFailedPrecondition = 9,
   kAborted = 10,
   kOutOfRange = 11,
   kUnimplemented = 12,
-  kInternal = 13,     ///< the operating system failed us: disk full, read error, out of memory
+  kInternal = 13,     ///< the operating system failed: disk full, read error, out of memory
   kUnavailable = 14,  ///< server cannot be reached
   kDataLoss = 15,     ///< bytes on disk are not what was written
   kUnauthenticated = 16,
@@ -45,7 +45,7 @@ class [[nodiscard]] Status {
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  /// Puts "context: " in front of the message of an error on its way up; does nothing to success.
+  /// Prefixes the message of an error with "context: "; does nothing to success.
   Status Annotate(std::string_view context) && {
     if (!ok()) message_ = fmt::format("{}: {}", context, message_);
     return std::move(*this);
@@ -118,14 +118,14 @@ Status ToStatus(Result<T>&& result) {
 #define QUARRY_CONCAT_INNER(a, b) a##b
 #define QUARRY_CONCAT(a, b) QUARRY_CONCAT_INNER(a, b)
 
-/// Leaves the function with the error, if `expression` is one.
+/// Returns from the function with the error, if `expression` is one.
 #define QUARRY_RETURN_IF_ERROR(expression)                            \
   do {                                                                \
     if (auto quarry_status_ = (expression); !quarry_status_.ok())     \
       return ::quarry::internal::ToStatus(std::move(quarry_status_)); \
   } while (false)
 
-/// `QUARRY_ASSIGN_OR_RETURN(auto x, F());` leaves the function with the error, or assigns the value.
+/// `QUARRY_ASSIGN_OR_RETURN(auto x, F());` returns from the function with the error, or assigns the value.
 #define QUARRY_ASSIGN_OR_RETURN(declaration, expression) \
   QUARRY_ASSIGN_OR_RETURN_IMPL(QUARRY_CONCAT(quarry_result_, __LINE__), declaration, expression)
 #define QUARRY_ASSIGN_OR_RETURN_IMPL(result, declaration, expression) \

@@ -13,4 +13,11 @@ bool IsUtf8(std::string_view text);
 /// names that come from a file system, which may hold any bytes.
 std::string ToUtf8(std::string text);
 
+/// The beginning of a text, at most `most` bytes of it, without a part of a character at its end.
+std::string_view Beginning(std::string_view text, std::size_t most);
+
+/// `text` for one line of a terminal or a log, whoever wrote it: control characters, line ends, changes of
+/// direction and bytes that are not UTF-8 become visible, as \x1b or \u202e.
+std::string Printable(std::string_view text);
+
 }  // namespace quarry

@@ -18,20 +18,19 @@ enum class CoderId : std::uint8_t {
   kWaveletZfp = 1,
   kInterpolate = 2,
   kLossless = 3,
-  kValidity = 4,  ///< of masks: uint8 samples that are 0 or 1; no field has it
+  kValidity = 4,  ///< of masks: uint8 samples that are 0 or 1
 };
 
-/// Which samples of an array are there: 1 for a valid one, 0 for a missing one, in the order of the samples.
-/// Empty: all are valid.
+/// Validity of the samples of an array, in their order: 1 for valid, 0 for missing. Empty: all are valid.
 using Validity = std::span<const std::uint8_t>;
 
-/// What a coder made of one patch.
+/// One patch as a coder encoded it.
 struct CodedPatch {
-  std::vector<Bytes> levels;   ///< payload per level, 0 the finest; decoded from it and the coarser ones
-  std::vector<Bytes> decoded;  ///< per level the samples that a decoder will get, missing ones unspecified
+  std::vector<Bytes> levels;   ///< payload per level, 0 the finest; decoding needs the coarser ones too
+  std::vector<Bytes> decoded;  ///< per level the samples that a decoder returns; missing ones are unspecified
 };
 
-/// Shape and type of a patch: what both sides of a coder know without looking at the payload.
+/// Shape and type of a patch, known to encoder and decoder without the payload.
 struct PatchLayout {
   DataType type = DataType::kFloat32;
   Index3 shape{};  ///< samples at level 0, x, y, z
@@ -44,38 +43,49 @@ class PatchDecoder {
  public:
   virtual ~PatchDecoder() = default;
 
-  /// Decodes the next finer level (the coarsest at first). `payload` may be any bytes: hostile ones are an
-  /// error or meaningless numbers, never a read out of bounds; callers check the checksum before.
-  /// @param validity  of the samples at the next level, as it was when they were encoded
+  /// Decodes the next finer level, at first the coarsest. Any `payload` is safe: a hostile one gives an error
+  /// or meaningless numbers, never a read out of bounds. Callers verify the checksum first.
+  /// @param validity  of the samples at the next level, as at encoding
   /// @errors kDataLoss; the decoder is then unusable
   virtual Status Advance(ByteSpan payload, Validity validity) = 0;
 
-  /// The level decoded last; `levels` of the layout before the first Advance.
+  /// The last decoded level; layout.levels before the first Advance.
   virtual int level() const = 0;
   /// Samples at level(): dense, x fastest, shape LevelShape(layout.shape, level()), in native byte order.
   /// Missing ones are unspecified.
   virtual ByteSpan samples() const = 0;
 
-  /// A decoder at the same level, from where each goes on by itself.
+  /// An independent copy at the same level.
   virtual std::unique_ptr<PatchDecoder> Clone() const = 0;
   /// [bytes] of the arrays that the decoder holds.
   virtual std::uint64_t memory() const = 0;
 };
 
-/// One way of coding. Stateless and thread-safe; the bytes depend on the arguments alone, never on who
-/// encodes.
+/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Callers query its
+/// capabilities and never compare ids.
 class PatchCoder {
  public:
   virtual ~PatchCoder() = default;
 
   virtual CoderId id() const = 0;
-  virtual bool Supports(DataType type) const = 0;
+  /// "wavelet-zfp": the name in `--codec` and manifests.
+  virtual std::string_view name() const = 0;
 
-  /// @param samples    dense, x fastest, shape layout.shape; valid ones are finite, missing ones anything.
-  ///                   A lossless coder takes any bits
+  virtual bool Supports(DataType type) const = 0;
+  /// Whether fields may use it: false for the mask coder.
+  virtual bool CodesFields() const { return true; }
+  /// Whether decoding restores every sample bit by bit, at every level. Such a coder needs no tolerance and
+  /// accepts any bits.
+  virtual bool IsLossless() const = 0;
+  /// Whether the tolerance holds at every level: a level is every 2^l-th sample of the field. Otherwise
+  /// coarse levels are filtered, and the tolerance holds only at level 0.
+  virtual bool BoundsEveryLevel() const = 0;
+
+  /// @param samples    dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are
+  ///                   finite unless the coder is lossless
   /// @param validity   of the samples; at least one is valid
-  /// @param tolerance  [unit of the field] absolute, >= 0: no valid sample decoded at level 0 is further from
-  ///                   its original. A lossless coder does not look at it
+  /// @param tolerance  [unit of the field] largest absolute error of a valid sample at level 0, >= 0.
+  ///                   Lossless coders ignore it
   virtual Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                     double tolerance) const = 0;
 
@@ -85,10 +95,13 @@ class PatchCoder {
 /// The coder with this id, or null when this version does not know it.
 const PatchCoder* FindCoder(CoderId id);
 
-/// "wavelet-zfp": the names of `--codec` and JSON.
+/// The coders that a field may name, in the order of their ids.
+std::span<const PatchCoder* const> FieldCoders();
+
+/// Name of the coder with this id, "unknown" when this version does not know it.
 std::string_view Name(CoderId id);
 
-/// Inverse of Name. @errors kInvalidArgument that lists the known names
+/// Id of the coder that `--codec` or a manifest names. @errors kInvalidArgument that lists the known names
 Result<CoderId> ParseCoder(std::string_view name);
 
 }  // namespace quarry

@@ -1,8 +1,8 @@
 #pragma once
 
-/// Loops compiled for more than one instruction set, chosen when the program runs: binaries are built for the
-/// oldest processor of an architecture. Safe only for code whose results do not depend on the width of
-/// vectors: element by element, no fused multiply-add, no reordered sums.
+/// Compiles loops for several instruction sets and selects one at run time: binaries are built for the oldest
+/// processor of an architecture. Safe only for code whose results do not depend on the vector width: element
+/// by element, no fused multiply-add, no reordered sums.
 
 #if defined(__GNUC__)
 #define QUARRY_INLINE [[gnu::always_inline]] inline
@@ -23,7 +23,7 @@ __attribute__((target("avx2"))) void RunWithAvx2(Args... args) {
 
 }  // namespace internal
 
-/// Calls Kernel::Run(args...), which has to be QUARRY_INLINE together with whatever it spends its time in.
+/// Calls Kernel::Run(args...). Run and the functions in which it spends its time must be QUARRY_INLINE.
 template <typename Kernel, typename... Args>
 void RunOnBestInstructionSet(Args... args) {
   static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;

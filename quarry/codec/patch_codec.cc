@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "quarry/codec/error_record.h"
-#include "quarry/codec/missing_values.h"
-#include "quarry/codec/validity_coder.h"
+#include "quarry/codec/error_record/error_record.h"
+#include "quarry/codec/mask/missing_values.h"
+#include "quarry/codec/mask/validity_coder.h"
 
 namespace quarry {
 namespace {
@@ -36,13 +36,13 @@ auto BitsOf(T sample) {
   }
 }
 
-/// The bits of the exponent: all of them are set in what is not finite. None in integers.
+/// The exponent bits, all set in numbers that are not finite. 0 for integers.
 template <typename T>
 constexpr auto kExponentBits = decltype(BitsOf(T{}))(std::is_same_v<T, float>    ? 0x7f800000u
                                                      : std::is_same_v<T, double> ? 0x7ff0000000000000u
                                                                                  : 0u);
 
-/// Says of samples whether they are missing; in whole numbers, so that loops become vectors.
+/// Tests whether samples are missing, with integer operations so that loops vectorise.
 template <typename T>
 class MissingTest {
  public:
@@ -82,9 +82,9 @@ Bytes Classify(std::span<const T> samples, std::optional<std::uint64_t> fill) {
   return mask;
 }
 
-/// What a coder gets: a missing sample has the value of the valid one before it in memory, those before the
-/// first valid one have that. So no coder ever meets a number that is not finite, whether or not it looks at
-/// the validity.
+/// The samples that a coder gets: each missing one has the value of the valid sample before it in memory;
+/// those before the first valid sample have its value. So no coder sees a number that is not finite, even if
+/// it ignores the validity.
 template <typename T>
 Bytes ReplaceMissing(std::span<const T> samples, Validity validity) {
   Bytes replaced;
@@ -121,18 +121,18 @@ void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
   encoded->max = static_cast<double>(*std::max_element(high.begin(), high.end()));
 }
 
-/// The patch as the coder codes it, with what it loses.
-/// @param missing_replaced  `original`, or with other values in the places of missing samples
+/// Encodes a patch with the coder and records the error.
+/// @param missing_replaced  `original`, with any missing samples replaced
 Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& layout, ByteSpan original,
                                    ByteSpan missing_replaced, Validity validity, double tolerance) {
   QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder.Encode(layout, missing_replaced, validity, tolerance));
   EncodedPatch encoded;
   encoded.errors = RecordErrors(layout, original, validity, coded.decoded);
-  // A lossless coder holds every tolerance; what a type cannot express of it is no error of the coder.
-  if (coder.id() != CoderId::kLossless && !(encoded.errors[0].max_error <= tolerance)) {
+  const double bound = coder.IsLossless() ? 0 : tolerance;
+  if (!(encoded.errors[0].max_error <= bound)) {
     return InternalError(
         "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
-        encoded.errors[0].max_error, tolerance);
+        encoded.errors[0].max_error, bound);
   }
   encoded.levels = std::move(coded.levels);
   DispatchType(layout.type,
@@ -140,7 +140,7 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
   return encoded;
 }
 
-/// A patch of which some samples, or all, are missing.
+/// Encodes a patch in which some or all samples are missing.
 Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                   const Bytes& mask, bool some_valid, double tolerance) {
   const PatchLayout mask_layout{DataType::kUint8, layout.shape, layout.levels};
@@ -157,7 +157,7 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
     QUARRY_ASSIGN_OR_RETURN(encoded,
                             EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerance));
   }
-  encoded.levels = AddMissingValues(layout, samples, coded_mask.decoded, encoded.levels);
+  encoded.levels = mask::AddMissingValues(layout, samples, coded_mask.decoded, encoded.levels);
   encoded.mask_levels = std::move(coded_mask.levels);
   return encoded;
 }
@@ -214,8 +214,8 @@ class PatchReader::State {
   }
 
   Status Advance(ByteSpan payload, ByteSpan mask_payload) {
-    // After an error, mask and samples may be at different levels: nothing may be decoded from them.
-    if (failed_) return InternalError("a patch is read on after an error");
+    // After an error, mask and samples may be at different levels; decoding cannot continue.
+    if (failed_) return InternalError("a patch cannot be decoded further after an error");
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     if (level_ == layout_.levels) Start(mask_payload);
     Status status = masked() ? AdvanceMasked(payload, mask_payload) : AdvanceUnmasked(payload, mask_payload);
@@ -262,7 +262,7 @@ class PatchReader::State {
   bool failed_ = false;
   std::unique_ptr<PatchDecoder> decoder_;
   std::unique_ptr<PatchDecoder> mask_;  // null for a patch without missing samples
-  std::optional<MissingValuesReader> missing_;
+  std::optional<mask::MissingValuesReader> missing_;
   bool none_valid_ = false;
 };
 

@@ -7,30 +7,30 @@
 
 #include "quarry/codec/coder.h"
 
-/// A patch as datasets store it: the payload of a coder, around it what keeps missing samples out of it, and
-/// beside it what every level has lost.
+/// Patches as datasets store them: the coder's payload, the missing samples around it, and the error of every
+/// level.
 namespace quarry {
 
-/// What was lost at a level: its samples, interpolated multilinearly to full resolution, against the original
-/// (RecordErrors in error_record.h says how).
+/// Error of a level: its samples, interpolated multilinearly to full resolution, against the original (see
+/// RecordErrors).
 struct LevelError {
   double max_error = 0;  ///< [unit of the field] largest absolute difference over the covered samples
   double rmse = 0;       ///< [unit of the field] root of the mean squared difference over them
-  double coverage = 1;   ///< share of the valid level-0 samples that the level can show
+  double coverage = 1;   ///< share of the valid level-0 samples that the level covers
 };
 
 /// One patch as bytes.
 struct EncodedPatch {
   std::vector<Bytes> levels;  ///< payload per level, 0 the finest
-  /// Payload of the validity per level, 0 the finest; no entry when every sample is valid. Otherwise the
-  /// coarsest has at least one byte, finer ones may be empty.
+  /// Payload of the validity per level, 0 the finest. Empty when every sample is valid; otherwise the
+  /// coarsest has at least one byte, and finer ones may be empty.
   std::vector<Bytes> mask_levels;
   /// One per level, over valid samples; a lossy coder's errors[0].max_error <= tolerance. No error when
   /// there is no valid sample.
   std::vector<LevelError> errors;
   std::uint64_t valid = 0;  ///< valid samples at level 0
-  double min = 0;           ///< of the valid original samples; +infinity when there is none
-  double max = 0;           ///< -infinity when there is none
+  double min = 0;           ///< of the valid original samples; +infinity without any
+  double max = 0;           ///< -infinity without any
 
   /// Payload of the samples, all levels.
   std::uint64_t size() const { return Sum(levels); }
@@ -45,19 +45,19 @@ struct EncodedPatch {
   }
 };
 
-/// Encodes one patch. Samples that are not finite, and those equal to `fill` bit by bit, are missing: they
-/// come back bit by bit, whatever the coder. A patch without missing samples has exactly the coder's bytes;
-/// one without valid samples never reaches the coder.
+/// Encodes one patch. Samples that are not finite, or equal `fill` bit by bit, are missing; decoding restores
+/// them bit by bit with any coder. A patch without missing samples has exactly the coder's bytes; one without
+/// valid samples never reaches the coder.
 /// @param samples    dense, x fastest, shape layout.shape; any bits
 /// @param fill       bits of one sample as an unsigned integer of SizeOf(layout.type) bytes; or nothing
 /// @param tolerance  see PatchCoder::Encode
-/// @errors kInvalidArgument: shape and bytes that do not fit, a fill with more bits than a sample, or what
-/// the coder refuses; kInternal: the coder broke its promise
+/// @errors kInvalidArgument: shape and bytes disagree, the fill has more bits than a sample, or the coder
+/// refuses the input; kInternal: the coder exceeded the tolerance
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, double tolerance);
 
-/// Decodes what EncodePatch made, from the coarsest level to the finest. Any bytes are an error or
-/// meaningless samples; memory is bounded by the layout. One caller at a time.
+/// Decodes the output of EncodePatch, from the coarsest level to the finest. Any input is safe: it gives an
+/// error or meaningless samples, and the layout bounds the memory. One caller at a time.
 class PatchReader {
  public:
   PatchReader(const PatchCoder& coder, const PatchLayout& layout);
@@ -66,19 +66,19 @@ class PatchReader {
   PatchReader& operator=(PatchReader&&) noexcept;
 
   /// Decodes the next finer level, as PatchDecoder::Advance.
-  /// @param mask_payload  of the same level. The patch has missing samples if, and only if, that of the
-  ///                      coarsest level is not empty; so nothing else has to tell
+  /// @param mask_payload  of the same level. The patch has missing samples if and only if that of the
+  ///                      coarsest level is not empty
   /// @errors kDataLoss; the reader is then unusable
   Status Advance(ByteSpan payload, ByteSpan mask_payload);
 
-  /// The level decoded last; `levels` of the layout before the first Advance.
+  /// The last decoded level; layout.levels before the first Advance.
   int level() const;
-  /// Samples at level(), missing ones as they were. Valid until the next Advance.
+  /// Samples at level(); missing ones have their original bits. Valid until the next Advance.
   ByteSpan samples() const;
-  /// Of samples(): empty when the patch has no missing sample. Valid until the next Advance.
+  /// Validity of samples(); empty when no sample of the patch is missing. Valid until the next Advance.
   Validity validity() const;
 
-  /// A reader at the same level, from where each goes on by itself.
+  /// An independent copy at the same level.
   PatchReader Clone() const;
   /// [bytes] that the reader holds.
   std::uint64_t memory() const;

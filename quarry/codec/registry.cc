@@ -1,57 +1,57 @@
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/interpolate.h"
 #include "quarry/codec/lossless/lossless.h"
-#include "quarry/codec/validity_coder.h"
-#include "quarry/codec/wavelet_zfp.h"
+#include "quarry/codec/mask/validity_coder.h"
+#include "quarry/codec/wavelet_zfp/wavelet_zfp.h"
 
 namespace quarry {
 namespace {
 
-struct CoderRow {
-  CoderId id;
-  std::string_view name;
-  const PatchCoder* coder;
-};
-
-const auto& Coders() {
+std::span<const PatchCoder* const> AllCoders() {
   static const WaveletZfpCoder wavelet_zfp;
   static const InterpolateCoder interpolate;
   static const LosslessCoder lossless;
-  static const std::array rows = {CoderRow{CoderId::kWaveletZfp, "wavelet-zfp", &wavelet_zfp},
-                                  CoderRow{CoderId::kInterpolate, "interpolate", &interpolate},
-                                  CoderRow{CoderId::kLossless, "lossless", &lossless}};
-  return rows;
+  static const ValidityCoder validity;
+  static const std::array<const PatchCoder*, 4> coders = {&wavelet_zfp, &interpolate, &lossless, &validity};
+  return coders;
 }
 
 }  // namespace
 
 const PatchCoder* FindCoder(CoderId id) {
-  // Codes masks, beside the coder of a field: it has no row, because no field may name it.
-  static const ValidityCoder validity;
-  if (id == CoderId::kValidity) return &validity;
-  for (const CoderRow& row : Coders()) {
-    if (row.id == id) return row.coder;
+  for (const PatchCoder* coder : AllCoders()) {
+    if (coder->id() == id) return coder;
   }
   return nullptr;
 }
 
+std::span<const PatchCoder* const> FieldCoders() {
+  static const auto coders = [] {
+    std::vector<const PatchCoder*> of_fields;
+    std::ranges::copy_if(AllCoders(), std::back_inserter(of_fields), &PatchCoder::CodesFields);
+    return of_fields;
+  }();
+  return coders;
+}
+
 std::string_view Name(CoderId id) {
-  if (id == CoderId::kValidity) return "validity";
-  for (const CoderRow& row : Coders()) {
-    if (row.id == id) return row.name;
-  }
-  return "unknown";
+  const PatchCoder* coder = FindCoder(id);
+  return coder != nullptr ? coder->name() : "unknown";
 }
 
 Result<CoderId> ParseCoder(std::string_view name) {
-  for (const CoderRow& row : Coders()) {
-    if (row.name == name) return row.id;
-  }
   std::string known;
-  for (const CoderRow& row : Coders()) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  return InvalidArgument("unknown coder \"{}\"; this version knows {}", name, known);
+  for (const PatchCoder* coder : FieldCoders()) {
+    if (coder->name() == name) return coder->id();
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", coder->name());
+  }
+  return InvalidArgument("unknown codec \"{}\"; this version knows {}", name, known);
 }
 
 }  // namespace quarry

@@ -9,8 +9,6 @@
 
 namespace quarry {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 /// "u, v, w", or the first of very many.
@@ -22,84 +20,137 @@ std::string FieldNames(const std::vector<FieldDescription>& fields) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-}  // namespace
+/// Of a dataset that is opened without a store.
+constexpr std::uint64_t kOwnStoreBytes = 128 << 20;
 
-bool IsDataset(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / "dataset.json", ignored);
+/// [bytes] to read and parse a manifest: its text, the messages and the structs that it becomes.
+std::uint64_t ParsingMemory(const Result<ObjectInfo>& manifest) {
+  constexpr std::uint64_t kTimesText = 6;
+  return manifest.ok() ? kTimesText * manifest->size : 0;  // without a file: reading it gives the reason
 }
 
-Result<std::vector<std::uint64_t>> ListSteps(const fs::path& root) {
+Location StepManifest(const Location& root, std::uint64_t step) {
+  return root / format::StepFolder(step) / "step.json";
+}
+
+bool IsFolder(const Location& location) {
+  const Result<ObjectInfo> info = location.Stat();
+  return info.ok() && info->kind == ObjectKind::kFolder;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
+  const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
+  if (entries.status().code() == StatusCode::kNotFound)
+    return Status(StatusCode::kDataLoss, entries.status().message());
+  if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
   std::vector<std::uint64_t> steps;
-  std::error_code error;
-  for (fs::directory_iterator it(root / "steps", error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (const FolderEntry& entry : *entries) {
+    const std::string& name = entry.name;
     std::uint64_t step = 0;
     const auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), step);
     const bool number = parse_error == std::errc() && stop == name.data() + name.size();
     if (number && format::StepFolder(step) == "steps/" + name) steps.push_back(step);
   }
-  if (error) return DataLoss("cannot list \"{}\": {}", (root / "steps").string(), error.message());
   std::sort(steps.begin(), steps.end());
   return steps;
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::Open(const fs::path& root) {
-  std::error_code ignored;
-  if (!fs::is_directory(root, ignored)) {
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root.string());
+Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root,
+                                                     std::shared_ptr<PatchStore> store) {
+  const Result<ObjectInfo> folder = root.Stat();
+  if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
+  if (!folder.ok() || folder->kind != ObjectKind::kFolder)
+    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root);
+  const Location path = root / "dataset.json";
+  const Result<ObjectInfo> manifest = path.Stat();
+  // An unreadable manifest is not missing: reading it gives the reason.
+  const bool missing =
+      manifest.ok() ? manifest->kind != ObjectKind::kFile : manifest.status().code() == StatusCode::kNotFound;
+  if (missing) {
+    // Steps without their dataset.json are a damaged dataset; any other directory is no dataset.
+    if (IsFolder(root / "steps")) return DataLoss("\"{}\" is missing; the dataset is damaged", path);
+    return NotFound("\"{}\" is not a dataset: it has no dataset.json", root);
   }
-  const fs::path path = root / "dataset.json";
-  // What may not be looked at is not missing.
-  if (std::error_code error; fs::status(path, error).type() == fs::file_type::none &&
-                             error == std::errc::permission_denied)
-    return ErrnoStatus(EACCES, "open", path.string());
-  if (!IsDataset(root)) {
-    // Steps without their dataset.json are a damaged dataset; any other directory is simply none.
-    if (fs::is_directory(root / "steps", ignored))
-      return DataLoss("\"{}\" is missing; the dataset is damaged", path.string());
-    return NotFound("\"{}\" is not a dataset: it has no dataset.json", root.string());
-  }
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, format::kManifestLimit));
+  if (!store) store = std::make_shared<PatchStore>(kOwnStoreBytes);
+  const MetadataCache metadata(store);
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(manifest)));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
   Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
-  if (!description.ok())
-    return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
-  return std::shared_ptr<const Dataset>(new Dataset(root, *std::move(description), std::move(steps)));
+  return std::shared_ptr<const Dataset>(
+      new Dataset(root, *std::move(description), std::move(steps), std::move(store)));
 }
 
-Dataset::Dataset(fs::path root, DatasetDescription description, std::vector<std::uint64_t> steps)
-    : root_(std::move(root)), description_(std::move(description)), steps_(std::move(steps)) {
-  tables_ =
-      std::make_unique<TableCatalog>(root_, description_, [this](std::uint64_t step) { return Step(step); });
+Dataset::Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,
+                 std::shared_ptr<PatchStore> store)
+    : root_(std::move(root)),
+      description_(std::move(description)),
+      steps_(std::move(steps)),
+      metadata_(std::move(store)) {
+  tables_ = std::make_unique<TableLocator>(
+      root_, description_, [this](std::uint64_t step) { return Step(step); }, &metadata_);
 }
 
 Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
+  QUARRY_RETURN_IF_ERROR(CheckStep(step));
+  MetadataCache::Key key;
+  key.step = step;
+  const auto bytes = [&] { return ParsingMemory(StepManifest(root_, step).Stat()); };
+  return metadata_.Obtain<StepDescription>(key, bytes, [&] {
+    RememberStamp(step);
+    return ReadStep(step);
+  });
+}
+
+/// A step that had to make room and is read again may have been replaced since.
+void Dataset::RememberStamp(std::uint64_t step) const {
+  const Stamp stamp = StampOf(StepManifest(root_, step));
   const std::lock_guard lock(mutex_);
-  if (const auto hit = loaded_steps_.find(step); hit != loaded_steps_.end()) return hit->second;
-  QUARRY_ASSIGN_OR_RETURN(StepDescription description, LoadStep(step));
-  return loaded_steps_[step] = std::make_shared<const StepDescription>(std::move(description));
+  const auto [known, first] = stamps_.try_emplace(step, stamp);
+  if (!first && known->second != stamp) outdated_ = true;
+}
+
+void Dataset::LookForReplacement(std::uint64_t step) const {
+  Stamp read;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = stamps_.find(step);
+    if (known == stamps_.end()) return;
+    read = known->second;
+  }
+  if (StampOf(StepManifest(root_, step)) != read) outdated_ = true;
+}
+
+Status Dataset::CheckStep(std::uint64_t step) const {
+  if (std::binary_search(steps_.begin(), steps_.end(), step)) return Status::Ok();
+  return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step, root_,
+                  steps_.size());
 }
 
 Result<StepDescription> Dataset::LoadStep(std::uint64_t step) const {
-  if (!std::binary_search(steps_.begin(), steps_.end(), step)) {
-    return NotFound("step {} is not in \"{}\"; run \"quarry info\" for the {} steps that are", step,
-                    root_.string(), steps_.size());
-  }
-  const fs::path path = root_ / format::StepFolder(step) / "step.json";
-  Result<std::string> text = ReadTextFile(path, format::kManifestLimit);
+  QUARRY_RETURN_IF_ERROR(CheckStep(step));
+  const std::uint64_t bytes = ParsingMemory(StepManifest(root_, step).Stat());
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata_.Reserve(bytes));
+  return ReadStep(step);
+}
+
+Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
+  const Location path = StepManifest(root_, step);
+  Result<std::string> text = path.ReadText(format::kManifestLimit);
   if (!text.ok() && text.status().code() == StatusCode::kNotFound)
-    return DataLoss("\"{}\" is missing; the step is damaged", path.string());
-  if (!text.ok()) return std::move(text).status();
+    return DataLoss("\"{}\" is missing; the step is damaged", path);
+  if (!text.ok()) return StatusOfPart(std::move(text).status());
   Result<StepDescription> description = format::DecodeStepManifest(*text, description_.grid);
-  if (!description.ok())
-    return std::move(description).status().Annotate(fmt::format("\"{}\"", path.string()));
+  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   if (description->step != step)
-    return DataLoss("\"{}\" describes step {}; it was moved here", path.string(), description->step);
+    return DataLoss("\"{}\" describes step {}; it was moved here", path, description->step);
   for (const FieldStepDescription& field : description->fields) {
     if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
-      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path.string(),
-                      field.levels.size(), field.name, description_.levels);
+      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path, field.levels.size(),
+                      field.name, description_.levels);
     }
   }
   return description;
@@ -110,18 +161,17 @@ Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) co
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
     if (step->FindField(request.field) != nullptr) return *request.step;
     return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field,
-                    *request.step, root_.string());
+                    *request.step, root_);
   }
   for (const std::uint64_t candidate : steps_) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));
     if (step->FindField(request.field) != nullptr) return candidate;
   }
-  return NotFound("no step of \"{}\" has the field \"{}\" yet", root_.string(), request.field);
+  return NotFound("no step of \"{}\" has the field \"{}\" yet", root_, request.field);
 }
 
 Status Dataset::NoField(const std::string& name) const {
-  return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_.string(),
-                  FieldNames(description_.fields));
+  return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_, FieldNames(description_.fields));
 }
 
 Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
@@ -139,71 +189,84 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.stride = request.stride;
   query.focus = request.focus;
   query.values = request.values;
-  query.strict = request.strict;
+  query.allow_damage = request.allow_damage;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
+  LookForReplacement(query.step);
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
   query.mask = step->FindField(request.field)->mask_name();
   return query;
 }
 
-Result<std::vector<query::ReadRequest>> Dataset::Expand(const query::SeriesRequest& request) const {
+Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest& request) const {
   QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
-  if (request.single()) return std::vector{request.read};
-  const std::vector<std::string> fields =
-      request.fields.empty() ? std::vector{request.read.field} : request.fields;
-  for (const std::string& field : fields) {
-    if (!description_.FindField(field)) return NoField(field);
-  }
-  std::vector<query::ReadRequest> questions;
-  const auto ask = [&](const std::string& field, std::optional<std::uint64_t> step) {
-    questions.push_back(request.read);
-    questions.back().field = field;
-    questions.back().step = step;
+  std::vector<std::size_t> fields;
+  const auto add_field = [&](const std::string& name) -> Status {
+    const std::optional<std::size_t> number = description_.FindField(name);
+    if (!number) return NoField(name);
+    fields.push_back(*number);
+    return Status::Ok();
   };
+  for (const std::string& name : request.fields) QUARRY_RETURN_IF_ERROR(add_field(name));
+  if (request.fields.empty()) QUARRY_RETURN_IF_ERROR(add_field(request.read.field));
+  std::vector<Subject> subjects;
   if (!request.steps) {
-    for (const std::string& field : fields) ask(field, request.read.step);
-    return questions;
+    for (const std::size_t field : fields) subjects.push_back({field, request.read.step});
+    return subjects;
   }
   for (const std::uint64_t number : steps_) {
     if (!request.steps->Contains(number)) continue;
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
-    for (const std::string& field : fields) {
-      if (step->FindField(field) != nullptr) ask(field, number);
+    for (const std::size_t field : fields) {
+      if (step->FindField(description_.fields[field].name) != nullptr) subjects.push_back({field, number});
     }
-    if (questions.size() > query::kMaxAnswers) {
+    if (subjects.size() > query::kMaxAnswers) {
       return InvalidArgument("more than {} answers are asked for; ask for fewer steps or fields at a time",
                              query::kMaxAnswers);
     }
   }
-  if (!questions.empty()) return questions;
+  if (!subjects.empty()) return subjects;
   return NotFound(
-      "no step of those asked for is in \"{}\" and has the field; run \"quarry info\" for those that are",
-      root_.string());
+      "none of the requested steps in \"{}\" has the field; run \"quarry info\" for those that do", root_);
+}
+
+Result<query::ReadPlan> Dataset::Plan(const query::Query& query, const query::PatchLocator* locator) const {
+  return query::MakePlan(description_, locator != nullptr ? *locator : *tables_, query,
+                         root_.storage->read_gap());
 }
 
 Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,
-                                      const query::PatchCatalog* catalog) const {
+                                      const query::PatchLocator* locator) const {
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
-  return query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query);
+  return Plan(query, locator);
 }
 
-Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request,
-                                              const query::PatchCatalog* catalog) const {
+Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const {
   query::ReadRequest read;
   read.field = request.field;
   read.step = request.step;
-  read.strict = true;  // the error of the answer would not hold
   QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
+  QUARRY_RETURN_IF_ERROR(query::CheckPoints(description_.grid.dims, request.points));
+  query.box = query::BoxAround(request.points);
+  query.only_patches.emplace();
+  return query;
+}
+
+Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request, query::Query query,
+                                              const query::PatchLocator* locator) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(description_.grid.dims, description_.patch));
   QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points));
-  query.box = interpolator.box();
   query.only_patches = interpolator.patches();
-  QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan,
-                          query::MakePlan(description_, catalog != nullptr ? *catalog : *tables_, query));
+  QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));
   plan.price.reply_bytes = request.points.size() * sizeof(double);
   return query::PointsPlan{std::move(plan), std::move(interpolator), request.price_only};
+}
+
+Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request,
+                                              const query::PatchLocator* locator) const {
+  QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(request));
+  return PlanPoints(request, std::move(query), locator);
 }
 
 }  // namespace quarry

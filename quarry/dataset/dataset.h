@@ -1,6 +1,6 @@
 #pragma once
 
-#include <filesystem>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,70 +9,96 @@
 #include <string>
 #include <vector>
 
-#include "quarry/dataset/table_catalog.h"
+#include "quarry/dataset/metadata_cache.h"
+#include "quarry/dataset/table_locator.h"
 #include "quarry/format/description.h"
 #include "quarry/query/plan.h"
 #include "quarry/query/points.h"
+#include "quarry/storage/location.h"
 
 namespace quarry {
 
-/// A dataset directory, open for reading. Published steps never change, so that everything read once may be
-/// kept. Thread-safe.
+/// A dataset, open for reading. Published steps never change, so whatever is read may be kept, and read
+/// again. Thread-safe.
 class Dataset : public std::enable_shared_from_this<Dataset> {
  public:
-  /// Reads dataset.json and lists the steps. @errors kNotFound: no such dataset; kDataLoss: dataset.json is
-  /// damaged
-  static Result<std::shared_ptr<const Dataset>> Open(const std::filesystem::path& root);
+  /// Reads dataset.json and lists the steps.
+  /// @param store  keeps the manifests of steps and the tables, as far as there is room; left out: a small
+  /// one of the dataset's own
+  /// @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
+  static Result<std::shared_ptr<const Dataset>> Open(const Location& root,
+                                                     std::shared_ptr<PatchStore> store = nullptr);
 
-  const std::filesystem::path& root() const { return root_; }
+  const Location& root() const { return root_; }
   const DatasetDescription& description() const { return description_; }
   /// Published steps in ascending order, as of Open.
   const std::vector<std::uint64_t>& steps() const { return steps_; }
 
-  /// step.json of one step, read when first asked for. @errors kNotFound, kDataLoss
+  /// step.json of one step, from the store or the storage. @errors kNotFound, kDataLoss
   Result<std::shared_ptr<const StepDescription>> Step(std::uint64_t step) const;
-  /// The same from disk, and not kept: for those who look at each step once.
+  /// The same from the storage, not kept: for callers that look at each step once.
   Result<StepDescription> LoadStep(std::uint64_t step) const;
 
-  /// The catalogue over the subfiles' own tables.
-  const TableCatalog& tables() const { return *tables_; }
+  /// True when a question has found the step.json of its step replaced since it was read. This dataset goes
+  /// on with what it has read; the next one that is opened has the new.
+  bool outdated() const { return outdated_; }
 
-  /// The questions that a request consists of, in the order of their answers.
-  /// @errors kNotFound: no such field, or no step that has it; kInvalidArgument: see CheckSeries, or more than
-  /// kMaxAnswers
-  Result<std::vector<query::ReadRequest>> Expand(const query::SeriesRequest& request) const;
+  /// Finds patches in the subfiles' own tables.
+  const TableLocator& tables() const { return *tables_; }
 
-  /// Checks a question against the dataset and plans it.
-  /// @param catalog  where to find patches; null: the subfiles' own tables
-  /// @errors kNotFound: no such field or step, or no level within max_error or max_bytes; kInvalidArgument:
-  /// box, level or max_error out of range; those of MakePlan
+  /// One answer of a series: which field of which step.
+  struct Subject {
+    std::size_t field_number = 0;
+    std::optional<std::uint64_t> step;
+  };
+  /// The answers to a request for several fields or steps, in their order. Small: the questions are made one
+  /// by one.
+  /// @errors kNotFound: no such field, or no step that has it; kInvalidArgument: see CheckSeries, or more
+  /// than kMaxAnswers
+  Result<std::vector<Subject>> Expand(const query::SeriesRequest& request) const;
+
+  /// Checks a question against the dataset, and finds the step and its mask.
+  /// @errors kNotFound: no such field or step; kInvalidArgument: box, level or max_error out of range
+  Result<query::Query> Resolve(const query::ReadRequest& request) const;
+  /// The same for points. @errors besides: see CheckPoints
+  Result<query::Query> Resolve(const query::PointsRequest& request) const;
+
+  /// Plans a question, within query::PlanningMemory.
+  /// @param locator  where to find patches; null: the subfiles' own tables
+  /// @errors kNotFound: no level within max_error or max_bytes; those of MakePlan
+  Result<query::ReadPlan> Plan(const query::Query& query, const query::PatchLocator* locator = nullptr) const;
   Result<query::ReadPlan> Plan(const query::ReadRequest& request,
-                               const query::PatchCatalog* catalog = nullptr) const;
+                               const query::PatchLocator* locator = nullptr) const;
 
-  /// The same for points. @errors kNotFound: no such field or step; kInvalidArgument: see PointInterpolator
+  /// The same for points. @param query  resolved from the request
+  Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request, query::Query query,
+                                       const query::PatchLocator* locator = nullptr) const;
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request,
-                                       const query::PatchCatalog* catalog = nullptr) const;
+                                       const query::PatchLocator* locator = nullptr) const;
 
  private:
-  Dataset(std::filesystem::path root, DatasetDescription description, std::vector<std::uint64_t> steps);
+  Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,
+          std::shared_ptr<PatchStore> store);
 
+  Status CheckStep(std::uint64_t step) const;
+  Result<StepDescription> ReadStep(std::uint64_t step) const;
+  void RememberStamp(std::uint64_t step) const;
+  void LookForReplacement(std::uint64_t step) const;
   Status NoField(const std::string& name) const;
-  Result<query::Query> Resolve(const query::ReadRequest& request) const;
   Result<std::uint64_t> ResolveStep(const query::ReadRequest& request) const;
 
-  const std::filesystem::path root_;
+  const Location root_;
   const DatasetDescription description_;
   const std::vector<std::uint64_t> steps_;
-  std::unique_ptr<const TableCatalog> tables_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::uint64_t, std::shared_ptr<const StepDescription>> loaded_steps_;
+  const MetadataCache metadata_;
+  std::unique_ptr<const TableLocator> tables_;
+  mutable std::mutex mutex_;                       ///< never held over a look at the storage
+  mutable std::map<std::uint64_t, Stamp> stamps_;  ///< of each step.json, before it was read first
+  mutable std::atomic<bool> outdated_ = false;
 };
 
-/// Numbers of the published steps below `root`/steps, ascending. Anything that is not a plain number is no
-/// step.
-Result<std::vector<std::uint64_t>> ListSteps(const std::filesystem::path& root);
-
-/// True for a directory that holds a dataset.json.
-bool IsDataset(const std::filesystem::path& path);
+/// Numbers of the published steps below `root`/steps, ascending. Names other than plain numbers are not
+/// steps.
+Result<std::vector<std::uint64_t>> ListSteps(const Location& root);
 
 }  // namespace quarry

@@ -1,15 +1,13 @@
 #include "quarry/dataset/discovery.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <memory>
 
 #include "quarry/base/utf8.h"
-#include "quarry/dataset/dataset.h"
 
 namespace quarry {
-
-namespace fs = std::filesystem;
-
 namespace {
 
 std::string WithoutSuffix(std::string name) {
@@ -18,54 +16,157 @@ std::string WithoutSuffix(std::string name) {
   return name;
 }
 
-/// Something called NAME.quarry that this user may not look into: it is listed by name, and asking for it says
-/// what is wrong.
-bool MayNotBeRead(const fs::path& path) {
-  std::error_code error;
-  return path.extension() == ".quarry" &&
-         fs::status(path / "dataset.json", error).type() == fs::file_type::none &&
-         error == std::errc::permission_denied;
+/// Whether a folder is listed as a dataset: it has a dataset.json, or is called NAME.quarry and cannot be
+/// read. Opening the latter gives the reason.
+bool IsListed(const Location& folder) {
+  const Result<ObjectInfo> manifest = (folder / "dataset.json").Stat();
+  if (manifest.ok()) return manifest->kind == ObjectKind::kFile;
+  return manifest.status().code() != StatusCode::kNotFound && folder.path.ends_with(".quarry");
+}
+
+/// A folder to be searched.
+struct Folder {
+  Location location;
+  std::string below;  ///< the beginning of the names of its datasets
+  int depth = 0;
+  bool behind_link = false;
+  std::shared_ptr<Folder> above;  ///< null: the root
+  std::string identity;           ///< empty until a link is compared with it
+};
+
+std::string IdentityOf(const Location& location) {
+  const Result<ObjectInfo> info = location.Stat();
+  return info.ok() ? info->identity : std::string();
+}
+
+/// Whether a link leads back to the folder that it is in, or to one above.
+bool IsLoop(const Location& link, Folder* folder) {
+  const std::string target = IdentityOf(link);
+  for (; folder != nullptr && !target.empty(); folder = folder->above.get()) {
+    if (folder->identity.empty()) folder->identity = IdentityOf(folder->location);
+    if (folder->identity == target) return true;
+  }
+  return false;
+}
+
+class Search {
+ public:
+  explicit Search(const DiscoveryOptions& options) : options_(options) {}
+
+  Status Run(const Location& root) {
+    folders_.push_back(std::make_shared<Folder>(Folder{root, "", 0, false, nullptr, ""}));
+    while (!folders_.empty() || !behind_links_.empty()) {
+      std::deque<std::shared_ptr<Folder>>& next = folders_.empty() ? behind_links_ : folders_;
+      const std::shared_ptr<Folder> folder = std::move(next.front());
+      next.pop_front();
+      QUARRY_RETURN_IF_ERROR(SearchFolder(folder));
+    }
+    return Status::Ok();
+  }
+
+  Discovery TakeResult() { return std::move(result_); }
+
+ private:
+  Status SearchFolder(const std::shared_ptr<Folder>& folder) {
+    if (options_.cancelled()) return Cancelled();
+    const Result<std::vector<FolderEntry>> entries = folder->location.List();
+    if (!entries.ok()) return Failed(*folder, entries.status());
+    for (const FolderEntry& entry : *entries) {
+      if (options_.cancelled()) return Cancelled();
+      if (!CountEntry(*folder)) break;
+      if (entry.kind == ObjectKind::kFolder && !entry.name.starts_with('.') && IsUtf8(entry.name))
+        SearchEntry(folder, entry);
+    }
+    return Status::Ok();
+  }
+
+  void SearchEntry(const std::shared_ptr<Folder>& folder, const FolderEntry& entry) {
+    Location location = folder->location / entry.name;
+    std::string name = folder->below + entry.name;
+    if (IsListed(location)) {
+      result_.datasets.push_back({std::move(name), std::move(location)});
+      return;
+    }
+    constexpr int kMaxDepth = 16;
+    if (folder->depth + 1 >= kMaxDepth || (entry.is_link && IsLoop(location, folder.get()))) return;
+    const bool behind_link = folder->behind_link || entry.is_link;
+    (behind_link ? behind_links_ : folders_)
+        .push_back(std::make_shared<Folder>(
+            Folder{std::move(location), name + "/", folder->depth + 1, behind_link, folder, ""}));
+  }
+
+  static Status Cancelled() { return {StatusCode::kCancelled, "the search for datasets was cancelled"}; }
+
+  /// @returns the status of the search
+  Status Failed(const Folder& folder, const Status& status) {
+    const StatusCode code = status.code();
+    if (folder.above == nullptr && code == StatusCode::kPermissionDenied)
+      return {StatusCode::kInternal, status.message()};
+    if (folder.above == nullptr) return status;
+    // Removed since it was found, or not readable by this user.
+    const bool skipped = code == StatusCode::kNotFound || code == StatusCode::kPermissionDenied;
+    if (!skipped && result_.incomplete.ok()) result_.incomplete = status;
+    return Status::Ok();
+  }
+
+  /// @returns false where a bound is reached
+  bool CountEntry(const Folder& folder) {
+    if (folder.behind_link && entries_behind_links_++ == options_.most_behind_links)
+      return LeaveOutTheRest(folder, options_.most_behind_links, " behind symbolic links");
+    if (entries_++ == options_.most_entries) return LeaveOutTheRest(folder, options_.most_entries, "");
+    return true;
+  }
+
+  bool LeaveOutTheRest(const Folder& folder, std::uint64_t most, std::string_view where) {
+    folders_.clear();
+    behind_links_.clear();
+    result_.left_out = fmt::format(
+        "\"{}\" and further folders are not searched for datasets: {} names were looked at{}, which is the "
+        "most",
+        folder.location, most, where);
+    return false;
+  }
+
+  const DiscoveryOptions& options_;
+  std::deque<std::shared_ptr<Folder>> folders_;
+  std::deque<std::shared_ptr<Folder>> behind_links_;
+  std::uint64_t entries_ = 0;
+  std::uint64_t entries_behind_links_ = 0;
+  Discovery result_;
+};
+
+/// Clients see names without ".quarry". If both run42 and run42.quarry exist, they keep their full names.
+void FinishNames(std::vector<FoundDataset>* found) {
+  std::map<std::string, int> uses;
+  for (const FoundDataset& dataset : *found) ++uses[WithoutSuffix(dataset.name)];
+  for (FoundDataset& dataset : *found) {
+    if (std::string name = WithoutSuffix(dataset.name); uses[name] == 1) dataset.name = std::move(name);
+  }
+  std::sort(found->begin(), found->end(),
+            [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
 }
 
 }  // namespace
 
-Result<std::vector<FoundDataset>> FindDatasets(const fs::path& root) {
-  std::error_code error;
-  if (!fs::is_directory(root, error))
-    return NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", root.string());
-  if (IsDataset(root)) {
-    const fs::path absolute = fs::absolute(root).lexically_normal();
-    return std::vector<FoundDataset>{
-        {WithoutSuffix((absolute.has_filename() ? absolute : absolute.parent_path()).filename().string()),
-         root}};
-  }
-  std::vector<FoundDataset> found;
-  if (fs::directory_iterator(root, error); error) return ErrnoStatus(error.value(), "list", root.string());
-  const auto options =
-      fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_directory(ignored) || !IsUtf8(it->path().filename().string())) continue;
-    // A depth limit ends loops of symbolic links.
-    constexpr int kMaxDepth = 16;
-    if (it->path().filename().string().starts_with('.') || it.depth() >= kMaxDepth) {
-      it.disable_recursion_pending();
-    } else if (IsDataset(it->path()) || MayNotBeRead(it->path())) {
-      found.push_back({WithoutSuffix(it->path().lexically_relative(root).generic_string()), it->path()});
-      it.disable_recursion_pending();
-    }
-  }
-  if (error) return InternalError("cannot list \"{}\": {}", root.string(), error.message());
-  std::sort(found.begin(), found.end(),
-            [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
-  // Where run42 and run42.quarry stand side by side, both keep their whole name.
-  std::map<std::string, int> uses;
-  for (const FoundDataset& dataset : found) ++uses[dataset.name];
-  for (FoundDataset& dataset : found) {
-    if (uses[dataset.name] > 1) dataset.name = dataset.path.lexically_relative(root).generic_string();
-  }
+Result<Discovery> Discover(const Location& root, const DiscoveryOptions& options) {
+  const Result<ObjectInfo> folder = root.Stat();
+  if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
+  if (!folder.ok() || folder->kind != ObjectKind::kFolder)
+    return NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", root);
+  const Result<ObjectInfo> manifest = (root / "dataset.json").Stat();
+  if (manifest.ok() && manifest->kind == ObjectKind::kFile)
+    return Discovery{{{WithoutSuffix(root.name()), root}}, {}, {}};
+  Search search(options);
+  QUARRY_RETURN_IF_ERROR(search.Run(root));
+  Discovery found = search.TakeResult();
+  FinishNames(&found.datasets);
   return found;
+}
+
+Result<std::vector<FoundDataset>> FindDatasets(const Location& root) {
+  QUARRY_ASSIGN_OR_RETURN(Discovery found, Discover(root));
+  QUARRY_RETURN_IF_ERROR(found.incomplete);
+  return std::move(found.datasets);
 }
 
 }  // namespace quarry

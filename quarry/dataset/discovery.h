@@ -1,22 +1,41 @@
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "quarry/base/status.h"
+#include "quarry/storage/location.h"
 
 namespace quarry {
 
 struct FoundDataset {
   std::string name;  ///< path below the root without ".quarry", "/" between parts; the name that clients use
-  std::filesystem::path path;
+  Location location;
 };
 
-/// All datasets in the directory tree below `root`, by name; `root` itself when it is one. Hidden directories
-/// (staging of writers among them), those whose names are not UTF-8, and the insides of datasets are not
-/// entered.
-/// @errors kNotFound: there is no such directory
-Result<std::vector<FoundDataset>> FindDatasets(const std::filesystem::path& root);
+/// Bounds of a search.
+struct DiscoveryOptions {
+  std::function<bool()> cancelled = [] { return false; };  ///< asked between looks at the storage
+  std::uint64_t most_entries = 1'000'000;                  ///< looked at in all folders
+  std::uint64_t most_behind_links = 100'000;               ///< of these, in folders behind symbolic links
+};
+
+/// What a search has found.
+struct Discovery {
+  std::vector<FoundDataset> datasets;  ///< by name
+  Status incomplete;                   ///< the first error of a folder below the root; Ok if there was none
+  std::string left_out;                ///< what a bound has left out, for the operator; empty: nothing
+};
+
+/// All datasets in the directory tree below `root`; `root` itself when it is one. Skips hidden directories
+/// (among them the staging of writers), those whose names are not UTF-8 or that this user may not list, and
+/// the insides of datasets. Folders come before those behind symbolic links, so that links cannot use up the
+/// bounds for them; a link back to a folder above it is not followed.
+/// @errors kNotFound: there is no such directory; kInternal: it cannot be listed; kCancelled
+Result<Discovery> Discover(const Location& root, const DiscoveryOptions& options = {});
+
+/// The same for callers that need all datasets. @errors besides: the first of any folder
+Result<std::vector<FoundDataset>> FindDatasets(const Location& root);
 
 }  // namespace quarry

@@ -28,28 +28,27 @@ PayloadPaths::PayloadPaths(const Dataset& dataset, const query::ReadPlan& plan)
       field_(dataset.description().fields[plan.query.field_number].name),
       mask_(plan.query.mask) {}
 
-std::string PayloadPaths::Of(query::FileNumber number) const {
-  return (number.of_mask ? MaskSubfilePath(root_, mask_, number.subfile)
-                         : SubfilePath(root_, step_, field_, number.subfile))
-      .string();
+Location PayloadPaths::Of(query::FileNumber number) const {
+  return number.of_mask ? MaskSubfileLocation(root_, mask_, number.subfile)
+                        : SubfileLocation(root_, step_, field_, number.subfile);
 }
 
-Result<const RandomAccessFile*> PayloadSource::Open(query::FileNumber number) {
+Result<const StoredObject*> PayloadSource::Open(query::FileNumber number) {
   auto it = files_.find(number);
   if (it == files_.end()) {
-    const std::string path = paths_->Of(number);
-    Result<RandomAccessFile> file = RandomAccessFile::Open(path);
+    const Location path = paths_->Of(number);
+    Result<std::shared_ptr<const StoredObject>> file = path.Open();
     if (!file.ok() && file.status().code() == StatusCode::kNotFound)
       return DataLoss("\"{}\" is missing, though step.json lists it", path);
-    if (!file.ok()) return std::move(file).status();
+    if (!file.ok()) return StatusOfPart(std::move(file).status());
     it = files_.emplace(number, *std::move(file)).first;
   }
-  return &it->second;
+  return it->second.get();
 }
 
-/// The file of a range that lies in it.
-Result<const RandomAccessFile*> PayloadSource::OpenFor(const query::ByteRange& range) {
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, Open(range.file));
+/// The file of a range, after checking that the range lies in it.
+Result<const StoredObject*> PayloadSource::OpenFor(const query::ByteRange& range) {
+  QUARRY_ASSIGN_OR_RETURN(const StoredObject* file, Open(range.file));
   if (range.offset > file->size() || range.size > file->size() - range.offset) {
     return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
                     file->size(), range.offset, range.offset + range.size);
@@ -59,22 +58,22 @@ Result<const RandomAccessFile*> PayloadSource::OpenFor(const query::ByteRange& r
 
 Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayload* fetched) {
   fetched->paths = paths_;
-  const std::vector<query::ByteRange>& ranges = fetched->fetch.ranges;
-  // A coarse level is a few bytes in each of many places. Read one after the other from a disk, they take the
-  // sum of all its delays; told of them at once, it takes them together.
-  for (std::size_t i = 0; i < ranges.size() && ranges.size() > 1; ++i) {
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, OpenFor(ranges[i]));
-    file->ExpectRead(ranges[i].offset, ranges[i].size);
+  // Checked before memory is taken: a truncated file must not cost memory for bytes that it no longer has.
+  std::vector<ReadRange> ranges;
+  ranges.reserve(fetched->fetch.ranges.size());
+  for (const query::ByteRange& range : fetched->fetch.ranges) {
+    QUARRY_ASSIGN_OR_RETURN(const StoredObject* file, OpenFor(range));
+    ranges.push_back({file, range.offset, {}});
   }
   fetched->ranges.reserve(ranges.size());
-  for (const query::ByteRange& range : ranges) {
-    if (cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
-    // Before memory is taken for it: a file cut short must not cost the bytes that it no longer has.
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile* file, OpenFor(range));
-    fetched->ranges.emplace_back(range.size);
-    QUARRY_RETURN_IF_ERROR(file->ReadAt(range.offset, fetched->ranges.back()));
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    ranges[i].out = fetched->ranges.emplace_back(fetched->fetch.ranges[i].size);
+  if (usage_ != nullptr) {
+    usage_->reads += ranges.size();
+    usage_->bytes += fetched->fetch.bytes();
+    usage_->payload_bytes += fetched->fetch.payload_bytes;
   }
-  return Status::Ok();
+  return storage_->ReadRanges(ranges, cancelled);
 }
 
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level,
@@ -85,8 +84,8 @@ Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piec
   QUARRY_ASSIGN_OR_RETURN(taken.payload, TakeOne(fetched, patch.entry.patch, level, slices.payload,
                                                  {false, patch.entry.subfile}));
   if (patch.mask) {
-    QUARRY_ASSIGN_OR_RETURN(taken.mask, TakeOne(fetched, patch.mask->patch, level, slices.mask,
-                                                {true, patch.mask->subfile}));
+    QUARRY_ASSIGN_OR_RETURN(
+        taken.mask, TakeOne(fetched, patch.mask->patch, level, slices.mask, {true, patch.mask->subfile}));
   }
   return taken;
 }

@@ -5,28 +5,34 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/file.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/store/patch_store.h"
 
 namespace quarry {
 
-/// Where the files of a plan are. Does not need dataset and plan any more: messages are made by tasks that may
-/// outlive the read.
+/// What was really read for an answer so far.
+struct ReadUsage {
+  std::uint64_t reads = 0;
+  std::uint64_t bytes = 0;          ///< with the gaps between payloads
+  std::uint64_t payload_bytes = 0;  ///< without them
+};
+
+/// Where the files of a plan are. Does not need dataset and plan any more: messages are made by tasks that
+/// may outlive the read.
 class PayloadPaths {
  public:
   PayloadPaths(const Dataset& dataset, const query::ReadPlan& plan);
 
-  std::string Of(query::FileNumber number) const;
+  Location Of(query::FileNumber number) const;
 
  private:
-  std::filesystem::path root_;
+  Location root_;
   std::uint64_t step_;
   std::string field_;
   std::uint64_t mask_;
 };
 
-/// The bytes of a fetch, and the memory that they may take.
+/// The bytes of a fetch, and the memory reserved for them.
 struct FetchedPayload {
   PatchStore::Memory memory;
   query::Fetch fetch;
@@ -34,7 +40,7 @@ struct FetchedPayload {
   std::shared_ptr<const PayloadPaths> paths;
 };
 
-/// Payload and mask of one level of one patch; empty where the level has none.
+/// Payload and mask of one level of one patch; empty if the level has none.
 struct LevelPayload {
   int level = 0;
   ByteSpan payload;
@@ -44,8 +50,11 @@ struct LevelPayload {
 /// Reads payload of a plan from the subfiles of a dataset, each opened once. One caller at a time.
 class PayloadSource {
  public:
-  PayloadSource(const Dataset& dataset, const query::ReadPlan& plan)
-      : paths_(std::make_shared<const PayloadPaths>(dataset, plan)) {}
+  /// @param usage  counts what is read; may be null
+  PayloadSource(const Dataset& dataset, const query::ReadPlan& plan, ReadUsage* usage)
+      : storage_(dataset.root().storage),
+        paths_(std::make_shared<const PayloadPaths>(dataset, plan)),
+        usage_(usage) {}
 
   /// Fills `ranges` and `paths` of a fetch.
   /// @param cancelled  asked between ranges
@@ -53,11 +62,13 @@ class PayloadSource {
   Status Read(const std::function<bool()>& cancelled, FetchedPayload* fetched);
 
  private:
-  Result<const RandomAccessFile*> Open(query::FileNumber number);
-  Result<const RandomAccessFile*> OpenFor(const query::ByteRange& range);
+  Result<const StoredObject*> Open(query::FileNumber number);
+  Result<const StoredObject*> OpenFor(const query::ByteRange& range);
 
+  const std::shared_ptr<const Storage> storage_;
   const std::shared_ptr<const PayloadPaths> paths_;
-  std::map<query::FileNumber, RandomAccessFile> files_;
+  ReadUsage* const usage_;
+  std::map<query::FileNumber, std::shared_ptr<const StoredObject>> files_;
 };
 
 /// One level of a piece of a fetch, compared with its checksums.

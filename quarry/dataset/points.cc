@@ -12,9 +12,6 @@ class PointSink final : public PatchSink {
     interpolator_->Add(plan_.patches[index], plan_.type, decoded->samples(), decoded->validity());
     return Status::Ok();
   }
-  std::uint64_t memory() const override {
-    return plan_.price.reply_bytes / sizeof(double) * query::kBytesPerPoint;
-  }
 
  private:
   const query::ReadPlan& plan_;

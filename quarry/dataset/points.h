@@ -8,8 +8,8 @@
 
 namespace quarry {
 
-/// Fetches and decodes the patches around the points and interpolates; answers a plan of the price alone at
-/// once.
+/// Fetches and decodes the patches around the points and interpolates; answers a price-only plan at once. The
+/// caller has pinned what a read needs, and query::kBytesPerPoint for each point.
 /// @param cancelled  asked between patches; true ends it with kCancelled
 /// @errors those of ExecuteRead
 Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,

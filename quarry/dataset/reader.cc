@@ -19,23 +19,23 @@ using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
 
-/// Most patches, and most decoded samples in bytes, that one task decodes. Of coarse levels a patch takes less
-/// time than it takes to hand a task to a thread and its result to the one that waits.
+/// Most patches, and most decoded samples in bytes, that one task decodes. A patch of a coarse level is
+/// decoded faster than a task is handed to a thread and its result to the waiting reader.
 constexpr std::size_t kTaskPatches = 16;
 constexpr std::uint64_t kTaskSampleBytes = 64 << 10;
-/// So many tasks a thread, at least, for fetches of few patches.
+/// Least number of tasks per thread, for fetches of few patches.
 constexpr std::size_t kTasksPerThread = 4;
 
-/// Up to so many decoded samples in bytes, a whole fetch is decoded by the thread that wants it: the first
-/// picture of a large domain, a sample from each patch, is there before another thread is awake.
+/// A fetch of at most this many decoded bytes is decoded by the thread that wants it: the first picture of a
+/// large domain, a sample from each patch, is there before another thread is awake.
 constexpr std::uint64_t kOwnSampleBytes = 16 << 10;
 
-/// Decodes some patches, as a rule on one of the pool's threads. Independent of the read that wants them: others
-/// may want the patches as well, and the read may end before.
+/// Decodes some patches, usually on one of the pool's threads. Independent of the read that wants them:
+/// others may want the patches as well, and the read may end earlier.
 class DecodeTask {
  public:
-  /// @param batch   payload of some patches; it goes with the last of their tasks
-  /// @param claims  of the patches of pieces `first` ..
+  /// @param batch   payload of some patches; freed with the last of their tasks
+  /// @param claims  of the patches of the pieces from `first` on
   DecodeTask(const ReadPlan& plan, const PatchCoder& coder, std::shared_ptr<FetchedPayload> batch,
              std::size_t first, std::span<PatchStore::Claim> claims,
              std::shared_ptr<const std::atomic<bool>> abandoned)
@@ -48,14 +48,14 @@ class DecodeTask {
     }
   }
 
-  /// @returns the first error; those who wait for the patches have been told, too
+  /// @returns the first error; those who wait for the patches are told as well
   Status Run() {
     Status first;
     for (Work& work : works_) {
       Status status = Decode(&work);
       if (first.ok()) first = std::move(status);
     }
-    // All together: whoever waits for the first most likely waits for the others next.
+    // All together: a reader that waits for the first most likely waits for the others next.
     for (Work& work : works_) {
       if (work.decoded) work.claim.Finish(std::move(work.decoded), &batch_->memory);
     }
@@ -80,7 +80,7 @@ class DecodeTask {
       status = Decode(*work, &reader);
       if (status.ok()) work->decoded = std::make_shared<const PatchReader>(std::move(reader));
     } catch (const std::bad_alloc&) {
-      status = {StatusCode::kResourceExhausted, "no memory"};  // a text that needs none itself
+      status = {StatusCode::kResourceExhausted, "no memory"};  // a text that allocates nothing
     }
     if (!status.ok()) claim.Fail(status);
     return status;
@@ -93,9 +93,9 @@ class DecodeTask {
       QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, work.piece, level, work.patch));
       Status status = reader->Advance(taken.payload, taken.mask);
       if (!status.ok()) {
-        return std::move(status).Annotate(
-            fmt::format("cannot decode level {} of patch {} in \"{}\"", level, entry.patch_index,
-                        batch_->paths->Of({false, work.patch.entry.subfile})));
+        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
+                                                      entry.patch_index,
+                                                      batch_->paths->Of({false, work.patch.entry.subfile})));
       }
     }
     return Status::Ok();
@@ -107,7 +107,7 @@ class DecodeTask {
   std::vector<Work> works_;
 };
 
-/// Hands on the samples of patches that belong to the answer.
+/// Hands on those samples of the patches that belong to the answer.
 class BlockCutter final : public PatchSink {
  public:
   BlockCutter(const ReadPlan& plan, BlockSink* sink) : plan_(plan), sink_(sink) {}
@@ -116,19 +116,14 @@ class BlockCutter final : public PatchSink {
     const Box& samples = plan_.patches[index].samples;
     const query::PatchPart part = query::PartOf(plan_.query, level, samples);
     if (part.extent.empty()) return Status::Ok();
-    SampleBlock block{level, part.extent, decoded->samples(), decoded, index, decoded->level()};
-    if (decoded->level() != level || !part.whole()) {
-      auto cut = std::make_shared<const Bytes>(
-          query::CutOut(part, decoded->samples(), LevelBox(samples, decoded->level()),
-                        decoded->level() - level, SizeOf(plan_.type)));
-      block.samples = *cut;
-      block.owner = std::move(cut);
-    }
+    query::CutSamples cut = query::Cut(part, decoded->samples(), LevelBox(samples, decoded->level()),
+                                       decoded->level() - level, SizeOf(plan_.type));
+    SampleBlock block{level, part.extent, cut.samples, decoded, index, decoded->level()};
+    if (!cut.copy.empty()) block.owner = std::make_shared<const Bytes>(std::move(cut.copy));
     return sink_->Deliver(block);
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { sink_->Damaged(what); }
-  std::uint64_t memory() const override { return sink_->memory(); }
 
  private:
   const ReadPlan& plan_;
@@ -138,24 +133,22 @@ class BlockCutter final : public PatchSink {
 class Execution {
  public:
   Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-            const std::function<bool()>& cancelled, PatchSink* sink)
+            const std::function<bool()>& cancelled, PatchSink* sink, ReadUsage* usage)
       : plan_(plan),
-        store_(&engine->store),
+        store_(engine->store.get()),
         pool_(&engine->pool),
         cancelled_(cancelled),
         sink_(sink),
-        source_(dataset, plan),
-        dataset_(Checksum(std::as_bytes(std::span(dataset.root().native())))) {}
+        source_(dataset, plan, usage),
+        dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))) {}
 
-  /// What has been begun and nobody else waits for is not begun on any more.
+  /// Abandons queued work that nobody else needs.
   ~Execution() { *abandoned_ = true; }
 
   Status Run(query::Position from) {
     coder_ = FindCoder(plan_.coder);
     if (coder_ == nullptr)
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
-    QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
-                            store_->Pin(query::PinnedMemory(plan_) + sink_->memory(), cancelled_));
     const std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = from.pass; p < passes.size(); ++p) {
       QUARRY_RETURN_IF_ERROR(RunPass(passes[p], std::exchange(from.patch, 0)));
@@ -165,14 +158,14 @@ class Execution {
   }
 
  private:
-  /// How patches are begun on.
+  /// How the decoding of patches is started.
   enum class Manner {
-    kAhead,  ///< only where memory is free
+    kAhead,  ///< only if memory is free
     kNow,    ///< waits for memory
-    kToEnd,  ///< waits for memory and the end of the decoding, and returns its error
+    kToEnd,  ///< waits for memory and for the decoding to end, and returns its error
   };
 
-  /// @param first  patches before it are left out
+  /// @param first  patches before it are skipped
   Status RunPass(const Pass& pass, std::size_t first) {
     started_ = first;
     ahead_again_ = first;
@@ -189,8 +182,8 @@ class Execution {
     return Status::Ok();
   }
 
-  /// Starts on this batch and the next, so that one is fetched while the other is decoded: as far as memory is
-  /// free, and other reads have their part of it.
+  /// Starts on this batch and the next, so that one is fetched while the other is decoded, as far as memory
+  /// is free and other reads keep their share.
   /// @param next  the patch to be delivered next
   Status ReadAhead(const Pass& pass, std::span<const Batch> batches, std::size_t next) {
     if (next < ahead_again_) return Status::Ok();
@@ -200,11 +193,11 @@ class Execution {
       const std::size_t end = FairEnd(pass, first, batch.end());
       const Result<bool> started =
           end > first ? Start({first, end}, pass.finest, Manner::kAhead) : Result<bool>(false);
-      // Which patches are damaged will be seen when they are wanted, one by one.
+      // Which patches are damaged shows when they are wanted, one by one.
       const bool damaged = started.status().code() == StatusCode::kDataLoss;
       if (!started.ok() && !damaged) return started.status();
       if (!damaged && !*started) {
-        // Asking again for each patch would cost more than it brings.
+        // Retrying for each patch would cost more than it gains.
         ahead_again_ = next + std::max<std::size_t>(1, batch.patch_count / 8);
         break;
       }
@@ -214,7 +207,8 @@ class Execution {
     return Status::Ok();
   }
 
-  /// As many patches as a fair part of the memory has room for, with what is read between their payloads.
+  /// As many patches as fit into a fair share of the memory, with the gaps that are read between their
+  /// payloads.
   std::size_t FairEnd(const Pass& pass, std::size_t first, std::size_t last) const {
     const std::uint64_t share = store_->FairShare();
     std::uint64_t bytes = 0;
@@ -237,10 +231,10 @@ class Execution {
     return {index, plan_.dataset_levels - 1, pass.finest};
   }
 
-  /// The patch at a level, or at the finest coarser one that is whole.
+  /// The patch at a level, or at its finest undamaged coarser level.
   Result<StoredPatch> ObtainBest(std::size_t index, int level) {
     Result<StoredPatch> decoded = Obtain(index, level);
-    if (decoded.status().code() != StatusCode::kDataLoss || plan_.query.strict) return decoded;
+    if (decoded.status().code() != StatusCode::kDataLoss || !plan_.query.allow_damage) return decoded;
     for (int coarser = level + 1; coarser < plan_.dataset_levels; ++coarser) {
       if (LevelBox(plan_.patches[index].samples, coarser).empty()) break;
       Result<StoredPatch> shown = Obtain(index, coarser);
@@ -258,15 +252,15 @@ class Execution {
       QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, cancelled_));
       if (decoded) return decoded;
       if (cancelled_()) return Status(StatusCode::kCancelled, "the read was cancelled");
-      // Not begun for want of memory, made way for others before its turn came, or given up by another read.
+      // Not started for lack of memory, evicted before its turn came, or given up by another read.
       QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
-      // Gone again before it was taken: an error that came before anybody waited would be lost each time.
+      // Evicted again before it was taken: an error that comes while nobody waits would be lost each time.
       manner = Manner::kToEnd;
     }
   }
 
-  /// Fetches and begins to decode the patches of a range that are neither in the store nor under way.
-  /// @returns false where there is no memory, and it was not waited for
+  /// Fetches, and starts to decode, the patches of a range that are neither stored nor being decoded.
+  /// @returns false if there is no memory and the manner is not to wait for it
   Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, Manner manner) {
     std::vector<query::Piece> pieces;
     std::vector<PatchStore::Claim> claims;
@@ -298,7 +292,7 @@ class Execution {
     return true;
   }
 
-  /// On the pool's threads as well: each that decodes keeps megabytes for it.
+  /// Runs on the pool's threads too: each decoding thread keeps megabytes for it.
   Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims) {
     const DecodePriority priority{level, batch->fetch.bytes()};
     auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, abandoned_);
@@ -320,7 +314,7 @@ class Execution {
       bytes += static_cast<std::uint64_t>(LevelBox(plan_.patches[piece.patch].samples, level).volume()) *
                SizeOf(plan_.type);
     if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
-      // An error is met again when the patch is wanted.
+      // The error comes again when the patch is wanted.
       (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
       return;
     }
@@ -335,13 +329,16 @@ class Execution {
     }
   }
 
-  /// Of a patch at a level and at those that are coarser, the finest first.
+  /// Keys of a patch at a level and at the coarser ones, the finest first.
   std::vector<PatchKey> Keys(const PlannedPatch& patch, int finest) const {
     std::vector<PatchKey> keys;
     const Index3 shape = patch.samples.shape();
-    const std::array<std::int64_t, 6> layout = {
-        static_cast<std::int64_t>(plan_.type), static_cast<std::int64_t>(plan_.coder), plan_.dataset_levels,
-        shape[0], shape[1], shape[2]};
+    const std::array<std::int64_t, 6> layout = {static_cast<std::int64_t>(plan_.type),
+                                                static_cast<std::int64_t>(plan_.coder),
+                                                plan_.dataset_levels,
+                                                shape[0],
+                                                shape[1],
+                                                shape[2]};
     PatchKey key;
     key.content = Checksum(std::as_bytes(std::span(layout)));
     key.dataset = dataset_;
@@ -368,25 +365,37 @@ class Execution {
   PayloadSource source_;
   const std::uint64_t dataset_;
   const PatchCoder* coder_ = nullptr;
-  std::size_t started_ = 0;      ///< patches of the pass that were asked of the store, in their order
-  std::size_t ahead_again_ = 0;  ///< before this patch, reading ahead is not tried again
+  std::size_t started_ = 0;      ///< patches of the pass requested from the store, in their order
+  std::size_t ahead_again_ = 0;  ///< no reading ahead before this patch
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// Reads payload batch by batch and hands it on.
+/// Payload that is read at a time: a batch if there is much memory, otherwise a small part of it, but at
+/// least what one patch needs.
+std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
+  constexpr std::uint64_t kPartOfMemory = 1024;
+  std::uint64_t bytes = std::min(query::kBatchPayloadBytes, total / kPartOfMemory);
+  bytes = std::min(bytes, plan.price.bytes_read);
+  for (const Pass& pass : query::MakePasses(plan)) {
+    for (std::size_t i = 0; i < plan.patches.size(); ++i)
+      bytes = std::max(bytes, query::PayloadBytes(plan, {i, pass.coarsest, pass.finest}));
+  }
+  return bytes;
+}
+
+/// Reads payload batch by batch and passes it on.
 class PayloadExecution {
  public:
   PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
-                   const std::function<bool()>& cancelled, PayloadSink* sink)
-      : plan_(plan), store_(store), cancelled_(cancelled), sink_(sink), source_(dataset, plan) {}
+                   const std::function<bool()>& cancelled, PayloadSink* sink, ReadUsage* usage)
+      : plan_(plan),
+        chunk_(ChunkBytes(plan, store->state().total)),
+        cancelled_(cancelled),
+        sink_(sink),
+        source_(dataset, plan, usage) {}
 
   Status Run(query::Position from) {
     const std::vector<Pass> passes = query::MakePasses(plan_);
-    chunk_ = ChunkBytes(passes);
-    // Pinned, not reserved: a client that does not read holds it. Once for all chunks: a sink may still have
-    // the last one when the next is read, and whoever holds memory must not wait for more.
-    QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory pinned,
-                            store_->Pin(2 * chunk_ + sink_->memory(), cancelled_));
     for (std::size_t p = from.pass; p < passes.size(); ++p) {
       const std::size_t first = std::exchange(from.patch, 0);
       for (const Batch& batch : passes[p].batches) {
@@ -401,28 +410,16 @@ class PayloadExecution {
  private:
   using Range = std::pair<std::size_t, std::size_t>;
 
-  /// Payload that is read at a time: a batch where there is much memory, a small part of it otherwise, but at
-  /// least what one patch needs.
-  std::uint64_t ChunkBytes(const std::vector<Pass>& passes) const {
-    constexpr std::uint64_t kPartOfMemory = 1024;
-    std::uint64_t bytes = std::min(query::kBatchPayloadBytes, store_->state().total / kPartOfMemory);
-    bytes = std::min(bytes, plan_.price.bytes_read);
-    for (const Pass& pass : passes) {
-      for (std::size_t i = 0; i < plan_.patches.size(); ++i)
-        bytes = std::max(bytes, query::PayloadBytes(plan_, {i, pass.coarsest, pass.finest}));
-    }
-    return bytes;
-  }
-
-  /// Halves a range until its payload is no more than a chunk, and whole.
+  /// Halves a range until its payload is undamaged and fits into a chunk.
   Status Deliver(const Pass& pass, Range range) {
     if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
     const bool single = range.second - range.first == 1;
-    std::vector<query::Piece> pieces;
-    for (std::size_t i = range.first; i < range.second; ++i) pieces.push_back({i, pass.coarsest, pass.finest});
-    query::Fetch fetch = query::PlanFetch(plan_, std::move(pieces));
-    if (!single && fetch.bytes() > chunk_) return DeliverHalves(pass, range);
-    const Result<std::shared_ptr<FetchedPayload>> batch = Read(std::move(fetch));
+    std::optional<query::Fetch> fetch = FetchOf(pass, range);
+    if (!single && fetch->bytes() > chunk_) {
+      fetch.reset();  // one such plan at a time, however deep the halves go
+      return DeliverHalves(pass, range);
+    }
+    const Result<std::shared_ptr<FetchedPayload>> batch = Read(*std::exchange(fetch, std::nullopt));
     if (batch.status().code() == StatusCode::kDataLoss)
       return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
     QUARRY_RETURN_IF_ERROR(batch.status());
@@ -431,7 +428,16 @@ class PayloadExecution {
     return Status::Ok();
   }
 
-  /// A patch whose levels cannot be read all together: without the finest, or the two finest, and so on.
+  query::Fetch FetchOf(const Pass& pass, Range range) const {
+    std::vector<query::Piece> pieces;
+    pieces.reserve(range.second - range.first);
+    for (std::size_t i = range.first; i < range.second; ++i)
+      pieces.push_back({i, pass.coarsest, pass.finest});
+    return query::PlanFetch(plan_, std::move(pieces));
+  }
+
+  /// A patch whose levels cannot all be read: tries without the finest, then without the two finest, and so
+  /// on.
   Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
     for (int finest = pass.finest + 1; finest <= pass.coarsest; ++finest) {
       const Result<std::shared_ptr<FetchedPayload>> batch =
@@ -455,14 +461,14 @@ class PayloadExecution {
     return Deliver(pass, {middle, range.second});
   }
 
-  /// @param damage  what is known to be damaged; of the levels that the piece does not have
+  /// @param damage  known damage, in the levels that the piece lacks
   Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                       Status damage) {
     if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
     const query::Piece& piece = batch->fetch.pieces[index];
     if (const auto known = damaged_.find(piece.patch); known != damaged_.end())
       return Send({pass.finest, piece.patch, {}, true, nullptr}, known->second);
-    PatchPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
+    StoredPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
     const PlannedPatch& patch = plan_.patches[piece.patch];
     for (int level = piece.coarsest; level >= piece.finest; --level) {
       const Result<LevelPayload> taken = TakePayload(*batch, index, level, patch);
@@ -476,10 +482,10 @@ class PayloadExecution {
     return Send(payload, damage);
   }
 
-  /// A patch is an error where nothing of it can be shown, or everything has to be.
-  Status Send(const PatchPayload& payload, const Status& damage) {
+  /// A damaged patch is an error if nothing of it can be shown, or damage is not allowed.
+  Status Send(const StoredPayload& payload, const Status& damage) {
     const bool shows_nothing = payload.levels.empty() && payload.level == plan_.levels.front().level;
-    if (payload.damaged && (plan_.query.strict || shows_nothing)) return damage;
+    if (payload.damaged && (!plan_.query.allow_damage || shows_nothing)) return damage;
     if (payload.damaged) {
       sink_->Damaged(damage);
       damaged_.emplace(payload.patch, damage);
@@ -488,30 +494,34 @@ class PayloadExecution {
   }
 
   const ReadPlan& plan_;
-  PatchStore* store_;
+  const std::uint64_t chunk_;
   const std::function<bool()>& cancelled_;
   PayloadSink* sink_;
   PayloadSource source_;
-  std::uint64_t chunk_ = 0;
-  std::map<std::size_t, Status> damaged_;  ///< patches, whose finer levels are of no use
+  std::map<std::size_t, Status> damaged_;  ///< patches whose finer levels are useless
 };
 
 }  // namespace
 
 Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from) {
+                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from,
+                   ReadUsage* usage) {
   BlockCutter cutter(plan, sink);
-  return ExecutePatches(dataset, plan, engine, cancelled, &cutter, from);
+  return ExecutePatches(dataset, plan, engine, cancelled, &cutter, from, usage);
 }
 
 Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from) {
-  return Execution(dataset, plan, engine, cancelled, sink).Run(from);
+                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from,
+                      ReadUsage* usage) {
+  return Execution(dataset, plan, engine, cancelled, sink, usage).Run(from);
 }
 
 Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from) {
-  return PayloadExecution(dataset, plan, &engine->store, cancelled, sink).Run(from);
+                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from,
+                       ReadUsage* usage) {
+  return PayloadExecution(dataset, plan, engine->store.get(), cancelled, sink, usage).Run(from);
 }
+
+std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total) { return 2 * ChunkBytes(plan, total); }
 
 }  // namespace quarry

@@ -15,20 +15,21 @@ struct ReadEngine {
   /// @param threads       that decode; 0: one per processor
   /// @param queue         most reads that may wait for memory at a time
   explicit ReadEngine(std::uint64_t memory_bytes, int threads = 0, std::size_t queue = SIZE_MAX)
-      : store(memory_bytes, queue), pool(threads) {}
+      : ReadEngine(std::make_shared<PatchStore>(memory_bytes, queue), threads) {}
+  ReadEngine(std::shared_ptr<PatchStore> shared, int threads) : store(std::move(shared)), pool(threads) {}
 
-  PatchStore store;
-  DecodePool pool;  ///< goes first: its tasks end in the store
+  const std::shared_ptr<PatchStore> store;
+  DecodePool pool;  ///< destroyed first: its tasks end in the store
 };
 
 /// Some samples of an answer.
 struct SampleBlock {
   int level = 0;
   Box extent;        ///< level samples of the whole grid, or multiples of a stride
-  ByteSpan samples;  ///< dense, x fastest, native byte order; there as long as `owner`
+  ByteSpan samples;  ///< dense, x fastest, native byte order; valid as long as `owner` lives
   std::shared_ptr<const void> owner;
   std::size_t patch = 0;  ///< of the plan
-  int shown_level = 0;    ///< `level`; a coarser one, whose samples are repeated, where payload is damaged
+  int shown_level = 0;    ///< `level`; a coarser one, with samples repeated, if payload is damaged
 };
 
 /// Receives the samples of a read, on the thread that called ExecuteRead.
@@ -39,39 +40,33 @@ class BlockSink {
   /// Blocks of a level do not overlap and fill its extent. An error ends the read.
   virtual Status Deliver(const SampleBlock& block) = 0;
 
-  /// All blocks of this level were delivered.
+  /// All blocks of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent& level) = 0;
 
-  /// Told of damage before the block that shows a coarser level.
+  /// Called on damage, before the block that shows a coarser level.
   virtual void Damaged(const Status&) {}
-
-  /// [bytes] of samples that the sink may keep from one call to the next.
-  virtual std::uint64_t memory() const { return 0; }
 };
 
-/// Receives the decoded patches of a read whole, on the thread that called ExecutePatches: for what is
-/// computed from samples.
+/// Receives the decoded patches of a read whole, on the thread that called ExecutePatches: for computing from
+/// samples.
 class PatchSink {
  public:
   virtual ~PatchSink() = default;
 
-  /// One patch of the plan at a level that it delivers; at a coarser one where the payload is damaged and the
-  /// question is not strict. An error ends the read.
+  /// One patch of the plan at a level that it delivers; at a coarser one if the payload is damaged and the
+  /// question allows that. An error ends the read.
   /// @param index  of the patch in the plan
   virtual Status Patch(int level, std::size_t index, const StoredPatch& decoded) = 0;
 
-  /// All patches of this level were handed over.
+  /// All patches of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent&) { return Status::Ok(); }
 
   /// See BlockSink.
   virtual void Damaged(const Status&) {}
-
-  /// [bytes] that the sink takes, to be pinned with those of the read.
-  virtual std::uint64_t memory() const { return 0; }
 };
 
-/// The payload that one level of the answer adds to a patch, as it is stored.
-struct PatchPayload {
+/// The stored payload that one level of the answer adds to a patch.
+struct StoredPayload {
   int level = 0;                     ///< of the answer
   std::size_t patch = 0;             ///< of the plan
   std::vector<LevelPayload> levels;  ///< of the payload, coarse to fine; ends before a damaged one
@@ -83,33 +78,42 @@ struct PatchPayload {
 class PayloadSink {
  public:
   virtual ~PayloadSink() = default;
-  virtual Status Deliver(const PatchPayload& payload) = 0;
+  virtual Status Deliver(const StoredPayload& payload) = 0;
   virtual Status LevelEnd(const query::LevelExtent& level) = 0;
   virtual void Damaged(const Status&) {}
-  /// [bytes] of payload that the sink may keep from one call to the next.
-  virtual std::uint64_t memory() const { return 0; }
 };
 
-/// Fetches, decodes and delivers a plan, level by level from the coarsest, patches in the plan's order, within
-/// the memory of the engine. What is in its store is neither read nor decoded again; what is not, is refined
-/// from the finest coarser level that is. Reading the next batch overlaps decoding this one. Whatever the sink
-/// takes its time for holds back reading and decoding of this read alone.
+/// Fetches, decodes and delivers a plan, level by level from the coarsest, patches in the plan's order,
+/// within the memory of the engine. A patch in its store is neither read nor decoded again; any other is
+/// refined from its finest coarser level in the store. Reading the next batch overlaps decoding this one. A
+/// slow sink delays only its own read.
 ///
-/// Where payload is damaged, a patch shows the finest coarser level that is whole.
+/// If payload is damaged and the question allows that, a patch shows its finest undamaged coarser level.
+///
+/// The caller has pinned query::PlanMemory, query::DeliveryMemory and what the sink takes.
 ///
 /// @param cancelled  asked between patches; true ends the read with kCancelled
-/// @param from       what was delivered before is left out
-/// @errors kDataLoss: payload is damaged (file, patch, level and bytes in the message), and the question is
-/// strict, or there is no whole level; kResourceExhausted: see PatchStore::Pin; what the sink returned
+/// @param from       where to start; what comes before it is left out
+/// @param usage      counts what is read; may be null
+/// @errors kDataLoss: payload is damaged (file, patch, level and bytes in the message), and the question does
+/// not allow that, or no level is undamaged; kResourceExhausted: see PatchStore::Reserve; errors of the sink
 Status ExecuteRead(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from = {});
+                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from = {},
+                   ReadUsage* usage = nullptr);
 
-/// The same, with the decoded patches instead of their samples in the answer.
+/// The same, with whole decoded patches instead of the samples of the answer.
 Status ExecutePatches(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from = {});
+                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from = {},
+                      ReadUsage* usage = nullptr);
 
-/// The same, with the payload as it is stored: for clients that decode. Checksums are compared here.
+/// The same, with the payload as it is stored, for clients that decode. Checksums are compared here. The
+/// caller has pinned PayloadMemory instead of query::DeliveryMemory.
 Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from = {});
+                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from = {},
+                       ReadUsage* usage = nullptr);
+
+/// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice.
+/// @param total  of the store
+std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total);
 
 }  // namespace quarry

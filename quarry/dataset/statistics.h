@@ -8,8 +8,9 @@
 
 namespace quarry {
 
-/// Fetches and decodes a plan with one level, and takes the statistics of its samples on the way: no more of
-/// them are in memory than for a read.
+/// Fetches and decodes a plan with one level, and computes the statistics of its samples on the way: memory
+/// holds no more of them than for a read. The caller has pinned what a read needs, and
+/// StatisticsAccumulator::kMemory.
 /// @param cancelled  asked between patches; true ends it with kCancelled
 /// @errors those of CheckStatistics and ExecuteRead
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,

@@ -1,6 +1,7 @@
 #include "quarry/dataset/verify.h"
 
 #include <algorithm>
+#include <map>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/mask.h"
@@ -36,13 +37,13 @@ class Verifier {
   }
 
  private:
-  /// Steps that share a mask must say the same of it.
+  /// Steps that share a mask must describe it alike.
   void AddMask(const StepDescription& step, const MaskDescription& mask) {
     const auto [it, added] = masks_.emplace(mask.name, mask);
     if (added) total_ += mask.bytes();
     if (it->second != mask)
-      AddDamage(DataLoss("step {} of \"{}\" describes mask {} otherwise than another step", step.step,
-                         dataset_.root().string(), format::MaskText(mask.name)));
+      AddDamage(DataLoss("step {} of \"{}\" describes mask {} differently from another step", step.step,
+                         dataset_.root(), format::MaskText(mask.name)));
   }
 
   void VerifyMask(const MaskDescription& mask) {
@@ -58,12 +59,12 @@ class Verifier {
         continue;
       }
       for (const format::PatchEntry& row : (*table)->rows) digests.push_back(format::MaskDigest(row));
-      const Status status = VerifyPayload(MaskSubfilePath(dataset_.root(), mask.name, s), **table);
+      const Status status = VerifyPayload(MaskSubfileLocation(dataset_.root(), mask.name, s), **table);
       if (!status.ok()) AddDamage(status);
     }
     if (whole && format::MaskName(digests) != mask.name) {
       AddDamage(DataLoss("\"{}\" should be called {}, after its contents",
-                         (dataset_.root() / format::MaskFolder(mask.name)).string(),
+                         dataset_.root() / format::MaskFolder(mask.name),
                          format::MaskText(format::MaskName(digests))));
     }
   }
@@ -82,14 +83,15 @@ class Verifier {
         AddDamage(std::move(table).status());
         continue;
       }
-      const Status status = VerifyPayload(SubfilePath(dataset_.root(), step.step, field.name, s), **table);
+      const Status status =
+          VerifyPayload(SubfileLocation(dataset_.root(), step.step, field.name, s), **table);
       if (!status.ok()) AddDamage(status);
     }
   }
 
-  /// Payload ranges follow each other without a gap, so that every byte of the file is under some checksum.
-  Status VerifyPayload(const std::filesystem::path& path, const SubfileTable& table) {
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  /// Payload ranges follow each other without gaps, so that a checksum covers every byte of the file.
+  Status VerifyPayload(const Location& path, const SubfileTable& table) {
+    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, path.Open());
     std::uint64_t position = format::HeaderSize(table.header.version);
     Status first_error;
     Bytes payload;
@@ -98,17 +100,17 @@ class Verifier {
           const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(level)];
           if (!first_error.ok()) return;
           if (entry.offset != position) {
-            first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path.string(),
-                                   level, table.rows[row].patch_index, entry.offset, position);
+            first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path, level,
+                                   table.rows[row].patch_index, entry.offset, position);
             return;
           }
           position += entry.size;
           payload.resize(entry.size);
-          first_error = file.ReadAt(entry.offset, payload);
+          first_error = file->ReadAt(entry.offset, payload);
           if (!first_error.ok()) return;
           if (Checksum(payload) != entry.checksum) {
             AddDamage(DataLoss("\"{}\": level {} of patch {} (bytes {}..{}): checksum {} stored, {} computed",
-                               path.string(), level, table.rows[row].patch_index, entry.offset,
+                               path, level, table.rows[row].patch_index, entry.offset,
                                entry.offset + entry.size, ChecksumText(entry.checksum),
                                ChecksumText(Checksum(payload))));
           }
@@ -117,8 +119,7 @@ class Verifier {
         });
     report_.patches += table.rows.size();
     if (first_error.ok() && position != table.footer.table_offset) {
-      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path.string(), position,
-                      table.footer.table_offset);
+      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path, position, table.footer.table_offset);
     }
     return first_error;
   }

@@ -11,7 +11,7 @@ namespace quarry {
 struct VerifyReport {
   std::uint64_t steps = 0;
   std::uint64_t subfiles = 0;
-  std::uint64_t masks = 0;  ///< that a step names; their subfiles and bytes are counted with the others
+  std::uint64_t masks = 0;  ///< named by a step; their subfiles and bytes are counted with the others
   std::uint64_t patches = 0;
   std::uint64_t bytes = 0;
   std::vector<Status> damage;  ///< one per damaged file or payload; at most kMaxDamage are kept
@@ -19,8 +19,8 @@ struct VerifyReport {
 };
 
 /// Reads every byte of every published step, and of the masks that the steps name, and compares it with the
-/// stored checksums; goes on after damage.
-/// @param progress  called with bytes checked and bytes in all
+/// stored checksums; continues after damage.
+/// @param progress  called with the bytes checked and all bytes
 /// @errors only when the dataset itself cannot be opened or read; damage is in the report
 Result<VerifyReport> VerifyDataset(const Dataset& dataset,
                                    const std::function<void(std::uint64_t, std::uint64_t)>& progress);

@@ -24,7 +24,8 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
 }
 
 bool AreCoordinates(std::span<const double> positions) {
-  if (!std::all_of(positions.begin(), positions.end(), [](double p) { return std::isfinite(p); })) return false;
+  if (!std::all_of(positions.begin(), positions.end(), [](double p) { return std::isfinite(p); }))
+    return false;
   const auto follows = [&](auto before) {
     return std::adjacent_find(positions.begin(), positions.end(),
                               [&](double a, double b) { return !before(a, b); }) == positions.end();

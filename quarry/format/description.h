@@ -41,7 +41,7 @@ struct FieldDescription {
 
   /// The bits of the fill value in a sample.
   std::optional<std::uint64_t> fill_bits() const;
-  /// The bits that a sample has where there is nothing to show: those of the fill value, otherwise NaN, or 0 of
+  /// The bits of a sample that has no value to show: those of the fill value, otherwise NaN, or 0 for
   /// integers.
   std::uint64_t no_sample_bits() const;
 };
@@ -101,9 +101,9 @@ struct FieldStepDescription {
   std::uint64_t valid = 0;          ///< samples that are not missing
   std::vector<LevelRecord> levels;  ///< finest first
   std::vector<SubfileDescription> subfiles;
-  std::optional<MaskDescription> mask;  ///< where any sample is missing
+  std::optional<MaskDescription> mask;  ///< if any sample is missing
 
-  /// Name of the mask; 0 where there is none.
+  /// Name of the mask; 0 without one.
   std::uint64_t mask_name() const { return mask ? mask->name : 0; }
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kChecksumKey = "\"checksum\": \"";
 constexpr std::size_t kChecksumDigits = 16;
 
-/// Where the sixteen digits of the file's own checksum stand; npos when they are not there.
+/// Position of the sixteen digits of the file's own checksum; npos when they are absent.
 std::size_t ChecksumPosition(const std::string& text) {
   const std::size_t key = text.rfind(kChecksumKey);
   if (key == std::string::npos) return std::string::npos;
@@ -31,8 +31,8 @@ std::string ToText(Message message) {
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string text;
-  // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or comes from
-  // one.
+  // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or made from
+  // it.
   if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return {};
   text.replace(ChecksumPosition(text), kChecksumDigits, ChecksumText(TextChecksum(text)));
   return text;
@@ -50,7 +50,7 @@ Result<Message> FromText(std::string text) {
     return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
   Message message;
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // a newer minor writer may say more than we understand
+  options.ignore_unknown_fields = true;  // a newer minor version may write more than we understand
   const auto status = google::protobuf::util::JsonStringToMessage(text, &message, options);
   if (!status.ok()) return DataLoss("not a manifest: {}", std::string(status.message()));
   return message;
@@ -72,7 +72,7 @@ Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDe
 }
 
 Status CheckFieldName(const std::string& name) {
-  // A field's folder stands beside step.json.
+  // A field's folder lies beside step.json.
   bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.' && !name.ends_with(".json");
   for (const char c : name)
     good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-');

@@ -9,14 +9,14 @@ namespace quarry::format {
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
 inline constexpr std::uint32_t kManifestVersion = 2;
 
-/// The text of dataset.json or step.json: JSON form of the protobuf message, closed by the file's own
-/// checksum.
+/// The text of dataset.json or step.json: JSON form of the protobuf message, with the file's own checksum at
+/// the end.
 std::string EncodeManifest(const DatasetDescription& dataset);
 std::string EncodeManifest(const StepDescription& step);
 
-/// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, annotate it
+/// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, the caller annotates it
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
-/// @param grid  of the dataset: a manifest of version 1 does not count valid samples, all are
+/// @param grid  of the dataset: a manifest of version 1 does not count valid samples, all are valid
 Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid);
 
 /// Largest dataset.json or step.json that is read.

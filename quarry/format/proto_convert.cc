@@ -19,7 +19,7 @@ Status CheckThree(const List& list, const char* what) {
 
 Result<std::uint64_t> ParseChecksum(const std::string& text) {
   std::uint64_t value = 0;
-  if (text.size() != 16) return DataLoss("checksum \"{}\" has not sixteen digits", text);
+  if (text.size() != 16) return DataLoss("checksum \"{}\" does not have sixteen digits", text);
   for (const char c : text) {
     const bool digit = c >= '0' && c <= '9';
     if (!digit && !(c >= 'a' && c <= 'f')) return DataLoss("checksum \"{}\" is not hexadecimal", text);
@@ -53,8 +53,6 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (!coder.ok())
     return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
   out.coder = *coder;
-  if (out.coder == CoderId::kValidity)
-    return DataLoss("field \"{}\" has the coder of masks, {}", out.name, field.codec());
   if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
   if (field.bound_case() == pb::FieldDescription::kRelativeTolerance)
     out.relative_tolerance = field.relative_tolerance();
@@ -77,7 +75,7 @@ pb::Subfile SubfileToProto(const SubfileDescription& subfile) {
   return out;
 }
 
-/// @param owner  whose subfiles they are, for the message
+/// @param owner  of the subfiles, for the message
 template <typename List>
 Result<std::vector<SubfileDescription>> SubfilesFromProto(const List& files, const std::string& owner) {
   std::vector<SubfileDescription> out;
@@ -165,7 +163,7 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   if (field.has_mask()) {
     QUARRY_ASSIGN_OR_RETURN(out.mask, MaskFromProto(field.mask()));
   }
-  // Without a mask every sample is valid, with one at least one is not.
+  // Without a mask every sample is valid; with one, at least one is missing.
   if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
     return DataLoss("field \"{}\" has {} valid samples of {} and {} mask", out.name, out.valid, samples,
                     out.mask ? "a" : "no");
@@ -225,13 +223,14 @@ Result<GridDescription> FromProto(const pb::Grid& grid) {
     out.axis_names[a] = grid.axis_names(i);
     out.axis_units[a] = grid.axis_units(i);
     if (!std::isfinite(out.origin[a]) || !std::isfinite(out.spacing[a]))
-      return DataLoss("grid.origin {} and grid.spacing {} are not both finite", out.origin[a], out.spacing[a]);
+      return DataLoss("grid.origin {} and grid.spacing {} are not both finite", out.origin[a],
+                      out.spacing[a]);
     const auto& lists = grid.coordinates();
     const auto& list = a == 0 ? lists.x() : a == 1 ? lists.y() : lists.z();
     if (list.empty()) continue;
     if (static_cast<std::int64_t>(list.size()) != out.dims[a]) {
-      return DataLoss("grid.coordinates has {} positions for the {} samples along {}", list.size(), out.dims[a],
-                      kAxisNames[a]);
+      return DataLoss("grid.coordinates has {} positions for the {} samples along {}", list.size(),
+                      out.dims[a], kAxisNames[a]);
     }
     out.coordinates[a].assign(list.begin(), list.end());
     if (!AreCoordinates(out.coordinates[a]))
@@ -275,7 +274,7 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   }
   for (const pb::FieldDescription& field : manifest.fields()) {
     QUARRY_ASSIGN_OR_RETURN(FieldDescription converted, FieldFromProto(field));
-    if (out.FindField(converted.name)) return DataLoss("field \"{}\" is there twice", converted.name);
+    if (out.FindField(converted.name)) return DataLoss("field \"{}\" appears twice", converted.name);
     out.fields.push_back(std::move(converted));
   }
   return out;

@@ -11,7 +11,7 @@
 namespace quarry::format {
 namespace {
 
-// A byte above 127 and both kinds of line end, as in PNG: a transfer in text mode shows at once.
+// A byte above 127 and both kinds of line end, as in PNG, reveal a transfer in text mode at once.
 constexpr std::array<unsigned char, 8> kHeaderMagic = {0x89, 'Q', 'S', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<unsigned char, 8> kFooterMagic = {'Q', 'S', 'F', 'e', 'n', 'd', '\r', '\n'};
 
@@ -55,8 +55,8 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
     return DataLoss("this is not a Quarry subfile (magic at byte 0)");
   const std::uint16_t major = GetLittleEndian<std::uint16_t>(bytes.data() + 8);
   const bool known = major >= 1 && major <= kMajorVersion;
-  // A version that is not known says itself how large its header is; where that is too large to check, the
-  // version may just as well be damaged.
+  // An unknown version states the size of its own header. If that is too large to check, the version itself
+  // may be damaged.
   const std::size_t size = known ? HeaderSize(major) : GetLittleEndian<std::uint32_t>(bytes.data() + 12);
   const Status not_known = DataLoss(
       "subfile format version {} is not known, this program reads up to {}; use a newer Quarry, unless the "
@@ -154,7 +154,7 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
   if (bytes.size() != kEncodedSize)
     return DataLoss("a subfile footer has {} bytes, this one {}", kEncodedSize, bytes.size());
   if (std::memcmp(bytes.data() + 40, kFooterMagic.data(), kFooterMagic.size()) != 0) {
-    return DataLoss("the footer's magic is missing: the file is truncated or no Quarry subfile");
+    return DataLoss("the footer's magic is missing: the file is truncated or not a Quarry subfile");
   }
   LittleEndianReader reader(bytes.data());
   SubfileFooter footer;

@@ -11,11 +11,10 @@
 #include "quarry/codec/coder.h"
 #include "quarry/geometry/patch_grid.h"
 
-/// Bytes and structs of a subfile, and nothing else: no file is opened here. docs/format.md is the
-/// specification.
+/// Bytes and structs of a subfile. Nothing here opens a file. docs/format.md is the specification.
 namespace quarry::format {
 
-/// Version that this program writes, and the newest that it reads; it reads every one from 1 on.
+/// Version that this program writes, and the newest that it reads; it reads all from 1 on.
 inline constexpr std::uint16_t kMajorVersion = 2;
 inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
@@ -26,12 +25,12 @@ enum class PayloadOrder : std::uint8_t {
   kLevel = 2,  ///< level by level from the coarsest, patches in Morton order: whole-domain previews first
 };
 
-/// Bytes of the header in a subfile of this version: where its payload begins.
+/// Bytes of the header in a subfile of this version; the payload follows.
 constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_version == 1 ? 136 : 144; }
 
-/// First bytes of a subfile: enough to read it without any other file of the dataset but its mask.
+/// First bytes of a subfile. They suffice to read it without any other file of the dataset but its mask.
 struct SubfileHeader {
-  /// Of the version that is written, and the largest that is read.
+  /// Of the version that is written, the largest of those that are read.
   static constexpr std::size_t kEncodedSize = HeaderSize(kMajorVersion);
 
   std::uint16_t version = kMajorVersion;
@@ -50,7 +49,7 @@ struct SubfileHeader {
 
   friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
 
-  /// As the version that is written, whatever `version` says.
+  /// Encodes as the version that is written, whatever `version` says.
   void EncodeTo(Bytes* out) const;
   /// @param bytes at least the first kEncodedSize bytes of the file
   /// @errors kDataLoss: magic, version, checksum or a value out of range
@@ -87,9 +86,9 @@ struct PatchEntry {
     return (major_version == 1 ? 24 : 28) +
            static_cast<std::size_t>(levels) * LevelEntry::EncodedSize(major_version);
   }
-  /// As the version that is written.
+  /// Encodes as the version that is written.
   void EncodeTo(Bytes* out) const;
-  /// A row of version 1 has no count of valid samples: it is left at 0 for somebody who knows the grid.
+  /// A row of version 1 has no count of valid samples: it stays 0 until a caller that knows the grid sets it.
   /// @param bytes exactly EncodedSize(levels, major_version) bytes, checked by the table's checksum
   static PatchEntry DecodeFrom(ByteSpan bytes, int levels, std::uint16_t major_version = kMajorVersion);
 
@@ -113,13 +112,13 @@ struct SubfileFooter {
 };
 
 /// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
-/// ranges inside [header end, table begin), counts and shares of valid samples that are possible. After this
-/// every offset and size can be used without further checks.
+/// ranges inside [header end, table begin), possible counts and shares of valid samples. Afterwards every
+/// offset and size can be used without further checks.
 /// @errors kDataLoss
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer);
 
-/// The ranges of one level payload after another in the order of the file: visits (row, level) pairs.
+/// Visits (row, level) pairs in the order in which their payloads lie in the file.
 template <typename Visit>
 void ForEachPayload(PayloadOrder order, std::size_t rows, int levels, Visit visit) {
   if (order == PayloadOrder::kPatch) {

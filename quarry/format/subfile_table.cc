@@ -2,7 +2,7 @@
 
 namespace quarry::format {
 
-Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file) {
+Result<SubfileTable> ReadSubfileTable(const StoredObject& file) {
   const std::string where = fmt::format("\"{}\"", file.path());
   constexpr std::uint64_t kSmallest = SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize;
   if (file.size() < kSmallest)

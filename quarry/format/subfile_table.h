@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "quarry/base/file.h"
 #include "quarry/format/subfile.h"
+#include "quarry/storage/storage.h"
 
 namespace quarry::format {
 
@@ -15,6 +15,6 @@ struct SubfileTable {
 };
 
 /// Reads and checks the tables of an open subfile. @errors kDataLoss, naming the file
-Result<SubfileTable> ReadSubfileTable(const RandomAccessFile& file);
+Result<SubfileTable> ReadSubfileTable(const StoredObject& file);
 
 }  // namespace quarry::format

@@ -54,7 +54,8 @@ std::vector<Box> JoinBoxes(std::vector<Box> boxes) {
     });
     std::vector<Box> joined;
     for (const Box& box : boxes) {
-      if (!joined.empty() && sides(joined.back()) == sides(box) && joined.back().end[axis] == box.begin[axis]) {
+      if (!joined.empty() && sides(joined.back()) == sides(box) &&
+          joined.back().end[axis] == box.begin[axis]) {
         joined.back().end[axis] = box.end[axis];
       } else {
         joined.push_back(box);

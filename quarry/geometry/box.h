@@ -26,7 +26,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 
   bool empty() const { return end[0] <= begin[0] || end[1] <= begin[1] || end[2] <= begin[2]; }
-  /// Samples along each axis, 0 where there is none: an empty box may be so along one axis only.
+  /// Samples along each axis, 0 where the box is empty: it may be empty along one axis only.
   Index3 shape() const {
     return {std::max<std::int64_t>(0, end[0] - begin[0]), std::max<std::int64_t>(0, end[1] - begin[1]),
             std::max<std::int64_t>(0, end[2] - begin[2])};
@@ -41,15 +41,15 @@ Box Intersect(const Box& a, const Box& b);
 /// The smallest box that holds both; an empty box adds nothing.
 Box BoundingBox(const Box& a, const Box& b);
 
-/// The same samples in fewer boxes: those that make up a box together are joined, along x first, then y,
-/// then z.
+/// The same samples in fewer boxes: boxes that form one box together are joined, along x first, then y, then
+/// z.
 /// @param boxes  no two overlap, none is empty
 std::vector<Box> JoinBoxes(std::vector<Box> boxes);
 
 /// The box in coordinates in which `origin` is (0,0,0); Translate(box, {-x, -y, -z}) goes back.
 Box Translate(const Box& box, const Index3& origin);
 
-/// "[0:64,0:64,0:27)": the way in which boxes appear in messages.
+/// "[0:64,0:64,0:27)": the form of boxes in messages.
 std::string ToString(const Box& box);
 
 /// "2025x1600x400".

@@ -19,8 +19,8 @@ constexpr Index3 LevelShape(const Index3& shape, int level) {
 /// thin box. Example: box [3, 9) at level 1 -> [2, 5), the fine samples 4, 6 and 8.
 Box LevelBox(const Box& box, int level);
 
-/// Positions in `box` that are multiples of `spacing`, divided by it: [ceil(begin / s), ceil(end / s)). May be
-/// empty. LevelBox is that of spacing 2^l along every axis.
+/// Positions in `box` that are multiples of `spacing`, divided by it: [ceil(begin / s), ceil(end / s)). May
+/// be empty. LevelBox is the case of spacing 2^l along every axis.
 Box SpacedBox(const Box& box, const Index3& spacing);
 
 /// A grid cut into power-of-two patches from its origin; patches at the far ends are cut short, not padded.

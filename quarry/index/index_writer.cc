@@ -8,9 +8,10 @@
 #include <set>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/directory_lock.h"
 #include "quarry/base/file.h"
 #include "quarry/format/manifest.h"
-#include "quarry/index/index_reader.h"
+#include "quarry/index/index_locator.h"
 #include "quarry/index/lmdb.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The working copy of the data file; removed unless it was published.
+/// The working copy of the data file; removed unless it is published.
 class WorkingFile {
  public:
   explicit WorkingFile(const fs::path& folder) : path_(folder / fmt::format("working-{}.mdb", ::getpid())) {
@@ -56,7 +57,7 @@ Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool creat
   return databases;
 }
 
-/// Step numbers in the index, with the checksum of the step.json that each was made from.
+/// Step numbers in the index, with the checksums of the step.json files that they come from.
 Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transaction& transaction,
                                                             MDB_dbi steps) {
   std::map<std::uint64_t, std::uint64_t> indexed;
@@ -92,7 +93,7 @@ Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, st
 /// Whether the index has the mask with these subfiles.
 Result<bool> HasMask(const lmdb::Transaction& transaction, MDB_dbi mask_subfiles,
                      const MaskDescription& mask) {
-  // One more than there are must not be there.
+  // One more than all must be absent.
   for (std::size_t s = 0; s <= mask.subfiles.size(); ++s) {
     QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(mask_subfiles, MaskSubfileKey(mask.name, s)));
     if (value.has_value() != (s < mask.subfiles.size())) return false;
@@ -164,7 +165,7 @@ class Updater {
     return transaction.Commit();
   }
 
-  /// A mask is loaded once, with the first step that names it.
+  /// Loads a mask once, with the first step that names it.
   Status LoadMask(lmdb::Transaction* transaction, const MaskDescription& mask, IndexReport* report) {
     QUARRY_ASSIGN_OR_RETURN(const bool known, HasMask(*transaction, databases_.mask_subfiles, mask));
     if (known) return Status::Ok();
@@ -198,7 +199,7 @@ class Updater {
   Databases databases_{};
 };
 
-/// Makes the working file the index: named by its checksum, durable, then named by the seal.
+/// Makes the working file the index: named by its checksum, made durable, then named by the seal.
 Status PublishIndex(const fs::path& folder, const fs::path& working) {
   QUARRY_ASSIGN_OR_RETURN(Seal seal, SealFile(working));
   seal.data_file = fmt::format("patches-{}.mdb", ChecksumText(seal.checksum));
@@ -208,12 +209,12 @@ Status PublishIndex(const fs::path& folder, const fs::path& working) {
   return Status::Ok();
 }
 
-/// Removes older indices, and what a killed run has left. Called under the folder's lock.
+/// Removes older indices, and leftovers of a killed run. Called under the folder's lock.
 void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    // The whole name must be one of ours: the folder is the user's choice and may hold other files.
+    // The whole name must be one of ours: the user chooses the folder, and it may hold other files.
     static const std::regex ours(R"(patches-[0-9a-f]{16}\.mdb|working-\d+\.mdb|seal\.json\.partial-\d+)");
     if (std::regex_match(name, ours) && name != data_file) fs::remove(entry.path(), ignored);
   }
@@ -221,12 +222,13 @@ void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
 
 }  // namespace
 
-fs::path DefaultIndexFolder(const fs::path& dataset) { return dataset / "index"; }
+Location DefaultIndexFolder(const Location& dataset) { return dataset / "index"; }
 
 Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild,
-                                const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                                const LockOptions& locking) {
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
-  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, 20));
+  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, locking));
   const WorkingFile working(folder);
   IndexReport report;
   if (rebuild) {
@@ -258,59 +260,59 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
 namespace {
 
 /// Compares records of the index with those of the tables, patch by patch.
-/// @param what  whose patches they are, for the message
-Status CompareEntries(const std::vector<query::CatalogEntry>& indexed,
-                      const std::vector<query::CatalogEntry>& expected, const fs::path& folder,
+/// @param what  the owner of the patches, for the message
+Status CompareEntries(const std::vector<query::LocatedPatch>& indexed,
+                      const std::vector<query::LocatedPatch>& expected, const Location& folder,
                       const std::string& what) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (indexed[i].subfile == expected[i].subfile && indexed[i].patch == expected[i].patch) continue;
     return DataLoss(
         "the index \"{}\" has another record of patch {} of {} than its subfile; run quarry-index with "
         "--rebuild",
-        folder.string(), expected[i].patch.patch_index, what);
+        folder, expected[i].patch.patch_index, what);
   }
   return Status::Ok();
 }
 
 }  // namespace
 
-Status VerifyIndex(const Dataset& dataset, const fs::path& folder) {
-  QUARRY_ASSIGN_OR_RETURN(const auto catalog,
-                          IndexCatalog::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
+Status VerifyIndex(const Dataset& dataset, const Location& folder) {
+  QUARRY_ASSIGN_OR_RETURN(const auto locator,
+                          IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
   const Box everywhere{{0, 0, 0}, grid.patches()};
   std::set<std::uint64_t> masks;
   for (const std::uint64_t step : dataset.steps()) {
-    QUARRY_ASSIGN_OR_RETURN(const bool current, catalog->IsCurrent(step));
+    QUARRY_ASSIGN_OR_RETURN(const bool current, locator->IsCurrent(step));
     if (!current)
-      return {StatusCode::kFailedPrecondition,
-              fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index",
-                          folder.string(), step)};
+      return {
+          StatusCode::kFailedPrecondition,
+          fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index", folder, step)};
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
       const std::optional<std::size_t> number = dataset.description().FindField(field.name);
       if (!number)
         return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed, catalog->Find(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
-      QUARRY_ASSIGN_OR_RETURN(const auto subfiles, catalog->Subfiles(step, *number));
+      QUARRY_ASSIGN_OR_RETURN(const auto subfiles, locator->Subfiles(step, *number));
       if (subfiles != field.subfiles) {
         return DataLoss(
             "the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index "
             "with --rebuild",
-            folder.string(), field.name, step);
+            folder, field.name, step);
       }
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
       if (!field.mask || !masks.insert(field.mask->name).second) continue;
-      QUARRY_ASSIGN_OR_RETURN(const bool has_mask, catalog->HasMask(*field.mask));
+      QUARRY_ASSIGN_OR_RETURN(const bool has_mask, locator->HasMask(*field.mask));
       if (!has_mask) {
         return DataLoss(
-            "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild",
-            folder.string(), what);
+            "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild", folder,
+            what);
       }
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, catalog->FindMask(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, locator->FindMask(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, *number, everywhere));
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
     }

@@ -5,7 +5,7 @@
 namespace quarry::index::lmdb {
 
 namespace {
-// Address space of a writer, not memory or disk: the file grows as records come.
+// Address space of a writer, not memory or disk: the file grows with its records.
 constexpr std::size_t kMapBytes = std::size_t{256} << 30;
 }  // namespace
 

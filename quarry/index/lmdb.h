@@ -19,8 +19,8 @@ inline ByteSpan ToSpan(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
-/// An environment in one file, opened without LMDB's lock file: writers work on a copy of their own, and what
-/// readers have mapped is never written to.
+/// An environment in one file, opened without LMDB's lock file: writers work on their own copy, and files
+/// that readers have mapped are never written to.
 class Environment {
  public:
   static Result<Environment> Open(const std::filesystem::path& path, bool read_only);
@@ -51,7 +51,7 @@ class Transaction {
 
   Status Commit();
   Result<MDB_dbi> OpenDatabase(const char* name, bool create) const;
-  /// The value of a key, valid during the transaction; nothing when there is none.
+  /// The value of a key, valid during the transaction; nothing if there is none.
   Result<std::optional<ByteSpan>> Get(MDB_dbi database, ByteSpan key) const;
   Status Put(MDB_dbi database, ByteSpan key, ByteSpan value);
   MDB_txn* get() const { return txn_; }

@@ -44,20 +44,20 @@ Bytes MaskSubfileKey(std::uint64_t mask, std::size_t subfile) {
   return key;
 }
 
-Bytes PatchValue(const query::CatalogEntry& entry) {
+Bytes PatchValue(const query::LocatedPatch& entry) {
   Bytes value;
   PutLittleEndian(&value, entry.subfile);
   entry.patch.EncodeTo(&value);
   return value;
 }
 
-Result<query::CatalogEntry> DecodePatchValue(ByteSpan value, int levels) {
+Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int levels) {
   constexpr std::size_t kPrefix = sizeof(std::uint32_t);
   if (value.size() != kPrefix + format::PatchEntry::EncodedSize(levels)) {
     return DataLoss("an index record has {} bytes instead of {}", value.size(),
                     kPrefix + format::PatchEntry::EncodedSize(levels));
   }
-  query::CatalogEntry entry{GetLittleEndian<std::uint32_t>(value.data()),
+  query::LocatedPatch entry{GetLittleEndian<std::uint32_t>(value.data()),
                             format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
   for (const format::LevelEntry& level : entry.patch.levels) {
     constexpr std::uint64_t kLargestOffset = std::uint64_t{1} << 62;

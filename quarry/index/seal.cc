@@ -16,8 +16,17 @@ namespace {
 constexpr const char* kSealFile = "seal.json";
 constexpr std::size_t kChunk = 4 << 20;
 
-/// Feeds the file to `visit` in pieces.
-Status ForEachChunk(const RandomAccessFile& file, const std::function<Status(ByteSpan)>& visit) {
+/// Checksum of the seal's own text, so that a flipped bit in a name or number is not mistaken for another
+/// index.
+std::string SelfChecksum(const Seal& seal) {
+  const std::string text =
+      fmt::format("{} {} {} {}", kIndexVersion, seal.data_file, seal.bytes, ChecksumText(seal.checksum));
+  return ChecksumText(Checksum(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+Status ForEachChunk(const StoredObject& file, const std::function<Status(ByteSpan)>& visit) {
   Bytes chunk;
   for (std::uint64_t offset = 0; offset < file.size(); offset += chunk.size()) {
     chunk.resize(std::min<std::uint64_t>(kChunk, file.size() - offset));
@@ -27,23 +36,14 @@ Status ForEachChunk(const RandomAccessFile& file, const std::function<Status(Byt
   return Status::Ok();
 }
 
-/// What the seal says about its own text, so that a flipped bit in a name or number is not mistaken for
-/// another index.
-std::string SelfChecksum(const Seal& seal) {
-  const std::string text =
-      fmt::format("{} {} {} {}", kIndexVersion, seal.data_file, seal.bytes, ChecksumText(seal.checksum));
-  return ChecksumText(Checksum(std::as_bytes(std::span(text))));
-}
-
-}  // namespace
-
-Result<Seal> ReadSeal(const fs::path& folder) {
-  const fs::path path = folder / kSealFile;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored))
-    return NotFound("there is no index in \"{}\"; run quarry-index", folder.string());
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWholeFile(path, 1 << 20));
-  const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path.string());
+Result<Seal> ReadSeal(const Location& folder) {
+  const Location path = folder / kSealFile;
+  const Result<Bytes> read = path.ReadWhole(1 << 20);
+  if (read.status().code() == StatusCode::kNotFound)
+    return NotFound("there is no index in \"{}\"; run quarry-index", folder);
+  if (!read.ok()) return StatusOfPart(read.status());
+  const Bytes& bytes = *read;
+  const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const nlohmann::json json =
       nlohmann::json::parse(text, text + bytes.size(), nullptr, /*allow_exceptions=*/false);
@@ -54,7 +54,7 @@ Result<Seal> ReadSeal(const fs::path& folder) {
   }
   if (json.contains("version") && json["version"].is_number_unsigned() && json["version"] != kIndexVersion) {
     return DataLoss("index \"{}\" has version {}, this program uses {}; run quarry-index to build it anew",
-                    path.string(), json["version"].get<std::uint64_t>(), kIndexVersion);
+                    path, json["version"].get<std::uint64_t>(), kIndexVersion);
   }
   Seal seal;
   seal.data_file = json["data_file"].get<std::string>();
@@ -78,35 +78,35 @@ Status WriteSeal(const fs::path& folder, const Seal& seal) {
 }
 
 Result<Seal> SealFile(const fs::path& path) {
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  QUARRY_ASSIGN_OR_RETURN(const auto file, Location(path).Open());
   StreamingChecksum checksum;
-  QUARRY_RETURN_IF_ERROR(ForEachChunk(file, [&](ByteSpan chunk) {
+  QUARRY_RETURN_IF_ERROR(ForEachChunk(*file, [&](ByteSpan chunk) {
     checksum.Update(chunk);
     return Status::Ok();
   }));
-  return Seal{path.filename().string(), file.size(), checksum.Finish()};
+  return Seal{path.filename().string(), file->size(), checksum.Finish()};
 }
 
-Status CopySealedFile(const fs::path& folder, const Seal& seal, const fs::path& copy) {
-  const fs::path path = folder / seal.data_file;
-  Result<RandomAccessFile> file = RandomAccessFile::Open(path);
-  if (!file.ok())
+Status CopySealedFile(const Location& folder, const Seal& seal, const fs::path& copy) {
+  const Location path = folder / seal.data_file;
+  const Result<std::shared_ptr<const StoredObject>> opened = path.Open();
+  if (!opened.ok())
     return DataLoss(
-        "index \"{}\" cannot be opened, though seal.json names it; run quarry-index with --rebuild",
-        path.string());
-  if (file->size() != seal.bytes) {
-    return DataLoss("index \"{}\" has {} bytes, sealed were {}; run quarry-index with --rebuild",
-                    path.string(), file->size(), seal.bytes);
+        "index \"{}\" cannot be opened, though seal.json names it; run quarry-index with --rebuild", path);
+  const StoredObject& file = **opened;
+  if (file.size() != seal.bytes) {
+    return DataLoss("index \"{}\" has {} bytes, sealed were {}; run quarry-index with --rebuild", path,
+                    file.size(), seal.bytes);
   }
   QUARRY_ASSIGN_OR_RETURN(WritableFile out, WritableFile::Create(copy));
   StreamingChecksum checksum;
-  QUARRY_RETURN_IF_ERROR(ForEachChunk(*file, [&](ByteSpan chunk) {
+  QUARRY_RETURN_IF_ERROR(ForEachChunk(file, [&](ByteSpan chunk) {
     checksum.Update(chunk);
     return out.Append(chunk);
   }));
   if (checksum.Finish() != seal.checksum) {
-    return DataLoss("index \"{}\": checksum {} sealed, {} computed; run quarry-index with --rebuild",
-                    path.string(), ChecksumText(seal.checksum), ChecksumText(checksum.Finish()));
+    return DataLoss("index \"{}\": checksum {} sealed, {} computed; run quarry-index with --rebuild", path,
+                    ChecksumText(seal.checksum), ChecksumText(checksum.Finish()));
   }
   return Status::Ok();
 }

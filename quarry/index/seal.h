@@ -2,16 +2,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
-#include "quarry/base/status.h"
+#include "quarry/storage/location.h"
 
 namespace quarry::index {
 
-/// LMDB trusts its file: a damaged one can crash whoever maps it. So the index folder holds a small seal.json
-/// that names the one valid data file, its size and its checksum; a data file is opened only after it was
-/// compared with the seal. Replacing seal.json is also how a new index appears: in one moment, while readers
-/// keep the file they have.
+/// LMDB trusts its file: a damaged one can crash the process that maps it. So the index folder holds a small
+/// seal.json that names the one valid data file, its size and its checksum; a data file is opened only after
+/// a comparison with the seal. Replacing seal.json also publishes a new index atomically, while readers keep
+/// the file they have.
 struct Seal {
   std::string data_file;  ///< name in the index folder
   std::uint64_t bytes = 0;
@@ -19,16 +20,18 @@ struct Seal {
 };
 
 /// @errors kNotFound: there is no index; kDataLoss: the seal is damaged
-Result<Seal> ReadSeal(const std::filesystem::path& folder);
+Result<Seal> ReadSeal(const Location& folder);
 Status WriteSeal(const std::filesystem::path& folder, const Seal& seal);
 
-/// Size and checksum of a file.
+/// Size and checksum of a local file.
 Result<Seal> SealFile(const std::filesystem::path& path);
 
-/// Copies the sealed data file to `copy`, comparing what was copied with the seal. The copy is what gets
-/// mapped: nobody else can change it.
-/// @errors kDataLoss: the file is not the one that was sealed
-Status CopySealedFile(const std::filesystem::path& folder, const Seal& seal,
-                      const std::filesystem::path& copy);
+/// Feeds a file to `visit` in pieces. @errors those of StoredObject::ReadAt and `visit`
+Status ForEachChunk(const StoredObject& file, const std::function<Status(ByteSpan)>& visit);
+
+/// Copies the sealed data file to the local file `copy`, and compares the copy with the seal. The copy is the
+/// file that is mapped: no other process can change it.
+/// @errors kDataLoss: the file is not the sealed one
+Status CopySealedFile(const Location& folder, const Seal& seal, const std::filesystem::path& copy);
 
 }  // namespace quarry::index

@@ -16,6 +16,28 @@ void CopyRow(const std::byte* from, std::size_t stride, std::size_t count, std::
   for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * sample_size, from + i * stride, sample_size);
 }
 
+/// Each sample is the one of the coarser level at or before it, or the first.
+Bytes Repeat(const PatchPart& part, ByteSpan decoded, const Box& coarse, int coarser,
+             std::size_t sample_size) {
+  const Index3 source = coarse.shape();
+  const auto place = [&](std::size_t axis, std::int64_t i) {
+    return std::clamp((i * part.step[axis]) >> coarser, coarse.begin[axis], coarse.end[axis] - 1) -
+           coarse.begin[axis];
+  };
+  Bytes out(static_cast<std::size_t>(part.extent.volume()) * sample_size);
+  std::byte* to = out.data();
+  for (std::int64_t z = part.extent.begin[2]; z < part.extent.end[2]; ++z) {
+    for (std::int64_t y = part.extent.begin[1]; y < part.extent.end[1]; ++y) {
+      for (std::int64_t x = part.extent.begin[0]; x < part.extent.end[0]; ++x) {
+        const std::int64_t from = (place(2, z) * source[1] + place(1, y)) * source[0] + place(0, x);
+        std::memcpy(to, decoded.data() + static_cast<std::size_t>(from) * sample_size, sample_size);
+        to += sample_size;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 PatchPart PartOf(const Query& query, int level, const Box& samples) {
@@ -23,7 +45,7 @@ PatchPart PartOf(const Query& query, int level, const Box& samples) {
   const Index3 spacing = SpacingAt(query, level);
   part.decoded = LevelBox(samples, level);
   part.extent = SpacedBox(Intersect(samples, query.box), spacing);
-  // An axis with one sample has the step of any stride; its only sample is the first.
+  // An axis with one sample allows any stride: its only sample is the first.
   for (std::size_t a = 0; a < 3; ++a) part.step[a] = std::max<std::int64_t>(1, spacing[a] >> level);
   return part;
 }
@@ -48,26 +70,17 @@ Bytes CutOut(const PatchPart& part, ByteSpan decoded, std::size_t sample_size) {
   return out;
 }
 
-Bytes CutOut(const PatchPart& part, ByteSpan decoded, const Box& coarse, int coarser,
-             std::size_t sample_size) {
-  if (coarser == 0) return CutOut(part, decoded, sample_size);
-  const Index3 source = coarse.shape();
-  const auto place = [&](std::size_t axis, std::int64_t i) {
-    return std::clamp((i * part.step[axis]) >> coarser, coarse.begin[axis], coarse.end[axis] - 1) -
-           coarse.begin[axis];
-  };
-  Bytes out(static_cast<std::size_t>(part.extent.volume()) * sample_size);
-  std::byte* to = out.data();
-  for (std::int64_t z = part.extent.begin[2]; z < part.extent.end[2]; ++z) {
-    for (std::int64_t y = part.extent.begin[1]; y < part.extent.end[1]; ++y) {
-      for (std::int64_t x = part.extent.begin[0]; x < part.extent.end[0]; ++x) {
-        const std::int64_t from = (place(2, z) * source[1] + place(1, y)) * source[0] + place(0, x);
-        std::memcpy(to, decoded.data() + static_cast<std::size_t>(from) * sample_size, sample_size);
-        to += sample_size;
-      }
-    }
+CutSamples Cut(const PatchPart& part, ByteSpan decoded, const Box& box, int coarser,
+               std::size_t sample_size) {
+  CutSamples cut;
+  if (coarser == 0 && part.whole()) {
+    cut.samples = decoded;
+    return cut;
   }
-  return out;
+  cut.copy =
+      coarser == 0 ? CutOut(part, decoded, sample_size) : Repeat(part, decoded, box, coarser, sample_size);
+  cut.samples = cut.copy;
+  return cut;
 }
 
 }  // namespace quarry::query

@@ -11,7 +11,7 @@
 namespace quarry::query {
 namespace {
 
-const format::LevelEntry& LevelOf(const CatalogEntry& entry, int level) {
+const format::LevelEntry& LevelOf(const LocatedPatch& entry, int level) {
   return entry.patch.levels[static_cast<std::size_t>(level)];
 }
 
@@ -25,14 +25,31 @@ std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, 
   return static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
 }
 
-/// What a decoded level takes: its samples; where some are missing, once more with the missing ones in place,
-/// and a byte of validity for each.
-std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
-  const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
-  return samples * (patch.mask ? 2 * SizeOf(plan.type) + 1 : SizeOf(plan.type));
+/// Memory of decoded samples; if some are missing, with a second copy with the missing ones in place, and a
+/// byte of validity for each.
+std::uint64_t DecodedBytes(std::uint64_t samples, DataType type, bool masked) {
+  return samples * (masked ? 2 * SizeOf(type) + 1 : SizeOf(type));
 }
 
-/// What decoding a piece takes beside its payload.
+std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
+  const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
+  return DecodedBytes(samples, plan.type, patch.mask != nullptr);
+}
+
+/// What the C library adds to an allocation.
+constexpr std::uint64_t kAllocation = 16;
+/// Of a plan without patches: its names, levels, passes and open files.
+constexpr std::uint64_t kPlanObjects = 16 << 10;
+/// Of a box that is left out: in the plan, in the header, in its message, and in the bytes of the message.
+constexpr std::uint64_t kLeftOutBytes = 512;
+
+/// Memory of the levels of a row, and of the row of the mask.
+std::uint64_t RowMemory(int levels, bool masked) {
+  const std::uint64_t row = static_cast<std::uint64_t>(levels) * sizeof(format::LevelEntry) + kAllocation;
+  return masked ? 2 * row + sizeof(LocatedPatch) + 2 * kAllocation : row;
+}
+
+/// Memory that decoding a piece takes beside its payload.
 std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
   constexpr std::uint64_t kObjects = 2 << 10;  // table rows in the task, the decoder, its place in the store
   // Three times: coders hold a working form of the level beside its samples, and the coarser level.
@@ -47,15 +64,24 @@ struct Wanted {
   Slice* slice;
 };
 
-/// Sorts the wanted payloads by place and joins those that lie next to each other.
-std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted) {
+/// Memory of the fetches of a batch while they are planned: the batch itself, and a half of it beside it.
+std::uint64_t FetchMemory(std::uint64_t patches, int levels, bool masked) {
+  const std::uint64_t of_level =
+      sizeof(LevelSlices) + (masked ? 2 : 1) * (sizeof(Wanted) + sizeof(ByteRange));
+  const std::uint64_t of_patch = sizeof(Piece) + sizeof(std::vector<LevelSlices>) + kAllocation +
+                                 static_cast<std::uint64_t>(levels) * of_level;
+  return 2 * std::min<std::uint64_t>(patches, kBatchPatches) * of_patch;
+}
+
+/// Sorts the wanted payloads by place and joins those with at most `gap` bytes between them.
+std::vector<ByteRange> JoinNeighbours(std::vector<Wanted> wanted, std::uint64_t gap) {
   std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
   });
   std::vector<ByteRange> ranges;
   for (const Wanted& want : wanted) {
     const bool joins = !ranges.empty() && ranges.back().file == want.file &&
-                       want.offset <= ranges.back().offset + ranges.back().size + kMaxGap;
+                       want.offset <= ranges.back().offset + ranges.back().size + gap;
     if (!joins) ranges.push_back({want.file, want.offset, 0});
     ByteRange& range = ranges.back();
     range.size = std::max(range.size, want.offset + want.size - range.offset);
@@ -72,7 +98,9 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
     for (int level = pass->finest; level <= pass->coarsest; ++level)
       payload += PayloadBytes(plan.patches[i], level);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
-    if (payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 == plan.patches.size()) {
+    const bool full =
+        payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 - first >= kBatchPatches;
+    if (full || i + 1 == plan.patches.size()) {
       pass->batches.push_back({first, i + 1 - first});
       first = i + 1;
       payload = samples = 0;
@@ -80,9 +108,10 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   }
 }
 
-/// Everything that a batch needs where nothing is there yet.
+/// The fetch of a whole batch, when nothing is in memory yet.
 Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
   std::vector<Piece> pieces;
+  pieces.reserve(batch.patch_count);
   for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
     pieces.push_back({i, pass.coarsest, pass.finest});
   return PlanFetch(plan, std::move(pieces));
@@ -106,9 +135,9 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
   return described;
 }
 
-/// Gives the patches that have one their row of the mask.
+/// Attaches the rows of the mask to the patches that have one.
 /// @param masks  rows of the patches that meet the box
-Status AddMasks(const Query& query, std::vector<CatalogEntry> masks, std::vector<PlannedPatch>* patches) {
+Status AddMasks(const Query& query, std::vector<LocatedPatch> masks, std::vector<PlannedPatch>* patches) {
   auto next = masks.begin();
   for (PlannedPatch& patch : *patches) {
     const std::uint64_t index = patch.entry.patch.patch_index;
@@ -118,24 +147,24 @@ Status AddMasks(const Query& query, std::vector<CatalogEntry> masks, std::vector
       return DataLoss("patch {} of step {} has {} valid samples of {}, but {} mask", index, query.step,
                       patch.entry.patch.valid, patch.samples.volume(), masked ? "a" : "no");
     }
-    if (masked) patch.mask = std::move(*next);
+    if (masked) patch.mask = std::make_shared<const LocatedPatch>(std::move(*next));
   }
   return Status::Ok();
 }
 
 /// Whether a level shows all of a patch's valid samples in the box within `max_error`.
-bool Keeps(const PatchGrid& grid, const CatalogEntry& entry, int level, const Box& box, double max_error) {
+bool Keeps(const PatchGrid& grid, const LocatedPatch& entry, int level, const Box& box, double max_error) {
   const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
   const format::LevelEntry& record = LevelOf(entry, level);
   return !LevelBox(Intersect(box, samples), level).empty() && record.max_error <= max_error &&
          record.coverage >= 1;
 }
 
-/// Payload of these patches that an answer at a level needs.
-std::uint64_t PayloadAt(const PatchGrid& grid, const std::vector<CatalogEntry>& entries, const Box& box,
+/// Payload of these patches for an answer at a level.
+std::uint64_t PayloadAt(const PatchGrid& grid, const std::vector<LocatedPatch>& entries, const Box& box,
                         int level) {
   std::uint64_t bytes = 0;
-  for (const CatalogEntry& entry : entries) {
+  for (const LocatedPatch& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     if (LevelBox(Intersect(box, samples), level).empty()) continue;
     for (std::size_t l = static_cast<std::size_t>(level); l < entry.patch.levels.size(); ++l)
@@ -157,6 +186,7 @@ double SquaredDistance(const std::array<double, 3>& point, const Box& box) {
 
 void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch>* patches) {
   std::vector<std::pair<double, std::size_t>> order;
+  order.reserve(patches->size());
   for (std::size_t i = 0; i < patches->size(); ++i)
     order.emplace_back(SquaredDistance(focus, (*patches)[i].samples), i);
   std::sort(order.begin(), order.end());
@@ -166,34 +196,34 @@ void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch
   *patches = std::move(sorted);
 }
 
-/// Whether a patch may hold a value between these, as the original or at level 0.
+/// Whether a patch may hold a value between these, in the original or at level 0.
 bool MayHold(const format::PatchEntry& row, const Bounds& values) {
-  // Never narrower for being rounded. Where no sample is valid, the infinite ends stay where they are.
+  // Rounding never narrows the range. Without valid samples the infinite ends stay as they are.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double error = row.levels.front().max_error;
   return std::nextafter(row.min - error, -kInfinity) <= values.high &&
          std::nextafter(row.max + error, kInfinity) >= values.low && row.valid > 0;
 }
 
-/// Takes out the patches that hold none of the values asked for.
-/// @returns the samples of the box that are in them
-std::vector<Box> LeaveOut(const PatchGrid& grid, const Query& query, std::vector<CatalogEntry>* entries,
-                          std::vector<CatalogEntry>* masks) {
+/// Removes the patches that hold none of the requested values.
+/// @returns the samples of the box in them
+std::vector<Box> LeaveOut(const PatchGrid& grid, const Query& query, std::vector<LocatedPatch>* entries,
+                          std::vector<LocatedPatch>* masks) {
   if (!query.values) return {};
   std::vector<Box> boxes;
   std::set<std::uint64_t> out;
-  for (const CatalogEntry& entry : *entries) {
+  for (const LocatedPatch& entry : *entries) {
     if (MayHold(entry.patch, *query.values)) continue;
     out.insert(entry.patch.patch_index);
     boxes.push_back(Intersect(query.box, grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index))));
   }
-  const auto is_out = [&](const CatalogEntry& entry) { return out.contains(entry.patch.patch_index); };
+  const auto is_out = [&](const LocatedPatch& entry) { return out.contains(entry.patch.patch_index); };
   std::erase_if(*entries, is_out);
   std::erase_if(*masks, is_out);
   return JoinBoxes(std::move(boxes));
 }
 
-/// Samples of an answer with these between neighbours.
+/// Samples of an answer with this spacing between neighbours.
 std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing) {
   std::int64_t samples = SpacedBox(box, spacing).volume();
   for (const Box& part : LeftOutAt(left_out, spacing)) samples -= part.volume();
@@ -207,8 +237,18 @@ void Widen(const format::PatchEntry& row, Bounds* range) {
 
 }  // namespace
 
-int LevelForStride(const DatasetDescription& dataset, CoderId coder, const Index3& stride) {
-  if (coder == CoderId::kWaveletZfp) return 0;
+std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
+  std::uint64_t bytes = 0;
+  for (const PlannedPatch& patch : plan.patches) {
+    const Box part = Intersect(plan.query.box, patch.samples);
+    if (SpacedBox(part, SpacingAt(plan.query, level)).empty()) continue;
+    for (int l = level; l < plan.dataset_levels; ++l) bytes += PayloadBytes(patch, l);
+  }
+  return bytes;
+}
+
+int LevelForStride(const DatasetDescription& dataset, const PatchCoder& coder, const Index3& stride) {
+  if (!coder.BoundsEveryLevel()) return 0;
   int level = dataset.levels - 1;
   for (std::size_t a = 0; a < 3; ++a) {
     if (dataset.grid.dims[a] > 1)
@@ -222,16 +262,16 @@ Index3 SpacingAt(const Query& query, int level) {
   return query.stride.value_or(Index3{spacing, spacing, spacing});
 }
 
-Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
+Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<LocatedPatch>& entries,
                         const Box& box, double max_error) {
   for (int level = levels - 1; level >= 0; --level) {
     if (std::all_of(entries.begin(), entries.end(),
-                    [&](const CatalogEntry& entry) { return Keeps(grid, entry, level, box, max_error); })) {
+                    [&](const LocatedPatch& entry) { return Keeps(grid, entry, level, box, max_error); })) {
       return level;
     }
   }
   double best = 0;
-  for (const CatalogEntry& entry : entries) best = std::max(best, LevelOf(entry, 0).max_error);
+  for (const LocatedPatch& entry : entries) best = std::max(best, LevelOf(entry, 0).max_error);
   return NotFound(
       "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
       "or for level 0",
@@ -239,8 +279,8 @@ Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<Cat
 }
 
 Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                              const std::vector<CatalogEntry>& entries,
-                              const std::vector<CatalogEntry>& masks, const std::vector<Box>& left_out,
+                              const std::vector<LocatedPatch>& entries,
+                              const std::vector<LocatedPatch>& masks, const std::vector<Box>& left_out,
                               const Query& query, std::uint64_t max_bytes) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (int level = 0; level < dataset.levels; ++level) {
@@ -260,8 +300,8 @@ Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid
       ToString(query.box), max_bytes, least);
 }
 
-Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog,
-                          const Query& query) {
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator, const Query& query,
+                          std::uint64_t read_gap) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   const FieldDescription& field = dataset.fields[query.field_number];
   ReadPlan plan;
@@ -270,25 +310,34 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
   plan.type = field.type;
   plan.coder = field.coder;
   plan.dataset_levels = dataset.levels;
+  plan.read_gap = read_gap;
   const Box positions = grid.PatchesMeeting(query.box);
-  QUARRY_ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
-                          catalog.Find(query.step, query.field_number, positions));
-  std::vector<CatalogEntry> masks;
+  QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> entries,
+                          locator.Find(query.step, query.field_number, positions));
+  std::vector<LocatedPatch> masks;
   if (query.mask != 0) {
-    QUARRY_ASSIGN_OR_RETURN(masks, catalog.FindMask(query.step, query.field_number, positions));
+    QUARRY_ASSIGN_OR_RETURN(masks, locator.FindMask(query.step, query.field_number, positions));
   }
   plan.left_out = LeaveOut(grid, query, &entries, &masks);
   if (query.max_error) {
     QUARRY_ASSIGN_OR_RETURN(plan.query.level,
                             ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
   }
-  if (query.stride) plan.query.level = LevelForStride(dataset, field.coder, *query.stride);
+  if (query.stride) {
+    const PatchCoder* coder = FindCoder(field.coder);
+    if (coder == nullptr)
+      return DataLoss("field \"{}\" has coder {}, which this version does not know; use a newer Quarry",
+                      field.name, static_cast<int>(field.coder));
+    plan.query.level = LevelForStride(dataset, *coder, *query.stride);
+  }
   if (query.max_bytes) {
     QUARRY_ASSIGN_OR_RETURN(plan.query.level, ChooseLevelWithin(dataset, grid, entries, masks, plan.left_out,
                                                                 query, *query.max_bytes));
   }
   plan.query.first_level = std::max(query.first_level, plan.query.level);
-  for (CatalogEntry& entry : entries) {
+  plan.patches.reserve(query.only_patches ? std::min(query.only_patches->size(), entries.size())
+                                          : entries.size());
+  for (LocatedPatch& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     Widen(entry.patch, &plan.recorded.all);
     if (query.only_patches && !std::binary_search(query.only_patches->begin(), query.only_patches->end(),
@@ -296,10 +345,11 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog&
       continue;
     }
     if (query.box.Contains(samples)) Widen(entry.patch, &plan.recorded.inside);
-    // A thin box may pass between the level's samples of a patch: then there is nothing to fetch from it.
+    // A box may be so thin that it misses all samples of a patch at this level: nothing to fetch there.
     if (SpacedBox(Intersect(query.box, samples), SpacingAt(plan.query, plan.query.level)).empty()) continue;
-    plan.patches.push_back({std::move(entry), std::nullopt, samples});
+    plan.patches.push_back({std::move(entry), nullptr, samples});
   }
+  entries = {};
   QUARRY_RETURN_IF_ERROR(AddMasks(query, std::move(masks), &plan.patches));
   if (query.focus) SortByDistance(*query.focus, &plan.patches);
   int coarsest_payload = dataset.levels - 1;
@@ -377,7 +427,13 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
   fetch.pieces = std::move(pieces);
   fetch.slices.resize(fetch.pieces.size());
   std::vector<Wanted> wanted;
-  const auto want = [&](bool of_mask, const CatalogEntry& entry, int level, Slice* slice) {
+  std::size_t most_wanted = 0;
+  for (const Piece& piece : fetch.pieces) {
+    const auto levels = static_cast<std::size_t>(piece.coarsest - piece.finest + 1);
+    most_wanted += plan.patches[piece.patch].mask ? 2 * levels : levels;
+  }
+  wanted.reserve(most_wanted);
+  const auto want = [&](bool of_mask, const LocatedPatch& entry, int level, Slice* slice) {
     const format::LevelEntry& payload = LevelOf(entry, level);
     if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
   };
@@ -391,7 +447,8 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
       if (patch.mask) want(true, *patch.mask, level, &slices.mask);
     }
   }
-  fetch.ranges = JoinNeighbours(std::move(wanted));
+  for (const Wanted& want : wanted) fetch.payload_bytes += want.size;
+  fetch.ranges = JoinNeighbours(std::move(wanted), plan.read_gap);
   return fetch;
 }
 
@@ -412,11 +469,44 @@ std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
   return bytes;
 }
 
-std::uint64_t PinnedMemory(const ReadPlan& plan) {
+std::uint64_t DeliveryMemory(const ReadPlan& plan) {
   std::uint64_t largest = 0;
   for (const PlannedPatch& patch : plan.patches)
     largest = std::max(largest, DecodedBytes(plan, patch, plan.query.level));
   return 2 * largest;
+}
+
+std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& query) {
+  const auto samples =
+      static_cast<std::uint64_t>(LevelBox(Box{{0, 0, 0}, dataset.patch}, query.level).volume());
+  return 2 * DecodedBytes(samples, dataset.fields[query.field_number].type, query.mask != 0);
+}
+
+std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query) {
+  const Result<PatchGrid> grid = PatchGrid::Create(dataset.grid.dims, dataset.patch);
+  // Without a grid: MakePlan says why.
+  return grid.ok() ? static_cast<std::uint64_t>(grid->PatchesMeeting(query.box).volume()) : 0;
+}
+
+std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
+  const std::uint64_t patches = MostPatches(dataset, query);
+  const bool masked = query.mask != 0;
+  // The rows as they are located, beside the plan that takes them over.
+  std::uint64_t each =
+      RowMemory(dataset.levels, masked) + sizeof(LocatedPatch) * (masked ? 2 : 1) + sizeof(PlannedPatch);
+  if (query.focus) each += sizeof(PlannedPatch) + sizeof(std::pair<double, std::size_t>);
+  if (query.values) each += kLeftOutBytes;
+  if (query.only_patches) each += sizeof(std::uint64_t);
+  return kPlanObjects + patches * each + FetchMemory(patches, dataset.levels, masked);
+}
+
+std::uint64_t PlanMemory(const ReadPlan& plan) {
+  const bool masked = plan.query.mask != 0;
+  std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * sizeof(PlannedPatch) +
+                        plan.patches.size() * RowMemory(plan.dataset_levels, masked) +
+                        plan.left_out.size() * kLeftOutBytes;
+  if (plan.query.only_patches) bytes += plan.query.only_patches->capacity() * sizeof(std::uint64_t);
+  return bytes + FetchMemory(plan.patches.size(), plan.dataset_levels, masked);
 }
 
 }  // namespace quarry::query

@@ -2,12 +2,13 @@
 
 #include <array>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/format/description.h"
-#include "quarry/query/catalog.h"
+#include "quarry/query/patch_locator.h"
 #include "quarry/query/question.h"
 
 /// From a question to the bytes that answer it, before any of them is read.
@@ -21,28 +22,28 @@ struct Query {
   Box box;                 ///< level-0 samples, inside the grid
   int level = 0;           ///< level wanted
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
-  std::optional<double> max_error;         ///< the plan chooses the level: `level` is 0, first_level any
-  std::optional<std::uint64_t> max_bytes;  ///< the plan chooses the level
-  std::optional<Index3> stride;            ///< the plan chooses the level, which is then first_level as well
+  std::optional<double> max_error;             ///< the plan chooses the level: `level` is 0, first_level any
+  std::optional<std::uint64_t> max_bytes;      ///< the plan chooses the level
+  std::optional<Index3> stride;                ///< the plan chooses the level, for first_level as well
   std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
-  std::optional<Bounds> values;  ///< patches that hold none of them are left out
-  bool strict = false;           ///< damage is an error
+  std::optional<Bounds> values;                ///< patches that hold none of them are left out
+  bool allow_damage = false;                   ///< otherwise damage is an error
   std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
 };
 
 /// How far an answer was delivered.
 struct Position {
   std::size_t pass = 0;   ///< levels that were delivered
-  std::size_t patch = 0;  ///< of the plan, patches that were delivered of the level after them
+  std::size_t patch = 0;  ///< patches of the plan that were delivered of the next level
 };
 
 struct PlannedPatch {
-  CatalogEntry entry;
-  std::optional<CatalogEntry> mask;  ///< where samples of the patch are missing
-  Box samples;                       ///< of the patch, level 0
+  LocatedPatch entry;
+  std::shared_ptr<const LocatedPatch> mask;  ///< if samples of the patch are missing; most have none
+  Box samples;                               ///< of the patch, level 0
 };
 
-/// What the patch tables say of the values in a box; infinite the other way round where no sample is valid.
+/// Ranges of values in a box by the patch tables; +infinity to -infinity without valid samples.
 struct RecordedRange {
   Bounds all{std::numeric_limits<double>::infinity(),
              -std::numeric_limits<double>::infinity()};  ///< patches that meet the box
@@ -55,10 +56,11 @@ struct ReadPlan {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
-  std::vector<LevelExtent> levels;  ///< to deliver, coarsest first
+  std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
+  std::vector<LevelExtent> levels;    ///< to deliver, coarsest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus; only those that hold
                                       ///< a sample of the answer at the finest level
-  std::vector<Box> left_out;  ///< level-0 samples of the box, for want of the values asked for
+  std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Price price;
   RecordedRange recorded;  ///< of the valid original samples
 };
@@ -102,11 +104,12 @@ struct Fetch {
   std::vector<Piece> pieces;
   std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
   std::vector<std::vector<LevelSlices>> slices;  ///< [piece][level - finest of the piece]
+  std::uint64_t payload_bytes = 0;               ///< without the gaps between payloads
 
   std::uint64_t bytes() const;  ///< of all ranges
 };
 
-/// Consecutive patches of a plan that are fetched together where memory allows.
+/// Consecutive patches of a plan that are fetched together if memory allows.
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
@@ -122,68 +125,84 @@ struct Pass {
   std::vector<Batch> batches;
 };
 
-/// Gaps up to this are read rather than skipped: a separate read costs more than these bytes.
-inline constexpr std::uint64_t kMaxGap = 8 << 10;
-/// A batch is closed when its payload or its decoded samples reach these sizes: bounds the memory of a read,
-/// and still makes whole-domain previews one read per subfile.
+/// A batch is closed when its payload, its decoded samples or its patches reach these sizes. This bounds the
+/// memory of a read and still makes a whole-domain preview few reads per subfile.
 inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
+inline constexpr std::size_t kBatchPatches = 4096;
 
 /// The coarsest level at which every patch that meets the box has samples in the box, covers all its valid
-/// samples, and is recorded with an error of at most `max_error`. The record is of whole patches: a box that
-/// cuts one may lack the samples beside it that the interpolation at its faces would take.
+/// samples, and is recorded with an error of at most `max_error`. Records are of whole patches: a box that
+/// cuts a patch may lack outside samples that the interpolation at its faces would take.
 /// @param entries  of the patches that meet the box
 /// @errors kNotFound with the error of level 0 when no level keeps it
-Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<CatalogEntry>& entries,
+Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<LocatedPatch>& entries,
                         const Box& box, double max_error);
 
 /// The finest level whose whole answer, with the coarser levels from first_level on, has at most `max_bytes`
-/// of payload and at most as many of samples: whichever of them travels, no more than that arrives. A level
-/// without a sample in the box is none.
+/// of payload and at most `max_bytes` of samples: whichever of them travels, no more arrives. Levels without
+/// samples in the box are skipped.
 /// @param entries, masks  of the patches that meet the box
 /// @param left_out  of the answer
 /// @errors kNotFound with the least number of bytes that brings samples
 Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                              const std::vector<CatalogEntry>& entries,
-                              const std::vector<CatalogEntry>& masks, const std::vector<Box>& left_out,
+                              const std::vector<LocatedPatch>& entries,
+                              const std::vector<LocatedPatch>& masks, const std::vector<Box>& left_out,
                               const Query& query, std::uint64_t max_bytes);
 
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
-/// there: 2^level divides the stride along every axis of more than one sample. Level 0 where coarse levels
-/// are filtered (wavelet-zfp), and samples of them are not those of the field.
-int LevelForStride(const DatasetDescription& dataset, CoderId coder, const Index3& stride);
+/// there: 2^level divides the stride along every axis of more than one sample. Level 0 if the coder filters
+/// coarse levels, because their samples differ from the field's.
+int LevelForStride(const DatasetDescription& dataset, const PatchCoder& coder, const Index3& stride);
+
+/// [bytes] payload, masks included, of an answer at one level alone.
+std::uint64_t PayloadAt(const ReadPlan& plan, int level);
 
 /// Level-0 samples between neighbours of the answer at one of its levels.
 Index3 SpacingAt(const Query& query, int level);
 
-/// Plans a query. The price is exact: executing the plan reads those ranges and delivers those samples.
-/// @errors those of PatchCatalog::Find, ChooseLevel and ChooseLevelWithin; kDataLoss: field and mask do not
-/// fit each other
-Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchCatalog& catalog, const Query& query);
+/// Plans a query: the samples that executing it delivers, and the payload that it needs. For what it reads,
+/// see Price.
+/// @param read_gap  of the storage that holds the payload
+/// @errors those of PatchLocator::Find, ChooseLevel and ChooseLevelWithin; kDataLoss: field and mask do not
+/// match
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator, const Query& query,
+                          std::uint64_t read_gap);
 
-/// What comes before the samples.
+/// The header that comes before the samples.
 AnswerHeader HeaderOf(const ReadPlan& plan);
 
-/// The batches of each delivered level, in order. The price is that of fetching them one after the other.
+/// The batches of each delivered level, in order. The price assumes that they are fetched one after the
+/// other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
 
-/// Equal for plans whose answers are equal, byte for byte and in the same order: of the question as far as it
-/// shapes the answer, and of the stored checksums of all payload.
+/// Equal for plans whose answers are equal, byte for byte and in the same order: a digest of the parts of the
+/// question that shape the answer, and of the stored checksums of all payload.
 std::uint64_t Fingerprint(const ReadPlan& plan);
 
-/// The byte ranges that hold some payload, neighbours joined.
+/// The byte ranges that hold the payload of the pieces, neighbours joined.
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);
 
-/// Payload of a piece, masks included, without what lies in between.
+/// Payload of a piece, masks included, without the gaps.
 std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece);
 
-/// Upper bound of the memory in which a fetch is read and its pieces are decoded.
+/// Upper bound of the memory to read a fetch and to decode its pieces.
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);
 /// The same for a piece alone.
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece);
 
-/// Upper bound of the memory that a read takes beside what it decodes in: the largest patch that it delivers,
-/// and the block that is cut out of it.
-std::uint64_t PinnedMemory(const ReadPlan& plan);
+/// Upper bound of the memory that delivering takes beside decoding: the largest patch that is delivered, and
+/// the block that is cut out of it.
+std::uint64_t DeliveryMemory(const ReadPlan& plan);
+/// The same before the plan is made, for any patch at the level that is asked for.
+std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& query);
+
+/// Upper bound of the patches of a plan, from the geometry alone.
+std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query);
+/// Upper bound of the memory that MakePlan takes, from the geometry alone: so much is pinned before a patch
+/// is located.
+std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query);
+/// Upper bound of the memory of a plan, and of its fetches while it is executed.
+std::uint64_t PlanMemory(const ReadPlan& plan);
 
 }  // namespace quarry::query

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-/// The sample at or before a coordinate of an axis, and how far behind it the coordinate is.
+/// The sample at or before a coordinate of an axis, and the distance from it.
 struct Place {
   std::int64_t sample;
   double fraction;
@@ -41,25 +41,45 @@ Point ToSampleCoordinates(const GridDescription& grid, const Point& position) {
   return point;
 }
 
-Result<PointInterpolator> PointInterpolator::Create(const PatchGrid& grid, std::vector<Point> points) {
+Status CheckPoints(const Index3& dims, std::span<const Point> points) {
   if (points.empty()) return InvalidArgument("no point is asked for; give at least one");
   if (points.size() > kMaxPoints)
     return InvalidArgument("{} points are asked for at once; ask for at most {}", points.size(), kMaxPoints);
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    const Point& point = points[p];
+    for (std::size_t a = 0; a < 3; ++a) {
+      if (point[a] >= 0 && point[a] <= static_cast<double>(dims[a] - 1)) continue;
+      return InvalidArgument(
+          "point {} ({}, {}, {}) is outside the grid {} along {}; sample coordinates run from 0 to {}", p,
+          point[0], point[1], point[2], ToString(dims), kAxisNames[a], dims[a] - 1);
+    }
+  }
+  return Status::Ok();
+}
+
+Box BoxAround(std::span<const Point> points) {
+  Box box;
+  for (const Point& point : points) {
+    Box one;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const Place place = PlaceOf(point[a]);
+      one.begin[a] = place.sample;
+      one.end[a] = place.sample + (place.fraction > 0 ? 2 : 1);
+    }
+    box = BoundingBox(box, one);
+  }
+  return box;
+}
+
+Result<PointInterpolator> PointInterpolator::Create(const PatchGrid& grid, std::vector<Point> points) {
+  QUARRY_RETURN_IF_ERROR(CheckPoints(grid.dims(), points));
   PointInterpolator interpolator;
   interpolator.points_ = std::move(points);
   interpolator.samples_.resize(interpolator.points_.size());
-  for (std::size_t p = 0; p < interpolator.points_.size(); ++p) {
-    const Point& point = interpolator.points_[p];
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (point[a] >= 0 && point[a] <= static_cast<double>(grid.dims()[a] - 1)) continue;
-      return InvalidArgument(
-          "point {} ({}, {}, {}) is outside the grid {} along {}; sample coordinates run from 0 to {}", p,
-          point[0], point[1], point[2], ToString(grid.dims()), kAxisNames[a], grid.dims()[a] - 1);
-    }
+  interpolator.corners_.reserve(8 * interpolator.points_.size());
+  for (std::size_t p = 0; p < interpolator.points_.size(); ++p)
     interpolator.AddCorners(grid, static_cast<std::uint32_t>(p));
-  }
-  std::stable_sort(interpolator.corners_.begin(), interpolator.corners_.end(),
-                   [](const Corner& a, const Corner& b) { return a.patch < b.patch; });
+  std::sort(interpolator.corners_.begin(), interpolator.corners_.end());
   return interpolator;
 }
 
@@ -75,7 +95,6 @@ void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
     }
     if (!weighs) continue;
     const Box one{sample, {sample[0] + 1, sample[1] + 1, sample[2] + 1}};
-    box_ = BoundingBox(box_, one);
     const std::int64_t patch = grid.PatchIndex(grid.PatchesMeeting(one).begin);
     const Box samples = grid.PatchBox(patch);
     const Index3 shape = samples.shape();
@@ -83,12 +102,16 @@ void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
         sample[0] - samples.begin[0] +
         shape[0] * (sample[1] - samples.begin[1] + shape[1] * (sample[2] - samples.begin[2]));
     corners_.push_back(
-        {static_cast<std::uint64_t>(patch), static_cast<std::uint32_t>(in_patch), point, number});
+        {static_cast<std::uint64_t>(patch), static_cast<std::uint32_t>(in_patch), 8 * point + number});
   }
 }
 
 std::vector<std::uint64_t> PointInterpolator::patches() const {
+  std::size_t count = 0;
+  for (std::size_t c = 0; c < corners_.size(); ++c)
+    if (c == 0 || corners_[c].patch != corners_[c - 1].patch) ++count;
   std::vector<std::uint64_t> patches;
+  patches.reserve(count);
   for (const Corner& corner : corners_) {
     if (patches.empty() || patches.back() != corner.patch) patches.push_back(corner.patch);
   }
@@ -102,7 +125,7 @@ void PointInterpolator::Add(const PlannedPatch& patch, DataType type, ByteSpan s
     const std::span typed(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T));
     for (auto c = begin; c != corners_.end() && c->patch == patch.entry.patch.patch_index; ++c) {
       const bool valid = validity.empty() || validity[c->sample] != 0;
-      samples_[c->point][c->number] = valid ? static_cast<double>(typed[c->sample]) : kMissing;
+      samples_[c->place / 8][c->place % 8] = valid ? static_cast<double>(typed[c->sample]) : kMissing;
     }
   });
 }
@@ -118,7 +141,7 @@ std::vector<double> PointInterpolator::Interpolate() const {
         const double fraction = PlaceOf(points_[p][a]).fraction;
         weight *= ((number >> a) & 1) != 0 ? fraction : 1 - fraction;
       }
-      // A weight may have been rounded to 0 though its sample takes part: a missing one still shows.
+      // A weight may round to 0 although its sample takes part: a missing sample still shows.
       if (weight > 0 || std::isnan(samples_[p][number])) sum += weight * samples_[p][number];
     }
     values.push_back(sum);

@@ -20,20 +20,20 @@ Status CheckLevels(const ReadRequest& request, int levels) {
     return InvalidArgument("a stride is answered by one level; leave the first level out");
   if (request.stride && !std::all_of(request.stride->begin(), request.stride->end(),
                                      [](std::int64_t n) { return n >= 1 && n <= kMaxStride; }))
-    return InvalidArgument("the stride {} is none; give numbers from 1 to {}", ToString(*request.stride),
-                           kMaxStride);
+    return InvalidArgument("the stride {} is not possible; give numbers from 1 to {}",
+                           ToString(*request.stride), kMaxStride);
   if (request.focus &&
       !std::all_of(request.focus->begin(), request.focus->end(), [](double x) { return std::isfinite(x); }))
-    return InvalidArgument("the focus is no point; give three finite numbers, in level-0 samples");
+    return InvalidArgument("the focus is not a point; give three finite numbers, in level-0 samples");
   if (request.values && !(request.values->low <= request.values->high))
-    return InvalidArgument("{}:{} is no range of values; give two numbers, the smaller one first",
+    return InvalidArgument("{}:{} is not a range of values; give two numbers, the smaller one first",
                            request.values->low, request.values->high);
   const int first = request.first_level.value_or(request.level);
   if (request.level >= 0 && first >= request.level && first < levels) return Status::Ok();
   const std::string asked = first == request.level ? fmt::format("level {}", request.level)
                                                    : fmt::format("levels {} to {}", first, request.level);
   return InvalidArgument(
-      "{} cannot be had; this dataset has levels 0 (full resolution) to {}, delivered coarse to fine", asked,
+      "{} cannot be read; this dataset has levels 0 (full resolution) to {}, delivered coarse to fine", asked,
       levels - 1);
 }
 
@@ -53,8 +53,8 @@ Status CheckSeries(const SeriesRequest& request) {
   if (request.read.step) return InvalidArgument("a step and a range of steps: give only one of them");
   if (steps.stride > 0 && (!steps.end || *steps.end > steps.begin)) return Status::Ok();
   return InvalidArgument(
-      "the range of steps from {} to {} by {} is empty; it is half-open, and the stride 1 or more", steps.begin,
-      steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
+      "the range of steps from {} to {} by {} is empty; it is half-open, and the stride 1 or more",
+      steps.begin, steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
 }
 
 Price& Price::operator+=(const Price& other) {

@@ -8,11 +8,11 @@
 #include "quarry/base/data_type.h"
 #include "quarry/geometry/box.h"
 
-/// What can be asked of a dataset and what an answer consists of: the same words for disk, network and
+/// What can be asked of a dataset, and what an answer consists of, in the same words for disk, network and
 /// clients.
 namespace quarry::query {
 
-/// As long as the longest axis.
+/// The length of the longest possible axis.
 inline constexpr std::int64_t kMaxStride = std::int64_t{1} << 31;
 
 /// An interval, both ends included.
@@ -23,7 +23,7 @@ struct Bounds {
   friend bool operator==(const Bounds&, const Bounds&) = default;
 };
 
-/// A question in the words of its asker.
+/// A question as it is asked, by names.
 struct ReadRequest {
   std::string field;
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
@@ -32,29 +32,30 @@ struct ReadRequest {
   /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
   /// within this error, see ChooseLevel
   std::optional<double> max_error;
-  /// instead of `level`: the finest level at which neither the payload nor the samples of the whole answer
-  /// are more bytes than this, see ChooseLevelWithin
+  /// instead of `level`: the finest level at which the whole answer has at most this many bytes of payload
+  /// and at most this many of samples, see ChooseLevelWithin
   std::optional<std::uint64_t> max_bytes;
   /// instead of `level`: the samples whose level-0 position is a multiple of these along x, y, z; at least 1
   /// each. They are read from the coarsest level that holds them, see LevelForStride
   std::optional<Index3> stride;
-  /// >= level: coarser levels from here on come first; left out: `level` alone. Where `max_error` leads to a
+  /// >= level: coarser levels from here on come first; left out: `level` alone. If `max_error` leads to a
   /// coarser level than this, that level comes alone
   std::optional<int> first_level;
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
   std::optional<std::array<double, 3>> focus;
-  /// [unit of the field] patches that hold no value between these, ends included, are left out: neither read
-  /// nor sent. No sample of the original field that is between them is left out, and none of level 0
+  /// [unit of the field] patches without a value between these, ends included, are neither read nor sent. No
+  /// sample between them is left out, of the original field or of level 0
   std::optional<Bounds> values;
-  /// damaged payload is an error; otherwise a patch shows the finest coarser level that is whole, and says so
-  bool strict = false;
+  /// a patch with damaged payload shows its finest undamaged coarser level, and says so; otherwise damage is
+  /// an error
+  bool allow_damage = false;
 };
 
 /// @param levels  of the dataset
-/// @errors kInvalidArgument with the levels that there are; max_error negative or no number; a stride below
-/// 1; more than one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is
-/// not finite; values that are no interval
+/// @errors kInvalidArgument with the existing levels; max_error negative or NaN; a stride below 1; more than
+/// one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is not finite;
+/// values that are no interval
 Status CheckLevels(const ReadRequest& request, int levels);
 
 /// Most answers to one request.
@@ -64,17 +65,17 @@ inline constexpr std::size_t kMaxAnswers = 1000;
 struct StepRange {
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end;  ///< left out: all from `begin` on
-  std::uint64_t stride = 1;          ///< every so many numbers from `begin` on
+  std::uint64_t stride = 1;          ///< distance between numbers, from `begin` on
 
   bool Contains(std::uint64_t step) const {
     return step >= begin && (!end || step < *end) && (step - begin) % stride == 0;
   }
 };
 
-/// The same question of several fields and steps: step by step, and in each step field by field, each has an
-/// answer of its own.
+/// The same question of several fields and steps: step by step, and field by field in each step. Each has its
+/// own answer.
 struct SeriesRequest {
-  ReadRequest read;                 ///< of one field of one step where the following are left out
+  ReadRequest read;                 ///< of one field of one step if the following are left out
   std::vector<std::string> fields;  ///< none: `read.field`
   std::optional<StepRange> steps;   ///< those of them that have the field; left out: `read.step`
 
@@ -88,24 +89,26 @@ Status CheckSeries(const SeriesRequest& request);
 struct LevelExtent {
   int level = 0;
   Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
-  /// level-0 samples between neighbours of the answer: sample i of `extent` lies on i times this. 2^level, or
-  /// the stride that was asked for
+  /// level-0 samples between neighbours of the answer: sample i of `extent` lies at i times this. 2^level, or
+  /// the requested stride
   Index3 spacing{1, 1, 1};
   double max_error =
       0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
-  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels delivered before it, with masks
+  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels before it, with masks
   double coverage = 1;      ///< share of the valid level-0 samples of the touched patches that it can show
 };
 
 /// What an answer costs.
 struct Price {
   std::uint64_t patches = 0;
-  std::uint64_t bytes = 0;       ///< payload needed
-  std::uint64_t bytes_read = 0;  ///< payload read: neighbouring ranges together, with the gaps between them
-  std::uint64_t reads = 0;
+  std::uint64_t bytes = 0;  ///< payload needed
+  /// payload read, gaps between joined ranges included, when nothing is in memory and whole batches fit into
+  /// it. Patches in memory make it less, scarce memory makes it more
+  std::uint64_t bytes_read = 0;
+  std::uint64_t reads = 0;        ///< number of reads, as for bytes_read
   std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
 
-  /// Of two answers.
+  /// Adds the price of another answer.
   Price& operator+=(const Price& other);
   friend bool operator==(const Price&, const Price&) = default;
 };
@@ -116,15 +119,15 @@ struct AnswerHeader {
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
   std::vector<LevelExtent> levels;  ///< in the order of delivery, coarsest first
-  Price price;                      ///< of the whole answer, exact
-  /// Level-0 samples of the box in patches without the values that were asked for: no level has samples here.
-  /// No two overlap
+  Price price;                      ///< of the whole answer
+  /// Level-0 samples of the box in patches without the requested values: no level has samples here. No two
+  /// overlap
   std::vector<Box> left_out;
-  std::uint64_t number = 0;  ///< of the answer among those to the same request, from 0 on
+  std::uint64_t number = 0;  ///< of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< of these answers
 };
 
-/// Where a level has no samples, for want of the values that were asked for: [level samples], none empty.
+/// Where a level has no samples, for lack of the requested values: [level samples], none empty.
 /// @param left_out  level-0 samples, see AnswerHeader
 std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spacing);
 

@@ -22,8 +22,8 @@ double ErrorAt(const PlannedPatch& patch, int level) {
   return patch.entry.patch.levels[static_cast<std::size_t>(level)].max_error;
 }
 
-/// Where the samples of a plan can be: the recorded ranges of its patches.
-/// @param widened  by what a patch has lost at the level
+/// Where the values of a plan's samples can lie: the recorded ranges of its patches.
+/// @param widened  by the error of each patch at the level
 Bounds RangeOfPatches(const ReadPlan& plan, bool widened) {
   Bounds range{kInfinity, -kInfinity};
   for (const PlannedPatch& patch : plan.patches) {
@@ -37,7 +37,7 @@ Bounds RangeOfPatches(const ReadPlan& plan, bool widened) {
   return {std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
 }
 
-/// The smallest rank, from 1 on, that at least so many percent of `count` samples do not exceed.
+/// The smallest rank, from 1 on, that at least `percent` of `count` samples do not exceed.
 std::uint64_t RankOf(double percent, std::uint64_t count) {
   const double samples = percent * static_cast<double>(count);  // times 100: exact for whole percents
   auto rank = static_cast<std::uint64_t>(std::max(1.0, std::ceil(samples / 100)));
@@ -51,7 +51,7 @@ ReadRequest SamplesOf(const StatisticsRequest& request) {
   ReadRequest read = request.read;
   read.first_level.reset();
   read.focus.reset();
-  read.strict = true;  // the intervals would not hold
+  read.allow_damage = false;  // the intervals would not hold
   return read;
 }
 
@@ -70,15 +70,15 @@ Status CheckStatistics(const StatisticsRequest& request) {
   }
   for (const double percent : request.percentiles) {
     if (!(percent >= 0 && percent <= 100))
-      return InvalidArgument("{} is no percentile; give numbers from 0 to 100", percent);
+      return InvalidArgument("{} is not a percentile; give numbers from 0 to 100", percent);
   }
   if (request.bins < 0 || request.bins > kMaxBins)
     return InvalidArgument("{} bins are asked for; give a number from 0 to {}", request.bins, kMaxBins);
   if (!request.range) return Status::Ok();
   const auto [begin, end] = *request.range;
   if (std::isfinite(begin) && std::isfinite(end) && begin < end) return Status::Ok();
-  return InvalidArgument("{}:{} is no range of a histogram; give two numbers, the smaller one first", begin,
-                         end);
+  return InvalidArgument("{}:{} is not a range of a histogram; give two numbers, the smaller one first",
+                         begin, end);
 }
 
 StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request)
@@ -96,7 +96,7 @@ StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const Statist
     fine_begin_ = std::floor(range.low);
     fine_scale_ = 1;  // one value a bin
   } else if (range.high > range.low) {
-    // Each part on its own: the difference may be too large for a number.
+    // Each end is scaled on its own: the difference may overflow.
     fine_scale_ = 1 / (range.high / kBins - range.low / kBins);
     if (!std::isfinite(fine_scale_)) fine_scale_ = 0;
   }
@@ -167,7 +167,7 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
 }
 
 std::size_t StatisticsAccumulator::FineBinOf(double value) const {
-  // Monotonic in the value, so that bins are in order whatever is rounded; "not larger" also takes a NaN.
+  // Monotonic in the value, so that bins stay in order despite rounding; "not larger" also takes a NaN.
   const double place = (value - fine_begin_) * fine_scale_;
   if (!(place > 0)) return 0;
   return place < static_cast<double>(kFineBins) ? static_cast<std::size_t>(place) : kFineBins - 1;
@@ -192,21 +192,14 @@ std::size_t StatisticsAccumulator::BinOf(double value) const {
   return bin;
 }
 
-std::vector<StatisticsAccumulator::FineBin> StatisticsAccumulator::NonEmptyBins() const {
-  std::vector<FineBin> bins;
-  std::copy_if(fine_.begin(), fine_.end(), std::back_inserter(bins),
-               [](const FineBin& b) { return b.count > 0; });
-  return bins;
-}
-
-Statistics StatisticsAccumulator::Finish() const {
+Statistics StatisticsAccumulator::Finish() {
   Statistics statistics;
   statistics.valid = valid_;
   statistics.missing = missing_;
   FillBounds(&statistics);
-  const std::vector<FineBin> bins = NonEmptyBins();
-  FillPercentiles(bins, &statistics);
-  FillHistogram(bins, &statistics);
+  std::erase_if(fine_, [](const FineBin& bin) { return bin.count == 0; });  // in place: no copy is counted
+  FillPercentiles(&statistics);
+  FillHistogram(&statistics);
   return statistics;
 }
 
@@ -217,7 +210,7 @@ void StatisticsAccumulator::FillBounds(Statistics* statistics) const {
     statistics->min = statistics->max = statistics->mean = statistics->stddev = {kNone, kNone, kNone};
     return;
   }
-  // Samples of the level lie in the box, each with its original nearby.
+  // Samples of the level lie in the box, each within its error of the original.
   statistics->box_min.high = std::min(statistics->box_min.high, min_.high);
   statistics->box_max.low = std::max(statistics->box_max.low, max_.low);
   statistics->min = min_;
@@ -230,13 +223,13 @@ void StatisticsAccumulator::FillBounds(Statistics* statistics) const {
   statistics->stddev = {stddev, std::max(0.0, Lower(stddev, rms_error)), Upper(stddev, rms_error)};
 }
 
-void StatisticsAccumulator::FillPercentiles(const std::vector<FineBin>& bins, Statistics* statistics) const {
+void StatisticsAccumulator::FillPercentiles(Statistics* statistics) const {
   for (const double percent : request_.percentiles) {
     Percentile percentile{percent, {kNone, kNone, kNone}};
     // The rank of the sample, from 1 on: the first sample is the 0th percentile.
     const std::uint64_t rank = RankOf(percent, valid_);
     std::uint64_t before = 0;
-    for (const FineBin& bin : bins) {
+    for (const FineBin& bin : fine_) {
       before += bin.count;
       if (before < std::min(rank, valid_)) continue;
       percentile.at = {bin.min / 2 + bin.max / 2, Lower(bin.min, largest_error_),
@@ -251,10 +244,13 @@ void StatisticsAccumulator::FillPercentiles(const std::vector<FineBin>& bins, St
   }
 }
 
-void StatisticsAccumulator::FillHistogram(const std::vector<FineBin>& bins, Statistics* statistics) const {
+void StatisticsAccumulator::FillHistogram(Statistics* statistics) const {
+  const std::vector<FineBin>& bins = fine_;
   Histogram& histogram = statistics->histogram;
   histogram = histogram_;
-  std::vector<std::uint64_t> before = {0};
+  std::vector<std::uint64_t> before;
+  before.reserve(bins.size() + 1);
+  before.push_back(0);
   for (const FineBin& bin : bins) before.push_back(before.back() + bin.count);
   // Samples in fine bins number first .. last - 1, which are in ascending order of value.
   const auto samples = [&](auto first, auto last) {

@@ -8,15 +8,15 @@
 namespace quarry {
 namespace {
 
-/// Every so many tasks, the oldest one is next.
+/// After this many tasks, the oldest one is next.
 constexpr std::uint64_t kOldestEvery = 8;
 
-/// The C library extends the memory of every thread but the first by a page at a time, with a call to the
-/// system for each, and another when it is touched: a third of the time of a first read. What is taken and given
-/// back at once stays with the thread, to be touched in huge pages where the system has them.
+/// The C library extends the memory of every thread but the first page by page, with a system call and a page
+/// fault each: a third of the time of a first read. Memory that is allocated and freed at once stays with the
+/// thread, to be touched in huge pages where the system has them.
 void ExtendMemoryOfThread() {
-  constexpr std::size_t kBytes = 30 << 20;  // below what comes from elsewhere, see KeepFreedMemory
-  void* volatile taken = std::malloc(kBytes);  // volatile: compilers leave out what is given back unused
+  constexpr std::size_t kBytes = 30 << 20;     // larger blocks come from elsewhere, see KeepFreedMemory
+  void* volatile taken = std::malloc(kBytes);  // volatile: compilers drop an unused allocation
   AdviseHugePages(taken, kBytes);
   std::free(taken);
 }
@@ -52,7 +52,7 @@ void DecodePool::Work() {
   while (const std::function<void()> task = TakeNext()) task();
 }
 
-/// Waits for a task. None when the pool is ending, and every task was taken.
+/// Waits for a task. None when the pool is ending and every task is taken.
 std::function<void()> DecodePool::TakeNext() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });

@@ -11,7 +11,7 @@
 
 namespace quarry {
 
-/// What decides which of the tasks that wait is next.
+/// Decides which waiting task is next.
 struct DecodePriority {
   int level = 0;            ///< coarse levels before fine ones
   std::uint64_t bytes = 0;  ///< then those of the smallest fetches
@@ -30,13 +30,12 @@ class DecodePool {
 
   int threads() const { return thread_count_; }
 
-  /// Runs `task` soon on one of the threads, in the order of priority, equals in the order of submission.
-  /// Now and then the oldest task is next whatever its priority, so that none waits for ever. It must not
-  /// throw.
+  /// Runs `task` soon on one of the threads, by priority, then in the order of submission. Now and then the
+  /// oldest task is next whatever its priority, so that none waits for ever. It must not throw.
   void Submit(DecodePriority priority, std::function<void()> task);
 
  private:
-  /// The place of a task among those that wait: the smallest is next.
+  /// The place of a waiting task: the smallest is next.
   struct Place {
     int finer = 0;  ///< the negated level
     std::uint64_t bytes = 0;
@@ -52,11 +51,11 @@ class DecodePool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Place, std::function<void()>> waiting_;
-  std::map<std::uint64_t, Place> by_age_;  ///< of those that wait
+  std::map<std::uint64_t, Place> by_age_;  ///< of the waiting tasks
   std::uint64_t submitted_ = 0;
   std::uint64_t taken_ = 0;
   bool ending_ = false;
-  std::vector<std::jthread> threads_;  ///< go first
+  std::vector<std::jthread> threads_;  ///< destroyed first
 };
 
 }  // namespace quarry

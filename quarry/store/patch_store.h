@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -9,17 +10,19 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "quarry/base/status.h"
 #include "quarry/codec/patch_codec.h"
 
-/// What reads share: one budget of memory, the patches that were decoded lately, and the threads that decode.
+/// What requests share: one memory budget, the recently decoded patches, and the threads that decode.
 namespace quarry {
 
-/// One level of one patch, decoded. Shared by all who use it, changed by nobody.
+/// One level of one patch, decoded. Shared by all its users, changed by none.
 using StoredPatch = std::shared_ptr<const PatchReader>;
 
-/// Which level of which patch, and what it was decoded from: data that are replaced are other patches.
+/// Which level of which patch, and what it was decoded from: replaced data are other patches.
 struct PatchKey {
   std::uint64_t dataset = 0;  ///< checksum of its path
   std::uint64_t step = 0;
@@ -31,29 +34,33 @@ struct PatchKey {
   friend bool operator==(const PatchKey&, const PatchKey&) = default;
 };
 
-/// The memory of everything that is decoded or read, and the decoded patches in it. Patches that nobody uses
-/// make place for what is needed, the one that was used longest ago first. A patch that several reads want is
-/// decoded once. Thread-safe.
+/// The memory of everything that requests make large, and the decoded patches, manifests and tables in it.
+/// What is stored makes room for what is needed, least recently used first. A patch that several reads want
+/// is decoded once. Thread-safe.
 ///
-/// There are three kinds of memory. A read pins what it cannot do without for as long as it lasts: the patch
-/// that it delivers, which a slow client may hold for long. At most half of the budget can be pinned, so that
-/// there always is memory to decode in: it is reserved for batches, which wait for nothing but files and
-/// processors, and end. What they decoded stays in the store, and gives way to both.
-/// (After the storage service of out-of-core systems, papers/004 section 3: blocks in use are pinned, the
-/// others least recently used.)
+/// There are four kinds of memory. A large question pins its own, up to an eighth of the budget. A request
+/// pins what it needs for as long as it lasts, up to three eighths: its plan, and what it delivers, which a
+/// slow client may hold for long. So half of the budget is always there to decode in: batches and manifests
+/// that are loaded reserve it; they wait only for files and processors, and end. What they make stays in the
+/// store, and gives way to the other three.
+///
+/// Nobody waits for ever: who holds memory waits only for a later kind, in the order question, pinned,
+/// reserved, and never for more of the same kind.
+/// @source Saule et al., An Out-of-Core Task-based Middleware for Data-Intensive Scientific Computing,
+/// section 3: blocks in use are pinned, the others go least recently used first
 class PatchStore {
  public:
   /// @param bytes  for everything
-  /// @param queue  most reads that may wait to be let in
+  /// @param queue  most requests that may wait to be let in
   explicit PatchStore(std::uint64_t bytes, std::size_t queue = SIZE_MAX);
   PatchStore(const PatchStore&) = delete;
   PatchStore& operator=(const PatchStore&) = delete;
 
-  /// What a patch takes in the store: its samples, its place, and the objects that hold it, which are nearly
-  /// everything of coarse levels with a few samples each.
+  /// Memory of a patch in the store: its samples, its entry, and the objects that hold it, which are most of
+  /// it for coarse levels with few samples.
   static std::uint64_t BytesOf(const StoredPatch& patch) { return patch->memory() + (1 << 10); }
 
-  /// Memory that gives itself back. Outlived by the store.
+  /// Memory that releases itself. The store outlives it.
   class Memory {
    public:
     Memory() = default;
@@ -67,6 +74,10 @@ class PatchStore {
     }
     void Release();
 
+    /// Makes it smaller, or larger if that needs no waiting. False: it is as large as it was.
+    bool Resize(std::uint64_t bytes);
+    std::uint64_t bytes() const { return bytes_; }
+
    private:
     friend class PatchStore;
     Memory(PatchStore* store, std::uint64_t* counter, std::uint64_t bytes)
@@ -77,23 +88,37 @@ class PatchStore {
     std::uint64_t bytes_ = 0;
   };
 
-  /// Lets a read in: waits, in order of arrival, until its memory can be pinned.
+  /// Memory of a question: waits, in order of arrival, until others are answered.
   /// @param cancelled  asked while waiting
-  /// @errors kResourceExhausted: more than can ever be pinned, or too many wait already; kCancelled
+  /// @errors kResourceExhausted: more than MostForQuestions; kCancelled
+  Result<Memory> PinQuestion(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  std::uint64_t MostForQuestions() const { return total_ / 8; }
+
+  /// Lets a request in: waits, in order of arrival, until its memory can be pinned. The caller holds no other
+  /// pinned or reserved memory.
+  /// @param cancelled  asked while waiting
+  /// @errors kResourceExhausted: more than MostPinned, or too many wait already; kCancelled
   Result<Memory> Pin(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  /// Three eighths of the budget.
+  std::uint64_t MostPinned() const { return total_ - half() - MostForQuestions(); }
+
+  /// Has `call` called when much pinned memory is free, before another request can have it. Before the first
+  /// request.
+  void OnLargeRelease(std::function<void()> call) { on_large_release_ = std::move(call); }
 
   /// Memory of a batch: waits, in order of arrival, for others to end.
   /// @errors kResourceExhausted: more than half of the budget; kCancelled
   Result<Memory> Reserve(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  std::uint64_t MostReserved() const { return half(); }
 
-  /// The same, or nothing where that would mean to wait: for what is read ahead.
+  /// The same, or nothing instead of waiting: for reading ahead.
   std::optional<Memory> TryReserve(std::uint64_t bytes);
 
-  /// Most that a read should have under way beside what it delivers: a fair part of what can be reserved.
+  /// Most that a read should have in progress beside what it delivers: a fair share of what can be reserved.
   std::uint64_t FairShare() const;
 
-  /// One that decodes a patch which others wait for, or will ask for soon. One that goes before Finish makes
-  /// the waiting ones decode it themselves.
+  /// The right to decode a patch that others wait for, or will soon ask for. If it goes before Finish, those
+  /// who wait decode the patch themselves.
   class Claim {
    public:
     Claim() = default;
@@ -101,16 +126,16 @@ class PatchStore {
     Claim(Claim&& other) noexcept { *this = std::move(other); }
     Claim& operator=(Claim&& other) noexcept;
 
-    /// True for the one that is to decode.
+    /// True if the holder is to decode.
     explicit operator bool() const { return store_ != nullptr; }
-    /// The finest coarser level of the patch that is there, to go on from; or null.
+    /// The finest coarser level of the patch in the store, to start from; or null.
     const StoredPatch& base() const { return base_; }
 
     /// Whether others wait for the patch.
     bool Wanted() const;
 
-    /// Hands the patch to those who wait, and keeps it in the store: its memory comes out of `memory`, which
-    /// has to have it.
+    /// Hands the patch to those who wait, and keeps it in the store: its memory is taken from `memory`, which
+    /// must hold enough.
     void Finish(StoredPatch patch, Memory* memory);
     /// Hands an error to those who wait.
     void Fail(Status status);
@@ -122,26 +147,42 @@ class PatchStore {
     StoredPatch base_;
   };
 
-  /// Says who decodes a patch.
+  /// Decides who decodes a patch.
   /// @param coarser  keys of the same patch at coarser levels, the finest first
-  /// @return         nothing where the patch is in the store, or under way
+  /// @return         nothing if the patch is in the store, or being decoded
   Claim TryClaim(const PatchKey& key, std::span<const PatchKey> coarser);
 
-  /// The patch, or null where it is neither here nor under way; waits for one that is under way.
-  /// @errors kCancelled; that of the one who decodes it
+  /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded.
+  /// @errors kCancelled; that of the decoding read
   Result<StoredPatch> Take(const PatchKey& key, const std::function<bool()>& cancelled);
 
-  /// How things are at this moment, and what happened since the start.
+  /// An object that is kept beside the patches: a manifest, a table. It is loaded again if it had to make
+  /// room.
+  struct Loaded {
+    std::shared_ptr<const void> object;
+    std::uint64_t bytes = 0;
+  };
+  using Load = std::function<Result<Loaded>()>;
+
+  /// The object of a key that no patch has: stored, or loaded by one caller for all who want it now.
+  /// @param bytes  returns what loading takes; waits for that, for at most half of the budget
+  /// @param load   may not use the store
+  /// @errors those of `load`, not kept; kResourceExhausted: the system has no memory
+  Result<std::shared_ptr<const void>> Obtain(const PatchKey& key, const std::function<std::uint64_t()>& bytes,
+                                             const Load& load);
+
+  /// The state at this moment, and counts since the start.
   struct State {
     std::uint64_t total = 0;
+    std::uint64_t questions = 0;
     std::uint64_t pinned = 0;
     std::uint64_t reserved = 0;
-    std::uint64_t stored = 0;   ///< bytes of patches
-    std::uint64_t patches = 0;  ///< in the store
-    std::size_t reads = 0;      ///< let in
-    std::size_t waiting = 0;    ///< reads that wait to be let in
-    std::uint64_t hits = 0;     ///< patches that were there, or under way, when they were wanted
-    std::uint64_t misses = 0;   ///< patches that had to be decoded
+    std::uint64_t stored = 0;   ///< bytes of patches, manifests and tables
+    std::uint64_t patches = 0;  ///< in the store, with manifests and tables
+    std::size_t reads = 0;      ///< requests let in
+    std::size_t waiting = 0;    ///< requests that wait to be let in
+    std::uint64_t hits = 0;     ///< wanted patches that were stored or being decoded
+    std::uint64_t misses = 0;   ///< wanted patches that had to be decoded
     std::uint64_t evictions = 0;
   };
   State state() const;
@@ -152,49 +193,87 @@ class PatchStore {
   };
   struct Entry {
     PatchKey key;
-    StoredPatch patch;
+    std::shared_ptr<const void> object;
     std::uint64_t bytes;
+
+    StoredPatch patch() const { return std::static_pointer_cast<const PatchReader>(object); }
   };
   /// Of a patch that is being decoded.
   struct Flight {
     bool ended = false;
     std::size_t waiting = 0;
     Status status;
-    StoredPatch patch;  ///< null where it was given up
+    StoredPatch patch;  ///< null if it was given up
   };
   /// Those who wait for memory, in order of arrival.
   struct Queue {
-    std::uint64_t next_ticket = 0;
-    std::list<std::uint64_t> tickets;
+    std::list<std::condition_variable> places;  ///< each wakes the one who waits there
   };
   using Lock = std::unique_lock<std::mutex>;
 
   std::uint64_t half() const { return total_ - total_ / 2; }
-  std::uint64_t InUse() const { return pinned_ + reserved_; }
+  std::uint64_t InUse() const { return questions_used_ + pinned_ + reserved_; }
+  bool Fits(const std::uint64_t* counter, std::uint64_t more) const;
+  Queue* QueueOf(const std::uint64_t* counter);
+  void WakeNext();
+  void TellOfRelease(const std::uint64_t* counter, std::uint64_t bytes) const;
   Status WaitInQueue(Lock* lock, Queue* queue, const std::function<bool()>& fits,
                      const std::function<bool()>& cancelled);
   Memory Allot(std::uint64_t* counter, std::uint64_t bytes);
   std::list<Entry> Evict();
   void End(const PatchKey& key, Status status, StoredPatch patch);
-  void Keep(const PatchKey& key, const StoredPatch& patch, Memory* memory);
+  void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
+  std::shared_ptr<const void> FindOrBeginLoad(const PatchKey& key);
+  void EndLoad(const PatchKey& key);
 
   const std::uint64_t total_;
   const std::size_t queue_limit_;
+  std::function<void()> on_large_release_;
   mutable std::mutex mutex_;
-  std::condition_variable freed_;  ///< memory
   std::condition_variable ended_;  ///< flights
+  std::uint64_t questions_used_ = 0;
   std::uint64_t pinned_ = 0;
   std::uint64_t reserved_ = 0;
   std::uint64_t stored_ = 0;
   std::size_t reads_ = 0;
+  Queue questions_;
   Queue entrance_;
   Queue batches_;
   std::list<Entry> entries_;  ///< the one used last in front
   std::unordered_map<PatchKey, std::list<Entry>::iterator, KeyHash> places_;
   std::unordered_map<PatchKey, std::shared_ptr<Flight>, KeyHash> flights_;
+  std::unordered_set<PatchKey, KeyHash> loads_;  ///< keys of objects that are being loaded
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;
   std::uint64_t evictions_ = 0;
 };
+
+/// Something together with the memory that is pinned for it.
+template <typename T>
+struct Pinned {
+  PatchStore::Memory memory;
+  T value;  ///< destroyed first
+};
+
+/// Makes something whose exact size shows when it is made. Memory for its likely size is pinned before; if it
+/// turns out larger, and that memory is not free at once, it is dropped and made again in memory of its size:
+/// a request that waited for the rest while it holds a part would stop others that do the same.
+/// @param likely  [bytes] upper bound of making it, unless `need` says more
+/// @param make    returns a Result<T>
+/// @param need    [bytes] of a T
+/// @errors those of PatchStore::Pin and `make`
+template <typename Make, typename Need>
+auto MakePinned(PatchStore* store, std::uint64_t likely, const std::function<bool()>& cancelled, Make make,
+                Need need) -> Result<Pinned<std::decay_t<decltype(*make())>>> {
+  using T = std::decay_t<decltype(*make())>;
+  for (std::uint64_t bytes = likely;;) {
+    QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store->Pin(bytes, cancelled));
+    Result<T> made = make();
+    if (!made.ok()) return std::move(made).status();
+    const std::uint64_t needed = need(*made);
+    if (memory.Resize(needed)) return Pinned<T>{std::move(memory), *std::move(made)};
+    bytes = std::max(likely, needed);
+  }
+}
 
 }  // namespace quarry

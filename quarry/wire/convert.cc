@@ -23,7 +23,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
     out.set_level(static_cast<std::uint32_t>(request.level));
   }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
-  out.set_strict(request.strict);
+  out.set_strict(!request.allow_damage);
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   if (request.values) {
     out.mutable_values()->set_low(request.values->low);
@@ -43,8 +43,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
       return InvalidArgument("{}; give begin and end with three values each", box.status().message());
     request.box = *box;
   }
-  // Larger numbers than any level are all the same to the planner, which refuses them with the levels that
-  // there are.
+  // The planner refuses every number above the dataset's levels alike, and names the levels.
   const auto level = [](std::uint32_t value) {
     return static_cast<int>(std::min<std::uint32_t>(value, 1000));
   };
@@ -56,7 +55,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
       return InvalidArgument("the stride has {} parts; give three, x, y, z", query.stride().samples_size());
     request.stride = Index3{query.stride().samples(0), query.stride().samples(1), query.stride().samples(2)};
   }
-  request.strict = query.strict();
+  request.allow_damage = !query.strict();
   if (query.focus_size() == 3) {
     request.focus = {query.focus(0), query.focus(1), query.focus(2)};
   } else if (query.focus_size() != 0) {
@@ -140,7 +139,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   for (const pb::LevelExtent& extent : header.levels()) {
     query::LevelExtent level;
     if (extent.level() >= format::kMaxLevels)
-      return InternalError("the server sends samples of level {}, which nothing has", extent.level());
+      return InternalError("the server sends samples of level {}, which cannot exist", extent.level());
     level.level = static_cast<int>(extent.level());
     level.spacing.fill(std::int64_t{1} << level.level);
     for (int a = 0; extent.spacing_size() == 3 && a < 3; ++a)
@@ -226,7 +225,7 @@ Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& reque
     return InvalidArgument("statistics are of one field of one step; leave fields and steps out");
   out.read = series.read;
   out.percentiles.assign(request.percentiles().begin(), request.percentiles().end());
-  // More than any histogram has is all the same.
+  // The limit refuses all larger numbers alike.
   out.bins = static_cast<int>(std::min<std::uint32_t>(request.bins(), query::kMaxBins + 1));
   if (request.has_range_begin() != request.has_range_end())
     return InvalidArgument("the range of the histogram has one end; give both, or none");
@@ -293,7 +292,9 @@ Result<query::PointsRequest> FromProto(const pb::ReadPointsRequest& request) {
   out.field = request.field();
   if (request.has_step()) out.step = request.step();
   if (request.coordinates_size() % 3 != 0)
-    return InvalidArgument("{} coordinates are no points; give three for each", request.coordinates_size());
+    return InvalidArgument("{} coordinates are not whole points; give three for each",
+                           request.coordinates_size());
+  out.points.reserve(static_cast<std::size_t>(request.coordinates_size() / 3));
   for (int i = 0; i < request.coordinates_size(); i += 3)
     out.points.push_back({request.coordinates(i), request.coordinates(i + 1), request.coordinates(i + 2)});
   out.price_only = request.price_only();

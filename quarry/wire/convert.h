@@ -5,8 +5,8 @@
 #include "quarry/query/statistics.h"
 #include "quarry/v1/service.pb.h"
 
-/// Questions and answers as messages of the service. FromProto checks shapes; whether a box or level exists
-/// is for the planner to say.
+/// Questions and answers as messages of the service. FromProto checks shapes; the planner checks whether a
+/// box or level exists.
 namespace quarry::wire {
 
 namespace pb = ::quarry::v1;
@@ -18,13 +18,13 @@ pb::Price ToProto(const query::Price& price);
 query::Price FromProto(const pb::Price& price);
 
 pb::ReadHeader ToProto(const query::AnswerHeader& header);
-/// @errors kInternal: the server sent something that no answer can be
+/// @errors kInternal: the server sent an impossible answer
 Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header);
 
 pb::GetStatisticsRequest ToProto(const std::string& dataset, const query::StatisticsRequest& request);
 Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& request);
 pb::GetStatisticsResponse ToProto(const query::StatisticsAnswer& answer);
-/// @errors kInternal: the server sent something that no answer can be
+/// @errors kInternal: the server sent an impossible answer
 Result<query::StatisticsAnswer> FromProto(const pb::GetStatisticsResponse& response);
 
 pb::ReadPointsRequest ToProto(const std::string& dataset, const query::PointsRequest& request);

@@ -1,5 +1,5 @@
-"""Datasets of every released format version must stay readable for ever, with the same samples bit for bit; and the
-current writer must still produce the newest of them byte for byte. `--update VERSION` makes a new one."""
+"""Datasets of every released format version stay readable for ever, with the same samples bit for bit, and the current
+writer still produces the newest of them byte for byte. `--update VERSION` makes a new one."""
 import filecmp
 import hashlib
 import json
@@ -36,7 +36,7 @@ LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": 
 
 
 def coders():
-    """Names of the coders of this build, from what it says to a wrong one."""
+    """Names of the coders of this build, from the error message for a wrong one."""
     command = [BIN / "quarry-write", __file__, "--dims", "1", "--type", "uint8", "--tolerance", "1", "--codec", "?",
                "--offset", str(os.path.getsize(__file__) - 1), "--output", "none.quarry"]
     errors = subprocess.run(command, capture_output=True, text=True, check=False).stderr

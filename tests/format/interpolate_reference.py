@@ -1,8 +1,8 @@
 """A decoder of the coder `interpolate`, written from docs/format.md alone, and a proof that it is enough.
 
 Encodes patches with the library (encode_patch), decodes their payloads with the decoder in this file, and compares
-every sample of every level bit by bit with what the library decodes. Samples are also held against the tolerance. The
-patches are chosen so that every form of a level, and every part of each form, occurs; the test fails when one does not.
+every sample of every level bit by bit with what the library decodes. It also compares samples with the tolerance. The
+patches cover every form of a level, and every part of each form; the test fails when one does not occur.
 
 Python with numpy, whose additions and multiplications of arrays are rounded one by one. zstd comes from the system's
 library.

@@ -1,10 +1,10 @@
-"""The worked example of docs/format.md, and a proof that the specification is enough to write a reader from.
+"""The worked example of docs/format.md, and a proof that the specification is enough to write a reader.
 
-Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which knows nothing but
-docs/format.md, and compares the annotated dump of its subfile with the one in the document. On the way it checks every
-checksum, every decoded sample against its source, every recorded error, and the answers of `quarry get`. Then it reads
-the same example as version 1 of the format had it, and the files of a mask. Standard library only; of the coder it
-knows all but zfp, which the example is chosen not to need, and of masks all but their payload.
+Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which is written from docs/format.md
+alone, and compares the annotated dump of its subfile with the one in the document. It also checks every checksum, every
+decoded sample against its source, every recorded error, and the answers of `quarry get`. Then it reads the same example in
+version 1 of the format, and the files of a mask. Standard library only. It knows all of the coder except zfp, which the
+example does not need, and all of masks except their payload.
 
 Usage: worked_example.py            exit code 0, or 1 and the difference
        worked_example.py --update   writes the dump into docs/format.md

@@ -1,10 +1,9 @@
-// Writes a corpus for the fuzzers from the encoders. Usage: fuzz_seeds FOLDER
+// Writes a corpus for the fuzzers with the encoders. Usage: fuzz_seeds FOLDER
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "quarry/format/subfile.h"
 #include "tests/fuzz/masked_coder.h"
 #include "tests/fuzz/payload_input.h"
+#include "tests/fuzz/seeds.h"
 #include "tests/testing/generated_patch.h"
 
 namespace quarry::fuzz {
@@ -30,25 +30,7 @@ using testing::Shape;
 constexpr std::size_t kSeedsPerCoder = 64;
 constexpr std::size_t kLargestSeed = 4000;
 
-class Corpus {
- public:
-  Corpus(const std::string& folder, const std::string& target) : folder_(folder + "/" + target) {
-    std::filesystem::create_directories(folder_);
-  }
-
-  void Add(const std::string& name, ByteSpan bytes) {
-    std::ofstream out(fmt::format("{}/{}", folder_, name), std::ios::binary);
-    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    failed_ = failed_ || !out.flush();
-  }
-  bool ok() const { return !failed_; }
-
- private:
-  std::string folder_;
-  bool failed_ = false;
-};
-
-/// Patches of all kinds, small ones first: few bytes reach most of a decoder.
+/// Patches of all kinds, mostly small: few bytes reach most of a decoder.
 bool AddPayloads(const std::string& folder, const std::string& target, const PatchCoder& coder, bool masked) {
   Corpus corpus(folder, target);
   const std::vector<DataType> types = SupportedTypes(coder);
@@ -60,9 +42,12 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
     spec.shape = static_cast<Shape>(i % static_cast<std::size_t>(Shape::kCount));
     if (masked && spec.missing == Missing::kNone) spec.missing = Missing::kCoast;
     testing::Generate(spec, &patch);
-    // Exact ones, and indices of all sizes.
+    // Some with tolerance 0, the others with indices of all sizes.
     const double unit = testing::ValueRange(spec.layout.type, patch) / static_cast<double>(1 << 20);
-    const double tolerance = i % 8 == 0 ? 0 : unit * static_cast<double>(1 << random.Below(20));
+    const double any = std::numeric_limits<double>::max();  // of samples that are discarded
+    const double tolerance = masked       ? any
+                             : i % 8 == 0 ? 0
+                                          : unit * static_cast<double>(1 << random.Below(20));
     const Result<EncodedPatch> encoded =
         EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerance);
     if (!encoded.ok()) {
@@ -76,7 +61,7 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
   return corpus.ok();
 }
 
-/// A row as version 1 had it: without count of valid samples and coverage.
+/// A row of version 1: without the count of valid samples and the coverage.
 void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   Bytes bytes;
   row.EncodeTo(&bytes);
@@ -88,7 +73,7 @@ void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   for (std::size_t l = 0; l < row.levels.size(); ++l) copy(28 + 36 * l, 32);
 }
 
-/// Header and table of a subfile, of which the target repairs what `repairs` says.
+/// Header and table of a subfile; `repairs` selects what the target repairs.
 void AddSubfile(int levels, bool old, int repairs, Corpus* corpus) {
   format::SubfileHeader header;
   header.dims = {200, 70, 33};
@@ -186,10 +171,22 @@ bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
          AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
-         AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder);
+         AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
+         AddMessages(folder) && AddFiles(folder);
 }
 
 }  // namespace
+
+Corpus::Corpus(const std::string& folder, const std::string& target) : folder_(folder + "/" + target) {
+  std::filesystem::create_directories(folder_);
+}
+
+void Corpus::Add(const std::string& name, ByteSpan bytes) {
+  std::ofstream out(fmt::format("{}/{}", folder_, name), std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  failed_ = failed_ || !out.flush();
+}
+
 }  // namespace quarry::fuzz
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// Hostile text of dataset.json and step.json. The first byte says which of the two it is, and whether the
-// checksum of the text is made good.
+// Hostile text of dataset.json and step.json. The first byte selects which of the two, and whether the
+// checksum of the text is corrected.
 
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kStep = 1;
 constexpr unsigned kRepair = 2;
 
-/// As docs/format.md says it: the last checksum, of the text with zeros in its place.
+/// Corrects the checksum as in docs/format.md: the last one in the text, computed with zeros in its place.
 void Repair(std::string* text) {
   const std::string key = "\"checksum\": \"";
   const std::size_t at = text->rfind(key);
@@ -22,7 +22,7 @@ void Repair(std::string* text) {
   text->replace(at + key.size(), 16, ChecksumText(Checksum(std::as_bytes(std::span(*text)))));
 }
 
-/// A manifest that can be read can be written, and is then read as the same.
+/// A readable manifest can be written, and reads back the same.
 template <typename Decode>
 void TestText(const std::string& text, Decode decode) {
   const auto description = decode(text);

@@ -5,11 +5,14 @@
 
 namespace quarry::fuzz {
 
-/// Forgets the samples: every valid one comes back as zero, from any payload.
+/// Discards the samples: every valid one decodes to zero, from any payload.
 class BlankCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kLossless; }
+  std::string_view name() const override { return "blank"; }
   bool Supports(DataType type) const override { return SizeOf(type) != 0; }
+  bool IsLossless() const override { return false; }
+  bool BoundsEveryLevel() const override { return true; }
 
   Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan, Validity, double) const override {
     CodedPatch coded;

@@ -1,4 +1,4 @@
-// Hostile masks and missing values, around a coder that takes any payload.
+// Hostile masks and missing values around a coder that accepts any payload.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::PayloadInput input = fuzz::ReadInput(std::as_bytes(std::span(data, size)), types);
   const std::vector<Bytes> levels = fuzz::DecodeInput(coder, input);
 
-  // What is missing at a level, is missing with the same bits in the next finer one.
+  // A sample missing at a level is missing with the same bits at the next finer one.
   const std::size_t sample = SizeOf(input.layout.type);
   for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
     const int level = input.layout.levels - 1 - static_cast<int>(i);

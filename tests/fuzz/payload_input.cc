@@ -13,7 +13,7 @@ constexpr std::uint8_t kMasked = 0x08;
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,  DataType::kUint8,
                                DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32};
 
-/// Takes numbers and bytes off the front; zeros where there are none any more.
+/// Takes numbers and bytes off the front; zeros after the end.
 class Taker {
  public:
   explicit Taker(ByteSpan bytes) : bytes_(bytes) {}
@@ -98,7 +98,7 @@ std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& inpu
   PatchReader reader(coder, input.layout);
   for (int level = input.layout.levels - 1; level >= 0; --level) {
     const auto l = static_cast<std::size_t>(level);
-    // In memory of their own, so that a read behind their ends is seen.
+    // Each in its own memory, so that a read beyond the end is detected.
     const Bytes payload(input.levels[l].begin(), input.levels[l].end());
     const Bytes mask(input.mask_levels[l].begin(), input.mask_levels[l].end());
     const Status status = reader.Advance(payload, mask);

@@ -12,18 +12,18 @@
 /// | 1 | bits 0 to 2: type of the samples; bit 3: there are mask payloads |
 /// | 3 | samples along x, y, z, less 1, modulo 64 |
 /// | 1 | levels less 1, modulo 8 |
-/// | 2 or 4 for each level, the coarsest first | u16 size of the payload; with masks, u16 size of the mask
-/// payload | | the rest | per level, the coarsest first: mask payload, payload |
+/// | 2 or 4 a level, the coarsest first | u16 size of the payload; with masks, u16 size of the mask payload |
+/// | the rest | per level, the coarsest first: mask payload, payload |
 namespace quarry::fuzz {
 
 struct PayloadInput {
   PatchLayout layout;
   std::vector<ByteSpan> levels;       ///< payloads, 0 the finest
-  std::vector<ByteSpan> mask_levels;  ///< as many; all empty where there are none
+  std::vector<ByteSpan> mask_levels;  ///< as many; all empty without masks
 };
 
-/// Whatever the bytes are: what is not there is cut, and large patches are made smaller.
-/// @param types  of which the layout's type is one
+/// Accepts any bytes: payloads that reach beyond the end are cut, and large patches are made smaller.
+/// @param types  the layout's type is one of these
 PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types);
 
 /// Inverse of ReadInput for layouts that it does not change.

@@ -1,4 +1,4 @@
-// Hostile payloads for one coder; CMake says which.
+// Hostile payloads for one coder, which CMake selects.
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/kernels.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::PayloadInput input = fuzz::ReadInput(std::as_bytes(std::span(data, size)), types);
   const std::vector<Bytes> decoded = fuzz::DecodeInput(coder, input);
   if (coder.id() == CoderId::kInterpolate) {
-    // Hostile bytes too mean the same to every instruction set.
+    // Hostile bytes also decode to the same samples with every instruction set.
     static const std::string_view best = interpolate::ActiveKernels().name;
     interpolate::SelectKernels("scalar");
     const bool same = fuzz::DecodeInput(coder, input) == decoded;

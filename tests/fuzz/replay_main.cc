@@ -1,6 +1,7 @@
 // For compilers without libFuzzer: runs a target over the files of a corpus, then over random mutations of
-// them. Usage: fuzz_NAME [--mutations N] [--seed S] FILE|FOLDER... With --seed the mutations are the same
-// each time; a finding ends the process, and its number was printed.
+// them. Usage: fuzz_NAME [--mutations N] [--seed S] FILE|FOLDER...
+// The default seed is QUARRY_SEED or 1; the same seed gives the same mutations. A finding ends the process
+// after its number was printed.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +22,7 @@ namespace {
 using Input = std::vector<std::uint8_t>;
 using testing::Random;
 
-/// In the order of their names, so that a seed means the same everywhere.
+/// Sorted by name, so that a seed has the same effect everywhere.
 std::vector<std::string> FilesUnder(const std::string& path) {
   std::vector<std::string> files;
   if (!std::filesystem::is_directory(path)) return {path};
@@ -39,7 +40,7 @@ std::uint8_t AnyByte(Random* random) {
 void Mutate(const std::vector<Input>& corpus, Random* random, Input* input) {
   const auto place = [&] { return static_cast<std::ptrdiff_t>(random->Below(input->size())); };
   if (input->empty()) input->push_back(0);
-  // Rarely a shift of what follows: most formats are lost after it.
+  // Mutations that shift the rest are rare: most formats are lost after one.
   switch (random->Below(20)) {
     case 0:
       input->insert(input->begin() + place(), 1 + random->Below(8), AnyByte(random));
@@ -55,7 +56,7 @@ void Mutate(const std::vector<Input>& corpus, Random* random, Input* input) {
       input->resize(random->Below(input->size() + 1));
       break;
     case 3:
-    case 4: {  // a part of another input, over this one
+    case 4: {  // a part of another input over this one
       const Input& other = corpus[random->Below(corpus.size())];
       if (other.empty()) break;
       const std::size_t from = random->Below(other.size());
@@ -85,14 +86,14 @@ void Mutate(const std::vector<Input>& corpus, Random* random, Input* input) {
 }
 
 void RunOne(const Input& input) {
-  // In memory of exactly its size, so that a read behind the end is seen.
+  // In memory of exactly its size, so that a read beyond the end is detected.
   const Input exact(input);
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
 int Main(int argc, char** argv) {
   std::uint64_t mutations = 0;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = testing::SeedFromEnvironment();
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];

@@ -1,5 +1,5 @@
-// Hostile headers, footers and patch tables of subfiles. Checksums would keep a fuzzer out: the first byte
-// says which of them are made good, and whether sizes are too. Then come header, footer and table.
+// Hostile headers, footers and patch tables of subfiles. Checksums would keep a fuzzer out, so the first byte
+// selects which of them are corrected, and whether sizes are too. Header, footer and table follow.
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ void Put(T value, std::size_t at, Bytes* bytes) {
   std::copy(encoded.begin(), encoded.end(), bytes->begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// Of a header: larger versions than are known say themselves how large it is.
+/// Version in a header: those newer than the known ones state the header's size themselves.
 std::uint16_t VersionOf(const Bytes& header) { return GetLittleEndian<std::uint16_t>(header.data() + 8); }
 
 void RepairSizes(std::size_t table_size, Bytes* header, Bytes* footer) {
@@ -60,7 +60,7 @@ void CheckTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter
               "payloads lie between header and table");
     }
   }
-  // Older versions are not written any more.
+  // Older versions are no longer written.
   if (header.version != format::kMajorVersion) return;
   Require(again.size() == table.size() && std::equal(again.begin(), again.end(), table.begin()),
           "a table encodes to what it was");

@@ -1,7 +1,7 @@
-// Prints checksums of what the coders make of a fixed set of generated patches, and compares them with those
-// of a file. They are the same for every compiler, optimisation and instruction set. Usage:
-// identity_fingerprints FILE [--update] Exit code 0: all the same; 1: some differ; 77: the file was made with
-// other libraries; 2: bad usage.
+// Prints checksums of the coders' output for a fixed set of generated patches, and compares them with those
+// of a file. They are the same for every compiler, optimisation and instruction set.
+// Usage: identity_fingerprints FILE [--update]
+// Exit code 0: all the same; 1: some differ; 77: the file was made with other libraries; 2: bad usage.
 
 #include <fmt/format.h>
 #include <zfp.h>
@@ -80,21 +80,20 @@ std::string Line(const PatchCoder& coder, DataType type, Shape shape) {
         i == 0 ? 0 : 1.0 / static_cast<double>(std::uint64_t{1} << random.Between(2, 30));
     if (!AddPatch(coder, spec, tolerance, &checksums)) return "";
   }
-  return fmt::format("{:<12} {:<8} {:<13} {} {} {} {}", Name(coder.id()), Name(type), Name(shape),
+  return fmt::format("{:<12} {:<8} {:<13} {} {} {} {}", coder.name(), Name(type), Name(shape),
                      ChecksumText(checksums.samples.Finish()), ChecksumText(checksums.encoded.Finish()),
                      ChecksumText(checksums.decoded.Finish()), ChecksumText(checksums.errors.Finish()));
 }
 
-/// What the bytes depend on beside this code.
+/// What else the bytes depend on.
 std::string Libraries() { return fmt::format("# zfp {}, zstd {}", ZFP_VERSION_STRING, ZSTD_versionString()); }
 
 std::vector<std::string> AllLines() {
   std::vector<std::string> lines;
-  for (const CoderId id : {CoderId::kWaveletZfp, CoderId::kInterpolate, CoderId::kLossless}) {
-    const PatchCoder& coder = *FindCoder(id);
+  for (const PatchCoder* coder : FieldCoders()) {
     for (const DataType type : kAllTypes) {
-      for (int shape = 0; coder.Supports(type) && shape < static_cast<int>(Shape::kCount); ++shape)
-        lines.push_back(Line(coder, type, static_cast<Shape>(shape)));
+      for (int shape = 0; coder->Supports(type) && shape < static_cast<int>(Shape::kCount); ++shape)
+        lines.push_back(Line(*coder, type, static_cast<Shape>(shape)));
     }
   }
   return lines;

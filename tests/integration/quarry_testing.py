@@ -1,11 +1,12 @@
-"""What the integration tests share: running the programs, making fields, reading what they write.
+"""Shared by the integration tests: running the programs, making fields, reading what they write.
 
 The tests see Quarry as its users do: executables, exit codes, messages and files. Environment:
 
   QUARRY_BIN         directory of the executables; default: build/release/bin
   QUARRY_TEST_FULL   1: the full counts and sizes instead of the short ones
   QUARRY_TEST_SCALE  factor for the short counts; default: 1
-  QUARRY_TEST_SEED   another number makes other random fields, boxes and moments; default: 1
+  QUARRY_TEST_SEED   another number makes other random fields, boxes and moments; default: QUARRY_SEED, or 1
+  QUARRY_REQUIRE_DATA  1: a missing library, program or file of ../shared/data is a failure, not a skip
 
 Shapes are x, y, z as in Quarry's options; arrays are [z, y, x].
 """
@@ -33,10 +34,16 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
 FULL = os.environ.get("QUARRY_TEST_FULL") == "1"
 SCALE = float(os.environ.get("QUARRY_TEST_SCALE", "1"))
-SEED = int(os.environ.get("QUARRY_TEST_SEED", "1"))
+SEED = int(os.environ.get("QUARRY_TEST_SEED") or os.environ.get("QUARRY_SEED") or 1)
+# AddressSanitizer surrounds memory with more memory: bounds on it hold for other builds.
+SANITIZED = os.environ.get("QUARRY_SANITIZED") == "1"
+REQUIRE_DATA = os.environ.get("QUARRY_REQUIRE_DATA") == "1"
 
 # Exit codes of every program.
 DONE, CHECK_FAILED, USAGE, NOT_FOUND, DAMAGED, UNREACHABLE, IO_ERROR = range(7)
+
+# A test program that passed, but left something out, ends with this; ctest shows it as skipped.
+SKIPPED = 77
 
 # Long enough for any machine: what runs into it hangs.
 TIMEOUT = 600
@@ -44,8 +51,8 @@ TIMEOUT = 600
 SCRATCH = Path(tempfile.mkdtemp(prefix="quarry-test-"))
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
-# Open MPI refuses root and more ranks than processors unless told otherwise, and what it leaves behind when
-# it is killed should go with the rest of the scratch. LeakSanitizer would report what the MPI library keeps.
+# By default Open MPI refuses root and more ranks than processors. What it leaves behind when it is killed goes
+# with the rest of the scratch. LeakSanitizer would report what the MPI library keeps.
 ENVIRONMENT = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -66,11 +73,18 @@ def random_numbers(*names):
     return np.random.default_rng([SEED, *(zlib.crc32(str(name).encode()) for name in names)])
 
 
+def skip(what):
+    """Leaves a test out for want of something; fails it where nothing may be left out."""
+    if REQUIRE_DATA:
+        raise AssertionError(f"{what}, and QUARRY_REQUIRE_DATA=1 allows no skips")
+    raise unittest.SkipTest(what)
+
+
 def shared_data(name):
     """Path of a file of real data beside the repository; skips the test where it is absent."""
     path = REPOSITORY.parent / "shared" / "data" / name
     if not path.is_file():
-        raise unittest.SkipTest(f"{name} is not in ../shared/data beside the repository")
+        skip(f"{name} is not in ../shared/data beside the repository")
     return path
 
 
@@ -94,7 +108,7 @@ class Outcome(NamedTuple):
 
 
 def check_sound(outcome):
-    """A signal or a sanitizer's report is a failure, whatever a test expects otherwise."""
+    """A signal or a sanitizer's report is always a failure."""
     crashed = outcome.code < 0 or outcome.code - 128 in (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
     if crashed or "ERROR: AddressSanitizer" in outcome.err or "runtime error:" in outcome.err:
         raise AssertionError(f"crashed: {outcome}")
@@ -102,12 +116,12 @@ def check_sound(outcome):
 
 
 def executable(name):
-    """Quarry's own programs by their place, others by name."""
+    """Quarry's own programs by path, others by name."""
     return str(BIN / name) if str(name).startswith("quarry") else str(name)
 
 
 def run(*command, timeout=TIMEOUT, **options):
-    """Runs a program to its end, however it ends short of a crash."""
+    """Runs a program to its end; any end except a crash is accepted."""
     command = [executable(command[0]), *map(str, command[1:])]
     environment = ENVIRONMENT | options.pop("env", {})
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
@@ -128,12 +142,14 @@ class Server:
     class Refused(Exception):
         """The server ended before it was ready; args[0] is its Outcome."""
 
-    def __init__(self, root, *options):
+    def __init__(self, root, *options, descriptors=None):
+        """`descriptors`: most files that it may have open."""
+        self._limits = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
         self.command = [executable("quarry-server"), str(root), "--listen", "127.0.0.1:0", *map(str, options)]
 
     def __enter__(self):
         self._errors = tempfile.TemporaryFile("w+", dir=SCRATCH, errors="replace")
-        self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+        self._process = subprocess.Popen(self._limits + self.command, stdout=subprocess.PIPE, stderr=self._errors, text=True,
                                          env=ENVIRONMENT)
         self._lines = []
         watchdog = threading.Timer(TIMEOUT, self._process.kill)
@@ -142,7 +158,7 @@ class Server:
             self.address = self._wait_until_ready()
         finally:
             watchdog.cancel()
-        # A server that talks must not be stopped by a full pipe.
+        # A full pipe must not stop a server that logs.
         self._drain = threading.Thread(target=lambda: self._lines.extend(self._process.stdout))
         self._drain.start()
         return self
@@ -163,21 +179,46 @@ class Server:
         return Outcome(" ".join(self.command), self._process.returncode, "".join(self._lines), errors)
 
     def target(self, name):
-        """What `quarry` calls the dataset NAME.quarry of this server."""
+        """The TARGET of the dataset NAME.quarry of this server."""
         return f"grpc://{self.address}/{Path(name).name.removesuffix('.quarry')}"
 
     def metrics(self):
-        """What Prometheus sees, by name with labels; of a server with --metrics."""
+        """The metrics of a server with --metrics, by name with labels."""
+        with urllib.request.urlopen(f"http://{self.metrics_address()}/metrics", timeout=TIMEOUT) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, value in
+                (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+    def metrics_address(self):
         for line in self._lines:
             if found := re.match(r"metrics on (\S+:\d+)$", line):
-                with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=TIMEOUT) as answer:
-                    lines = answer.read().decode().splitlines()
-                return {name: float(value) for name, value in
-                        (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+                return found[1]
         raise AssertionError(f"no metrics: {self._lines}")
 
     def runs(self):
         return self._process.poll() is None
+
+    def largest_memory(self):
+        """[bytes] The server's peak memory."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
+
+    def cpu_seconds(self):
+        """Processor time that the server has taken."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def log(self):
+        """What the log says so far."""
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
+
+    def log_until(self, text):
+        """The log as soon as it has the text; the time limit of the test ends the wait."""
+        while text not in self.log():
+            if not self.runs():
+                raise AssertionError(f"the server ended: {self.log()}")
+        return self.log()
 
     def __exit__(self, error_type, error, traceback):
         self._process.terminate()
@@ -210,7 +251,7 @@ class QuarryTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.tmp)
 
     def assert_one_line(self, outcome, code, *mentions):
-        """The law of errors: an exit code, and one line on stderr that says who speaks and what is wrong."""
+        """The rule for errors: an exit code, and one line on stderr with the program and what is wrong."""
         self.assertEqual(outcome.code, code, outcome)
         program = Path(outcome.command.split()[0]).name
         lines = outcome.err.splitlines()
@@ -223,7 +264,7 @@ class QuarryTest(unittest.TestCase):
         succeed("quarry", "verify", dataset)
 
     def assert_decoded(self, original, decoded, tolerance, fill=None):
-        """Valid samples within the tolerance, missing ones as they were, bit by bit."""
+        """Valid samples are within the tolerance, missing ones are the same bit by bit."""
         original, decoded = original.ravel(), decoded.ravel()
         self.assertEqual((decoded.size, decoded.dtype), (original.size, original.dtype))
         gone = missing(original, fill)
@@ -232,13 +273,13 @@ class QuarryTest(unittest.TestCase):
             self.assertLessEqual(largest_error(original[~gone], decoded[~gone]), tolerance)
 
     def assert_no_leftovers(self, folder):
-        """Nothing half-written is left below a folder."""
+        """No partial file is left below a folder."""
         leftovers = [str(path) for path in Path(folder).rglob("*") if ".partial" in path.name]
         self.assertEqual(leftovers, [])
 
 
 class Question(NamedTuple):
-    """What is asked of a dataset, and the bytes that answer it while the dataset is whole."""
+    """A query, and the bytes that answer it while the dataset is whole."""
 
     options: tuple
     step: int
@@ -273,7 +314,7 @@ class Whole:
                         "--level", random.integers(0, self.info["levels"]))
 
     def as_said(self, said, question):
-        """The answer, but for the boxes that are said to repeat the samples of a coarser level."""
+        """The answer, except in the boxes that are listed as repeating samples of a coarser level."""
         answer = np.frombuffer(question.answer, self.dtype).reshape(said["shape"][::-1]).copy()
         for box in said["damaged"]:
             coarser = box["shown_level"] - said["level"]
@@ -287,21 +328,23 @@ class Whole:
         return answer.tobytes()
 
     def get(self, target, question, output, random):
-        """Asks for samples or patches, strictly or not, and checks what comes: the whole answer, or one that says where
-        it shows a coarser level, or none.
+        """Asks for samples or patches, with damage allowed or not, and checks what comes: the whole answer, or one that
+        says where it shows a coarser level and promises no error, or none.
 
         Returns the outcome, and what was said of the answer; nothing where there was none."""
         output.unlink(missing_ok=True)
-        strict = bool(random.integers(0, 2))
+        allow_damage = bool(random.integers(0, 2))
         outcome = run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
-                      "--encoding", random.choice(["samples", "patches"]), *["--strict"] * strict)
+                      "--encoding", random.choice(["samples", "patches"]), *["--allow-damage"] * allow_damage)
         if outcome.code != DONE:
             if output.exists() and "--progressive" not in question.options:
                 raise AssertionError(f"an error, but a file as well: {outcome}")
             return outcome, None
         said = json.loads(outcome.out)
-        if bool(said["damaged"]) != ("warning: " in outcome.err) or strict and said["damaged"]:
+        if bool(said["damaged"]) != ("warning: " in outcome.err) or said["damaged"] and not allow_damage:
             raise AssertionError(f"damage not told, or shown all the same: {outcome}")
+        if bool(said["damaged"]) != (said["max_error"] is None):
+            raise AssertionError(f"an error is promised for damaged samples, or none for whole ones: {outcome}")
         if output.read_bytes() != self.as_said(said, question):
             raise AssertionError(f"wrong samples: {outcome}")
         return outcome, said
@@ -397,7 +440,7 @@ def bits(field):
 
 
 def missing(field, fill=None):
-    """Which samples Quarry takes for missing ones."""
+    """The samples that Quarry treats as missing."""
     gone = ~np.isfinite(field) if field.dtype.kind == "f" else np.zeros(field.shape, bool)
     return gone if fill is None else gone | (bits(field) == bits(np.array([fill], field.dtype)))
 
@@ -473,7 +516,7 @@ def describe(field):
 
 @functools.cache
 def coders():
-    """Names of the coders that this build has, from what it says to a wrong one."""
+    """Names of the coders of this build, from the error message for a wrong one."""
     source = SCRATCH / "coders.raw"
     source.write_bytes(bytes(4))
     outcome = run("quarry-write", source, "--dims", "1", "--type", "float32", "--tolerance", "1", "--codec", "?",
@@ -541,7 +584,7 @@ def step_manifest(dataset, step=0):
 
 
 def largest_error(original, decoded):
-    """Largest absolute difference, in double precision whatever the types are."""
+    """Largest absolute difference, in double precision for all types."""
     difference = original.astype("f8").ravel() - decoded.astype("f8").ravel()
     return float(np.abs(difference).max())
 
@@ -562,4 +605,7 @@ def main():
     if not (BIN / "quarry-write").is_file():
         raise SystemExit(f"there are no executables in {BIN}; build Quarry, or set QUARRY_BIN")
     print(f"executables in {BIN}, {'full' if FULL else 'short'} counts, seed {SEED}", flush=True)
-    unittest.main(verbosity=2)
+    result = unittest.main(verbosity=2, exit=False).result
+    if not result.wasSuccessful():
+        raise SystemExit(1)
+    raise SystemExit(SKIPPED if result.skipped else 0)

@@ -1,6 +1,7 @@
-"""Whatever is asked wrongly gets one line that says what is wrong, the offending value, and the promised exit
+"""Every wrong request gets one line that says what is wrong, with the offending value, and the documented exit
 code."""
 
+import re
 import socket
 
 import numpy as np
@@ -11,7 +12,7 @@ DIMS = (12, 10, 8)
 
 
 class Converting(qt.QuarryTest):
-    """Bad input for quarry-write. Nothing may be left of the attempt."""
+    """Bad input for quarry-write. The attempt must leave nothing behind."""
 
     def setUp(self):
         super().setUp()
@@ -83,7 +84,7 @@ class Converting(qt.QuarryTest):
         self.check(qt.USAGE, "0.01", bound=("--tolerance", "0.02"), more=(*again, "--step", "1"))
         self.check(qt.USAGE, "0.01", bound=("--lossless",), more=(*again, "--step", "1"))
         self.check(qt.USAGE, "lossless", bound=("--codec", "lossless"), more=(*again, "--step", "1"))
-        self.check(qt.USAGE, "--fill 7", "without --fill", more=(*again, "--step", "1", "--fill", "7"))
+        self.check(qt.USAGE, "fill value 7", "no fill value", more=(*again, "--step", "1", "--fill", "7"))
         np.zeros(DIMS[::-1]).tofile(self.tmp / "double.f64")
         self.check(qt.USAGE, "float64", source=self.tmp / "double.f64", type_="float64",
                    more=(*again, "--step", "1"))
@@ -133,7 +134,7 @@ class Converting(qt.QuarryTest):
 
 
 class Asking(qt.QuarryTest):
-    """Bad questions get the same answer from a directory and from a server."""
+    """Bad queries get the same answer from a directory and from a server."""
 
     @classmethod
     def setUpClass(cls):
@@ -233,12 +234,30 @@ class Asking(qt.QuarryTest):
         self.assert_one_line(refused.exception.args[0], qt.NOT_FOUND, "missing")
 
     def test_source_that_differs(self):
-        """verify --against says that the promise does not hold, and that is no usage error."""
+        """verify --against says that the promise does not hold, which is not a usage error."""
         other = self.tmp / "other.f32"
         (qt.turbulent(DIMS) + np.float32(1)).tofile(other)
         for target in (self.dataset, self.server.target(self.dataset)):
             outcome = qt.run("quarry", "verify", target, "--against", other, *qt.describe(qt.turbulent(DIMS)))
             self.assertEqual(outcome.code, qt.CHECK_FAILED, outcome)
+
+
+class TextsFromOthers(qt.QuarryTest):
+    """Names and units may come from anybody: they never reach a terminal as they are."""
+
+    def test_control_characters_are_shown(self):
+        dataset = self.tmp / "a.quarry"
+        qt.convert(qt.smooth((8, 8, 8)), dataset, "--tolerance", "1", "--units", "\x1b[31mPa\x07")
+        for command in (["info", dataset], ["stats", dataset], ["get", dataset, "--output", self.tmp / "a.raw"],
+                        ["info", dataset, "--json"]):
+            outcome = qt.succeed("quarry", *command)
+            self.assertIsNone(re.search("[\x00-\x09\x0b-\x1f\x7f]", outcome.out + outcome.err), outcome)
+        self.assertIn("\\x1b[31mPa\\x07", qt.succeed("quarry", "info", dataset).out)
+
+    def test_errors_are_one_line(self):
+        qt.convert(qt.smooth((8, 8, 8)), self.tmp / "a.quarry", "--tolerance", "1")
+        outcome = qt.run("quarry", "stats", self.tmp / "a.quarry", "--field", "no\nquarry: \x1b[2J")
+        self.assert_one_line(outcome, qt.NOT_FOUND, "no\\x0aquarry: \\x1b[2J")
 
 
 if __name__ == "__main__":

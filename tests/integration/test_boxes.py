@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 
 
 def kinds():
-    """Every coder with the types that it codes, without holes and with; the first ones first in short runs."""
+    """Every coder with the types that it codes, without and with holes; short runs take the first ones."""
     bound = ("--relative", RELATIVE)
     lossy = [Kind("<f4", (*bound, "--codec", name), hole) for hole in (None, np.nan) for name in qt.lossy_coders()]
     lossy += [Kind("<f8", (*bound, "--codec", name, "--fill", "-1e30"), -1e30) for name in qt.lossy_coders()]
@@ -32,7 +32,7 @@ def kinds():
 
 
 class Case(NamedTuple):
-    """A dataset and what it was made from."""
+    """A dataset and its source."""
 
     path: object
     original: np.ndarray  # [z, y, x]
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 
 def random_dims(random, dimensions, most_samples):
-    """Sizes without any regularity; axes beyond `dimensions` are 1, and which ones is random too."""
+    """Irregular sizes; axes beyond `dimensions` are 1, and which ones is random too."""
     largest = int(most_samples ** (1 / dimensions))
     dims = [1, 1, 1]
     for axis in random.permutation(3)[:dimensions]:
@@ -111,7 +111,7 @@ class Boxes(qt.QuarryTest):
         return options, first, shape, data
 
     def check_other_forms(self, case, options, first, shape, data):
-        """The same answer as NumPy array, coarse to fine, and described in JSON."""
+        """The same answer as NumPy array, coarse to fine, with its JSON."""
         for target in (case.path, self.server.target(case.path)):
             qt.get(target, self.tmp / "box.npy", *options)
             array = np.load(self.tmp / "box.npy")
@@ -156,7 +156,7 @@ class Boxes(qt.QuarryTest):
                         self.check_other_forms(case, *answer)
 
     def test_box_between_the_samples_of_a_level(self):
-        """Such a box holds nothing: an empty reply, and no error."""
+        """A box without samples gives an empty reply, not an error."""
         for case in self.cases:
             axis = int(np.argmax(case.dims))
             if case.levels < 2:

@@ -1,21 +1,13 @@
-"""Clients that no server wishes for: thousands of streams at once, and requests that are no messages. Each call must
-end with the right status, and the server stay alive, within its memory, and as good as before."""
+"""Hostile clients: thousands of streams at once, and malformed requests. Each call must end with the right status, and
+the server must stay alive, within its memory, and serve as before."""
 
 import json
-import re
 import subprocess
-from pathlib import Path
 
 import quarry_testing as qt
 
 DIMS = (128, 128, 64)
 OK, RESOURCE_EXHAUSTED = "0", "8"
-
-
-def largest_memory(process):
-    """[bytes] The most that a process has had in memory so far."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
 
 
 class HostileClients(qt.QuarryTest):
@@ -33,6 +25,10 @@ class HostileClients(qt.QuarryTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def assert_memory(self, server, most):
+        if not qt.SANITIZED:
+            self.assertLess(server.largest_memory(), most)
+
     def assert_sound(self, server):
         qt.succeed("quarry", "get", server.target("a"), "--output", self.tmp / "out.raw")
 
@@ -42,15 +38,15 @@ class HostileClients(qt.QuarryTest):
         with qt.Server(self.data, "--calls", calls, "--streams", streams, "--memory", f"{memory}B", "--queue",
                        calls // 2, "--quiet") as server:
             self.assert_sound(server)
-            before = largest_memory(server._process)
+            before = server.largest_memory()
             outcomes = self.hostile("streams", server, "--count", streams, "--connections", 4)
             self.assertLessEqual(set(outcomes), {OK, RESOURCE_EXHAUSTED}, outcomes)
             self.assertEqual(sum(outcomes.values()), streams)
             self.assertGreater(outcomes[OK], 0)
-            # No client takes anything before all have asked: beyond `calls` there is nothing but refusals.
-            self.assertGreaterEqual(outcomes[RESOURCE_EXHAUSTED], streams - calls)
+            # Those that end while others still arrive make room for them.
+            self.assertGreaterEqual(outcomes[RESOURCE_EXHAUSTED], streams // 2)
             # Beside the budget: what gRPC keeps for a stream, and the stacks of the calls.
-            self.assertLess(largest_memory(server._process) - before, memory + streams * (64 << 10), outcomes)
+            self.assert_memory(server, before + memory + streams * (64 << 10))
             self.assert_sound(server)
 
     def test_streams_wait_in_the_client(self):
@@ -65,12 +61,12 @@ class HostileClients(qt.QuarryTest):
         count = qt.scaled(2000, 200_000)
         with qt.Server(self.data, "--log-level", "error") as server:
             self.assert_sound(server)
-            before = largest_memory(server._process)
+            before = server.largest_memory()
             outcomes = self.hostile("requests", server, "--count", count, "--seed", qt.SEED)
             self.assertGreater(outcomes[OK], 0)
-            self.assertGreater(outcomes["3"], 0, "questions that parse and make no sense")
-            self.assertGreater(outcomes["13"], 0, "bytes that do not parse")
-            self.assertLess(largest_memory(server._process) - before, 256 << 20)
+            self.assertGreater(outcomes["3"], 0, "bytes that do not parse, and questions that make no sense")
+            self.assertNotIn("13", outcomes, "the fault is the client's")
+            self.assert_memory(server, before + (256 << 20))
             self.assert_sound(server)
 
 

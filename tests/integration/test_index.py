@@ -35,7 +35,7 @@ class Index(qt.QuarryTest):
         qt.convert(original, self.dataset, "--append", "--step", step)
 
     def check_served(self, dataset=None):
-        """Every step through a server, whatever state the index is in, is what the directory itself holds."""
+        """With the index in any state, every step through a server equals that of the directory."""
         dataset = dataset or self.dataset
         with qt.Server(self.tmp) as server:
             target = server.target(dataset)
@@ -99,7 +99,7 @@ class Index(qt.QuarryTest):
         self.assert_one_line(qt.run("quarry-index", self.dataset, "--verify"), qt.NOT_FOUND, "index")
 
     def test_stale(self):
-        """Steps that came after the index are served, and the check says that the index is behind."""
+        """Steps newer than the index are served, and the check says that the index is out of date."""
         index(self.dataset)
         self.append("c", 2)
         self.check_served()
@@ -117,7 +117,7 @@ class Index(qt.QuarryTest):
             self.assertTrue(local == qt.get(target, self.tmp / "remote.raw", "--step", 2))
 
     def test_index_of_another_dataset(self):
-        """Same grid, same field, same steps, other samples: the records look as good as the right ones."""
+        """Same grid, field and steps, other samples: the wrong records look like the right ones."""
         other = self.make_dataset("other.quarry", ["b", "a"])
         index(other)
         shutil.copytree(other / "index", self.dataset / "index")
@@ -128,7 +128,7 @@ class Index(qt.QuarryTest):
         self.check_served()
 
     def test_index_of_what_the_dataset_was_before(self):
-        """A dataset that was deleted and written anew under its name, with the old index left behind."""
+        """A dataset that was deleted and rewritten under its name, with the old index in place."""
         index(self.dataset)
         shutil.move(self.dataset / "index", self.tmp / "old")
         shutil.rmtree(self.dataset)
@@ -142,7 +142,7 @@ class Index(qt.QuarryTest):
         self.assertEqual(names, [".json", ".mdb"])
 
     def test_left_overs_are_removed(self):
-        """What a killed run has left in the folder goes with the next one."""
+        """The next run removes what a killed run left in the folder."""
         index(self.dataset)
         (self.dataset / "index" / "working-4242.mdb").write_bytes(b"half")
         (self.dataset / "index" / "seal.json.partial-4242").write_bytes(b"half")
@@ -151,7 +151,7 @@ class Index(qt.QuarryTest):
         self.assert_no_leftovers_in_index()
 
     def test_interrupted_run(self):
-        """Killed at random moments, it leaves an index that the next run completes and readers can bear."""
+        """A kill at a random moment leaves an index that the next run completes and readers accept."""
         random = qt.random_numbers("index kills")
         begin = time.monotonic()
         index(self.dataset)

@@ -1,5 +1,5 @@
-"""Foreign formats: the same samples give the same dataset whatever file they come from, and what a file says about its
-grid, units, missing samples and time arrives in the dataset."""
+"""Foreign formats: the same samples give the same dataset from every format, and grid, units, missing samples and time
+of a file arrive in the dataset."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ def module(name):
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise unittest.SkipTest(f"the Python module {name} is not installed") from None
+        qt.skip(f"the Python module {name} is not installed")
 
 
 def bound(dtype):
@@ -456,8 +456,8 @@ class Vti(Inputs):
 
 
 class Faults(Inputs):
-    """A file that is damaged in the middle of a series: one message, what was published stays, and once the file is
-    whole again --resume leads to the bytes of a run that nothing has disturbed."""
+    """A file that is damaged in the middle of a series gives one message, and what was published stays. Once the file is
+    whole again, --resume leads to the bytes of an undisturbed run."""
 
     def check_series(self, sources, damaged, *name):
         options = ("--lossless", "--patch", "16", "--files", "2", "--field", "f")

@@ -1,5 +1,5 @@
 """In-situ writing by real simulations: examples/lbm (C++) and examples/fortran/heat write datasets while they
-run, and dumps beside them. Whoever converts the dumps with quarry-write gets the same bytes."""
+run, and dumps beside them. quarry-write makes the same bytes from the dumps."""
 
 import json
 
@@ -29,7 +29,7 @@ class InSitu(qt.QuarryTest):
     def run_example(self, ranks, name, *arguments):
         program = qt.BIN / name
         if not program.is_file():
-            self.skipTest(f"{name} is not built here")
+            qt.skip(f"{name} is not built here")
         return qt.succeed(*qt.mpi_command(ranks, program, *arguments))
 
     def assert_same_dataset(self, one, other):
@@ -97,7 +97,7 @@ class InSitu(qt.QuarryTest):
     def test_fortran_example_reports_errors_and_ends(self):
         program = qt.BIN / "heat"
         if not program.is_file():
-            self.skipTest("heat is not built here")
+            qt.skip("heat is not built here")
         nowhere = self.tmp / "no-such-directory" / "heat.quarry"
         outcome = qt.run(*qt.mpi_command(4, program, nowhere, self.tmp / "heat.raw"))
         self.assertNotEqual(outcome.code, 0, outcome)

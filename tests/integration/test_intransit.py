@@ -1,5 +1,5 @@
-"""In-transit writing by a real simulation: examples/lbm hands its steps over to some of its ranks, which write
-the dataset that it would write itself."""
+"""In-transit writing by a real simulation: some ranks of examples/lbm write the steps of the others, to the same
+dataset as in situ."""
 
 import re
 
@@ -12,7 +12,7 @@ class InTransit(qt.QuarryTest):
     def lbm(self, ranks, *arguments):
         program = qt.BIN / "lbm"
         if not program.is_file():
-            self.skipTest("lbm is not built here")
+            qt.skip("lbm is not built here")
         return qt.run(*qt.mpi_command(ranks, program, *arguments))
 
     def written(self, ranks, name, *arguments):
@@ -35,7 +35,7 @@ class InTransit(qt.QuarryTest):
                 intransit, outcome = self.written(ranks, f"intransit{ranks}", "--intransit", writers)
                 self.assert_same_files(insitu, intransit)
                 self.assert_verified(intransit)
-                # Both sides say how long the simulation has waited.
+                # Both sides report how long the simulation waited.
                 waited = re.findall(r"^waited \d+\.\d+ s for the writers in \d of the steps, and \d+\.\d+ s",
                                     outcome.out, re.MULTILINE)
                 served = re.findall(r"^writers: 4 steps, .*; the simulation has waited \d+\.\d+ s$",

@@ -24,7 +24,7 @@ def sheet(shape):
 
 
 def rough(shape):
-    """Sizes that have nothing to do with each other, one far above the others."""
+    """Unrelated sizes, one far above the others."""
     sizes = qt.random_numbers("rough", shape).integers(1, 5000, np.prod(shape))
     sizes[0] = 100000
     return {"shape": list(shape), "bytes": sizes.tolist()}
@@ -41,7 +41,7 @@ class Iobench(qt.QuarryTest):
         return qt.mpi_command(ranks, "quarry-iobench", "--dir", self.folder, "--repeat", 2, *options)
 
     def bench(self, ranks, *options):
-        """The JSON object of a run, which leaves nothing behind."""
+        """The JSON object of a run; the run leaves no files."""
         outcome = qt.succeed(*self.command(ranks, "--json", *options))
         self.assertEqual(qt.snapshot(self.folder), {})
         return json.loads(outcome.out)
@@ -126,8 +126,8 @@ class Iobench(qt.QuarryTest):
         self.assert_one_line(qt.run("quarry-iobench"), qt.USAGE, "--dir")
 
     def test_full_disk(self):
-        """A limit on file sizes is as good as a full disk. MPI-IO may hide it from those who ask it; then the
-        size tells."""
+        """A limit on file sizes acts like a full disk. MPI-IO may hide the error; then the file size shows
+        it."""
         limited = ["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh"]
         for pipeline in PIPELINES:
             with self.subTest(pipeline=pipeline):

@@ -1,4 +1,4 @@
-"""Where the bytes lie: equally large subfiles, and previews that read little more than they need."""
+"""The layout of the bytes: subfiles of equal size, and previews that read little more than they need."""
 
 import json
 
@@ -14,7 +14,7 @@ PREVIEW_LEVEL = 3
 
 class Layout(qt.QuarryTest):
     def balance_of(self, field, aggregation):
-        """max/mean of the bytes of the subfiles, and how many patches the smallest number in one is."""
+        """max/mean of the bytes of the subfiles, and the smallest number of patches in a subfile."""
         dataset = self.tmp / f"{aggregation}.quarry"
         report = self.tmp / "report.json"
         qt.convert(field, dataset, "--relative", 1e-4, "--patch", PATCH, "--files", FILES, "--report", report,
@@ -57,7 +57,7 @@ class Layout(qt.QuarryTest):
                     self.assertTrue(found == expected, "other bytes")
 
     def test_preview_of_a_level_major_dataset(self):
-        """A coarse level of the whole domain lies together: one read per subfile, hardly a byte too much."""
+        """A coarse level of the whole domain is contiguous: one read per subfile, with almost no extra bytes."""
         field = qt.turbulent((SIZE, SIZE, SIZE))
         for codec in qt.coders():
             with self.subTest(codec=codec):

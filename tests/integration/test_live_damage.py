@@ -1,6 +1,6 @@
-"""Bits flip and files are cut under a server that runs all the time, with reads under way: each answer is as if nothing
-had happened, or says which samples it takes from a coarser level, or which file is damaged. What is whole again is
-served again, without a restart."""
+"""Bits flip and files are truncated under a running server, during reads. Each answer is as if nothing had happened, or
+says which samples come from a coarser level, or which file is damaged. Repaired files are served again without a
+restart."""
 
 import os
 import re
@@ -14,11 +14,11 @@ import quarry_testing as qt
 DIMS = (70, 52, 45)
 STEPS = 2
 READERS = 2
-MEMORY = "1500KiB"  # much less than all patches, decoded: they are fetched and decoded again all the time
+MEMORY = "2MiB"  # much less than all patches, decoded: they are fetched and decoded again all the time
 
 
 class Reader(threading.Thread):
-    """Asks one question after the other until it is stopped. Bytes change while it waits for the answers."""
+    """Asks one query after the other until it is stopped. Bytes change while it waits for the answers."""
 
     def __init__(self, test, name):
         super().__init__()
@@ -102,7 +102,9 @@ class LiveDamage(qt.QuarryTest):
             self.assert_one_line(outcome, qt.DAMAGED)
             named = re.search(r'"([^"]*\.qsf)"', outcome.err)
             # Beside what names a file: patches that show nothing at the only level that is left.
-            self.assertTrue(named and named[1] in self.damaged or "has no sample" in outcome.err, outcome)
+            # A server's paths begin at the folder that it serves.
+            damaged = named and str(self.shared / named[1]) in self.damaged
+            self.assertTrue(damaged or "has no sample" in outcome.err, outcome)
         kind = "refused" if said is None else "shown coarser" if said["damaged"] else "whole"
         with self._lock:
             self.counts[kind] += 1
@@ -121,7 +123,7 @@ class LiveDamage(qt.QuarryTest):
         self.changes += 1
 
     def under_readers(self, changes):
-        """Makes changes while others read, and checks that in the end all is as before."""
+        """Makes changes while others read, and checks that everything is as before in the end."""
         evicted = self.server.metrics()["quarry_store_evictions_total"]
         readers = [Reader(self, f"reader{number}") for number in range(READERS)]
         try:
@@ -175,7 +177,7 @@ class LiveDamage(qt.QuarryTest):
         self.under_readers(self.cuts(qt.scaled(7, 100)))
 
     def cuts(self, count):
-        """Of each file in turn. What is in other files, and the file itself once it is back, is served as before."""
+        """Each file in turn. Other files, and the file itself once it is back, are served as before."""
         for turn in range(count):
             path = self.files[turn % len(self.files)]
             self.damaged.add(str(path))
@@ -191,7 +193,7 @@ class LiveDamage(qt.QuarryTest):
                 yield self.read_whole(number)
 
     def read_whole(self, number):
-        """A question whose answer must be whole."""
+        """A query whose answer must be whole."""
         outcome, said = self.read(self.random, self.tmp / "main.raw", number)
         self.assertEqual(outcome.code, qt.DONE, outcome)
         self.assertEqual(said["damaged"], [], outcome)

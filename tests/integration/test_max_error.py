@@ -1,5 +1,5 @@
-"""`--max-error E`: what comes back, interpolated as docs/format.md says, is nowhere further than E from the original;
-and a larger E never costs more. From the directory and through the server alike."""
+"""`--max-error E`: the answer, interpolated as in docs/format.md, is nowhere further than E from the original, and a
+larger E never costs more. From the directory and through the server."""
 
 import json
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
 
 def extend(samples, axis):
-    """One sample more behind the last along an axis: 2a - b, a copy of the one that is there, or NaN."""
+    """One more sample after the last along an axis: 2a - b, a copy of the one that exists, or NaN."""
     last = samples.take([-1], axis)
     before = samples.take([-2], axis) if samples.shape[axis] > 1 else np.full_like(last, np.nan)
     new = np.where(np.isnan(last), before, np.where(np.isnan(before), last, 2 * last - before))
@@ -36,7 +36,7 @@ def extend(samples, axis):
 
 
 def interpolate(samples, shape, level):
-    """Samples of a level of one patch, [z, y, x], at every level-0 sample of the patch; NaN where it shows none."""
+    """A level of one patch, [z, y, x], interpolated to every level-0 sample of the patch; NaN where it covers none."""
     for axis in (2, 1, 0):
         samples = extend(samples, axis)
     there = ~np.isnan(samples)
@@ -57,7 +57,7 @@ def interpolate(samples, shape, level):
 
 
 def shown(answer, box, level):
-    """What a level's answer to a box of whole patches shows, patch by patch."""
+    """A level's answer to a box of whole patches, interpolated patch by patch."""
     begin, end = box
     stride = 2**level
     out = np.full([e - b for b, e in zip(begin, end)], np.nan)
@@ -73,9 +73,12 @@ def shown(answer, box, level):
 
 
 def ocean(dims):
-    """A field with land: islands of missing samples."""
+    """A field with land, islands of missing samples, and a lake of one sample that only level 0 has: the samples of the
+    coarser levels nearest to it are land, whatever the seed."""
     field = qt.turbulent(dims, name="ocean")
     field[qt.turbulent(dims, name="land") > 0.8] = np.nan
+    field[:17, :17, :17] = np.nan
+    field[11, 11, 11] = 1
     return field
 
 
@@ -98,7 +101,7 @@ class MaxError(qt.QuarryTest):
         return Case(path, original, qt.info(path)["levels"])
 
     def get(self, target, *options):
-        """The answer as an array, and what `get --json` says of it."""
+        """The answer as an array, and the JSON of `get`."""
         output = self.tmp / "answer.npy"
         outcome = qt.succeed("quarry", "get", target, "--field", "f", "--output", output, "--json", *options)
         return np.load(output), json.loads(outcome.out)
@@ -134,7 +137,7 @@ class MaxError(qt.QuarryTest):
         return levels
 
     def errors_of(self, case, count=qt.scaled(8, 20)):
-        """From just what level 0 has to more than any level has."""
+        """From the error of level 0 to more than that of any level."""
         records = qt.step_manifest(case.path)["fields"][0]["levels"]
         lowest = records[0]["max_error"]
         highest = 2 * max(record["max_error"] for record in records)
@@ -178,7 +181,7 @@ class MaxError(qt.QuarryTest):
     def test_progressive_ends_at_the_level_that_keeps_the_error(self):
         case = self.cases["turbulent"]
         records = qt.step_manifest(case.path)["fields"][0]["levels"]
-        error = records[1]["max_error"]
+        error = records[0]["max_error"]  # on some random fields a coarse level shows more than a finer one
         target = self.server.target(case.path)
         alone, said = self.get(target, "--max-error", error)
         self.assertLess(said["level"], case.levels - 1)
@@ -191,7 +194,7 @@ class MaxError(qt.QuarryTest):
         self.assertEqual(len(lines), case.levels - said["level"])
 
     def test_thin_boxes_get_samples(self):
-        """A plane between the samples of coarse levels is never answered by one of these."""
+        """A plane between the samples of coarse levels is never answered by one of them."""
         case = self.cases["turbulent"]
         answer, said = self.get(case.path, "--box", ":,:,5:6", "--max-error", 1e9)
         self.assertEqual(said["level"], 0)

@@ -1,5 +1,5 @@
-"""Missing samples and exact copies: what is not there stays not there, bit by bit, and everything else keeps its
-promise; for every type, from the directory and through the server."""
+"""Missing samples and exact copies: missing samples come back bit by bit, and all others keep the promise; for every
+type, from the directory and through the server."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def verify_against(target, field, folder, *options):
 
 class Missing(qt.QuarryTest):
     def check_levels(self, dataset, original, tolerance, fill=None):
-        """Level 0 keeps the promise; at every level exactly the samples are missing that lie on missing ones."""
+        """Level 0 keeps the promise; at every level exactly the samples that lie on missing ones are missing."""
         levels = qt.info(dataset)["levels"]
         self.assert_decoded(original, answer(dataset, self.tmp, original.dtype), tolerance, fill)
         for level in range(1, levels):
@@ -134,7 +134,7 @@ class Missing(qt.QuarryTest):
                     shutil.rmtree(dataset)
 
     def test_nothing_valid(self):
-        """A field of which every sample is missing has a range of nothing, and comes back."""
+        """A field of missing samples only has an empty range, and comes back."""
         original = np.full(DIMS[::-1], np.nan, "<f4")
         for bound in (["--relative", "1e-3"], ["--tolerance", "1"], ["--lossless"]):
             with self.subTest(bound=bound):
@@ -150,14 +150,14 @@ class Missing(qt.QuarryTest):
                 shutil.rmtree(dataset)
 
     def test_one_value_beside_missing_ones(self):
-        """A range of zero makes a relative tolerance of zero, with holes as without."""
+        """A range of zero makes a relative tolerance of zero, with and without holes."""
         original = qt.with_holes(np.full(DIMS[::-1], 2.5, "<f8"), np.nan)
         dataset = self.tmp / "constant.quarry"
         qt.convert(original, dataset, *PATCH, "--relative", "1e-3")
         self.check_levels(dataset, original, 0)
 
     def test_fill_that_is_not_there(self):
-        """Nothing is missing, so there is no mask; the field remembers its fill value all the same."""
+        """Nothing is missing, so there is no mask; the field still keeps its fill value."""
         dataset = self.tmp / "whole.quarry"
         original = qt.turbulent(DIMS)
         qt.convert(original, dataset, *PATCH, "--tolerance", "0.01", "--fill", "-9999")
@@ -238,7 +238,7 @@ class Sharing(qt.QuarryTest):
         self.assert_verified(dataset)
 
     def test_left_overs_of_a_killed_run(self):
-        """A mask that was half written goes, one that no step names yet is used."""
+        """A partial mask is removed; a mask that no step names yet is used."""
         dataset = self.tmp / "run.quarry"
         first = qt.with_holes(qt.turbulent(DIMS, name=1), np.nan)
         second = np.roll(first, 1, axis=2)
@@ -295,7 +295,7 @@ class Pictures(qt.QuarryTest):
 
 
 class Versions(qt.QuarryTest):
-    """What version 1 has written can be read, indexed, served and continued."""
+    """A dataset of version 1 can be read, indexed, served and continued."""
 
     def test_version_1_goes_on(self):
         golden = qt.REPOSITORY / "tests" / "format" / "golden" / "v1" / "golden.quarry"
@@ -329,7 +329,7 @@ class Versions(qt.QuarryTest):
 
 
 class Exact(qt.QuarryTest):
-    """Lossless: bit by bit, whatever the type and the bits."""
+    """Lossless: bit by bit, for all types and any bits."""
 
     def test_every_type_from_raw_and_numpy_files(self):
         for dtype in qt.TYPES:
@@ -361,7 +361,7 @@ class Exact(qt.QuarryTest):
                 qt.get(npy, self.tmp / "plane.png", "--box", ":,:,4:5")
 
     def test_any_bits(self):
-        """Random bits: every kind of number and of no number, and nothing to compress."""
+        """Random bits: every kind of number and NaN, and nothing to compress."""
         for dtype in ("<f4", "<f8"):
             with self.subTest(dtype=dtype):
                 size = int(np.prod(DIMS)) * np.dtype(dtype).itemsize
@@ -380,9 +380,9 @@ class Exact(qt.QuarryTest):
         self.assertTrue(written[0] == written[1] == written[2])
 
     def test_wider_range_than_the_tolerance_needs(self):
-        """Integers with a tolerance are coded by a coder that loses something, and keep the promise."""
+        """Integers with a tolerance use a lossy coder, and keep the promise."""
         if "interpolate" not in qt.coders():
-            self.skipTest("this build has no coder for integers with a tolerance")
+            qt.skip("this build has no coder for integers with a tolerance")
         for dtype in qt.TYPES[2:]:
             with self.subTest(dtype=dtype):
                 original = qt.integers(DIMS, dtype)

@@ -1,10 +1,13 @@
-"""A server that others can reach: TLS, tokens, limits, log, metrics, configuration, as docs/operations.md tells."""
+"""A server that others can reach: TLS, tokens, limits, log, metrics and configuration, as in docs/operations.md."""
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import quarry_testing as qt
 
@@ -19,18 +22,7 @@ def commands_of_the_manual(heading):
 
 
 class Server(qt.Server):
-    """With a log that can be read, and signals that can be sent, while it runs."""
-
-    def log(self):
-        size = os.fstat(self._errors.fileno()).st_size
-        return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
-
-    def log_until(self, text):
-        """The log as soon as it has the text; the test's own time limit ends a wait in vain."""
-        while text not in self.log():
-            if self._process.poll() is not None:
-                raise AssertionError(f"the server ended: {self.log()}")
-        return self.log()
+    """With signals that can be sent while it runs."""
 
     def _close(self):
         outcome = super()._close()
@@ -105,11 +97,11 @@ class Operations(qt.QuarryTest):
             target = server.secure()
             files["server.pem"].write_bytes((renewed / "server.pem").read_bytes())
             server.reload()
-            self.assertIn("does not belong", server.log_until("the certificate stays as it was"))
+            self.assertIn("does not belong", server.log_until("the old certificate stays in use"))
             qt.succeed("quarry", "ls", target, *self.ca)
             files["server-key.pem"].write_bytes((renewed / "server-key.pem").read_bytes())
             server.reload()
-            server.log_until("new connections get the certificate")
+            server.log_until("new connections use the certificate")
             qt.succeed("quarry", "ls", target, "--ca", renewed / "ca.pem")
             self.assert_one_line(qt.run("quarry", "ls", target, *self.ca), qt.UNREACHABLE, "--ca")
 
@@ -170,7 +162,7 @@ class Operations(qt.QuarryTest):
             good = tokens.read_text()
             tokens.write_text(good + "bob\n")
             server.reload()
-            self.assertIn("line 2", server.log_until("the tokens stay as they were"))
+            self.assertIn("line 2", server.log_until("the old tokens stay in use"))
             self.assertEqual(len(self.names(ls(QUARRY_TOKEN_FILE=str(secret)))), 2)
             tokens.write_text(good.replace("run42 wind/*", "*"))
             server.reload()
@@ -183,6 +175,23 @@ class Operations(qt.QuarryTest):
             server.reload()
             server.log_until("SIGHUP")
             qt.succeed("quarry", "ls", f"grpc://{server.address}")
+
+    def test_needless_privileges(self):
+        key = self.tmp / "key.pem"
+        tokens = self.tmp / "tokens"
+        shutil.copy(self.secrets / "server-key.pem", key)
+        shutil.copy(self.secrets / "tokens", tokens)
+        key.chmod(0o644)
+        tokens.chmod(0o640)
+        with Server(self.data, "--tls-cert", self.tls[1], "--tls-key", key, "--tokens", tokens) as server:
+            warned = f'"{key}" can be read by everybody'
+            server.log_until(warned)
+            key.chmod(0o600)
+            tokens.chmod(0o666)
+            server.reload()
+            server.log_until(f'"{tokens}" can be changed by everybody')
+        self.assertEqual(server.final_log.count(warned), 1)
+        self.assertEqual("runs as root" in server.final_log, os.geteuid() == 0)
 
     def test_log_and_metrics(self):
         with Server(self.data, "--log-format", "json", "--metrics", "127.0.0.1:0") as server:
@@ -219,6 +228,23 @@ class Operations(qt.QuarryTest):
             qt.succeed(*get, "--level", level)
         for option, value in (("--max-request-bytes", "much"), ("--calls", "0"), ("--deadline", "-1")):
             self.assert_one_line(qt.run("quarry-server", self.data, option, value), qt.USAGE, value)
+
+    def test_clients_that_take_nothing_do_not_hold_up_the_end(self):
+        """gRPC alone would wait for them until they have not answered a ping for 20 s; half of that is a failure."""
+        with tempfile.TemporaryDirectory(dir=self.tmp) as folder:
+            qt.convert(qt.smooth((160, 160, 160)), Path(folder) / "a.quarry", "--tolerance", "1e-6")
+            with Server(folder, "--drain", "1", "--metrics", "127.0.0.1:0", "--quiet") as server:
+                client = subprocess.Popen([qt.BIN / "hostile_client", "streams", server.address, "--dataset", "a", "--field",
+                                           "f", "--count", "300", "--connections", "2"], stdout=subprocess.DEVNULL)
+                try:
+                    while server.metrics()["quarry_requests_running"] < 50:
+                        self.assertIsNone(client.poll(), "the client ended before the server was asked to")
+                    client.send_signal(signal.SIGSTOP)
+                    server._process.terminate()
+                    self.assertEqual(server._process.wait(timeout=10), qt.DONE)
+                finally:
+                    client.kill()
+                    client.wait()
 
     def test_configuration(self):
         example = (qt.REPOSITORY / "packaging" / "server.toml").read_text()

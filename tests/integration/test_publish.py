@@ -1,7 +1,7 @@
 """A step appears whole or not at all: kills at random moments, failing ranks, full disks.
 
-A kill is tried at random moments of a run, from its first instant to its end. The delay is the experiment,
-not synchronisation: what must hold afterwards holds wherever the kill has hit.
+Kills come at random moments of a run, from its first instant to its end. The delay is the experiment, not
+synchronisation: the checks hold for every moment of the kill.
 """
 
 import functools
@@ -31,7 +31,7 @@ def write_command(dataset, sources, *options, ranks=RANKS):
 
 
 def children_of(pid):
-    """Processes below a process, however deep."""
+    """All descendants of a process."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -44,7 +44,7 @@ def children_of(pid):
 
 
 def open_processes(pids):
-    """Descriptors of the processes that have not ended yet: safe against numbers that are used again."""
+    """Descriptors of the processes that have not ended yet: safe against reused process numbers."""
     descriptors = []
     for pid in pids:
         try:
@@ -62,8 +62,8 @@ def kill(descriptor):
 
 
 def wait_for_end(descriptor):
-    """Open MPI now and then leaves a rank in MPI_Init, waiting for a mpirun that is gone. So who takes longer
-    than a while is killed as well, which is just one more kill at some moment."""
+    """Open MPI sometimes leaves a rank in MPI_Init, waiting for an mpirun that has ended. A process that takes
+    too long is killed as well, which is one more kill at some moment."""
     ended, _, _ = select.select([descriptor], [], [], 10)
     if not ended:
         kill(descriptor)
@@ -159,8 +159,8 @@ class Publish(qt.QuarryTest):
         return len(steps)
 
     def check_next_run(self, dataset, done):
-        """The same series again, or one step more, with --resume: it leaves out what is published, writes the rest,
-        and cleans up."""
+        """The same series again, or one more step, with --resume: it skips what is published, writes the rest, and
+        cleans up."""
         series = self.sources[:STEPS] if done < STEPS else self.sources
         outcome = qt.succeed(*write_command(dataset, series, "--resume"))
         if done > 0:
@@ -220,7 +220,7 @@ class Publish(qt.QuarryTest):
         print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
 
     def test_kill_while_adding_a_field(self):
-        """A field that is added to an existing step is there as a whole or not listed in the step."""
+        """A field that is added to an existing step is complete or not listed in the step."""
         def add(folder, kill):
             dataset = folder / "run.quarry"
             shutil.copytree(self.first, dataset)
@@ -246,7 +246,7 @@ class Publish(qt.QuarryTest):
         qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))
 
     def test_left_overs_are_removed(self):
-        """Half-written files as kills at the worst moments leave them: the next run takes them away."""
+        """Partial files as kills at the worst moments leave them: the next run removes them."""
         def leave(*paths):
             for path in paths:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +278,7 @@ class PublishMasks(Publish):
 
 
 class Failures(qt.QuarryTest):
-    """What fails on one rank fails the run: soon, once, and without a trace."""
+    """A failure on one rank fails the run: soon, with one message, and without leftovers."""
 
     # Open MPI keeps its shared memory in files, which a limit on file sizes must not hit.
     NO_SHARED_FILES = {
@@ -389,7 +389,7 @@ class Failures(qt.QuarryTest):
             subprocess.run(["umount", str(place)], check=True)
 
     def test_full_disk(self):
-        """A limit on file sizes is as good as a full disk: on the only rank, on all, on one of many."""
+        """A limit on file sizes acts like a full disk: on the only rank, on all, on one of many."""
         limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"]
 
         def only_rank(dataset, options):

@@ -1,5 +1,5 @@
-"""Kinds of questions beyond a level: a number of bytes, a stride, statistics, points. Each against NumPy over the whole
-field, from the directory and through the server alike, and at the price that was named before."""
+"""Queries beyond a level: a number of bytes, a stride, statistics, points. Each is compared with NumPy over the whole
+field, from the directory and through the server, and with its price."""
 
 import json
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import quarry_testing as qt
 
 
 class Case(NamedTuple):
-    """A dataset, what it was made from, and all its samples as they are decoded."""
+    """A dataset, its source, and all its decoded samples."""
 
     path: object
     original: np.ndarray  # [z, y, x]
@@ -62,7 +62,7 @@ class Queries(qt.QuarryTest):
         return case.path, self.server.target(case.path)
 
     def ask(self, command, target, *options):
-        """What a command says in JSON."""
+        """The JSON of a command."""
         return json.loads(qt.succeed("quarry", command, target, "--field", "f", "--json", *options).out)
 
     def same_everywhere(self, case, command, *options):
@@ -72,8 +72,8 @@ class Queries(qt.QuarryTest):
         return local
 
     def get(self, case, *options):
-        """An answer as an array, with what is said of it; the samples are the same from everywhere, and the price that
-        was named before is the one that was paid."""
+        """An answer as an array, with its JSON; the samples are the same from directory and server, and the cost equals
+        the price."""
         plan = self.same_everywhere(case, "plan", *options)
         arrays, said = [], []
         for number, target in enumerate(self.everywhere(case)):

@@ -1,11 +1,12 @@
-"""Answers survive what breaks between client and server: connections that are cut at any byte, servers that are
-killed. What arrives is what the dataset holds, and nothing of it twice."""
+"""Answers survive connections that are cut at any byte, and servers that are killed. What arrives equals the dataset,
+and nothing comes twice."""
 
 import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -110,8 +111,10 @@ class Resume(qt.QuarryTest):
         """Again and again, while boxes are read through all three: every few answers, and in the full tests every
         ten seconds for five minutes."""
         kills, pause = (30, 10) if qt.FULL else (qt.scaled(5, 30), 0)
-        servers = [Replica(self.shared) for _ in range(3)]
-        self.addCleanup(lambda: [server.stop() for server in servers])
+        servers = []
+        for _ in range(3):
+            servers.append(Replica(self.shared))
+            self.addCleanup(servers[-1].stop)
         target = "grpc://" + ",".join(server.address for server in servers) + "/run"
         whole = np.frombuffer(self.expected, "<f4").reshape(DIMS[::-1])
         failures, answers, answered, over = [], [0], threading.Condition(), threading.Event()
@@ -135,15 +138,18 @@ class Resume(qt.QuarryTest):
         readers = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
         for reader in readers:
             reader.start()
-        for number in range(kills):
-            due, enough = time.monotonic() + pause, answers[0] + 5
-            with answered:
-                self.assertTrue(answered.wait_for(lambda: answers[0] >= enough and time.monotonic() >= due, qt.TIMEOUT))
-            servers[number % 3].kill()
-            servers[number % 3].start()
-        over.set()
-        for reader in readers:
-            reader.join()
+        try:
+            for number in range(kills):
+                due, enough = time.monotonic() + pause, answers[0] + 5
+                with answered:
+                    self.assertTrue(answered.wait_for(lambda: answers[0] >= enough and time.monotonic() >= due,
+                                                      qt.TIMEOUT))
+                servers[number % 3].kill()
+                servers[number % 3].start()
+        finally:
+            over.set()
+            for reader in readers:
+                reader.join()
         self.assertEqual(failures, [])
 
 
@@ -158,7 +164,8 @@ class Replica:
 
     def start(self):
         command = [qt.executable("quarry-server"), str(self._root), "--listen", self.address]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        self._errors = tempfile.TemporaryFile("w+", dir=qt.SCRATCH, errors="replace")
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._errors, text=True,
                                          env=qt.ENVIRONMENT)
         line = self._process.stdout.readline()
         if not line.startswith("listening on "):
@@ -166,14 +173,23 @@ class Replica:
         self.address = line.split()[-1]
 
     def kill(self):
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._process.stdout.close()
+        self._end(signal.SIGKILL, -signal.SIGKILL)
 
     def stop(self):
-        self._process.terminate()
-        self._process.wait()
+        """Ends the server by SIGTERM; its exit code must be 0."""
+        self._end(signal.SIGTERM, qt.DONE)
+
+    def _end(self, how, expected):
+        """@raises AssertionError: the server died by itself, or does not end as it should"""
+        died = self._process.poll()
+        self._process.send_signal(how)
+        code = self._process.wait(qt.TIMEOUT)
         self._process.stdout.close()
+        with self._errors:
+            self._errors.seek(0)
+            said = self._errors.read()
+        if died is not None or code != expected:
+            raise AssertionError(f"the server at {self.address} died by itself, with code {code}: {said}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The promise |original - decoded| <= tolerance at every sample, whatever layout and number of ranks."""
+"""The promise |original - decoded| <= tolerance at every sample, for all layouts and numbers of ranks."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ class Tolerance(qt.QuarryTest):
             self.assertEqual(subfiles[ranks], subfiles[RANKS[0]], f"{ranks} ranks wrote other bytes")
 
     def check_records(self, dataset, report, tolerance, error):
-        """Every place that states the error states the one that was measured here."""
+        """Every stated error equals the one measured here."""
         recorded = qt.step_manifest(dataset)["fields"][0]
         described = qt.info(dataset)["fields"][0]
         reported = json.loads(report.read_text())
@@ -61,7 +61,7 @@ class Tolerance(qt.QuarryTest):
         self.check_all(qt.turbulent((33, 67, 70), "<f8"), [(1e-4, 32, "level")])
 
     def test_tolerance_below_the_precision_of_the_type(self):
-        """A bound that single precision can only just express must hold all the same."""
+        """A bound at the limit of single precision must hold too."""
         original = qt.turbulent((40, 30, 20)) + np.float32(1000)
         for codec in qt.lossy_coders():
             with self.subTest(codec=codec):

@@ -19,7 +19,7 @@ TOLERANCE = 0.01
 
 
 def field_of(step):
-    """Each step is unlike the others: who reads a wrong one sees it."""
+    """Each step differs from the others, so a wrong one shows."""
     return qt.turbulent(DIMS, name=step)
 
 
@@ -79,7 +79,7 @@ class Watcher:
         return [event["step"] for event in self.events]
 
     def wait_for(self, step):
-        """Until it has heard of a step."""
+        """Until it has received a step."""
         with self._changed:
             if not self._changed.wait_for(lambda: step in self.steps or self._error, qt.TIMEOUT):
                 raise AssertionError(f"step {step} has not come, only {self.steps}")
@@ -130,7 +130,7 @@ class Watch(qt.QuarryTest):
             qt.succeed(*self.write_command(step))
 
     def read_at_once(self, target, name):
-        """What a watcher does with each step: reads all of it, as a program of its own would. Keeps the bytes."""
+        """A watcher reads each step whole, in a program of its own, and keeps the bytes."""
         kept = {}
 
         def act(step):
@@ -206,7 +206,7 @@ class Watch(qt.QuarryTest):
                 self.assertEqual(watcher.steps, [*range(killed), killed + 1])
 
     def kill_writer(self, step, field):
-        """Kills a writer that has something of its step on disk, and has not published it; false when it had."""
+        """Kills a writer that has part of its step on disk and has not published it; false when it has published."""
         command = [*map(str, self.write_command(step, field=field))]
         writer = subprocess.Popen([qt.executable(command[0]), *command[1:]], env=qt.ENVIRONMENT,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -227,7 +227,7 @@ class Watch(qt.QuarryTest):
         return caught
 
     def test_a_watcher_waits_for_the_dataset(self):
-        """The server is there first, then who watches, then the simulation."""
+        """The server starts first, then the watcher, then the simulation."""
         with Server(self.data) as server:
             targets = server.target(self.dataset), self.dataset
             for target in targets:
@@ -255,7 +255,7 @@ class Watch(qt.QuarryTest):
                     self.assertEqual(watcher.steps, [0])
 
     def test_a_watcher_outlives_its_server(self):
-        """One that stops, and one that is killed: the next goes on behind the last step."""
+        """A server that stops, and one that is killed: the next continues after the last step."""
         self.write(0)
         with Server(self.data) as first:
             kept, act = self.read_at_once(self.dataset, "client")

@@ -1,17 +1,16 @@
-// Exchange and agreement over real ranks: every rank checks its own patches against the samples that belong
-// there.
+// Exchange and agreement over real ranks: every rank checks its own patches against the expected samples.
 #include "writer/pipeline/exchange.h"
 
 #include <cstdio>
 #include <cstring>
 
-#include "writer/pipeline/comm.h"
 #include "writer/distribution/decomposition.h"
+#include "writer/pipeline/comm.h"
 
 namespace quarry::writer {
 namespace {
 
-/// Every sample is its own position, so that one in the wrong place shows.
+/// Every sample encodes its own position, so that a misplaced one shows.
 float SampleAt(const Index3& dims, std::int64_t x, std::int64_t y, std::int64_t z) {
   return static_cast<float>(x + dims[0] * (y + dims[1] * z));
 }
@@ -69,9 +68,10 @@ Status RunAll() {
     for (const auto strategy :
          {distribution::PlacementStrategy::kBalanced, distribution::PlacementStrategy::kGreedy}) {
       for (const ExchangeBatch batch : {kExchangePerPatch, kExchangePerRank, ExchangeBatch{3}}) {
-        // Slabs and single planes as files are read, and blocks as simulations have them; all leave some ranks
+        // Slabs and single planes as read from files, and blocks as in simulations; all leave some ranks
         // without data.
-        for (const auto order : {distribution::ReadingOrder::kConsecutive, distribution::ReadingOrder::kRoundRobin}) {
+        for (const auto order :
+             {distribution::ReadingOrder::kConsecutive, distribution::ReadingOrder::kRoundRobin}) {
           const auto owned = distribution::ReadingOwnership({{0, 0, 0}, dims}, {1, 1, 1}, ranks, order);
           QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {8, 8, 8}, owned, strategy, batch));
         }

@@ -125,7 +125,7 @@ static void WriteAndContinue(void) {
   free(slab.samples);
 }
 
-/* What is wrong with one declaration of one rank is the error of the start on all. */
+/* A wrong declaration on one rank makes the start fail on all. */
 static void ReportOneWrongDeclaration(void) {
   struct Slab slab = MakeSlab();
   const int64_t stride[3] = {240, 24, 4};
@@ -217,7 +217,7 @@ static int Remove(const char* path, const struct stat* info, int type, struct FT
 int main(int argc, char** argv) {
   int worst;
   quarry_insitu* run = NULL;
-  /* Before MPI runs, everything is refused and nothing ends. */
+  /* Before MPI runs, every call is refused and none aborts. */
   CHECK_OK(run, quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", QUARRY_INSITU_CREATE, &run));
   CHECK_OK(run, quarry_insitu_set_grid(run, kDims));
   CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "MPI is not running", quarry_insitu_start(run));

@@ -1,5 +1,5 @@
-// The in-situ writer over real ranks: what is read back, byte for byte, for arrays of any arrangement and any
-// number of ranks; and errors that all ranks must hear of, without harm to what is published.
+// The in-situ writer over real ranks: the data read back, byte for byte, for arrays of any arrangement and
+// any number of ranks; and errors that all ranks must report, without harm to published data.
 #include "writer/insitu/insitu.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ MPI_Comm g_ranks = MPI_COMM_NULL;  ///< all ranks, in the opposite order of MPI_
 
 constexpr Index3 kDims = {37, 22, 13};
 
-/// Every sample tells its own place and step.
+/// Every sample encodes its own place and step.
 template <typename T>
 T SampleAt(const Index3& p, int step) {
   const auto place = p[0] + kDims[0] * (p[1] + kDims[1] * p[2]);
@@ -42,7 +42,7 @@ void ForEachSample(const Box& box, Visit visit) {
   }
 }
 
-/// How a rank holds its share.
+/// How a rank stores its share.
 enum class Arrangement { kDense, kGhosted, kGhostedZFastest, kStructs, kBackwards, kManyBoxes };
 constexpr std::array kArrangements = {Arrangement::kDense,           Arrangement::kGhosted,
                                       Arrangement::kGhostedZFastest, Arrangement::kStructs,
@@ -55,7 +55,7 @@ std::vector<Box> Share(MPI_Comm comm, Arrangement arrangement) {
   const auto cut = [&](std::int64_t i) { return kDims[1] * i * i / (size * size); };
   const Box slab{{0, cut(rank), 0}, {kDims[0], cut(rank + 1), kDims[2]}};
   if (arrangement != Arrangement::kManyBoxes) return {slab};
-  // Pieces along x, of which the last rank has none and each other one every size - 1st; and empty boxes.
+  // Pieces along x, dealt out in turn to all ranks but the last, which has none; and empty boxes.
   std::vector<Box> boxes = {Box{}};
   const std::int64_t owners = std::max<std::int64_t>(1, size - 1);
   for (std::int64_t x = 0; x < kDims[0]; x += 5) {
@@ -88,7 +88,7 @@ OwnedBox Arrange(const Box& box, Arrangement arrangement, std::size_t bytes) {
   return OwnedBox::Dense(box);
 }
 
-/// The memory behind an owned box. What is not in the box is a number that no sample has.
+/// The memory behind an owned box. Everything outside the box is a number that no sample has.
 template <typename T>
 class Memory {
  public:
@@ -205,7 +205,7 @@ std::vector<float> Expected(int step) {
   return samples;
 }
 
-/// On the ranks that call it: the dataset has exactly these steps, with the samples that were written.
+/// On the ranks that call it: the dataset has exactly these steps, with the written samples.
 void ExpectSteps(const fs::path& path, const std::vector<std::uint64_t>& steps) {
   const auto dataset = quarry::Dataset::Open(path);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
@@ -218,19 +218,19 @@ void ExpectSteps(const fs::path& path, const std::vector<std::uint64_t>& steps) 
   }
 }
 
-/// A folder that all ranks know; failures of the test are in the exit code of the program.
+/// A folder that all ranks know; test failures determine the exit code of the program.
 class InSitu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (writer::Rank(g_ranks) == 0) folder_.emplace();
-    path_ = writer::BroadcastText(g_ranks, folder_ ? folder_->path().string() : "");
+    path_ = *writer::BroadcastText(g_ranks, folder_ ? folder_->path().string() : "");
   }
   void TearDown() override { MPI_Barrier(g_ranks); }
 
   fs::path Path(const std::string& name) const { return fs::path(path_) / name; }
   static bool root() { return writer::Rank(g_ranks) == 0; }
   static bool last() { return writer::Rank(g_ranks) == writer::Size(g_ranks) - 1; }
-  /// Waits for all ranks, so that no rank goes on while rank 0 looks at what is there.
+  /// Waits for all ranks, so that no rank continues while rank 0 checks.
   template <typename Check>
   static void OnRoot(Check check) {
     MPI_Barrier(g_ranks);
@@ -241,7 +241,7 @@ class InSitu : public ::testing::Test {
   static void ExpectError(const Status& status, StatusCode code, const std::string& text) {
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status.message();
     EXPECT_NE(status.message().find(text), std::string::npos) << status.message() << "\nwithout: " << text;
-    EXPECT_EQ(status.message(), writer::BroadcastText(g_ranks, status.message()));
+    EXPECT_EQ(status.message(), *writer::BroadcastText(g_ranks, status.message()));
   }
   static void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
 
@@ -253,7 +253,7 @@ class InSitu : public ::testing::Test {
 using InSituWrite = InSitu;
 
 TEST_F(InSituWrite, AnyArrangementOnAnyRanksGivesTheSameBytes) {
-  // One rank, one dense array: what all others are compared with.
+  // One rank, one dense array: the reference for all others.
   const fs::path reference = Path("reference.quarry");
   if (root()) ExpectOk(Write(MPI_COMM_SELF, MakeSetup(reference), Arrangement::kDense, {3, 4}));
   for (const Arrangement arrangement : kArrangements) {
@@ -322,8 +322,8 @@ TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
 }
 
 TEST_F(InSituWrite, PartsOfACommunicatorWriteOnTheirOwn) {
-  // Even ranks write a dataset, odd ones another at the same time; of the latter the host then frees the
-  // communicator.
+  // Even ranks write a dataset, odd ones another at the same time; then the host frees the communicator of
+  // the odd ones.
   const int colour = writer::Rank(g_ranks) % 2;
   const fs::path path = Path(fmt::format("part{}.quarry", colour));
   MPI_Comm part = MPI_COMM_NULL;
@@ -335,7 +335,7 @@ TEST_F(InSituWrite, PartsOfACommunicatorWriteOnTheirOwn) {
 }
 
 TEST_F(InSituWrite, OneRankAloneNeedsNoOther) {
-  // The others are in a barrier all the while, and would not answer.
+  // The others are in a barrier all the time, and would not answer.
   if (last()) {
     ExpectOk(Write(MPI_COMM_SELF, MakeSetup(Path("alone.quarry")), Arrangement::kManyBoxes, {1}));
     ExpectSteps(Path("alone.quarry"), {1});
@@ -370,7 +370,7 @@ TEST_F(InSituWrite, LeavesTheHostsCommunicatorAlone) {
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_dup(g_ranks, &host);
   MPI_Comm_set_errhandler(host, MPI_ERRORS_ARE_FATAL);
-  // A receive that would take any message of the host's communicator waits while the dataset is written.
+  // A receive that accepts any message of the host's communicator waits while the dataset is written.
   const int size = writer::Size(host);
   const int next = (writer::Rank(host) + 1) % size;
   int received = -1;
@@ -398,7 +398,7 @@ TEST_F(InSituWrite, ResumesAndAppends) {
   setup.mode = OpenMode::kResume;
   ExpectOk(Write(g_ranks, setup, Arrangement::kDense, {1, 2, 3}));
   OnRoot([&] { ExpectSteps(path, {0, 1, 2, 3}); });
-  // A field more, into a step that is there.
+  // An additional field, in a step that exists.
   setup.declaration.fields.push_back(Lossless("q", DataType::kFloat32));
   Arrays<float> arrays(g_ranks, Arrangement::kDense);
   const auto dataset = Dataset::Open(g_ranks, setup, arrays.boxes());
@@ -418,7 +418,7 @@ TEST_F(InSituOpen, RefusesBoxesThatDoNotCoverTheGridOnce) {
   const auto setup = MakeSetup(path);
   const int rank = writer::Rank(g_ranks);
   const int size = writer::Size(g_ranks);
-  // Slabs of x, of which the last rank's can be wrong.
+  // Slabs of x; that of the last rank can be wrong.
   const auto open = [&](std::int64_t begin_by, std::int64_t end_by) {
     Box box{{kDims[0] * rank / size, 0, 0}, {kDims[0] * (rank + 1) / size, kDims[1], kDims[2]}};
     if (last()) box.begin[0] += begin_by;
@@ -460,6 +460,8 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   expect([&](insitu::Setup* s) { field(s).lossless = false, field(s).tolerance = -1; },
          "not a positive number");
   expect([&](insitu::Setup* s) { field(s).coder = CoderId::kInterpolate; }, "without loss");
+  expect([&](insitu::Setup* s) { field(s).type = DataType::kUint8, field(s).coder = CoderId::kValidity; },
+         "validity does not code");
   expect([&](insitu::Setup* s) { field(s).name = "a/b"; }, "cannot be a field name");
   expect([&](insitu::Setup* s) { s->declaration.patch = Index3{7, 8, 8}; }, "7");
   expect([&](insitu::Setup* s) { s->declaration.levels = 40; }, "40 levels");
@@ -468,7 +470,7 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory",
          StatusCode::kNotFound);
   expect([&](insitu::Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
-  // One rank alone: its own error, or that it differs.
+  // An error on one rank: its own error, or that it differs.
   expect(
       [&](insitu::Setup* s) {
         if (last()) field(s).lossless = false;
@@ -501,7 +503,7 @@ TEST_F(InSituOpen, RefusesToContinueAnotherDataset) {
   // The boxes are those of 37 x 22 x 13 samples.
   expect([](insitu::Setup* s) { s->declaration.dims = {36, 22, 13}; }, "not inside the domain of 36x22x13");
   expect([](insitu::Setup* s) { s->declaration.dims = {37, 22, 14}; }, "[0:37,0:22,13:14)");
-  expect([](insitu::Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "declared patch differs");
+  expect([](insitu::Setup* s) { s->declaration.patch = Index3{16, 16, 16}; }, "patch 16x16x16 differs");
   expect([](insitu::Setup* s) { s->declaration.fields[0].fill = 7; }, "no fill value in the dataset");
   OnRoot([&] { ExpectSteps(path, {0}); });
 }
@@ -527,7 +529,7 @@ class InSituStep : public InSitu {
   }
   Status Put(int step) { return dataset_->Put("p", DataType::kFloat32, arrays_->Fill(step)); }
 
-  /// After whatever has happened: another step, and nothing else is in the dataset or beside it.
+  /// After any error: writes another step, and nothing else is in the dataset or beside it.
   void GoOn(const std::vector<std::uint64_t>& steps) {
     WriteStep(static_cast<int>(steps.back()));
     ExpectOk(dataset_->Close());
@@ -559,7 +561,7 @@ TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
   ExpectError(put("p", DataType::kFloat64), StatusCode::kInvalidArgument, "float32, not float64");
   ExpectError(put("p", DataType{0}), StatusCode::kInvalidArgument, "float32, not unknown");
   ExpectError(dataset_->Put<float>("p", {}), StatusCode::kInvalidArgument, "0 arrays");
-  // One rank alone.
+  // On one rank only.
   ExpectError(put(last() ? "q" : "p", DataType::kFloat32), StatusCode::kInvalidArgument, "no field \"q\"");
   ExpectError(put("p", last() ? DataType::kInt8 : DataType::kFloat32), StatusCode::kInvalidArgument,
               "not int8");
@@ -591,7 +593,7 @@ TEST_F(InSituStep, WithoutFieldsIsLeftOut) {
 }
 
 TEST_F(InSituStep, ThatIsPublishedTakesMissingFieldsOnly) {
-  ExpectOk(dataset_->BeginStep(0));  // which has no "n" yet
+  ExpectOk(dataset_->BeginStep(0));  // without "n" so far
   ExpectError(Put(0), StatusCode::kAlreadyExists, "has the field \"p\" already");
   Arrays<std::int32_t> n(g_ranks, Arrangement::kManyBoxes);
   ExpectOk(dataset_->Put("n", DataType::kInt32, n.Fill(0)));
@@ -633,7 +635,7 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
   ExpectOk(dataset_->BeginStep(1));
   const Status status = last() ? dataset_->EndStep() : Put(1);
   ExpectError(status, StatusCode::kFailedPrecondition, "different calls");
-  // No rank waits, although the last one makes one call less from here.
+  // No rank waits, although the last one makes one call less from here on.
   if (!last()) {
     EXPECT_EQ(dataset_->EndStep().code(), StatusCode::kFailedPrecondition);
   }
@@ -646,7 +648,7 @@ TEST_F(InSituStep, DifferentCallsEndTheWritingButNothingElse) {
   ExpectOnly({0, 1});
 }
 
-// A dataset whose first step was given up is nowhere, and its name is free.
+// A dataset whose first step was abandoned does not exist, and its name is free.
 TEST_F(InSitu, GivenUpDatasetLeavesThatOfAnotherAlone) {
   const fs::path path = Path("name.quarry");
   Arrays<float> arrays(g_ranks, Arrangement::kDense);
@@ -675,7 +677,7 @@ TEST_F(InSitu, GivenUpDatasetLeavesThatOfAnotherAlone) {
   });
 }
 
-// A step that fails takes its mask with it; the next step with the same holes brings it again.
+// A step that fails takes its mask with it; the next step with the same holes writes it again.
 TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
   const fs::path path = Path("fails.quarry");
   auto setup = MakeSetup(path);
@@ -691,7 +693,7 @@ TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
   const auto with_hole = [](const Index3& at) {
     return at[0] == 3 ? std::numeric_limits<float>::quiet_NaN() : SampleAt<float>(at, 0);
   };
-  // The first step of a new dataset, and one of a dataset that is there.
+  // The first step of a new dataset, and a step of an existing one.
   for (const int step : {0, 1}) {
     ExpectOk((*dataset)->BeginStep(2 * step));
     ExpectOk((*dataset)->Put("p", DataType::kFloat32, p.FillWith(with_hole)));
@@ -720,7 +722,7 @@ TEST_F(InSitu, StepThatFailsLeavesNoTrace) {
   });
 }
 
-/// Other ranks than rank 0 print nothing but what is wrong.
+/// Ranks other than rank 0 print only failures.
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;

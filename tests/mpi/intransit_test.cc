@@ -1,6 +1,6 @@
 // In-transit writing over real ranks, split between simulation and writers in many ways: the bytes are those
-// of in-situ writing; steps in flight are bounded; what goes wrong at the writers reaches the simulation, and
-// neither side waits for ever.
+// of in-situ writing; steps in flight are bounded; errors of the writers reach the simulation, and neither
+// side waits for ever.
 #include "writer/intransit/intransit.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ bool Root() { return writer::Rank(MPI_COMM_WORLD) == 0; }
 
 constexpr Index3 kDims = {37, 22, 13};
 
-/// Smooth, and another number at every place, in every step and field.
+/// Smooth, and different at every place, in every step and field.
 double SampleAt(const Index3& p, std::int64_t step, int field) {
   const auto x = static_cast<double>(p[0]);
   const auto y = static_cast<double>(p[1]);
@@ -90,7 +90,7 @@ class Arrays {
     }
     return addresses;
   }
-  /// As a simulation does that goes on after a step.
+  /// Does what a simulation does when it continues after a step.
   void Overwrite() {
     for (auto& array : samples_) std::fill(array.begin(), array.end(), static_cast<T>(-99));
   }
@@ -122,8 +122,8 @@ Setup MakeSetup(const fs::path& path) {
   return setup;
 }
 
-/// All fields of a step to any kind of dataset, in an order that is not that of the declaration; the
-/// simulation goes on at once.
+/// Writes all fields of a step to any kind of dataset, in another order than that of the declaration; the
+/// simulation continues at once.
 template <typename AnyDataset>
 Status PutFields(AnyDataset* dataset, const std::vector<OwnedBox>& boxes, std::int64_t step) {
   Arrays<double> t(boxes);
@@ -145,7 +145,7 @@ Status WriteStep(AnyDataset* dataset, const std::vector<OwnedBox>& boxes, std::i
   return dataset->EndStep();
 }
 
-/// What in-situ writing on one rank makes of these steps.
+/// Writes the reference: these steps by in-situ writing on one rank.
 void WriteReference(const fs::path& path, const std::vector<std::int64_t>& steps) {
   const std::vector<OwnedBox> boxes = Share(MPI_COMM_SELF, Arrangement::kDense);
   const auto dataset = insitu::Dataset::Open(MPI_COMM_SELF, MakeSetup(path), boxes);
@@ -164,7 +164,7 @@ Status WriteSteps(const Roles& roles, MPI_Comm comm, const fs::path& path, Arran
   return Status::Ok();
 }
 
-/// Everything below a folder: relative path to content. Nothing where there is no folder.
+/// Everything below a folder: relative path to content. Empty without a folder.
 std::map<std::string, std::string> Snapshot(const fs::path& folder) {
   std::map<std::string, std::string> files;
   if (!fs::exists(folder)) return files;
@@ -176,7 +176,7 @@ std::map<std::string, std::string> Snapshot(const fs::path& folder) {
   return files;
 }
 
-/// Names of the files that are not in both folders with the same bytes.
+/// Names of the files that differ between the folders or are missing in one.
 std::vector<std::string> Differences(const fs::path& a, const fs::path& b) {
   const auto files = Snapshot(a);
   const auto others = Snapshot(b);
@@ -194,20 +194,20 @@ void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message
 void ExpectError(MPI_Comm comm, const Status& status, StatusCode code, const std::string& text) {
   EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status.message();
   EXPECT_NE(status.message().find(text), std::string::npos) << status.message() << "\nwithout: " << text;
-  EXPECT_EQ(status.message(), writer::BroadcastText(comm, status.message()));
+  EXPECT_EQ(status.message(), *writer::BroadcastText(comm, status.message()));
 }
 
 class InTransit : public ::testing::Test {
  protected:
   void SetUp() override {
     if (Root()) folder_.emplace();
-    path_ = writer::BroadcastText(MPI_COMM_WORLD, folder_ ? folder_->path().string() : "");
+    path_ = *writer::BroadcastText(MPI_COMM_WORLD, folder_ ? folder_->path().string() : "");
   }
   void TearDown() override { MPI_Barrier(MPI_COMM_WORLD); }
 
   fs::path Path(const std::string& name) const { return fs::path(path_) / name; }
 
-  /// Simulates on all ranks but the last ones, which serve, and waits for all of them.
+  /// Simulates on all ranks but the last ones, which serve; waits for all of them.
   template <typename Simulate>
   static Served Run(int writers, Simulate simulate, const ServeOptions& options = {}) {
     Served served;
@@ -225,14 +225,14 @@ class InTransit : public ::testing::Test {
     MPI_Barrier(MPI_COMM_WORLD);
     return served;
   }
-  /// On rank 0: the dataset is, byte for byte, what in-situ writing makes of these steps.
+  /// On rank 0: the dataset is, byte for byte, that of in-situ writing of these steps.
   void ExpectSteps(const fs::path& path, const std::vector<std::int64_t>& steps) const {
     if (!Root()) return;
     const fs::path reference = Path(fmt::format("{}-reference.quarry", path.stem().string()));
     WriteReference(reference, steps);
     EXPECT_EQ(Differences(path, reference), std::vector<std::string>()) << path;
   }
-  /// Numbers of writers worth trying: few, many, and where there are few ranks, all.
+  /// Numbers of writers worth trying: few, many, and with few ranks, all.
   static std::vector<int> Splits() {
     const int ranks = writer::Size(MPI_COMM_WORLD);
     std::vector<int> splits;
@@ -314,7 +314,7 @@ TEST_F(InTransitWrite, SeveralDatasetsAtOnceAndOneOfAPartOfTheRanks) {
     ExpectOk(PutFields(a->get(), boxes, 1));
     ExpectOk((*b)->EndStep());
     ExpectOk((*a)->EndStep());
-    // Of the last rank alone, while the others are still at it.
+    // Of the last rank alone, while the others are still working.
     MPI_Comm part = MPI_COMM_NULL;
     const bool last = writer::Rank(roles.comm()) == writer::Size(roles.comm()) - 1;
     MPI_Comm_split(roles.comm(), last ? 1 : 0, 0, &part);
@@ -354,7 +354,7 @@ TEST_F(InTransitWrite, ResumeLeavesOutWhatIsThere) {
   ExpectSteps(path, {1, 2, 3});
 }
 
-/// Writers that take in their first step only when the simulation says so.
+/// Writers that receive their first step only when the simulation allows it.
 class Gate {
  public:
   ServeOptions options() {
@@ -386,8 +386,8 @@ TEST_F(InTransitFlow, TheStepAfterTheLastPlaceWaits) {
           std::vector<std::uint64_t> waited_for;
           Transport transport;
           transport.steps_in_flight = limit;
-          // MPI keeps messages as small as these itself: a step too many would begin, which is seen below, and
-          // not wait for samples that nobody takes.
+          // MPI buffers messages as small as these: a step too many would begin, which is checked below,
+          // instead of waiting for samples that nobody receives.
           transport.message_bytes = 1024;
           int handed_over = 0;
           transport.on_wait = [&](std::uint64_t step) {
@@ -402,7 +402,7 @@ TEST_F(InTransitFlow, TheStepAfterTheLastPlaceWaits) {
           for (const OwnedBox& box : boxes) samples += static_cast<std::uint64_t>(box.box.volume());
           EXPECT_EQ((*dataset)->staging_bytes(), samples * (8 + 4 + 2) * static_cast<std::uint64_t>(limit));
 
-          // The writers stand still, the simulation does not.
+          // The writers are blocked, the simulation is not.
           for (; handed_over < limit; ++handed_over) {
             const Status written = WriteStep(dataset->get(), boxes, handed_over);
             if (!written.ok() && handed_over > 0) Gate::Open();  // so that a failure ends too
@@ -412,7 +412,7 @@ TEST_F(InTransitFlow, TheStepAfterTheLastPlaceWaits) {
           EXPECT_EQ((*dataset)->seconds().waiting, 0);
           EXPECT_EQ((*dataset)->most_in_flight(), static_cast<std::uint64_t>(limit));
 
-          // This one cannot begin before the writers go on, for which it has to wait.
+          // This step cannot begin before the writers continue, so BeginStep waits.
           ExpectOk((*dataset)->BeginStep(limit, 0.5 * limit));
           if (waited_for.empty()) Gate::Open();  // so that a failure ends too
           ASSERT_EQ(waited_for.size(), 1u);
@@ -449,7 +449,9 @@ TEST_F(InTransitFlow, CloseWaitsForEveryStep) {
         const std::vector<OwnedBox> boxes = Share(roles.comm(), Arrangement::kDense);
         Transport transport;
         transport.steps_in_flight = 2;
-        transport.on_wait = [](std::uint64_t) { throw std::runtime_error("waits although there is a place"); };
+        transport.on_wait = [](std::uint64_t) {
+          throw std::runtime_error("waits although there is a place");
+        };
         const auto dataset = Dataset::Open(roles, roles.comm(), MakeSetup(path), boxes, transport);
         ASSERT_TRUE(dataset.ok()) << dataset.status().message();
         ExpectOk(WriteStep(dataset->get(), boxes, 0));
@@ -534,7 +536,7 @@ TEST_F(InTransitErrors, OpenTellsWhatIsWrongAndTheNextOneWorks) {
                                     const Transport& transport, StatusCode code, const std::string& text) {
       ExpectError(comm, Dataset::Open(roles, comm, setup, owned, transport).status(), code, text);
     };
-    // What only the writers know.
+    // Errors that only the writers can find.
     expect_refused(MakeSetup(there), boxes, {}, StatusCode::kAlreadyExists, "exists already");
     expect_refused(MakeSetup(Path("no") / "where.quarry"), boxes, {}, StatusCode::kNotFound,
                    "there is no directory");
@@ -542,7 +544,7 @@ TEST_F(InTransitErrors, OpenTellsWhatIsWrongAndTheNextOneWorks) {
     changed.mode = insitu::OpenMode::kAppend;
     changed.declaration.fields[1].tolerance = 5;
     expect_refused(changed, boxes, {}, StatusCode::kInvalidArgument, "tolerance 5");
-    // What the simulation sees itself, on one rank or on all.
+    // Errors that the simulation finds itself, on one rank or on all.
     const fs::path path = Path("new.quarry");
     auto unbounded = MakeSetup(path);
     unbounded.declaration.fields[1].tolerance.reset();
@@ -635,7 +637,7 @@ TEST_F(InTransitErrors, CloseTellsOfStepsThatNobodyHasHeardOf) {
         ASSERT_TRUE(dataset.ok()) << dataset.status().message();
         ExpectOk(WriteStep(dataset->get(), boxes, 1));
         ExpectOk(WriteStep(dataset->get(), boxes, 2));
-        // The second lost step may begin before or after the first is known to be lost.
+        // The second lost step may begin before or after the loss of the first is known.
         const Status begun = (*dataset)->BeginStep(3);
         if (begun.ok()) {
           ExpectOk(PutFields(dataset->get(), boxes, 3));
@@ -665,7 +667,7 @@ TEST_F(InTransitErrors, AStepThatIsThereAlreadyIsLostAsAWhole) {
     ExpectOk(WriteStep(dataset->get(), boxes, 1));
     ExpectError(roles.comm(), (*dataset)->BeginStep(2), StatusCode::kAlreadyExists, "step 1");
 
-    // A step with one of its fields; then all fields, one of which is there.
+    // A step with one of its fields; then all fields, one of which exists.
     ExpectOk((*dataset)->BeginStep(2, 1.0));
     ExpectOk((*dataset)->Put("n", DataType::kInt16, Arrays<std::int16_t>(boxes).Fill(2, 2)));
     ExpectOk((*dataset)->EndStep());
@@ -745,7 +747,7 @@ TEST_F(InTransitErrors, RanksThatMakeDifferentCallsDoNotHoldUpTheWriters) {
   ExpectSteps(Path("after.quarry"), {1});
 }
 
-/// Other ranks than the first print only what fails.
+/// Ranks other than the first print only failures.
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (result.failed()) {

@@ -1,4 +1,5 @@
-/* Example E1 of the redistribution paper through the C interface, in a program that links nothing else of Quarry. */
+/* Example E1 of the redistribution paper through the C interface, in a program that links nothing else of
+ * Quarry. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static void ExchangeE1(int rank, int method, int64_t batch) {
   Check(code == QUARRY_REDISTRIBUTE_OK, "create", r);
   Check(quarry_redistribute_exchange(r, owned, needed) == QUARRY_REDISTRIBUTE_FAILED_PRECONDITION,
         "an exchange before the mapping is not refused", r);
-  code = quarry_redistribute_map(r, chunks, row_sizes, row_offsets, chunks / 2, quadrant_size, quadrant_offset);
+  code =
+      quarry_redistribute_map(r, chunks, row_sizes, row_offsets, chunks / 2, quadrant_size, quadrant_offset);
   Check(code == QUARRY_REDISTRIBUTE_OK, "map", r);
   for (int step = 0; step < 3; ++step) {
     for (int c = 0; c < 2; ++c) {
@@ -65,9 +67,12 @@ static void ExchangeStrided(int rank) {
   for (int x = 0; x < 3; ++x) {
     for (int y = 0; y < 2; ++y) cells[x][y].speed = 10 * x + y;
   }
-  Check(quarry_redistribute_create(MPI_COMM_WORLD, 2, domain, sizeof(double), &r) == QUARRY_REDISTRIBUTE_OK, "create", r);
-  Check(quarry_redistribute_map(r, rank == 0, domain, offset, 1, domain, offset) == QUARRY_REDISTRIBUTE_OK, "map", r);
-  Check(quarry_redistribute_exchange_strided(r, owned, cell_strides, needed, dense_strides) == QUARRY_REDISTRIBUTE_OK,
+  Check(quarry_redistribute_create(MPI_COMM_WORLD, 2, domain, sizeof(double), &r) == QUARRY_REDISTRIBUTE_OK,
+        "create", r);
+  Check(quarry_redistribute_map(r, rank == 0, domain, offset, 1, domain, offset) == QUARRY_REDISTRIBUTE_OK,
+        "map", r);
+  Check(quarry_redistribute_exchange_strided(r, owned, cell_strides, needed, dense_strides) ==
+            QUARRY_REDISTRIBUTE_OK,
         "exchange_strided", r);
   for (int y = 0; y < 2; ++y) {
     for (int x = 0; x < 3; ++x) Check(speed[y][x] == 10 * x + y, "wrong speed", r);
@@ -89,11 +94,12 @@ static void ReportErrors(int rank, int size) {
   Check(quarry_redistribute_map(r, 0, NULL, NULL, 0, NULL, NULL) == QUARRY_REDISTRIBUTE_INVALID_ARGUMENT,
         "a domain without owner is not refused", r);
   Check(strstr(quarry_redistribute_last_message(r), "[0:10,0:1,0:1)") != NULL, "the hole is not named", r);
-  /* Only the last rank is wrong, and all hear of it. */
+  /* Only the last rank is wrong, and all ranks get the error. */
   Check(quarry_redistribute_map(r, 1, rank == size - 1 ? negative : domain, offset, 0, NULL, NULL) ==
             QUARRY_REDISTRIBUTE_INVALID_ARGUMENT,
         "a negative size is not refused", r);
-  Check(strstr(quarry_redistribute_last_message(r), "size -1 at offset 0 along x") != NULL, "no size in the message", r);
+  Check(strstr(quarry_redistribute_last_message(r), "size -1 at offset 0 along x") != NULL,
+        "no size in the message", r);
   quarry_redistribute_free(r);
   quarry_redistribute_free(NULL);
 }

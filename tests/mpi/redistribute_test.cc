@@ -1,5 +1,5 @@
-// Redistribution over real ranks: random mappings between arrays of any layout against samples that tell their own
-// position; errors that all ranks must hear of.
+// Redistribution over real ranks: random mappings between arrays of any layout, with samples that encode
+// their own position; errors that all ranks must report.
 #include "writer/redistribute/redistribute.h"
 
 #include <mpi.h>
@@ -31,7 +31,7 @@ using Random = std::mt19937;  // the same numbers on every rank
 
 std::int64_t Below(Random* random, std::int64_t end) { return static_cast<std::int64_t>((*random)()) % end; }
 
-/// A byte of the sample at a position in a step, such that any mistake in position, step or byte shows.
+/// A byte of the sample at a position in a step; any mistake in position, step or byte changes it.
 std::byte ByteOf(const Index3& dims, const Index3& position, int step, std::size_t byte) {
   const auto at = static_cast<std::uint64_t>(position[0] + dims[0] * (position[1] + dims[1] * position[2]));
   const std::uint64_t hash = (at * 31 + static_cast<std::uint64_t>(step) * 7 + byte) * 0x9E3779B97F4A7C15u;
@@ -62,7 +62,7 @@ class Array {
     if (box.empty()) bytes_.clear();
   }
 
-  /// Puts the samples of a step in, and the mark of untouched memory everywhere else.
+  /// Puts in the samples of a step, and fills all other memory with the mark of untouched memory.
   void Fill(const Index3& dims, int step) {
     std::fill(bytes_.begin(), bytes_.end(), kUntouched);
     for (auto z = box_.begin[2]; z < box_.end[2]; ++z) {
@@ -95,7 +95,8 @@ class Array {
 Index3 RandomDims(Random* random) {
   Index3 dims = {1, 1, 1};
   const std::int64_t axes = 1 + Below(random, 3);
-  for (std::size_t a = 0; a < static_cast<std::size_t>(axes); ++a) dims[a] = 1 + Below(random, axes == 1 ? 300 : 15);
+  for (std::size_t a = 0; a < static_cast<std::size_t>(axes); ++a)
+    dims[a] = 1 + Below(random, axes == 1 ? 300 : 15);
   return dims;
 }
 
@@ -185,7 +186,7 @@ Status CheckRandomMapping(MPI_Comm comm, int number) {
   const bool use_plan = Below(&random, 3) == 0;
   QUARRY_ASSIGN_OR_RETURN(auto redistribution, Redistribution::Describe(comm, description));
   if (use_plan) {
-    redistribution.Use(PlanForRank(layout, RankOf(comm)));
+    redistribution.Use(ScheduleForRank(layout, RankOf(comm)));
   } else {
     QUARRY_RETURN_IF_ERROR(redistribution.Map(layout.owned[rank], layout.needed[rank]));
   }
@@ -240,7 +241,8 @@ Status ExpectError(MPI_Comm comm, const Status& status, StatusCode code, const s
                          status.message());
   if (status.message() != message)
     return InternalError("\"{}\" here, \"{}\" on rank 0", status.message(), message);
-  if (message.find(text) == std::string::npos) return InternalError("\"{}\" does not say \"{}\"", message, text);
+  if (message.find(text) == std::string::npos)
+    return InternalError("\"{}\" does not say \"{}\"", message, text);
   return Status::Ok();
 }
 
@@ -254,17 +256,19 @@ Status CheckErrors(MPI_Comm comm) {
   const auto expect = [&](const Status& status, StatusCode code, const std::string& text) {
     return redistribution.Agree(ExpectError(comm, status, code, text));
   };
-  QUARRY_RETURN_IF_ERROR(expect(redistribution.Exchange({}, {}), StatusCode::kFailedPrecondition, "call Map before"));
+  QUARRY_RETURN_IF_ERROR(
+      expect(redistribution.Exchange({}, {}), StatusCode::kFailedPrecondition, "call Map before"));
   QUARRY_RETURN_IF_ERROR(expect(redistribution.Map(on_last({{10 * last, 0, 0}, {10 * last + 11, 1, 1}}), {}),
                                 StatusCode::kInvalidArgument, fmt::format("rank {} owns", last)));
-  QUARRY_RETURN_IF_ERROR(expect(redistribution.Map(on_last({{10 * last, 0, 0}, {10 * last + 4, 1, 1}}), {}),
-                                StatusCode::kInvalidArgument,
-                                fmt::format("owns [{}:{},0:1,0:1) of the domain", 10 * last + 4, 10 * last + 10)));
+  QUARRY_RETURN_IF_ERROR(
+      expect(redistribution.Map(on_last({{10 * last, 0, 0}, {10 * last + 4, 1, 1}}), {}),
+             StatusCode::kInvalidArgument,
+             fmt::format("owns [{}:{},0:1,0:1) of the domain", 10 * last + 4, 10 * last + 10)));
   if (last > 0) {
-    QUARRY_RETURN_IF_ERROR(expect(redistribution.Map(on_last({{10 * last - 3, 0, 0}, {10 * last + 10, 1, 1}}), {}),
-                                  StatusCode::kInvalidArgument,
-                                  fmt::format("ranks {} and {} both own [{}:{},0:1,0:1)", last - 1, last,
-                                              10 * last - 3, 10 * last)));
+    QUARRY_RETURN_IF_ERROR(expect(
+        redistribution.Map(on_last({{10 * last - 3, 0, 0}, {10 * last + 10, 1, 1}}), {}),
+        StatusCode::kInvalidArgument,
+        fmt::format("ranks {} and {} both own [{}:{},0:1,0:1)", last - 1, last, 10 * last - 3, 10 * last)));
     const auto other = Redistribution::Describe(comm, {dims, rank == last ? std::size_t{8} : std::size_t{4}});
     QUARRY_RETURN_IF_ERROR(expect(other.status(), StatusCode::kInvalidArgument, "must describe the same"));
   }
@@ -272,7 +276,8 @@ Status CheckErrors(MPI_Comm comm) {
   std::vector<float> from(10, static_cast<float>(rank));
   std::vector<float> to(10);
   const std::vector<BoxView> sources = {BoxView::Dense(from.data(), slab[0], 4)};
-  std::vector<MutableBoxView> targets = {MutableBoxView::Dense(rank == last ? nullptr : to.data(), slab[0], 4)};
+  std::vector<MutableBoxView> targets = {
+      MutableBoxView::Dense(rank == last ? nullptr : to.data(), slab[0], 4)};
   QUARRY_RETURN_IF_ERROR(expect(redistribution.Exchange(sources, targets), StatusCode::kInvalidArgument,
                                 fmt::format("rank {} gives a null array", last)));
   targets = {MutableBoxView::Dense(to.data(), slab[0], 4)};
@@ -280,7 +285,7 @@ Status CheckErrors(MPI_Comm comm) {
   return redistribution.Agree(to == from ? Status::Ok() : InternalError("samples that stay are wrong"));
 }
 
-/// Types are built for sizes that no test machine has memory for.
+/// Types are built for sizes that exceed the memory of any test machine.
 Status CheckSizeOfType(const Index3& shape, const Index3& stride, std::size_t sample_bytes) {
   QUARRY_ASSIGN_OR_RETURN(const Datatype sample, Datatype::Sample(sample_bytes));
   QUARRY_ASSIGN_OR_RETURN(const Datatype type, Datatype::Strided(shape, stride, sample_bytes, sample));

@@ -1,9 +1,8 @@
-// Random patches through every coder: no sample that comes back is further from its original than promised.
-// Exit code 0: all promises were kept; 1: one was not, and a line says how to get there again; 2: bad usage.
+// Random patches through every coder: no decoded sample is further from its original than promised. Exit code
+// 0: all promises were kept; 1: one was not, and a line says how to reproduce it; 2: bad usage.
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "quarry/base/memory.h"
+#include "quarry/command_line/command_line.h"
 #include "quarry/geometry/box.h"
 #include "tests/property/patch_check.h"
 #include "tests/testing/generated_patch.h"
@@ -30,21 +30,12 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   double samples = 1e7;
   double minutes = 0;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = SeedFromEnvironment();
   std::string coder;
   std::optional<std::uint64_t> patch;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   std::int64_t max_volume = std::int64_t{1} << 21;
 };
-
-/// Coders that fields may name.
-std::vector<const PatchCoder*> AllCoders() {
-  std::vector<const PatchCoder*> coders;
-  for (const CoderId id : {CoderId::kWaveletZfp, CoderId::kInterpolate, CoderId::kLossless}) {
-    if (const PatchCoder* coder = FindCoder(id)) coders.push_back(coder);
-  }
-  return coders;
-}
 
 DataType RandomType(const PatchCoder& coder, Random* random) {
   while (true) {
@@ -75,7 +66,7 @@ double RandomTolerance(double range, Random* random) {
                                  2.0};
       return kOdd[random->Below(std::size(kOdd))];
     }
-    case 3:  // a power of two, as is the distance of numbers on a lattice
+    case 3:  // a power of two, like the distance of numbers on a lattice
       return std::ldexp(1.0, std::ilogb(base) - random->Between(0, 30));
     default:
       return base * std::pow(10, -1 - 11 * random->Fraction());
@@ -89,9 +80,10 @@ struct Count {
 
 class Run {
  public:
-  explicit Run(const Options& options) : options_(options), coders_(AllCoders()) {
+  explicit Run(const Options& options)
+      : options_(options), coders_(FieldCoders().begin(), FieldCoders().end()) {
     if (options.coder.empty()) return;
-    std::erase_if(coders_, [&](const PatchCoder* coder) { return Name(coder->id()) != options.coder; });
+    std::erase_if(coders_, [&](const PatchCoder* coder) { return coder->name() != options.coder; });
   }
 
   bool HasCoders() const { return !coders_.empty(); }
@@ -110,7 +102,7 @@ class Run {
     return failure_.empty();
   }
 
-  /// One patch again.
+  /// Repeats one patch.
   bool Repeat(std::uint64_t number) {
     PatchChecker checker;
     GeneratedPatch patch;
@@ -137,12 +129,12 @@ class Run {
   void CheckOne(std::uint64_t number, bool verbose, PatchChecker* checker, GeneratedPatch* patch) {
     Random random(options_.seed * 0x2545f4914f6cdd1du + number);
     random.Next();
-    // Each coder gets the same patches as far as their types allow, in a run of one coder or of all.
+    // Each coder gets the same patches as far as their types allow, in a run of one coder or of all coders.
     const PatchCoder& coder = *coders_[number % coders_.size()];
     const PatchSpec spec = RandomSpec(RandomType(coder, &random), options_.max_volume, &random);
     Generate(spec, patch);
     const double tolerance = RandomTolerance(ValueRange(spec.layout.type, *patch), &random);
-    const std::string text = fmt::format("{}, {}, tolerance {}", Name(coder.id()), ToString(spec), tolerance);
+    const std::string text = fmt::format("{}, {}, tolerance {}", coder.name(), ToString(spec), tolerance);
     if (verbose) fmt::print("{}\n", text);
     const std::optional<std::string> broken =
         checker->Check({&coder, spec.layout, patch, tolerance}, random.Next());
@@ -151,16 +143,16 @@ class Run {
       failure_ = *broken;
       failed_ = true;
       fmt::print("BROKEN: {} ({}). Again: coder_property --coder {} --seed {} --patch {} --max-volume {}\n",
-                 *broken, text, Name(coder.id()), options_.seed, number, options_.max_volume);
+                 *broken, text, coder.name(), options_.seed, number, options_.max_volume);
     }
-    Count& count = counts_[std::string(Name(coder.id()))];
+    Count& count = counts_[std::string(coder.name())];
     ++count.patches;
     const auto volume = static_cast<std::uint64_t>(Volume(spec.layout.shape));
     count.samples += volume;
     samples_ += volume;
   }
 
-  /// A line every ten seconds while threads are at work.
+  /// Prints a line every ten seconds while threads are at work.
   void Report() {
     Clock::time_point next = start_ + std::chrono::seconds(10);
     while (working_ > 0) {
@@ -188,29 +180,22 @@ class Run {
 
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("Random patches through every coder: is every promise kept?");
-  app.add_option("--samples", options.samples, "stop after so many samples")->check(CLI::PositiveNumber);
-  app.add_option("--minutes", options.minutes, "stop after so many minutes instead");
-  app.add_option("--seed", options.seed, "of everything that is random");
-  app.add_option("--coder", options.coder, "only this one");
-  app.add_option("--patch", options.patch,
-                 "only the patch with this number; needs the --coder of the message");
-  app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
-  app.add_option("--max-volume", options.max_volume, "largest patch, in samples")->check(CLI::PositiveNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return error.get_exit_code() == 0 ? 0 : 2;
-  }
-  KeepFreedMemory();
-  Run run(options);
-  if (!run.HasCoders()) {
-    fmt::print(stderr, "coder_property: no coder \"{}\"\n", options.coder);
-    return 2;
-  }
-  fmt::print("seed {}, {} threads\n", options.seed, options.threads);
-  return (options.patch ? run.Repeat(*options.patch) : run.Go()) ? 0 : 1;
+  command_line::Parser app("coder_property", "Random patches through every coder: is every promise kept?");
+  app.AddOption("--samples", &options.samples, "stop after so many samples").Positive();
+  app.AddOption("--minutes", &options.minutes, "stop after so many minutes instead");
+  app.AddOption("--seed", &options.seed, "of everything that is random");
+  app.AddOption("--coder", &options.coder, "only this one");
+  app.AddOption("--patch", &options.patch,
+                "only the patch with this number; needs the --coder of the message");
+  app.AddOption("--threads", &options.threads, "that check at a time").Between(1, 1024);
+  app.AddOption("--max-volume", &options.max_volume, "largest patch, in samples").Positive();
+  return RunProgram(&app, argc, argv, [&]() -> Result<int> {
+    KeepFreedMemory();
+    Run run(options);
+    if (!run.HasCoders()) return InvalidArgument("there is no coder \"{}\"", options.coder);
+    fmt::print("seed {}, {} threads\n", options.seed, options.threads);
+    return (options.patch ? run.Repeat(*options.patch) : run.Go()) ? 0 : 1;
+  });
 }
 
 }  // namespace

@@ -54,9 +54,6 @@ std::string Place(const PatchLayout& layout, int level, std::size_t number) {
                      n / shape[0] / shape[1]);
 }
 
-/// A coder whose levels are subsets of the samples, so that its promise holds at each of them.
-bool PromisesEveryLevel(const PatchCoder& coder) { return coder.id() != CoderId::kWaveletZfp; }
-
 }  // namespace
 
 Broken PatchChecker::Check(const PatchCase& patch, std::uint64_t garbage) {
@@ -81,7 +78,7 @@ Broken PatchChecker::CheckTyped(const PatchCase& patch, std::uint64_t garbage) {
   if (valid_ > 0 && valid_ < validity_.size() && garbage % 2 != 0) {
     if (Broken broken = CheckGarbage<T>(patch, garbage)) return broken;
   }
-  if (patch.coder->id() == CoderId::kLossless && valid_ < validity_.size()) return CheckAnyBits<T>(patch);
+  if (patch.coder->IsLossless() && valid_ < validity_.size()) return CheckAnyBits<T>(patch);
   return std::nullopt;
 }
 
@@ -106,8 +103,8 @@ Broken PatchChecker::CheckRecord(const PatchCase& patch, const EncodedPatch& enc
   return std::nullopt;
 }
 
-/// Codes the samples once more, without what is around the coder: the same bytes, and what it says that a
-/// decoder will get.
+/// Codes the samples again with the coder alone: the bytes must be the same, and a decoder must return the
+/// samples that the coder announces.
 template <typename T>
 Broken PatchChecker::CheckCoder(const PatchCase& patch, const EncodedPatch& encoded) {
   const bool masked = valid_ < validity_.size();
@@ -161,15 +158,16 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
   return std::nullopt;
 }
 
-/// @param with_missing  missing samples are to be there bit by bit, and valid ones what the coder promised
+/// @param with_missing  missing samples must be present bit by bit, and valid ones must be those announced by
+///                      the coder
 /// @param max_error     out: of this level, over valid samples
 template <typename T>
 Broken PatchChecker::CheckLevel(const PatchCase& patch, int level, ByteSpan decoded, bool with_missing,
                                 double* max_error) const {
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);
   const std::span<const T> samples = SamplesOf<T>(decoded);
-  const bool bounded = level == 0 || PromisesEveryLevel(*patch.coder);
-  const bool exact = patch.coder->id() == CoderId::kLossless;
+  const bool bounded = level == 0 || patch.coder->BoundsEveryLevel();
+  const bool exact = patch.coder->IsLossless();
   const T* promised = nullptr;
   if (with_missing && !coded_.decoded.empty()) {
     const Bytes& bytes = coded_.decoded[static_cast<std::size_t>(level)];
@@ -187,7 +185,7 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int level, ByteSpan deco
       return !broken;
     }
     const double error = std::abs(static_cast<double>(sample) - static_cast<double>(originals[original]));
-    // Not above: a NaN breaks the promise.
+    // Not written with >: a NaN breaks the promise.
     if (bounded && !exact && !(error <= patch.tolerance)) {
       broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, patch.tolerance,
                            Place(patch.layout, level, i), originals[original], sample);
@@ -205,11 +203,9 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int level, ByteSpan deco
   return broken;
 }
 
-/// A coder keeps its promise whatever stands in the places of missing samples.
+/// A coder keeps its promise for any values in the places of missing samples.
 template <typename T>
 Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage) {
-  // This one is told that it gets numbers everywhere, and does not look at the mask.
-  if (patch.coder->id() == CoderId::kWaveletZfp) return std::nullopt;
   Random random(garbage);
   std::byte* sample = replaced_.data();
   for (std::size_t i = 0; i < validity_.size(); ++i, sample += sizeof(T)) {
@@ -234,7 +230,7 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
   return std::nullopt;
 }
 
-/// A lossless coder takes any bits as samples, NaNs too.
+/// A lossless coder accepts any bits as samples, also NaNs.
 template <typename T>
 Broken PatchChecker::CheckAnyBits(const PatchCase& patch) {
   const Result<CodedPatch> coded =

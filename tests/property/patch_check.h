@@ -10,7 +10,7 @@
 
 namespace quarry::testing {
 
-/// One patch and how it is to be coded.
+/// One patch and how to code it.
 struct PatchCase {
   const PatchCoder* coder = nullptr;
   PatchLayout layout;
@@ -18,12 +18,12 @@ struct PatchCase {
   double tolerance = 0;
 };
 
-/// Checks every promise of a coder on one patch, by definitions of its own. Keeps its buffers from patch to
+/// Checks every promise of a coder on one patch, by its own definitions. Reuses its buffers from patch to
 /// patch; one caller at a time.
 class PatchChecker {
  public:
-  /// @param garbage  seed of what a coder gets in the places of missing samples in a call of its own
-  /// @returns what is broken, or nothing
+  /// @param garbage  seed of the values in the places of missing samples in an additional call of the coder
+  /// @returns the broken promise, or nothing
   std::optional<std::string> Check(const PatchCase& patch, std::uint64_t garbage);
 
  private:
@@ -45,10 +45,10 @@ class PatchChecker {
   std::optional<std::string> CheckAnyBits(const PatchCase& patch);
 
   std::vector<std::uint8_t> validity_;        // of level 0
-  std::vector<std::uint8_t> level_validity_;  // of the level in work
+  std::vector<std::uint8_t> level_validity_;  // of the current level
   std::size_t valid_ = 0;
-  Bytes replaced_;    // samples with others in the places of missing ones
-  CodedPatch coded_;  // by the coder itself
+  Bytes replaced_;    // samples with other values in the places of missing ones
+  CodedPatch coded_;  // output of the coder itself
 };
 
 }  // namespace quarry::testing

@@ -1,17 +1,21 @@
-// Clients that no server wishes for: thousands of streams at once, and requests that are no messages. Says on
-// stdout, as JSON, how the calls ended; exits with 1 when one ended in a way that it should not.
+// Hostile clients: thousands of streams at once, requests that are not messages, and the largest requests of
+// each kind from many clients at once. Prints on stdout, as JSON, how the calls ended; exits with 1 if a call
+// ended unexpectedly.
 #include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
+#include <future>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "quarry/command_line/command_line.h"
 #include "quarry/v1/service.grpc.pb.h"
 
 namespace {
@@ -26,6 +30,8 @@ struct Options {
   int connections = 1;
   bool take = false;
   std::uint64_t seed = 1;
+  std::string kind;
+  std::vector<std::int64_t> dims;
 };
 
 /// How many calls ended with each code, by its number.
@@ -37,7 +43,7 @@ void Print(const Outcomes& outcomes) {
   fmt::print("{}\n", json.dump());
 }
 
-/// Each with a connection of its own: gRPC would share one otherwise.
+/// Each has its own connection; otherwise gRPC would share one.
 std::vector<std::shared_ptr<grpc::Channel>> Connect(const Options& options) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < options.connections; ++i) {
@@ -51,7 +57,7 @@ std::vector<std::shared_ptr<grpc::Channel>> Connect(const Options& options) {
 
 // --- streams ---
 
-/// One Read whose answer is not taken before it is told to.
+/// One Read whose answer is read only on request.
 struct Stream {
   enum class Next { kStarted, kMessage, kEnd };
 
@@ -71,7 +77,7 @@ struct Stream {
   }
 };
 
-/// Begins all reads before it takes a byte of any, unless answers are to be taken as they come.
+/// Begins all reads before it takes a byte of any, unless answers are to be taken as they arrive.
 Outcomes OpenStreams(const Options& options) {
   pb::ReadRequest request;
   request.mutable_query()->set_dataset(options.dataset);
@@ -107,7 +113,7 @@ Outcomes OpenStreams(const Options& options) {
 
 struct Method {
   const char* name;
-  std::string good;                           ///< a request that is answered
+  std::string good;                            ///< a request that is answered
   bool (*parses)(const std::string& request);  ///< as the server would
   bool endless = false;                        ///< the answer goes on until the client cancels
 };
@@ -191,11 +197,13 @@ std::string Mutate(std::string bytes, std::mt19937_64* random) {
   return bytes;
 }
 
-/// Sends the bytes as they are, and takes the whole answer; of an endless one, what comes in a moment.
-grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std::string& bytes, bool endless) {
-  constexpr auto kMoment = std::chrono::milliseconds(50);
+/// Sends the bytes unchanged, and takes the whole answer; of an endless one, only the first part.
+/// @param moment  how long to take an endless answer; 0: it has an end
+grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std::string& bytes,
+                  std::chrono::milliseconds moment) {
   grpc::ClientContext context;
-  if (endless) context.set_deadline(std::chrono::system_clock::now() + kMoment);
+  context.set_wait_for_ready(true);
+  if (moment.count() > 0) context.set_deadline(std::chrono::system_clock::now() + moment);
   grpc::CompletionQueue queue;
   void* tag = nullptr;
   bool ok = false;
@@ -219,11 +227,10 @@ grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std:
   return status;
 }
 
-/// What is no message fails in gRPC, before the server's own code; what is one is answered, or refused with a
-/// reason that lies in the question.
+/// Invalid messages are refused; valid ones are answered, or refused for a reason that lies in the question.
 bool IsRight(const grpc::Status& status, bool parses, bool endless) {
   if (endless && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return true;
-  if (!parses) return status.error_code() == grpc::StatusCode::INTERNAL;
+  if (!parses) return status.error_code() == grpc::StatusCode::INVALID_ARGUMENT;
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -248,7 +255,8 @@ bool SendRequests(const Options& options, Outcomes* outcomes) {
   std::mt19937_64 random(options.seed);
   bool right = true;
   const auto send = [&](const std::string& method, const std::string& bytes, bool endless, auto&& is_right) {
-    const grpc::Status status = Call(&stub, method, bytes, endless);
+    constexpr auto kMoment = std::chrono::milliseconds(50);
+    const grpc::Status status = Call(&stub, method, bytes, endless ? kMoment : std::chrono::milliseconds(0));
     ++(*outcomes)[status.error_code()];
     if (is_right(status)) return;
     right = false;
@@ -267,39 +275,179 @@ bool SendRequests(const Options& options, Outcomes* outcomes) {
   for (int i = 0; i < options.count; ++i) {
     const Method& method = methods[random() % methods.size()];
     const std::string bytes = Mutate(method.good, &random);
-    send(method.name, bytes, method.endless, [&](const grpc::Status& status) {
-      return IsRight(status, method.parses(bytes), method.endless);
-    });
+    send(method.name, bytes, method.endless,
+         [&](const grpc::Status& status) { return IsRight(status, method.parses(bytes), method.endless); });
   }
   return right;
+}
+
+// --- the largest requests ---
+
+struct Largest {
+  std::string method;
+  std::string request;
+  std::chrono::milliseconds moment{0};  ///< see Call
+};
+
+/// A whole grid at all levels, as finely as possible.
+pb::ReadQuery Everything(const Options& options) {
+  pb::ReadQuery query;
+  query.set_dataset(options.dataset);
+  query.set_field(options.field);
+  query.set_first_level(1);
+  return query;
+}
+
+pb::ReadPointsRequest MostPoints(const Options& options) {
+  constexpr int kMostPoints = 100'000;
+  std::mt19937_64 random(options.seed);
+  pb::ReadPointsRequest points;
+  points.set_dataset(options.dataset);
+  points.set_field(options.field);
+  for (int i = 0; i < kMostPoints; ++i) {
+    for (const std::int64_t n : options.dims)
+      points.add_coordinates(std::uniform_real_distribution<double>(0, static_cast<double>(n - 1))(random));
+  }
+  return points;
+}
+
+/// @errors kInvalidArgument: no such kind
+quarry::Result<Largest> LargestOf(const Options& options) {
+  pb::PlanReadRequest plan;
+  *plan.mutable_query() = Everything(options);
+  pb::ReadRequest read;
+  *read.mutable_query() = Everything(options);
+  if (options.kind == "plan") return Largest{"PlanRead", plan.SerializeAsString()};
+  if (options.kind == "values") {  // every other patch is left out, and listed
+    plan.mutable_query()->mutable_values()->set_low(1);
+    plan.mutable_query()->mutable_values()->set_high(1);
+    return Largest{"PlanRead", plan.SerializeAsString()};
+  }
+  if (options.kind == "names") {
+    constexpr int kNames = 60'000;
+    for (int i = 0; i < kNames; ++i) plan.mutable_query()->add_fields("");
+    return Largest{"PlanRead", plan.SerializeAsString()};
+  }
+  if (options.kind == "samples") return Largest{"Read", read.SerializeAsString()};
+  if (options.kind == "patches") {
+    read.set_encoding(pb::ENCODING_PATCHES);
+    return Largest{"Read", read.SerializeAsString()};
+  }
+  if (options.kind == "statistics") {
+    pb::GetStatisticsRequest statistics;
+    *statistics.mutable_query() = Everything(options);
+    constexpr int kMostPercentiles = 100;
+    constexpr std::uint32_t kMostBins = 4096;
+    for (int i = 0; i < kMostPercentiles; ++i) statistics.add_percentiles(i);
+    statistics.set_bins(kMostBins);
+    return Largest{"GetStatistics", statistics.SerializeAsString()};
+  }
+  if (options.kind == "points") return Largest{"ReadPoints", MostPoints(options).SerializeAsString()};
+  if (options.kind == "steps") {
+    pb::GetDatasetRequest steps;
+    steps.set_dataset(options.dataset);
+    steps.set_page_size(UINT32_MAX);
+    return Largest{"GetDataset", steps.SerializeAsString()};
+  }
+  if (options.kind == "watch") {
+    pb::WatchStepsRequest watch;
+    watch.set_dataset(options.dataset);
+    return Largest{"WatchSteps", watch.SerializeAsString(), std::chrono::seconds(2)};
+  }
+  if (options.kind == "list") {
+    pb::ListDatasetsRequest list;
+    list.set_page_size(UINT32_MAX);
+    return Largest{"ListDatasets", list.SerializeAsString()};
+  }
+  return quarry::InvalidArgument("\"{}\" is no kind of request", options.kind);
+}
+
+/// Sends one such request from each of many clients, all at once.
+quarry::Result<Outcomes> SendLargest(const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const Largest largest, LargestOf(options));
+  Options clients = options;
+  clients.connections = options.count;
+  std::vector<std::future<grpc::Status>> calls;
+  for (const auto& channel : Connect(clients)) {
+    calls.push_back(std::async(std::launch::async, [channel, &largest] {
+      grpc::GenericStub stub(channel);
+      return Call(&stub, largest.method, largest.request, largest.moment);
+    }));
+  }
+  Outcomes outcomes;
+  for (std::future<grpc::Status>& call : calls) {
+    const grpc::Status status = call.get();
+    if (++outcomes[status.error_code()] == 1 && !status.ok())
+      fmt::print(stderr, "{}: {}\n", static_cast<int>(status.error_code()), status.error_message());
+  }
+  return outcomes;
+}
+
+// --- large questions ---
+
+/// Sends, at once, as many questions with two million fields without a name: they are far larger in memory.
+Outcomes SendLargeQuestions(const Options& options) {
+  constexpr int kFields = 2'000'000;
+  pb::ReadQuery query;
+  query.set_dataset(options.dataset);
+  pb::PlanReadRequest request;
+  *request.mutable_query() = query;
+  for (int i = 0; i < kFields; ++i) request.mutable_query()->add_fields("");
+  const std::string bytes = request.SerializeAsString();
+  Options each = options;
+  each.connections = options.count;
+  std::mutex mutex;
+  Outcomes outcomes;
+  std::vector<std::thread> clients;
+  for (const auto& channel : Connect(each)) {
+    clients.emplace_back([&, channel] {
+      grpc::GenericStub stub(channel);
+      const grpc::Status status = Call(&stub, "PlanRead", bytes, std::chrono::milliseconds(0));
+      const std::lock_guard lock(mutex);
+      ++outcomes[status.error_code()];
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return outcomes;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Clients that no server wishes for.", "hostile_client");
-  app.require_subcommand(1);
-  auto* streams = app.add_subcommand("streams", "begins so many reads at once, then takes their answers");
-  auto* requests = app.add_subcommand("requests", "sends so many requests of changed bytes");
-  for (auto* command : {streams, requests}) {
-    command->add_option("ADDRESS", options.address, "HOST:PORT, plain text")->required();
-    command->add_option("--dataset", options.dataset, "name of a dataset")->required();
-    command->add_option("--field", options.field, "one of its fields")->required();
-    command->add_option("--count", options.count, "of streams or requests")->check(CLI::PositiveNumber);
+  quarry::command_line::Parser app("hostile_client", "Clients that no server wishes for.");
+  auto* streams = app.AddCommand("streams", "begins so many reads at once, then takes their answers");
+  auto* requests = app.AddCommand("requests", "sends so many requests of changed bytes");
+  auto* largest =
+      app.AddCommand("largest", "sends the largest request of a kind from so many clients at once");
+  auto* questions = app.AddCommand("questions", "sends so many questions of many fields at once");
+  for (auto* command : {streams, requests, largest, questions}) {
+    command->AddOption("ADDRESS", &options.address, "HOST:PORT, plain text").Required();
+    command->AddOption("--dataset", &options.dataset, "name of a dataset").Required();
+    command->AddOption("--field", &options.field, "one of its fields").Required();
+    command->AddOption("--count", &options.count, "of streams or requests").Positive();
   }
-  streams->add_option("--connections", options.connections, "that carry them")->check(CLI::PositiveNumber);
-  streams->add_flag("--take", options.take, "take answers as they come: streams may wait for one another");
-  requests->add_option("--seed", options.seed, "another number makes other requests");
-  CLI11_PARSE(app, argc, argv);
-
-  Outcomes outcomes;
-  bool right = true;
-  if (streams->parsed()) {
-    outcomes = OpenStreams(options);
-  } else {
-    right = SendRequests(options, &outcomes);
-  }
-  Print(outcomes);
-  return right ? 0 : 1;
+  streams->AddOption("--connections", &options.connections, "that carry them").Positive();
+  streams->AddFlag("--take", &options.take, "take answers as they come: streams may wait for one another");
+  requests->AddOption("--seed", &options.seed, "another number makes other requests");
+  largest
+      ->AddOption("--kind", &options.kind, "plan, values, names, samples, patches, statistics, points, ...")
+      .Required();
+  largest->AddOption("--dims", &options.dims, "of the grid").SeparatedBy(',').Required();
+  largest->AddOption("--seed", &options.seed, "another number makes other points");
+  return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
+    Outcomes outcomes;
+    bool right = true;
+    if (streams->chosen()) {
+      outcomes = OpenStreams(options);
+    } else if (largest->chosen()) {
+      QUARRY_ASSIGN_OR_RETURN(outcomes, SendLargest(options));
+    } else if (questions->chosen()) {
+      outcomes = SendLargeQuestions(options);
+    } else {
+      right = SendRequests(options, &outcomes);
+    }
+    Print(outcomes);
+    return right ? 0 : 1;
+  });
 }

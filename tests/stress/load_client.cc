@@ -1,9 +1,8 @@
-// Many clients that ask for everything: some take it as fast as it comes, some slowly, some go away in the
-// middle. Says on stdout, as JSON, how the calls ended; exits with 1 when one ended in a way that it should not.
+// Many clients that ask for everything: some read fast, some slowly, some leave in the middle. Prints on
+// stdout, as JSON, how the calls ended; exits with 1 if a call ended unexpectedly.
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "quarry/command_line/command_line.h"
 #include "quarry/v1/service.grpc.pb.h"
 
 namespace {
@@ -34,15 +34,16 @@ enum class Manner { kQuick, kSlow, kGoesAway };
 class Load {
  public:
   explicit Load(const Options& options)
-      : options_(options), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(options.seconds))) {}
+      : options_(options),
+        end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))) {}
 
   void Run() {
     std::vector<std::jthread> clients;
     for (int i = 0; i < options_.clients; ++i) clients.emplace_back([this, i] { RunClient(i); });
   }
 
-  /// Prints what was counted. False when a call ended as none should.
+  /// Prints the counts. False if a call ended unexpectedly.
   bool Report() const {
     nlohmann::json json{{"bytes", bytes_}, {"calls", calls_}, {"codes", nlohmann::json::object()}};
     for (const auto& [code, count] : codes_) json["codes"][std::to_string(code)] = count;
@@ -64,7 +65,7 @@ class Load {
     }
   }
 
-  /// @param messages  after which a client goes away
+  /// @param messages  number of messages after which a client goes away
   void Call(pb::QuarryService::Stub* stub, Manner manner, std::uint64_t messages, bool patches,
             std::uint64_t coarser) {
     pb::ReadRequest request;
@@ -73,8 +74,8 @@ class Load {
     request.mutable_query()->set_first_level(static_cast<std::uint32_t>(coarser));
     request.set_encoding(patches ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
     grpc::ClientContext context;
-    // A first connection may fail for reasons of the client's own (gRPC before 1.61 loses the errno of connect:
-    // grpc/grpc#35064). The subject are calls that have reached the server.
+    // A first connection may fail for a reason on the client's side (gRPC before 1.61 loses the errno of
+    // connect: grpc/grpc#35064). This test is about calls that have reached the server.
     context.set_wait_for_ready(true);
     const auto stream = stub->Read(&context, request);
     pb::ReadResponse message;
@@ -111,17 +112,19 @@ class Load {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Many clients at once that ask for a whole field: quick, slow, and gone in the middle.");
-  app.add_option("ADDRESS", options.address, "HOST:PORT")->required();
-  app.add_option("--dataset", options.dataset)->required();
-  app.add_option("--field", options.field)->required();
-  app.add_option("--clients", options.clients, "each with a connection of its own");
-  app.add_option("--seconds", options.seconds, "after which calls that run are cancelled");
-  app.add_option("--pause", options.pause_ms, "milliseconds between messages of a slow client");
-  app.add_option("--seed", options.seed);
-  app.footer("Example:\n  load_client 127.0.0.1:50051 --dataset run42 --field pressure --seconds 600");
-  CLI11_PARSE(app, argc, argv);
-  Load load(options);
-  load.Run();
-  return load.Report() ? 0 : 1;
+  quarry::command_line::Parser app(
+      "load_client", "Many clients at once that ask for a whole field: quick, slow, and gone in the middle.");
+  app.AddOption("ADDRESS", &options.address, "HOST:PORT").Required();
+  app.AddOption("--dataset", &options.dataset, "name of a dataset").Required();
+  app.AddOption("--field", &options.field, "one of its fields").Required();
+  app.AddOption("--clients", &options.clients, "each with a connection of its own");
+  app.AddOption("--seconds", &options.seconds, "after which calls that run are cancelled");
+  app.AddOption("--pause", &options.pause_ms, "milliseconds between messages of a slow client");
+  app.AddOption("--seed", &options.seed, "another number makes other questions");
+  app.SetFooter("Example:\n  load_client 127.0.0.1:50051 --dataset run42 --field pressure --seconds 600");
+  return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
+    Load load(options);
+    load.Run();
+    return load.Report() ? 0 : 1;
+  });
 }

@@ -14,12 +14,12 @@
 namespace quarry::testing {
 namespace {
 
-/// Fields are whole numbers of about this size before they become samples.
+/// Fields are integers of about this size before they become samples.
 constexpr int kFieldBits = 60;
 
 using Field = std::vector<std::int64_t>;
 
-/// A wave made of parabolas, of one period a 2^21; values up to 2^20.
+/// A wave of parabolas with period 2^21; values up to 2^20.
 std::int64_t Wave(std::int64_t phase) {
   const std::int64_t p = (phase & ((1 << 21) - 1)) - (1 << 20);
   return p * ((1 << 20) - (p < 0 ? -p : p)) / (1 << 18);
@@ -134,7 +134,7 @@ using BitsOf =
                        std::conditional_t<sizeof(T) == 2, std::uint16_t,
                                           std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
-/// 2^exponent, also where that is not a normal number. Exact wherever it exists, as ldexp.
+/// 2^exponent, also for denormal results. Exact whenever representable, like ldexp.
 double PowerOfTwo(int exponent) { return std::ldexp(1.0, exponent); }
 
 template <typename T>
@@ -144,7 +144,7 @@ T Clamped(double value) {
   return static_cast<T>(std::clamp(value, kLeast, kMost));
 }
 
-/// Value of a float with the bits' order: neighbouring numbers are neighbouring floats. Never infinite.
+/// Float from an integer, in order: consecutive integers give consecutive floats. Never infinite.
 template <typename T>
 T FromOrder(std::int64_t v) {
   using Bits = BitsOf<T>;
@@ -193,7 +193,7 @@ void MakeFloats(const Field& field, Scale scale, Random* random, T* out) {
   }
   const double unit = mantissa * PowerOfTwo(-kFieldBits);
   const double power = PowerOfTwo(exponent);
-  // In this order, so that nothing is rounded to zero or infinity before the end.
+  // In this order, so that no intermediate result is rounded to zero or infinity.
   for (const std::int64_t v : field) *out++ = Clamped<T>(offset + static_cast<double>(v) * unit * power);
 }
 
@@ -282,7 +282,7 @@ std::vector<std::uint8_t> MakeMissing(const Index3& shape, Missing kind, Random*
   return missing;
 }
 
-/// Bits of a fill value, as people choose them.
+/// Bits of commonly used fill values.
 template <typename T>
 BitsOf<T> FillBits(Random* random) {
   using Bits = BitsOf<T>;
@@ -307,7 +307,7 @@ BitsOf<T> NanBits(bool with_payload, Random* random) {
   using Bits = BitsOf<T>;
   constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
   if (!with_payload) return std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN());
-  // Any sign and any payload, quiet or signalling; of few values or of many.
+  // Any sign and any payload, quiet or signalling; few different values or many.
   const Bits payload = static_cast<Bits>(random->OneIn(2) ? random->Next() : 1 + random->Below(3));
   const Bits sign = static_cast<Bits>(payload & 1) << (8 * sizeof(T) - 1);
   return static_cast<Bits>(payload | kInfinity | sign);
@@ -354,7 +354,7 @@ Enum AnyOf(Random* random) {
   return static_cast<Enum>(random->Below(static_cast<std::uint64_t>(Enum::kCount)));
 }
 
-/// 1 to 128, small and odd sizes as often as those of real patches.
+/// 1 to 128; small and odd sizes are as frequent as those of real patches.
 std::int64_t RandomExtent(Random* random) {
   switch (random->Below(6)) {
     case 0:
@@ -407,7 +407,7 @@ PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random) {
   spec.layout.type = type;
   Index3& shape = spec.layout.shape;
   for (std::int64_t& extent : shape) extent = RandomExtent(random);
-  // Every other patch is cut to a small one, so that there are many kinds of them.
+  // Every other patch is cut to a small one, so that there are many kinds.
   const std::int64_t limit = random->OneIn(2) ? std::min<std::int64_t>(max_volume, 4096) : max_volume;
   while (Volume(shape) > limit) {
     std::int64_t& largest = *std::max_element(shape.begin(), shape.end());

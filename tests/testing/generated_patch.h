@@ -9,29 +9,29 @@
 #include "quarry/codec/patch_codec.h"
 #include "tests/testing/random.h"
 
-/// Patches for tests of coders, made of integers: the same samples on every machine, without any function of
-/// the mathematical library.
+/// Patches for tests of coders, made of integers: the same samples on every machine, without functions of the
+/// mathematical library.
 namespace quarry::testing {
 
-/// What the samples do in space.
+/// Spatial structure of the samples.
 enum class Shape : std::uint8_t {
   kSmooth,       ///< a few waves
   kRough,        ///< waves of all lengths, the shorter the weaker
-  kNoise,        ///< every sample on its own
+  kNoise,        ///< independent samples
   kSmoothNoise,  ///< waves with weak noise
   kFronts,       ///< jumps between two waves
-  kSpikes,       ///< waves and a few samples far away
+  kSpikes,       ///< waves and a few outliers
   kConstant,     ///< one value
   kAllButOne,    ///< one value, except in one sample
   kLabels,       ///< a few values in coherent regions
   kRamp,         ///< linear along every axis
   kMostlyZero,   ///< zeros and a few others
-  kAlternating,  ///< the opposite of the neighbours: what no prediction expects
+  kAlternating,  ///< the opposite of the neighbours, which no predictor expects
   kHeavyNoise,   ///< noise of all sizes, the large ones rare
   kCount,
 };
 
-/// What the samples are as numbers. Integers know the first four; for them the others are kUnit.
+/// Numerical range of the samples. Integers support the first four; for them the others are kUnit.
 enum class Scale : std::uint8_t {
   kUnit,     ///< any ordinary unit; integers: a part of the range of the type
   kBase,     ///< a small variation on a large value
@@ -45,7 +45,7 @@ enum class Scale : std::uint8_t {
 /// Which samples are missing.
 enum class Missing : std::uint8_t { kNone, kRandom, kCoast, kBox, kPlanes, kOne, kAllButOne, kAll, kCount };
 
-/// What stands in the place of missing samples; integers always have kFill.
+/// Value in the place of missing samples; integers always have kFill.
 enum class MissingValue : std::uint8_t { kNan, kNanPayloads, kInfinities, kFill, kFillAndNan, kCount };
 
 struct PatchSpec {
@@ -67,20 +67,20 @@ struct GeneratedPatch {
   std::optional<std::uint64_t> fill;  ///< as for EncodePatch
 };
 
-/// Depends on the spec alone. @param patch  its memory is used again
+/// Depends on the spec alone. @param patch  its memory is reused
 void Generate(const PatchSpec& spec, GeneratedPatch* patch);
 
-/// A spec at random. Most are small; most samples are in large ones.
+/// A random spec. Most patches are small; most samples are in large ones.
 /// @param max_volume  of the patch, in samples
 PatchSpec RandomSpec(DataType type, std::int64_t max_volume, Random* random);
 
-/// A patch of which sample i is missing where validity[i] is 0, as both sides of a coder see it.
-/// @param validity  out: one byte a sample, 1 for a valid one. Made from the bits of the samples
+/// Classifies samples as coders see them: sample i is missing where validity[i] is 0.
+/// @param validity  out: one byte a sample, 1 for a valid one. Determined from the bits of the samples
 /// @returns valid samples
 std::size_t ClassifySamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill,
                             std::vector<std::uint8_t>* validity);
 
-/// Difference of the largest and the smallest valid sample, at most the largest number; 0 without any.
+/// Difference between the largest and the smallest valid sample, at most the largest number; 0 without any.
 double ValueRange(DataType type, const GeneratedPatch& patch);
 
 inline constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,

@@ -45,19 +45,19 @@ Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box&
   return bytes;
 }
 
-/// Cuts patches into files and writes those.
+/// Splits patches into files and writes these.
 /// @param packed  in Morton order
 std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, const PatchGrid& grid,
                                                format::SubfileHeader header, const fs::path& folder,
-                                               std::vector<writer::PatchPayload> packed) {
+                                               std::vector<writer::SubfilePatch> packed) {
   std::vector<std::uint64_t> sizes;
   for (const auto& patch : packed) sizes.push_back(writer::StoredBytes(patch.row));
   const std::size_t files = distribution::UsableFiles(packed.size(), recipe.files);
   const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
   std::vector<writer::SubfileSummary> summaries;
   for (std::size_t f = 0; f < files; ++f) {
-    const std::vector<writer::PatchPayload> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
-                                                packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
+    const std::vector<writer::SubfilePatch> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
+                                                 packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
     header.subfile_number = static_cast<std::uint32_t>(f);
     header.patch_count = part.size();
     summaries.push_back(Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, part)));
@@ -73,12 +73,12 @@ std::vector<SubfileDescription> SubfilesOf(const std::vector<writer::SubfileSumm
   return subfiles;
 }
 
-/// The mask of encoded patches, written unless it is there; nothing when no sample is missing.
+/// The mask of encoded patches, written unless it exists; nothing when no sample is missing.
 std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const PatchGrid& grid,
                                          const std::vector<writer::EncodedPatchOfGrid>& encoded,
                                          writer::Publisher* publisher) {
   std::vector<std::uint64_t> digests;
-  std::vector<writer::PatchPayload> packed;
+  std::vector<writer::SubfilePatch> packed;
   bool any = false;
   for (const auto& patch : encoded) {
     const std::int64_t samples = grid.PatchBox(patch.patch_index).volume();
@@ -126,7 +126,7 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   header.order = recipe.order;
   header.field_name = recipe.field;
   header.mask = field.mask_name();
-  std::vector<writer::PatchPayload> packed;
+  std::vector<writer::SubfilePatch> packed;
   for (const auto& patch : encoded) packed.push_back({writer::SampleRow(patch), patch.encoded.levels});
   const fs::path folder = Require(publisher->StageField(step, recipe.field));
   const auto summaries = WriteFiles(recipe, grid, header, folder, std::move(packed));
@@ -235,14 +235,19 @@ Box RandomBox(const Index3& dims, std::mt19937* random) {
   return box;
 }
 
-std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
-                           const query::PatchCatalog* catalog) {
-  const query::ReadPlan plan = Require(dataset.Plan(request, catalog));
+Result<std::vector<float>> TryReadAll(const Dataset& dataset, const query::ReadRequest& request,
+                                      const query::PatchLocator* locator) {
+  QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset.Plan(request, locator));
   ReadEngine engine(std::uint64_t{64} << 20, 2);
   CollectingSink sink(plan.levels.back().extent);
-  Require(ExecuteRead(
+  QUARRY_RETURN_IF_ERROR(ExecuteRead(
       dataset, plan, &engine, [] { return false; }, &sink));
   return std::move(sink.samples());
+}
+
+std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
+                           const query::PatchLocator* locator) {
+  return Require(TryReadAll(dataset, request, locator));
 }
 
 }  // namespace quarry::testing

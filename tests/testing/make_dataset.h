@@ -6,10 +6,10 @@
 
 #include "quarry/dataset/dataset.h"
 
-/// Small datasets for tests of everything that reads.
+/// Small datasets for tests of all readers.
 namespace quarry::testing {
 
-/// A fresh directory, removed at the end.
+/// A new directory, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -40,15 +40,18 @@ struct DatasetRecipe {
 /// @param missing  NaN in a box that holds whole patches and parts of others, and infinity here and there
 std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool missing = false);
 
-/// Writes a dataset (or, where there is one, adds steps to it) with the writer's own publisher and subfile
-/// writer. Failures end the test program: the tests are about reading.
+/// Writes a dataset, or adds steps to an existing one, with the writer's own publisher and subfile writer.
+/// Failures end the test program: the tests are about reading.
 void MakeDataset(const std::filesystem::path& path, const DatasetRecipe& recipe);
 
-/// A box inside the grid, with a sample at least.
+/// A random box inside the grid, with at least one sample.
 Box RandomBox(const Index3& dims, std::mt19937* random);
 
 /// All samples of a level through Dataset and ExecuteRead.
+Result<std::vector<float>> TryReadAll(const Dataset& dataset, const query::ReadRequest& request,
+                                      const query::PatchLocator* locator = nullptr);
+/// TryReadAll for reads that cannot fail.
 std::vector<float> ReadAll(const Dataset& dataset, const query::ReadRequest& request,
-                           const query::PatchCatalog* catalog = nullptr);
+                           const query::PatchLocator* locator = nullptr);
 
 }  // namespace quarry::testing

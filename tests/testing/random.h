@@ -1,8 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace quarry::testing {
+
+/// QUARRY_SEED, which changes from run to run in continuous integration; 1 if it is not set.
+inline std::uint64_t SeedFromEnvironment() {
+  const char* const text = std::getenv("QUARRY_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
 
 /// Random numbers that are the same everywhere. @source Steele, Lea, Flood 2014, SplitMix64
 class Random {

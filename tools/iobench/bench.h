@@ -7,8 +7,8 @@ namespace quarry::iobench {
 
 struct BenchOptions {
   std::vector<Pipeline> pipelines;
-  std::size_t files = 1;  ///< see PlanFiles
-  int repeat = 10;        ///< timed runs, at least 1, after one that is not
+  std::size_t files = 1;  ///< see LayOutFiles
+  int repeat = 10;        ///< timed runs, at least 1, after an untimed one
   std::filesystem::path directory;
   bool verify = true;  ///< read back what the untimed run wrote
   bool keep = false;   ///< leave the files of the last run
@@ -23,12 +23,12 @@ struct PipelineResult {
 };
 
 struct BenchResult {
-  std::filesystem::path kept;  ///< the folder with the files; empty unless they were to be kept
+  std::filesystem::path kept;  ///< the folder with the files; empty unless kept
   std::vector<PipelineResult> pipelines;
 };
 
 /// Runs the pipelines in turns, so that a machine that slows down does so for all of them.
-/// @errors the same on every rank; the files are gone then
+/// @errors the same on every rank; the files are then removed
 /// @collective over `comm`
 Result<BenchResult> RunBench(MPI_Comm comm, const Load& load, const BenchOptions& options);
 

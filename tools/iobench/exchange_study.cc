@@ -13,8 +13,8 @@ namespace {
 
 using distribution::PlacementStrategy;
 
-/// Samples of a box: each is its own position in the domain, as far as its type holds it, so that one in the
-/// wrong place shows.
+/// Samples of a box: each holds its own position in the domain, as far as its type can, so that a misplaced
+/// one shows.
 Bytes SamplesOf(const Box& box, const Index3& dims, DataType type) {
   const std::size_t size = SizeOf(type);
   Bytes samples(static_cast<std::size_t>(box.volume()) * size);
@@ -30,7 +30,7 @@ Bytes SamplesOf(const Box& box, const Index3& dims, DataType type) {
   return samples;
 }
 
-/// Nothing that any machine could hold, nor sizes that overflow.
+/// Rejects sizes that no machine can hold or that overflow.
 Status CheckVolume(const ExchangeOptions& options) {
   std::uint64_t bytes = SizeOf(options.type);
   for (const std::int64_t n : options.dims) {
@@ -42,7 +42,7 @@ Status CheckVolume(const ExchangeOptions& options) {
 }
 
 /// One way to exchange.
-struct Contestant {
+struct TimedExchange {
   PatchGrid grid;
   PlacementStrategy strategy;
   distribution::Placement placement;
@@ -50,22 +50,22 @@ struct Contestant {
   std::vector<double> seconds;
 };
 
-Result<std::vector<Contestant>> MakeContestants(const ExchangeOptions& options,
-                                                const std::vector<Box>& boxes) {
-  std::vector<Contestant> contestants;
+Result<std::vector<TimedExchange>> MakeExchanges(const ExchangeOptions& options,
+                                                 const std::vector<Box>& boxes) {
+  std::vector<TimedExchange> exchanges;
   for (const Index3& patch : options.patches) {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(options.dims, patch));
     for (const PlacementStrategy strategy : {PlacementStrategy::kBalanced, PlacementStrategy::kGreedy}) {
       const distribution::Placement placement = distribution::PlacePatches(grid, boxes, strategy);
       for (const writer::ExchangeBatch batch : options.batches)
-        contestants.push_back({grid, strategy, placement, batch, {}});
+        exchanges.push_back({grid, strategy, placement, batch, {}});
     }
   }
-  return contestants;
+  return exchanges;
 }
 
 /// Bytes and messages between different ranks, which share each patch in one part each.
-void CountTraffic(const Contestant& c, const distribution::Ownership& owned, DataType type,
+void CountTraffic(const TimedExchange& c, const distribution::Ownership& owned, DataType type,
                   ExchangeResult* result) {
   const distribution::Sharers sharers = distribution::FindSharers(c.grid, owned);
   std::map<std::pair<int, int>, std::int64_t> parts;  // of sender and receiver
@@ -84,10 +84,9 @@ void CountTraffic(const Contestant& c, const distribution::Ownership& owned, Dat
   }
 }
 
-Status CheckPatches(const Contestant& c, const ExchangeOptions& options, int rank,
+Status CheckPatches(const TimedExchange& c, const ExchangeOptions& options, int rank,
                     const std::vector<writer::PatchSamples>& patches) {
-  const auto expected =
-      static_cast<std::size_t>(std::count(c.placement.begin(), c.placement.end(), rank));
+  const auto expected = static_cast<std::size_t>(std::count(c.placement.begin(), c.placement.end(), rank));
   if (patches.size() != expected)
     return InternalError("the exchange brought {} patches instead of {}", patches.size(), expected);
   for (const writer::PatchSamples& patch : patches) {
@@ -98,7 +97,7 @@ Status CheckPatches(const Contestant& c, const ExchangeOptions& options, int ran
   return Status::Ok();
 }
 
-ExchangeResult Summarize(const Contestant& c, const distribution::Ownership& owned, DataType type) {
+ExchangeResult Summarize(const TimedExchange& c, const distribution::Ownership& owned, DataType type) {
   ExchangeResult result;
   result.patch = c.grid.patch();
   result.placement = c.strategy;
@@ -117,22 +116,22 @@ Result<std::vector<ExchangeResult>> RunExchangeStudy(MPI_Comm comm, const Exchan
   QUARRY_RETURN_IF_ERROR(CheckVolume(options));
   const std::vector<Box> boxes = distribution::ProcessGridBoxes(options.dims, options.process_grid);
   const distribution::Ownership owned = distribution::OneBoxEach(boxes);
-  QUARRY_ASSIGN_OR_RETURN(std::vector<Contestant> contestants, MakeContestants(options, boxes));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<TimedExchange> exchanges, MakeExchanges(options, boxes));
   const Box& mine = boxes[static_cast<std::size_t>(rank)];
   const Bytes samples = SamplesOf(mine, options.dims, options.type);
   std::vector<writer::BoxView> views;
   if (!mine.empty()) views.push_back(writer::BoxView::Dense(samples.data(), mine, SizeOf(options.type)));
 
-  const auto runs = static_cast<std::uint64_t>(options.repeat + 1) * contestants.size();
+  const auto runs = static_cast<std::uint64_t>(options.repeat + 1) * exchanges.size();
   Progress progress("exchanging", runs, options.progress && rank == 0);
   std::uint64_t done = 0;
   for (int run = 0; run <= options.repeat; ++run) {
-    for (Contestant& c : contestants) {
+    for (TimedExchange& c : exchanges) {
       MPI_Barrier(comm);
       const double start = MPI_Wtime();
       const std::vector<writer::PatchSamples> patches =
           writer::ExchangePatches(comm, c.grid, options.type, owned, c.placement, views, c.batch);
-      const double seconds = writer::MaxOverRanks(comm, MPI_Wtime() - start);
+      QUARRY_ASSIGN_OR_RETURN(const double seconds, writer::MaxOverRanks(comm, MPI_Wtime() - start));
       if (run > 0) c.seconds.push_back(seconds);
       if (run == 0)
         QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, CheckPatches(c, options, rank, patches)));
@@ -140,7 +139,7 @@ Result<std::vector<ExchangeResult>> RunExchangeStudy(MPI_Comm comm, const Exchan
     }
   }
   std::vector<ExchangeResult> results;
-  for (const Contestant& c : contestants) results.push_back(Summarize(c, owned, options.type));
+  for (const TimedExchange& c : exchanges) results.push_back(Summarize(c, owned, options.type));
   return results;
 }
 

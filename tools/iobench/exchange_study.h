@@ -7,8 +7,7 @@
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/exchange.h"
 
-/// What moving samples to the ranks that encode them costs: placement against placement, message size against
-/// message size.
+/// The cost of moving samples to the ranks that encode them: compares placements and message sizes.
 /// @source Robinson et al., Investigating Data Movement Strategies for Distributed Repartitioned Data
 namespace quarry::iobench {
 
@@ -18,7 +17,7 @@ struct ExchangeOptions {
   Index3 process_grid{};        ///< every rank owns its even share
   std::vector<Index3> patches;  ///< shapes of patches to compare
   std::vector<writer::ExchangeBatch> batches;
-  int repeat = 10;  ///< timed runs, at least 1, after one that is not
+  int repeat = 10;  ///< timed runs, at least 1, after an untimed one
   bool progress = false;
 };
 
@@ -26,14 +25,14 @@ struct ExchangeResult {
   Index3 patch{};
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   writer::ExchangeBatch batch = writer::kExchangePerPatch;
-  Spread seconds;                ///< of the slowest rank, over the timed runs
+  Spread seconds;                 ///< of the slowest rank, over the timed runs
   std::uint64_t bytes_moved = 0;  ///< from one rank to another
   std::uint64_t messages = 0;
   Spread patches_per_rank;
 };
 
-/// Times ExchangePatches alone: placement is known, samples are in memory. Every patch is compared once with
-/// the samples that belong there.
+/// Times ExchangePatches alone: placement is known, samples are in memory. Checks the samples of every patch
+/// once.
 /// @errors the same on every rank
 /// @collective over `comm`
 Result<std::vector<ExchangeResult>> RunExchangeStudy(MPI_Comm comm, const ExchangeOptions& options);

@@ -21,7 +21,8 @@ std::vector<int> OwnersOfCells(const Index3& unit_grid, const Index3& process_gr
     for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
       for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
         const std::int64_t row = unit_grid[0] * (y + unit_grid[1] * z);
-        std::fill(owner.begin() + row + box.begin[0], owner.begin() + row + box.end[0], static_cast<int>(rank));
+        std::fill(owner.begin() + row + box.begin[0], owner.begin() + row + box.end[0],
+                  static_cast<int>(rank));
       }
     }
   }

@@ -23,7 +23,8 @@ struct Load {
   std::vector<std::uint64_t> BytesPerRank() const;
 };
 
-/// @param sizes         of the units, by their place on the grid; at least as many units as ranks on every axis
+/// @param sizes         of the units, by their place on the grid; at least as many units as ranks on every
+/// axis
 /// @errors kInvalidArgument: no bytes at all, or a unit too large for one message
 Result<Load> MakeLoad(const distribution::SizeGrid& sizes, const Index3& process_grid);
 

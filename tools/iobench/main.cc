@@ -1,11 +1,11 @@
-// quarry-iobench: how fast do the ways of writing an uneven load write it, here, at this scale? Parses the
+// quarry-iobench: measures how fast the ways of writing an uneven load are, here, at this scale. Parses the
 // command line, runs pipelines or the exchange study, prints the table.
-#include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <csignal>
 
 #include "quarry/base/file.h"
-#include "quarry/base/version.h"
+#include "quarry/command_line/command_line.h"
 #include "tools/iobench/report.h"
 #include "writer/pipeline/comm.h"
 
@@ -34,60 +34,62 @@ struct CommandLine {
   bool json = false;
 };
 
-void DeclareOptions(CLI::App* app, CommandLine* line) {
+void DeclareOptions(command_line::Parser* app, CommandLine* line) {
   const char* load = "What is written";
-  app->add_option("--sizes", line->sizes,
-                  "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per "
-                  "rank, the same on all; default: 4")
-      ->group(load);
-  app->add_option("--units-per-rank", line->units_per_rank,
-                  "parts of a rank that can go to different files, as patches do; default: 8")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->group(load);
-  app->add_option("--scale", line->scale, "multiplies every size: variables of the simulation; default: 1")
-      ->check(CLI::PositiveNumber)
-      ->group(load);
+  app->AddOption("--sizes", &line->sizes,
+                 "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per "
+                 "rank, the same on all; default: 4")
+      .Group(load);
+  app->AddOption("--units-per-rank", &line->units_per_rank,
+                 "parts of a rank that can go to different files, as patches do; default: 8")
+      .Between(std::int64_t{1}, std::int64_t{1} << 20)
+      .Group(load);
+  app->AddOption("--scale", &line->scale,
+                 "factor for every size, such as the number of variables; default: 1")
+      .Positive()
+      .Group(load);
   const char* how = "How";
-  app->add_option("--pipeline", line->pipelines,
-                  "fpp (a file per rank), collective (one file, MPI-IO), group-collective (F files, MPI-IO), "
-                  "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes); "
-                  "one or several; default: all")
-      ->delimiter(',')
-      ->group(how);
-  app->add_option("--files", line->files, "F; default: one for every 8 ranks")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
-      ->group(how);
-  app->add_option("--dir", line->directory, "existing directory on the file system to measure")->group(how);
-  app->add_flag("--verify,!--no-verify", line->verify, "read everything back once and compare; default: yes")
-      ->group(how);
-  app->add_flag("--keep", line->keep, "leave the files of the last run in DIR/quarry-iobench-*")->group(how);
+  app->AddOption("--pipeline", &line->pipelines,
+                 "fpp (a file per rank), collective (one file, MPI-IO), group-collective (F files, MPI-IO), "
+                 "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes); "
+                 "one or several; default: all")
+      .SeparatedBy(',')
+      .Group(how);
+  app->AddOption("--files", &line->files, "F; default: one for every 8 ranks")
+      .Between(std::int64_t{1}, std::int64_t{1} << 31)
+      .Group(how);
+  app->AddOption("--dir", &line->directory, "existing directory on the file system to measure")
+      .Path()
+      .Group(how);
+  app->AddFlag("--verify,!--no-verify", &line->verify, "read everything back once and compare; default: yes")
+      .Group(how);
+  app->AddFlag("--keep", &line->keep, "leave the files of the last run in DIR/quarry-iobench-*").Group(how);
   const char* study = "Exchange study, instead of files";
-  app->add_flag("--exchange", line->exchange,
-                "time the exchange of samples between ranks: both placements; messages per patch, per --batch "
-                "parts and per rank")
-      ->group(study);
-  app->add_option("--dims", line->dims, "samples, XxYxZ")->group(study);
-  app->add_option("--type", line->type, "type of a sample; default: float64")->group(study);
-  app->add_option("--patch", line->patches, "samples of a patch, N or XxYxZ, one or several; default: 32,64")
-      ->delimiter(',')
-      ->group(study);
-  app->add_option("--batch", line->batch, "parts of patches in a message; default: 8")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
-      ->group(study);
-  app->add_option("--ranks", line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
-  app->add_option("--repeat", line->repeat, "timed runs, after one that is not timed; default: 10")
-      ->check(CLI::Range(1, 1000000));
-  app->add_flag("--json", line->json, "print one JSON object instead of the table");
-  app->set_version_flag("--version", std::string("quarry-iobench ") + kVersion);
-  app->footer(
+  app->AddFlag("--exchange", &line->exchange,
+               "time the exchange of samples between ranks: both placements; messages per patch, per --batch "
+               "parts and per rank")
+      .Group(study);
+  app->AddOption("--dims", &line->dims, "samples, XxYxZ").Group(study);
+  app->AddOption("--type", &line->type, "type of a sample; default: float64").Group(study);
+  app->AddOption("--patch", &line->patches, "samples of a patch, N or XxYxZ, one or several; default: 32,64")
+      .SeparatedBy(',')
+      .Group(study);
+  app->AddOption("--batch", &line->batch, "parts of patches in a message; default: 8")
+      .Between(std::int64_t{2}, std::int64_t{1} << 30)
+      .Group(study);
+  app->AddOption("--ranks", &line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
+  app->AddOption("--repeat", &line->repeat, "timed runs, after an untimed one; default: 10")
+      .Between(1, 1000000);
+  app->AddFlag("--json", &line->json, "print one JSON object instead of the table");
+  app->SetFooter(
       "Examples:\n"
       "  quarry-write run42.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output run42.quarry "
       "--report run42.json\n"
       "  mpirun -n 64 quarry-iobench --sizes run42.json --scale 16 --dir /scratch\n"
       "  mpirun -n 8 quarry-iobench --exchange --dims 256x256x256 --patch 32,64\n"
-      "Times are medians over the timed runs of the seconds of the slowest rank, from a barrier until all is "
+      "Times are seconds of the slowest rank, medians over the timed runs, from a barrier until all is "
       "durable.\n"
-      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back something else than was written, 6 out of "
+      "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back other bytes than were written, 6 out of "
       "space or other I/O error.");
 }
 
@@ -115,10 +117,11 @@ Result<Index3> ParsePatch(const std::string& text) {
   return Index3{patch[0], patch[0], patch[0]};
 }
 
-/// Number of MiB, if that is what the text is.
+/// The number of MiB, if the text is one.
 std::optional<double> AsNumber(const std::string& text) {
   double value = 0;
-  if (!CLI::detail::lexical_cast(text, value)) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
@@ -136,7 +139,8 @@ Result<distribution::SizeGrid> ReadSizeGrid(const std::string& path) {
     }
   }
   QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(MPI_COMM_WORLD, status));
-  return distribution::ParseSizeGrid(writer::BroadcastText(MPI_COMM_WORLD, text), path);
+  QUARRY_ASSIGN_OR_RETURN(text, writer::BroadcastText(MPI_COMM_WORLD, text));
+  return distribution::ParseSizeGrid(text, path);
 }
 
 /// Sizes of the units, by their place.
@@ -185,7 +189,8 @@ Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, i
   options.keep = line.keep;
   options.progress = !line.json;
   const Index3 split = NearCube(line.units_per_rank);
-  const Index3 unit_grid = {process_grid[0] * split[0], process_grid[1] * split[1], process_grid[2] * split[2]};
+  const Index3 unit_grid = {process_grid[0] * split[0], process_grid[1] * split[1],
+                            process_grid[2] * split[2]};
   QUARRY_ASSIGN_OR_RETURN(const distribution::SizeGrid sizes, SizesOfUnits(line, unit_grid));
   QUARRY_ASSIGN_OR_RETURN(const Load load, MakeLoad(sizes, process_grid));
   QUARRY_ASSIGN_OR_RETURN(const BenchResult result, RunBench(MPI_COMM_WORLD, load, options));
@@ -205,7 +210,8 @@ Result<std::string> StudyExchange(const CommandLine& line, const Index3& process
   options.batches = {writer::kExchangePerPatch, line.batch, writer::kExchangePerRank};
   options.repeat = line.repeat;
   options.progress = !line.json;
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results, RunExchangeStudy(MPI_COMM_WORLD, options));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results,
+                          RunExchangeStudy(MPI_COMM_WORLD, options));
   return line.json ? ToJson(options, results) : ToTable(options, results);
 }
 
@@ -230,22 +236,21 @@ int main(int argc, char** argv) {
   const bool root = writer::Rank(MPI_COMM_WORLD) == 0;
 
   CommandLine line;
-  CLI::App app("Times five ways of writing an uneven load in parallel, or the exchange before it.",
-               "quarry-iobench");
+  command_line::Parser app(
+      "quarry-iobench", "Times five ways of writing an uneven load in parallel, or the exchange before it.");
   DeclareOptions(&app, &line);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    return root ? app.exit(success) : 0;
-  } catch (const CLI::ParseError& error) {
-    return Fail(InvalidArgument("{}; run quarry-iobench --help", error.what()), root);
+  const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
+  if (!answer.ok()) return Fail(answer.status(), root);
+  if (*answer) {
+    if (root) fmt::print("{}", **answer);
+    return 0;
   }
   try {
     const Result<std::string> output = Run(line);
     if (!output.ok()) return Fail(output.status(), root);
     if (root) fmt::print("{}", *output);
   } catch (const std::bad_alloc&) {
-    // Between two agreements the other ranks cannot be told: end them all rather than let them wait.
+    // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
     const Status memory = InternalError("rank {} is out of memory; give smaller --sizes, or use more nodes",
                                         writer::Rank(MPI_COMM_WORLD));
     MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));

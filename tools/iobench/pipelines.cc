@@ -24,9 +24,10 @@ Status MpiStatus(int code, std::string_view action, const fs::path& path) {
                        std::string_view(text, static_cast<std::size_t>(length)));
 }
 
-/// Writes on after an error as well: the calls are collective, and no rank may leave the others in one.
+/// Continues after an error: the calls are collective, and no rank may leave the others waiting in one.
 /// @collective over the ranks of `file`
-Status WriteRounds(MPI_Comm group, MPI_File file, const fs::path& path, std::uint64_t offset, ByteSpan bytes) {
+Status WriteRounds(MPI_Comm group, MPI_File file, const fs::path& path, std::uint64_t offset,
+                   ByteSpan bytes) {
   constexpr std::size_t kLargestRound = std::size_t{1} << 30;  // counts are int
   Status status;
   std::uint64_t most = bytes.size();
@@ -49,14 +50,15 @@ Status WriteRounds(MPI_Comm group, MPI_File file, const fs::path& path, std::uin
   return status;
 }
 
-/// Open MPI 4 reports success when one of its own aggregators gets "File too large"; the size does not lie.
+/// Open MPI 4 reports success when one of its own aggregators gets "File too large"; only the size tells.
 Status CheckSize(MPI_File file, const fs::path& path, std::uint64_t expected) {
   MPI_Offset size = 0;
   QUARRY_RETURN_IF_ERROR(MpiStatus(MPI_File_get_size(file, &size), "find the size of", path));
   if (static_cast<std::uint64_t>(size) == expected) return Status::Ok();
-  return InternalError("\"{}\" has {} bytes instead of {} after a write that MPI-IO calls a success; check the "
-                       "free space",
-                       path.string(), size, expected);
+  return InternalError(
+      "\"{}\" has {} bytes instead of {} after a write that MPI-IO calls a success; check the "
+      "free space",
+      path.string(), size, expected);
 }
 
 /// One file of `size` bytes, by all ranks of `group` together. @collective over `group`
@@ -65,7 +67,7 @@ Status WriteCollectively(MPI_Comm group, const fs::path& path, std::uint64_t siz
   MPI_File file;
   const int opened = MPI_File_open(group, path.c_str(), MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY,
                                    MPI_INFO_NULL, &file);
-  // Where only some ranks have the file, it stays open: closing is collective.
+  // If only some ranks have the file, it stays open: closing is collective.
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(group, MpiStatus(opened, "create", path)));
   Status status = WriteRounds(group, file, path, offset, bytes);
   const int synced = MPI_File_sync(file);
@@ -77,19 +79,19 @@ Status WriteCollectively(MPI_Comm group, const fs::path& path, std::uint64_t siz
 }
 
 /// Bytes of the units in a file before those of `rank`.
-std::uint64_t OffsetOf(int rank, const FilePlan& plan, const Load& load) {
+std::uint64_t OffsetOf(int rank, const FileLayout& layout, const Load& load) {
   std::uint64_t offset = 0;
-  for (const std::size_t unit : plan.units) {
+  for (const std::size_t unit : layout.units) {
     if (load.owner[unit] < rank) offset += load.bytes[unit];
   }
   return offset;
 }
 
-/// One run of a pipeline: what can be prepared is prepared before it is timed.
+/// One run of a pipeline: prepared as far as possible before it is timed.
 class Writing {
  public:
   virtual ~Writing() = default;
-  /// Communication that every rank takes part in has ended on return, whatever the status.
+  /// All collective communication has ended on return, whatever the status.
   virtual Status Write() = 0;
 };
 
@@ -112,18 +114,18 @@ class Collective : public Writing {
  public:
   /// @collective over `comm`
   /// @param groups  files; ranks of a group write one together
-  Collective(MPI_Comm comm, const fs::path& directory, Pipeline pipeline, const std::vector<FilePlan>& plans,
-             const RankData& data)
+  Collective(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,
+             const std::vector<FileLayout>& layouts, const RankData& data)
       : data_(data) {
     const int ranks = writer::Size(comm);
     const int rank = writer::Rank(comm);
-    const int groups = static_cast<int>(plans.size());
+    const int groups = static_cast<int>(layouts.size());
     int group = 0;
     while (GroupBegin(group + 1, groups, ranks) <= rank) ++group;
     path_ = FilePath(directory, pipeline, static_cast<std::size_t>(group));
-    const FilePlan& plan = plans[static_cast<std::size_t>(group)];
-    size_ = plan.bytes;
-    offset_ = OffsetOf(rank, plan, data.load);
+    const FileLayout& layout = layouts[static_cast<std::size_t>(group)];
+    size_ = layout.bytes;
+    offset_ = OffsetOf(rank, layout, data.load);
     MPI_Comm_split(comm, group, rank, &group_);
   }
   ~Collective() override { MPI_Comm_free(&group_); }
@@ -140,29 +142,30 @@ class Collective : public Writing {
   MPI_Comm group_ = MPI_COMM_NULL;
 };
 
-/// Ranks send their units to the aggregators of the files that get them, straight from where they lie; an
-/// aggregator has all of a file before it writes. @source Fan et al., section IV.B and IV.C
+/// Ranks send their units to the aggregators of the files without a copy; an aggregator has all of a file
+/// before it writes. @source Fan et al., section IV.B and IV.C
 class Aggregation : public Writing {
  public:
-  Aggregation(MPI_Comm comm, const fs::path& directory, Pipeline pipeline, const std::vector<FilePlan>& plans,
-              const RankData& data)
-      : comm_(comm), directory_(directory), pipeline_(pipeline), plans_(plans), data_(data) {}
+  Aggregation(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,
+              const std::vector<FileLayout>& layouts, const RankData& data)
+      : comm_(comm), directory_(directory), pipeline_(pipeline), layouts_(layouts), data_(data) {}
 
   Status Write() override {
     std::vector<MPI_Request> requests;
     std::vector<Received> received;
     // Both sides walk files and units in order, so that messages between two ranks match as they are posted.
-    for (std::size_t f = 0; f < plans_.size(); ++f) {
-      const int aggregator = distribution::AggregatorRank(f, plans_.size(), writer::Size(comm_));
+    for (std::size_t f = 0; f < layouts_.size(); ++f) {
+      const int aggregator = distribution::AggregatorRank(f, layouts_.size(), writer::Size(comm_));
       if (aggregator == writer::Rank(comm_)) {
-        received.push_back({f, Receive(plans_[f], &requests)});
+        received.push_back({f, Receive(layouts_[f], &requests)});
       } else {
-        Send(plans_[f], aggregator, &requests);
+        Send(layouts_[f], aggregator, &requests);
       }
     }
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     for (const Received& r : received) {
-      QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(FilePath(directory_, pipeline_, r.file)));
+      QUARRY_ASSIGN_OR_RETURN(WritableFile file,
+                              WritableFile::Create(FilePath(directory_, pipeline_, r.file)));
       QUARRY_RETURN_IF_ERROR(file.Append(r.bytes));
       QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
     }
@@ -182,11 +185,11 @@ class Aggregation : public Writing {
     return data_.Unit(static_cast<std::size_t>(at - data_.units.begin()));
   }
 
-  /// The memory that the units of a file will have come to when `requests` are done.
-  Bytes Receive(const FilePlan& plan, std::vector<MPI_Request>* requests) const {
-    Bytes bytes(plan.bytes);
+  /// The memory that holds the units of a file when `requests` are done.
+  Bytes Receive(const FileLayout& layout, std::vector<MPI_Request>* requests) const {
+    Bytes bytes(layout.bytes);
     std::byte* next = bytes.data();
-    for (const std::size_t unit : plan.units) {
+    for (const std::size_t unit : layout.units) {
       const std::uint64_t size = data_.load.bytes[unit];
       const int owner = data_.load.owner[unit];
       if (owner == writer::Rank(comm_)) {
@@ -201,8 +204,8 @@ class Aggregation : public Writing {
     return bytes;
   }
 
-  void Send(const FilePlan& plan, int aggregator, std::vector<MPI_Request>* requests) const {
-    for (const std::size_t unit : plan.units) {
+  void Send(const FileLayout& layout, int aggregator, std::vector<MPI_Request>* requests) const {
+    for (const std::size_t unit : layout.units) {
       if (data_.load.owner[unit] != writer::Rank(comm_)) continue;
       const ByteSpan bytes = Mine(unit);
       requests->emplace_back();
@@ -214,40 +217,41 @@ class Aggregation : public Writing {
   MPI_Comm comm_;
   fs::path directory_;
   Pipeline pipeline_;
-  const std::vector<FilePlan>& plans_;
+  const std::vector<FileLayout>& layouts_;
   const RankData& data_;
 };
 
 /// @collective over `comm`
 std::unique_ptr<Writing> Prepare(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,
-                                 const std::vector<FilePlan>& plans, const RankData& data) {
+                                 const std::vector<FileLayout>& layouts, const RankData& data) {
   switch (pipeline) {
     case Pipeline::kFilePerProcess:
       return std::make_unique<FilePerProcess>(
           FilePath(directory, pipeline, static_cast<std::size_t>(writer::Rank(comm))), data);
     case Pipeline::kCollective:
     case Pipeline::kGroupCollective:
-      return std::make_unique<Collective>(comm, directory, pipeline, plans, data);
+      return std::make_unique<Collective>(comm, directory, pipeline, layouts, data);
     case Pipeline::kEqual:
     case Pipeline::kBalanced:
       break;
   }
-  return std::make_unique<Aggregation>(comm, directory, pipeline, plans, data);
+  return std::make_unique<Aggregation>(comm, directory, pipeline, layouts, data);
 }
 
 /// Size of file `f`, and in it the units that rank `of` had.
-Status VerifyFile(const fs::path& path, const FilePlan& plan, const RankData& data, bool check_size, int of) {
+Status VerifyFile(const fs::path& path, const FileLayout& layout, const RankData& data, bool check_size,
+                  int of) {
   const Load& load = data.load;
-  const bool concerned = std::any_of(plan.units.begin(), plan.units.end(),
+  const bool concerned = std::any_of(layout.units.begin(), layout.units.end(),
                                      [&](std::size_t unit) { return load.owner[unit] == of; });
   if (!check_size && !concerned) return Status::Ok();
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
-  if (check_size && file.size() != plan.bytes) {
+  if (check_size && file.size() != layout.bytes) {
     return DataLoss("\"{}\" has {} bytes instead of {}; the file system has lost data", path.string(),
-                    file.size(), plan.bytes);
+                    file.size(), layout.bytes);
   }
   std::uint64_t offset = 0;
-  for (const std::size_t unit : plan.units) {
+  for (const std::size_t unit : layout.units) {
     if (load.owner[unit] == of) {
       Bytes bytes(load.bytes[unit]);
       QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
@@ -263,7 +267,7 @@ Status VerifyFile(const fs::path& path, const FilePlan& plan, const RankData& da
 
 }  // namespace
 
-RankData MakeRankData(MPI_Comm comm, const Load& load) {
+Result<RankData> MakeRankData(MPI_Comm comm, const Load& load) {
   RankData data{load, load.UnitsOf(writer::Rank(comm)), {}, {}, {}};
   std::uint64_t total = 0;
   for (const std::size_t unit : data.units) total += load.bytes[unit];
@@ -276,11 +280,13 @@ RankData MakeRankData(MPI_Comm comm, const Load& load) {
     checksums.push_back(Checksum(bytes));
   }
   // They arrive by rank, and those of a rank in the order of its units.
-  const std::vector<std::uint64_t> by_rank = writer::GatherEverywhere(comm, checksums);
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> by_rank,
+                          writer::GatherEverywhere(comm, checksums));
   std::vector<std::size_t> next(static_cast<std::size_t>(writer::Size(comm)) + 1, 0);
   for (const int owner : load.owner) ++next[static_cast<std::size_t>(owner) + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
-  for (const int owner : load.owner) data.checksums.push_back(by_rank[next[static_cast<std::size_t>(owner)]++]);
+  for (const int owner : load.owner)
+    data.checksums.push_back(by_rank[next[static_cast<std::size_t>(owner)]++]);
   return data;
 }
 
@@ -289,8 +295,8 @@ fs::path FilePath(const fs::path& directory, Pipeline pipeline, std::size_t numb
 }
 
 Result<double> TimePipeline(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,
-                            const std::vector<FilePlan>& plans, const RankData& data) {
-  const std::unique_ptr<Writing> writing = Prepare(comm, directory, pipeline, plans, data);
+                            const std::vector<FileLayout>& layouts, const RankData& data) {
+  const std::unique_ptr<Writing> writing = Prepare(comm, directory, pipeline, layouts, data);
   MPI_Barrier(comm);
   const double start = MPI_Wtime();
   const Status status = writing->Write();
@@ -300,13 +306,13 @@ Result<double> TimePipeline(MPI_Comm comm, const fs::path& directory, Pipeline p
 }
 
 Status VerifyFiles(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,
-                   const std::vector<FilePlan>& plans, const RankData& data) {
+                   const std::vector<FileLayout>& layouts, const RankData& data) {
   const int rank = writer::Rank(comm);
   const int ranks = writer::Size(comm);
   Status status;
-  for (std::size_t f = 0; f < plans.size() && status.ok(); ++f) {
+  for (std::size_t f = 0; f < layouts.size() && status.ok(); ++f) {
     const bool check_size = static_cast<int>(f % static_cast<std::size_t>(ranks)) == rank;
-    status = VerifyFile(FilePath(directory, pipeline, f), plans[f], data, check_size, (rank + 1) % ranks);
+    status = VerifyFile(FilePath(directory, pipeline, f), layouts[f], data, check_size, (rank + 1) % ranks);
   }
   return writer::AgreeOnStatus(comm, status);
 }

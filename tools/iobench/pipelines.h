@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "tools/iobench/file_plan.h"
+#include "tools/iobench/file_layout.h"
 
 /// The five pipelines over MPI, and the comparison of what they wrote.
 namespace quarry::iobench {
@@ -21,25 +21,26 @@ struct RankData {
 };
 
 /// @collective over `comm`
-RankData MakeRankData(MPI_Comm comm, const Load& load);
+Result<RankData> MakeRankData(MPI_Comm comm, const Load& load);
 
 /// Where a pipeline puts file `number`.
 std::filesystem::path FilePath(const std::filesystem::path& directory, Pipeline pipeline, std::size_t number);
 
-/// Writes all files of a pipeline, durably (fsync, MPI_File_sync), and says how long the slowest rank took from
-/// a barrier on. The files must not exist.
+/// Writes all files of a pipeline, durably (fsync, MPI_File_sync), and says how long the slowest rank took
+/// from a barrier on. The files must not exist.
 /// @returns seconds, or the same error on every rank
 /// @collective over `comm`
 Result<double> TimePipeline(MPI_Comm comm, const std::filesystem::path& directory, Pipeline pipeline,
-                            const std::vector<FilePlan>& plans, const RankData& data);
+                            const std::vector<FileLayout>& layouts, const RankData& data);
 
-/// Reads all files back, each unit on another rank than the one that had it, and compares sizes and checksums.
+/// Reads all files back, each unit on a rank that did not have it, and compares sizes and checksums.
 /// @errors kDataLoss; the same on every rank
 /// @collective over `comm`
 Status VerifyFiles(MPI_Comm comm, const std::filesystem::path& directory, Pipeline pipeline,
-                   const std::vector<FilePlan>& plans, const RankData& data);
+                   const std::vector<FileLayout>& layouts, const RankData& data);
 
 /// @collective over `comm`
-Status RemoveFiles(MPI_Comm comm, const std::filesystem::path& directory, Pipeline pipeline, std::size_t files);
+Status RemoveFiles(MPI_Comm comm, const std::filesystem::path& directory, Pipeline pipeline,
+                   std::size_t files);
 
 }  // namespace quarry::iobench

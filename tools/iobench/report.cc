@@ -41,13 +41,14 @@ std::string ToTable(const Load& load, const BenchOptions& options, const BenchRe
   const Spread per_rank = Spread::Of(load.BytesPerRank());
   std::string table = fmt::format(
       "{} ranks as {}, {} units as {}, {}; per rank {} to {} (max/mean {:.2f})\n"
-      "{} timed runs of each pipeline, in turns: seconds of the slowest rank, fsync in them{}\n\n",
+      "{} timed runs of each pipeline, in turns: seconds of the slowest rank, with fsync{}\n\n",
       Volume(load.process_grid), ToString(load.process_grid), load.units(), ToString(load.unit_grid),
       FormatBytes(load.total()), FormatRounded(per_rank.min), FormatRounded(per_rank.max),
       per_rank.max_over_mean(), options.repeat,
       options.verify ? "; every file was read back and compared once" : "");
-  table += fmt::format("{:<16} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>8}\n", "pipeline", "files",
-                       "median s", "min s", "max s", "GiB/s", "smallest", "largest", "mean", "max/mean");
+  table +=
+      fmt::format("{:<16} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>8}\n", "pipeline", "files",
+                  "median s", "min s", "max s", "GiB/s", "smallest", "largest", "mean", "max/mean");
   for (const PipelineResult& p : result.pipelines) {
     table += fmt::format("{:<16} {:>6} {:>9.4f} {:>9.4f} {:>9.4f} {:>8.3f} {:>10} {:>10} {:>10} {:>8.3f}\n",
                          Name(p.pipeline), p.files, p.seconds.median, p.seconds.min, p.seconds.max,
@@ -71,11 +72,12 @@ std::string ToJson(const Load& load, const BenchOptions& options, const BenchRes
   json["verified"] = options.verify;
   if (!result.kept.empty()) json["directory"] = result.kept.string();
   for (const PipelineResult& p : result.pipelines) {
-    json["pipelines"].push_back({{"pipeline", Name(p.pipeline)},
-                                 {"files", p.files},
-                                 {"seconds", TimesToJson(p.seconds)},
-                                 {"gib_per_second", GibPerSecond(static_cast<double>(load.total()), p.seconds)},
-                                 {"bytes_per_file", BytesToJson(p.bytes_per_file)}});
+    json["pipelines"].push_back(
+        {{"pipeline", Name(p.pipeline)},
+         {"files", p.files},
+         {"seconds", TimesToJson(p.seconds)},
+         {"gib_per_second", GibPerSecond(static_cast<double>(load.total()), p.seconds)},
+         {"bytes_per_file", BytesToJson(p.bytes_per_file)}});
   }
   return json.dump(2) + "\n";
 }
@@ -83,16 +85,18 @@ std::string ToJson(const Load& load, const BenchOptions& options, const BenchRes
 std::string ToTable(const ExchangeOptions& options, const std::vector<ExchangeResult>& results) {
   std::string table = fmt::format(
       "{} ranks as {}, {} samples of {}\n"
-      "{} timed runs of each, in turns: seconds of the slowest rank, exchange alone; patches compared once\n\n",
-      Volume(options.process_grid), ToString(options.process_grid), ToString(options.dims), Name(options.type),
-      options.repeat);
+      "{} timed runs of each, in turns: seconds of the slowest rank, exchange alone; patches compared "
+      "once\n\n",
+      Volume(options.process_grid), ToString(options.process_grid), ToString(options.dims),
+      Name(options.type), options.repeat);
   table += fmt::format("{:<12} {:<9} {:>8} {:>9} {:>9} {:>9} {:>10} {:>9} {:>16}\n", "patch", "placement",
                        "exchange", "median s", "min s", "max s", "moved", "messages", "patches per rank");
   for (const ExchangeResult& r : results) {
-    table += fmt::format("{:<12} {:<9} {:>8} {:>9.4f} {:>9.4f} {:>9.4f} {:>10} {:>9} {:>16}\n",
-                         ToString(r.patch), PlacementName(r.placement), ExchangeName(r.batch), r.seconds.median,
-                         r.seconds.min, r.seconds.max, FormatBytes(r.bytes_moved), r.messages,
-                         fmt::format("{:.0f} to {:.0f}", r.patches_per_rank.min, r.patches_per_rank.max));
+    table +=
+        fmt::format("{:<12} {:<9} {:>8} {:>9.4f} {:>9.4f} {:>9.4f} {:>10} {:>9} {:>16}\n", ToString(r.patch),
+                    PlacementName(r.placement), ExchangeName(r.batch), r.seconds.median, r.seconds.min,
+                    r.seconds.max, FormatBytes(r.bytes_moved), r.messages,
+                    fmt::format("{:.0f} to {:.0f}", r.patches_per_rank.min, r.patches_per_rank.max));
   }
   return table;
 }

@@ -15,7 +15,7 @@ Status MakeFolder(const fs::path& directory, std::string* name) {
   if (::mkdtemp(name->data()) != nullptr) return Status::Ok();
   Status status = ErrnoStatus(errno, "create a folder in", directory.string());
   std::error_code ignored;
-  // Not a missing path, but a directory in which nothing can be made.
+  // Not a missing path, but a directory in which nothing can be created.
   if (status.code() == StatusCode::kNotFound && fs::is_directory(directory, ignored))
     return {StatusCode::kInternal, status.message()};
   return status;
@@ -27,7 +27,8 @@ Result<Scratch> Scratch::Create(MPI_Comm comm, const fs::path& directory, bool k
   std::string name = (directory / "quarry-iobench-XXXXXX").string();
   const bool root = writer::Rank(comm) == 0;
   QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm, root ? MakeFolder(directory, &name) : Status::Ok()));
-  return Scratch(writer::BroadcastText(comm, name), root, keep);
+  QUARRY_ASSIGN_OR_RETURN(name, writer::BroadcastText(comm, name));
+  return Scratch(name, root, keep);
 }
 
 Scratch::Scratch(Scratch&& other) noexcept

@@ -16,8 +16,8 @@ class Scratch {
   /// @collective
   static Result<Scratch> Create(MPI_Comm comm, const std::filesystem::path& directory, bool keep);
 
-  /// On rank 0, when the others are done with the folder; by any rank that an exception drives out, because it
-  /// ends the others.
+  /// Removes the folder: on rank 0, when the others are done with it; on a rank that an exception ends,
+  /// because that ends the others.
   ~Scratch();
   Scratch(Scratch&& other) noexcept;
   Scratch(const Scratch&) = delete;

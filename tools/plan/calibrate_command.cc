@@ -45,21 +45,23 @@ Status Run(const CalibrateOptions& options) {
 
 }  // namespace
 
-Command DeclareCalibrate(CLI::App* app) {
+Command DeclareCalibrate(command_line::Parser* app) {
   auto options = std::make_shared<CalibrateOptions>();
-  app->add_option("-o,--output", options->output, "JSON file of the constants, for predict --machine")
-      ->required();
-  app->add_option("--dir", options->directory,
-                  "directory on the file system that datasets are written to; default: the current one");
-  app->add_option("--file-size", options->file_size, "of the largest file written there; default: 64MiB");
-  app->add_flag("--cold", options->cold, "measure reading from the disk, not from the system's cache");
-  app->add_option("--sample", options->sample,
-                  "raw dump whose patches are encoded; default: a generated field");
-  app->add_option("--dims", options->dims, "of --sample, XxYxZ, x fastest");
-  app->add_option("--type", options->type, "of --sample; default: float32");
-  app->add_option("--relative", options->relative,
-                  "tolerance as a fraction of the value range; default: 1e-4");
-  app->footer(
+  app->AddOption("-o,--output", &options->output, "JSON file of the constants, for predict --machine")
+      .Path()
+      .Required();
+  app->AddOption("--dir", &options->directory,
+                 "directory on the file system that datasets are written to; default: the current one");
+  app->AddOption("--file-size", &options->file_size,
+                 "size of the largest file written there; default: 64MiB");
+  app->AddFlag("--cold", &options->cold, "measure reading from the disk, not from the system's cache");
+  app->AddOption("--sample", &options->sample,
+                 "raw dump whose patches are encoded; default: a generated field");
+  app->AddOption("--dims", &options->dims, "samples of --sample, XxYxZ, x fastest");
+  app->AddOption("--type", &options->type, "type of --sample; default: float32");
+  app->AddOption("--relative", &options->relative,
+                 "tolerance as a fraction of the value range; default: 1e-4");
+  app->SetFooter(
       "Example:\n"
       "  quarry-plan calibrate --output here.json --dir /scratch\n"
       "  quarry-plan predict --dims 512x512x512 --ranks 4 --machine here.json\n"

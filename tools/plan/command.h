@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "quarry/base/data_type.h"
+#include "quarry/command_line/command_line.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
@@ -16,10 +16,10 @@ namespace quarry::plan {
 
 using Command = std::function<Status()>;
 
-Command DeclarePlacement(CLI::App* app);
-Command DeclareStack(CLI::App* app);
-Command DeclarePredict(CLI::App* app);
-Command DeclareCalibrate(CLI::App* app);
+Command DeclarePlacement(command_line::Parser* app);
+Command DeclareStack(command_line::Parser* app);
+Command DeclarePredict(command_line::Parser* app);
+Command DeclareCalibrate(command_line::Parser* app);
 
 /// "64" is a cube, "64x64x32" a box; an axis with a single sample has patches of one.
 Result<Index3> ParsePatch(const std::string& text, const Index3& dims);

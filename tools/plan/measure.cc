@@ -37,7 +37,7 @@ double WallSeconds() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-/// Time that a core has spent on this thread or process: what others do meanwhile is not in it.
+/// Time that a core has spent on this thread or process, without what others do meanwhile.
 double CpuSeconds(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -112,7 +112,7 @@ double MeasureGather(int cores) {
       [&](int t) {
         const auto i = static_cast<std::size_t>(t);
         for (std::int64_t p = 0; p < kPatches * kPatches; ++p) {
-          Bytes patch(kPatchBytes);  // kept, so that each comes from the system anew, like those of a rank
+          Bytes patch(kPatchBytes);  // kept, so that each takes fresh pages, like those of a rank
           const std::byte* from =
               slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
           for (std::int64_t row = 0; row < kPatchExtent * kPatchExtent; ++row) {
@@ -196,7 +196,7 @@ constexpr std::size_t kMessageBytes = 1 << 20;
 constexpr int kMessages = 128;
 constexpr int kPings = 2000;
 
-/// The other end: answers small messages, takes large ones into fresh memory, says what that took.
+/// The other end: answers small messages, receives large ones into fresh memory, reports how long that took.
 void Answer(int in, int out) {
   char ping = 0;
   for (int i = 0; i < kPings; ++i) {
@@ -213,7 +213,7 @@ void Answer(int in, int out) {
 }
 
 Result<MessageCosts> TalkTo(int in, int out) {
-  const Status broken = InternalError("the process that measures messages has ended early; run it again");
+  const Status broken = InternalError("the process that measures messages ended early; run it again");
   MessageCosts costs;
   char ping = 0;
   const double begin = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
@@ -261,7 +261,7 @@ Result<MessageCosts> MeasureMessages() {
 
 // --- file system ---
 
-/// A folder that takes what is in it along when it goes.
+/// A folder that is removed with its contents.
 class ScratchFolder {
  public:
   static Result<ScratchFolder> Create(const fs::path& directory) {
@@ -320,8 +320,7 @@ Status PublishLikeStep(const fs::path& folder) {
   return Status::Ok();
 }
 
-/// Median seconds of an action that may fail. Files take what they take, so the usual time counts, not the
-/// best.
+/// Median seconds of an action that may fail. Times of files vary, so the usual time counts, not the best.
 Result<double> TimeOf(int repeats, const std::function<Status(int)>& action) {
   std::vector<double> seconds;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -400,8 +399,8 @@ Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
 
 constexpr float kNoise = 3e-3F;
 
-/// Waves of several lengths and a little noise: at 1e-4 of the range about four times smaller, as much
-/// turbulence is.
+/// Waves of several lengths and a little noise: about four times smaller at 1e-4 of the range, like much
+/// turbulence.
 Bytes GenerateField(const Index3& dims) {
   constexpr int kWaves = 6;
   std::array<std::vector<std::array<double, kWaves>>, 3> waves;  // by axis and position
@@ -552,7 +551,7 @@ std::string Rate(double bytes_per_s) { return FormatBytes(static_cast<std::uint6
 
 Result<model::Machine> Calibrate(const CalibrationOptions& options,
                                  const std::function<void(const std::string&)>& report) {
-  // First, so that what cannot work is known before it takes time.
+  // First, so that an error shows before the measurements take time.
   QUARRY_ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Create(options.directory));
   model::Machine machine;
   const int cores = Cores();

@@ -10,7 +10,7 @@
 #include "writer/model/machine.h"
 
 /// Measurements behind `quarry-plan calibrate`. Each takes up to a second or two, repeats itself, and keeps
-/// the fastest: what other programs take away is not the machine's.
+/// the fastest, to exclude the load of other programs.
 namespace quarry::plan {
 
 /// Samples to encode: float32 or float64, x fastest.
@@ -31,7 +31,7 @@ struct CalibrationOptions {
 
 /// Measures everything that one machine can tell about itself; network constants are left as they are in the
 /// defaults.
-/// @param report  told the name of a measurement and its result, as they come
+/// @param report  called with the name and result of each measurement as it comes
 Result<model::Machine> Calibrate(const CalibrationOptions& options,
                                  const std::function<void(const std::string&)>& report);
 

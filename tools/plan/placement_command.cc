@@ -122,16 +122,16 @@ void PrintText(const PlacementOptions& options, const PlacementPlan& plan) {
 
 }  // namespace
 
-Command DeclarePlacement(CLI::App* app) {
+Command DeclarePlacement(command_line::Parser* app) {
   auto options = std::make_shared<PlacementOptions>();
-  app->add_option("--dims", options->dims, "samples, XxYxZ, x fastest")->required();
-  app->add_option("--ranks", options->ranks, "the simulation's process grid, XxYxZ, x fastest; even shares")
-      ->required();
-  app->add_option("--patch", options->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64");
-  app->add_option("--placement", options->placement, "balanced (default) or greedy");
-  app->add_option("--type", options->type, "of the samples; default: float64");
-  app->add_flag("--json", options->json, "print one JSON object; bytes in bytes");
-  app->footer(
+  app->AddOption("--dims", &options->dims, "samples, XxYxZ, x fastest").Required();
+  app->AddOption("--ranks", &options->ranks, "the simulation's process grid, XxYxZ, x fastest; even shares")
+      .Required();
+  app->AddOption("--patch", &options->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64");
+  app->AddOption("--placement", &options->placement, "balanced (default) or greedy");
+  app->AddOption("--type", &options->type, "type of the samples; default: float64");
+  app->AddFlag("--json", &options->json, "print one JSON object; sizes in bytes");
+  app->SetFooter(
       "Example:\n  quarry-plan placement --dims 1600x1600x1600 --ranks 16x16x16 --patch 64 --placement "
       "greedy");
   return [options]() -> Status {

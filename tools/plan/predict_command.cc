@@ -5,7 +5,6 @@
 #include "quarry/base/file.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
-#include "tools/plan/chart.h"
 #include "tools/plan/command.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/distribution/size_grid.h"
@@ -29,7 +28,6 @@ struct PredictOptions {
   std::string sizes;
   std::string machine;
   std::vector<std::string> constants;
-  std::string plot;
   bool json = false;
 };
 
@@ -98,7 +96,7 @@ Result<std::size_t> ParseFiles(const std::string& text) {
   return files;
 }
 
-/// A process grid is a simulation with its data in memory; a plain number are ranks that read slabs of a
+/// A process grid is a simulation with its data in memory; a plain number means ranks that read slabs of a
 /// file.
 bool ReadsFile(const PredictOptions& options, const std::string& ranks) {
   return options.source.empty() ? ranks.find('x') == std::string::npos : options.source == "file";
@@ -249,39 +247,16 @@ void PrintTable(const std::vector<Setting>& settings) {
   }
 }
 
-/// "64", "64x32x1" as people write it.
-std::string PatchLabel(const std::string& patch) {
-  return patch.find('x') == std::string::npos ? patch + "\u00b3" : patch;
-}
-
-Status SavePlot(const std::string& path, const Question& question, const std::vector<Setting>& settings) {
-  BarChart chart;
-  chart.title =
-      fmt::format("Predicted time to write one step of {} {}", ToString(question.dims), Name(question.type));
-  chart.subtitle =
-      fmt::format("machine \"{}\", payload {:.3g} times smaller than the samples", question.machine.name,
-                  static_cast<double>(settings[0].prediction.bytes_in) /
-                      static_cast<double>(std::max<std::uint64_t>(1, settings[0].prediction.bytes_out)));
-  chart.axis = "predicted time, seconds";
-  chart.label_heading = "patch, ranks, files";
-  chart.part_names.assign(model::kPhaseNames.begin(), model::kPhaseNames.end());
-  for (const Setting& setting : settings) {
-    Bar bar{fmt::format("{}, {}, {}", PatchLabel(setting.patch), setting.ranks, setting.prediction.files),
-            {}};
-    for (const model::PhaseSeconds& phase : setting.prediction.phases) bar.parts.push_back(phase.total());
-    chart.bars.push_back(std::move(bar));
-  }
-  const std::string svg = ToSvg(chart);
-  return ReplaceFile(path, std::as_bytes(std::span(svg)));
-}
-
-/// The default machine puts all ranks on one small node, which is hardly what somebody with many ranks means.
-void PrintNoteOnMachine(const PredictOptions& options, const Question& question, const std::vector<Setting>& settings) {
+/// The default machine puts all ranks on one small node, which is hardly what a user of many ranks means.
+void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
+                        const std::vector<Setting>& settings) {
   int most = 0;
   for (const Setting& setting : settings) most = std::max(most, static_cast<int>(setting.prediction.ranks));
-  if (!options.machine.empty() || question.machine.ranks_per_node > 0 || most <= question.machine.cores_per_node) return;
+  if (!options.machine.empty() || question.machine.ranks_per_node > 0 ||
+      most <= question.machine.cores_per_node)
+    return;
   fmt::print(
-      "\nno machine is given: {} ranks are taken to share one node of {} cores; give --machine FILE (quarry-plan "
+      "\nno machine is given: assuming {} ranks on one node of {} cores; give --machine FILE (quarry-plan "
       "calibrate), or --set cores_per_node=64 ranks_per_node=64\n",
       most, question.machine.cores_per_node);
 }
@@ -289,7 +264,6 @@ void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
 Status Run(const PredictOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const Question question, Interpret(options));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Setting> settings, PredictAll(question, options));
-  if (!options.plot.empty()) QUARRY_RETURN_IF_ERROR(SavePlot(options.plot, question, settings));
   if (options.json) {
     PrintJson(options, question, settings);
     return Status::Ok();
@@ -305,32 +279,32 @@ Status Run(const PredictOptions& options) {
 
 }  // namespace
 
-Command DeclarePredict(CLI::App* app) {
+Command DeclarePredict(command_line::Parser* app) {
   auto options = std::make_shared<PredictOptions>();
-  app->add_option("--dims", options->dims, "samples, XxYxZ, x fastest")->required();
-  app->add_option("--type", options->type, "of the samples; default: float32");
-  app->add_option(
-         "--ranks", options->ranks,
+  app->AddOption("--dims", &options->dims, "samples, XxYxZ, x fastest").Required();
+  app->AddOption("--type", &options->type, "type of the samples; default: float32");
+  app->AddOption(
+         "--ranks", &options->ranks,
          "N: ranks of quarry-write, which read slabs of a file; XxYxZ: process grid of a simulation that "
-         "has its samples in memory. Several, with commas between, make a table")
-      ->required();
-  app->add_option("--source", options->source, "file or memory, whatever --ranks looks like");
-  app->add_option("--patch", options->patch, "samples of a patch, N or XxYxZ, or several; default: 64");
-  app->add_option("--files", options->files, "subfiles, or several numbers; default: one for every 8 ranks");
-  app->add_option("--placement", options->placement, "balanced (default) or greedy");
-  app->add_option("--aggregation", options->aggregation, "balanced (default) or equal");
-  app->add_option("--ratio", options->ratio,
-                  "bytes of samples over bytes of payload; default: of --sizes or machine");
-  app->add_option("--sizes", options->sizes,
-                  "report of quarry-write: its patches say how the payload is spread over the domain");
-  app->add_option("--machine", options->machine, "JSON of quarry-plan calibrate; default: a small server");
-  app->add_option("--set", options->constants, "name=value: a constant of the machine; may be repeated");
-  app->add_option("--plot", options->plot, "write a chart of all combinations to this SVG file");
-  app->add_flag("--json", options->json, "print one JSON object");
-  app->footer(
+         "has its samples in memory. Several, separated by commas, make a table")
+      .Required();
+  app->AddOption("--source", &options->source, "file or memory; default: from the form of --ranks");
+  app->AddOption("--patch", &options->patch, "samples of a patch, N or XxYxZ, or several; default: 64");
+  app->AddOption("--files", &options->files, "subfiles, or several numbers; default: one for every 8 ranks");
+  app->AddOption("--placement", &options->placement, "balanced (default) or greedy");
+  app->AddOption("--aggregation", &options->aggregation, "balanced (default) or equal");
+  app->AddOption("--ratio", &options->ratio,
+                 "bytes of samples over bytes of payload; default: from --sizes or the machine");
+  app->AddOption("--sizes", &options->sizes,
+                 "report of quarry-write: gives the spread of the payload over the domain");
+  app->AddOption("--machine", &options->machine, "JSON of quarry-plan calibrate; default: a small server")
+      .Path();
+  app->AddOption("--set", &options->constants, "name=value: a constant of the machine; may be repeated");
+  app->AddFlag("--json", &options->json, "print one JSON object");
+  app->SetFooter(
       "Example:\n"
       "  quarry-plan predict --dims 4096x4096x4096 --ranks 8x8x8,16x16x16 --patch 32,64,128 --files 8,64 \\\n"
-      "      --machine cluster.json --set ranks_per_node=64 --plot what-if.svg\n"
+      "      --machine cluster.json --set ranks_per_node=64\n"
       "docs/planning.md has the equations, and what they leave out.");
   return [options] { return Run(*options); };
 }

@@ -39,19 +39,19 @@ Status Run(const StackOptions& options) {
     return InvalidArgument("--dims {} has {} images; at most {} can be planned", options.dims, dims[2],
                            kMostImages);
   }
-  const redistribute::StackPlan plan =
-      redistribute::PlanStack(dims, static_cast<std::size_t>(sample_bytes), process_grid, order);
+  const redistribute::StackTraffic traffic =
+      redistribute::CountStackTraffic(dims, static_cast<std::size_t>(sample_bytes), process_grid, order);
   if (options.json) {
     nlohmann::ordered_json json;
     json["dims"] = dims;
     json["type"] = options.type;
     json["ranks"] = process_grid;
     json["reading"] = options.reading;
-    json["rounds"] = plan.rounds;
-    json["mib_per_rank_per_round"] = plan.mib_per_rank_per_round;
-    json["messages"] = plan.messages;
-    json["bytes_moved"] = plan.bytes_moved;
-    json["bytes_kept"] = plan.bytes_kept;
+    json["rounds"] = traffic.rounds;
+    json["mib_per_rank_per_round"] = traffic.mib_per_rank_per_round;
+    json["messages"] = traffic.messages;
+    json["bytes_moved"] = traffic.bytes_moved;
+    json["bytes_kept"] = traffic.bytes_kept;
     fmt::print("{}\n", json.dump());
     return Status::Ok();
   }
@@ -62,26 +62,26 @@ Status Run(const StackOptions& options) {
       "  moved      {} in {} messages\n"
       "  kept       {}\n",
       dims[2], dims[0], dims[1], options.type, options.reading, ToString(process_grid), Volume(process_grid),
-      plan.rounds, plan.mib_per_rank_per_round, FormatBytes(static_cast<std::uint64_t>(plan.bytes_moved)),
-      plan.messages, FormatBytes(static_cast<std::uint64_t>(plan.bytes_kept)));
+      traffic.rounds, traffic.mib_per_rank_per_round,
+      FormatBytes(static_cast<std::uint64_t>(traffic.bytes_moved)), traffic.messages,
+      FormatBytes(static_cast<std::uint64_t>(traffic.bytes_kept)));
   return Status::Ok();
 }
 
 }  // namespace
 
-Command DeclareStack(CLI::App* app) {
+Command DeclareStack(command_line::Parser* app) {
   auto options = std::make_shared<StackOptions>();
-  app->add_option("--dims", options->dims,
-                  "samples of an image along x and y, and the number of images, XxYxZ")
-      ->required();
-  app->add_option("--ranks", options->ranks, "process grid that needs the volume in boxes, XxYxZ, x fastest")
-      ->required();
-  app->add_option("--type", options->type, "of the samples; default: float32");
-  app->add_option(
-      "--reading", options->reading,
-      "consecutive (default): each rank one run of images; round-robin: one after the other in turn");
-  app->add_flag("--json", options->json, "print one JSON object; bytes in bytes");
-  app->footer(
+  app->AddOption("--dims", &options->dims,
+                 "samples of an image along x and y, and the number of images, XxYxZ")
+      .Required();
+  app->AddOption("--ranks", &options->ranks, "process grid that needs the volume in boxes, XxYxZ, x fastest")
+      .Required();
+  app->AddOption("--type", &options->type, "type of the samples; default: float32");
+  app->AddOption("--reading", &options->reading,
+                 "consecutive (default): each rank one run of images; round-robin: images in turn");
+  app->AddFlag("--json", &options->json, "print one JSON object; sizes in bytes");
+  app->SetFooter(
       "Example:\n  quarry-plan stack --dims 4096x2048x4096 --type float32 --ranks 3x3x3 --reading "
       "round-robin");
   return [options] { return Run(*options); };

@@ -20,7 +20,7 @@ Result<Index3> ParseStride(const std::string& text) {
   for (std::size_t a = 0; a < 3; ++a) {
     if (!(numbers[a] >= 1 && numbers[a] <= static_cast<double>(query::kMaxStride)) ||
         std::floor(numbers[a]) != numbers[a]) {
-      return InvalidArgument("--stride \"{}\" has a part that is no whole number from 1 on", text);
+      return InvalidArgument("--stride \"{}\" has a part that is not a whole number of at least 1", text);
     }
     stride[a] = static_cast<std::int64_t>(numbers[a]);
   }
@@ -30,7 +30,8 @@ Result<Index3> ParseStride(const std::string& text) {
 /// "BEGIN:END" or "BEGIN:END:STRIDE"; sides may be left out.
 Result<query::StepRange> ParseSteps(const std::string& text) {
   const Status wrong = InvalidArgument(
-      "--steps \"{}\" is no range of steps; write BEGIN:END or BEGIN:END:STRIDE, for example 0:1000:10", text);
+      "--steps \"{}\" is not a range of steps; write BEGIN:END or BEGIN:END:STRIDE, for example 0:1000:10",
+      text);
   std::vector<std::optional<std::uint64_t>> numbers;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(':', begin), text.size());
@@ -47,37 +48,43 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
 
 }  // namespace
 
-void ServerOptions::DeclareOn(CLI::App* app) {
+void ServerOptions::DeclareOn(command_line::Parser* app) {
   const std::string group = "Server";
-  app->add_option("--timeout", timeout_seconds, "seconds that a server may take for an answer; 0: any time; default: 0")
-      ->check(CLI::Range(0.0, 1e9).description(""))
-      ->group(group);
-  app->add_option(
-         "--ca", security.ca_file,
-         "for grpcs://: PEM file of the authorities that servers are trusted by; default: the system's")
-      ->envname("QUARRY_CA")
-      ->group(group);
-  auto* certificate =
-      app->add_option("--cert", security.certificate_file,
-                      "for grpcs://: our own certificate, a PEM file, where the server wants one")
-          ->envname("QUARRY_CERT")
-          ->group(group);
-  auto* key = app->add_option("--key", security.key_file, "the key of --cert, a PEM file")
-                  ->envname("QUARRY_KEY")
-                  ->needs(certificate)
-                  ->group(group);
-  certificate->needs(key);
-  app->add_option("--token-file", token_file, "file that holds our token; default: the variable QUARRY_TOKEN")
-      ->envname("QUARRY_TOKEN_FILE")
-      ->group(group);
+  app->AddOption("--timeout", &timeout_seconds,
+                 "seconds that a server may take for an answer; default: 0, no limit")
+      .Between(0, 1e9)
+      .Group(group);
+  app->AddOption("--ca", &security.ca_file,
+                 "for grpcs://: PEM file of the authorities to trust; default: the system's")
+      .Path()
+      .Environment("QUARRY_CA")
+      .Group(group);
+  command_line::Option certificate =
+      app->AddOption("--cert", &security.certificate_file,
+                     "for grpcs://: PEM file of the client's certificate, where the server requires one")
+          .Path()
+          .Environment("QUARRY_CERT")
+          .Group(group);
+  app->AddOption("--key", &security.key_file, "the key of --cert, a PEM file")
+      .Path()
+      .Environment("QUARRY_KEY")
+      .Needs("--cert")
+      .Group(group);
+  certificate.Needs("--key");
+  app->AddOption("--token-file", &token_file, "file that holds the token; default: the variable QUARRY_TOKEN")
+      .Path()
+      .Environment("QUARRY_TOKEN_FILE")
+      .Group(group);
 }
 
 Result<client::Options> ServerOptions::Resolve() const {
   client::Options options;
   options.timeout_ms = static_cast<std::int64_t>(std::ceil(timeout_seconds * 1000));
   options.security = security;
-  options.encoding = encoding;
-  // Never an option of its own: command lines are for everybody on the machine to see.
+  options.encoding = encoding == "samples"   ? client::Encoding::kSamples
+                     : encoding == "patches" ? client::Encoding::kPatches
+                                             : client::Encoding::kAuto;
+  // Never an option itself: everybody on the machine can see command lines.
   if (!token_file.empty()) {
     constexpr std::uint64_t kLargestFile = 64 << 10;
     QUARRY_ASSIGN_OR_RETURN(options.security.token, ReadTextFile(token_file, kLargestFile));
@@ -90,66 +97,63 @@ Result<client::Options> ServerOptions::Resolve() const {
   return options;
 }
 
-void QuestionOptions::DeclarePlaceOn(CLI::App* app) {
-  app->add_option("TARGET", target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
-  app->add_option("--field", field, "name of the field; may be left out when there is one");
-  app->add_option("--step", step, "number of the step; default: the first that has the field")
-      ->check(CLI::NonNegativeNumber);
+void QuestionOptions::DeclarePlaceOn(command_line::Parser* app) {
+  app->AddOption("TARGET", &target, "dataset directory, or grpc://HOST:PORT/NAME").Path().Required();
+  app->AddOption("--field", &field, "name of the field; default: the only one");
+  app->AddOption("--step", &step, "number of the step; default: the first with the field").NonNegative();
   server.DeclareOn(app);
 }
 
-void QuestionOptions::DeclareOn(CLI::App* app) {
+void QuestionOptions::DeclareOn(command_line::Parser* app) {
   DeclarePlaceOn(app);
-  app->add_option("--box", box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
-  app->add_option("--level", level, "0 is full resolution, l every 2^l-th sample; default: 0");
+  app->AddOption("--box", &box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
+  app->AddOption("--level", &level, "0 is full resolution, l every 2^l-th sample; default: 0");
 }
 
-void QuestionOptions::DeclareTargetsOn(CLI::App* app) {
-  app->add_option("--max-error", max_error,
-                  "instead of --level: the coarsest level that shows every sample of the box within this "
-                  "error, in the field's unit")
-      ->excludes("--level");
-  app->add_option("--max-bytes", max_bytes,
-                  "instead of --level: the finest level of which no more than this is read or received, "
-                  "for example 5MiB")
-      ->excludes("--level")
-      ->excludes("--max-error");
-  app->add_option("--stride", stride,
-                  "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz")
-      ->excludes("--level")
-      ->excludes("--max-error")
-      ->excludes("--max-bytes");
+void QuestionOptions::DeclareTargetsOn(command_line::Parser* app) {
+  app->AddOption("--max-error", &max_error,
+                 "instead of --level: the coarsest level that shows every sample of the box within this "
+                 "error, in the field's unit")
+      .Excludes("--level");
+  app->AddOption(
+         "--max-bytes", &max_bytes,
+         "instead of --level: the finest level whose payload and samples are at most this, for example 5MiB")
+      .Excludes("--level")
+      .Excludes("--max-error");
+  app->AddOption("--stride", &stride,
+                 "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz")
+      .Excludes("--level")
+      .Excludes("--max-error")
+      .Excludes("--max-bytes");
 }
 
-void QuestionOptions::DeclareFocusOn(CLI::App* app) {
-  app->add_option("--focus", focus,
-                  "x,y,z in level-0 samples: inside each level, what is nearest comes first");
+void QuestionOptions::DeclareFocusOn(command_line::Parser* app) {
+  app->AddOption("--focus", &focus,
+                 "x,y,z in level-0 samples: within each level, the nearest patches come first");
 }
 
-void QuestionOptions::DeclareSeriesOn(CLI::App* app) {
-  app->add_option("--fields", fields, "several fields instead of --field, with commas in between")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->excludes("--field");
-  app->add_option("--steps", steps,
-                  "several steps instead of --step: BEGIN:END or BEGIN:END:STRIDE, numbers of steps, half-open, "
-                  "those that have the field")
-      ->excludes("--step");
-  app->add_option("--values", values,
-                  "LOW:HIGH, in the field's unit: patches that hold no such value are neither read nor sent");
+void QuestionOptions::DeclareSeriesOn(command_line::Parser* app) {
+  app->AddOption("--fields", &fields, "several fields instead of --field, separated by commas")
+      .SeparatedBy(',')
+      .Excludes("--field");
+  app->AddOption(
+         "--steps", &steps,
+         "several steps instead of --step: BEGIN:END or BEGIN:END:STRIDE, half-open; selects published steps "
+         "with the field")
+      .Excludes("--step");
+  app->AddOption("--values", &values, "LOW:HIGH, in the field's unit: skips patches without such values");
 }
 
-void QuestionOptions::DeclareSamplesOn(CLI::App* app) {
-  app->add_flag("--strict", strict,
-                "damaged data are an error; otherwise a coarser level is shown in their place, with a warning");
-  const std::map<std::string, client::Encoding> encodings = {{"auto", client::Encoding::kAuto},
-                                                             {"samples", client::Encoding::kSamples},
-                                                             {"patches", client::Encoding::kPatches}};
-  app->add_option("--encoding", server.encoding,
-                  "what a server sends: samples, or patches as they are stored, which are fewer bytes and are "
-                  "decoded here; default: auto, samples from this machine and patches from others")
-      ->transform(CLI::CheckedTransformer(encodings))
-      ->group("Server");
+void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
+  app->AddFlag("--allow-damage", &allow_damage,
+               "show a coarser level in place of damaged data, list it, and promise no error bound; without "
+               "this, damage "
+               "ends the command with exit code 4");
+  app->AddOption("--encoding", &server.encoding,
+                 "what a server sends: samples, or patches as they are stored, which are fewer bytes and are "
+                 "decoded here; default: auto, samples from this machine and patches from others")
+      .OneOf({"auto", "samples", "patches"})
+      .Group("Server");
 }
 
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
@@ -172,7 +176,7 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   request.step = step;
   request.level = level;
   request.max_error = max_error;
-  request.strict = strict;
+  request.allow_damage = allow_damage;
   if (!max_bytes.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.max_bytes, ParseBytes(max_bytes));
   }
@@ -218,8 +222,8 @@ Result<std::vector<double>> ParseNumbers(const std::string& text, const std::str
     next = end + 1;
   }
   if (count == 0)
-    return InvalidArgument("{} \"{}\" is no list of numbers; write for example 5,50,95", name, text);
-  return InvalidArgument("{} \"{}\" is not {} numbers with commas between them", name, text, count);
+    return InvalidArgument("{} \"{}\" is not a list of numbers; write for example 5,50,95", name, text);
+  return InvalidArgument("{} \"{}\" is not {} numbers separated by commas", name, text, count);
 }
 
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name) {

@@ -1,39 +1,44 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "clients/cpp/client.h"
+#include "quarry/base/utf8.h"
+#include "quarry/command_line/command_line.h"
 
-/// The subcommands of `quarry`. Each declares its options on an app and returns what to run when it was
-/// chosen.
+/// The subcommands of `quarry`. Each declares its options on an app and returns the function to run when it
+/// is chosen.
 namespace quarry::tools {
 
-/// Exit code of a check that did not hold: the one outcome that is not a Status.
+/// Exit code of a failed check: the one outcome that is not a Status.
 inline constexpr int kCheckFailed = 1;
 
 /// Runs a chosen subcommand; returns its exit code (0 or kCheckFailed), or an error.
 using Command = std::function<Result<int>()>;
 
-Command DeclareLs(CLI::App* app);
-Command DeclareInfo(CLI::App* app);
-Command DeclareGet(CLI::App* app);
-Command DeclarePlan(CLI::App* app);
-Command DeclareStats(CLI::App* app);
-Command DeclarePoints(CLI::App* app);
-Command DeclareVerify(CLI::App* app);
-Command DeclareWatch(CLI::App* app);
+Command DeclareLs(command_line::Parser* app);
+Command DeclareInfo(command_line::Parser* app);
+Command DeclareGet(command_line::Parser* app);
+Command DeclarePlan(command_line::Parser* app);
+Command DeclareStats(command_line::Parser* app);
+Command DeclarePoints(command_line::Parser* app);
+Command DeclareVerify(command_line::Parser* app);
+Command DeclareWatch(command_line::Parser* app);
 
-/// The options that say how to speak to a server, shared by all that take a target.
+/// The options for speaking to a server, shared by all commands that take a target.
 struct ServerOptions {
   client::Security security;
   std::string token_file;
   double timeout_seconds = 0;
-  client::Encoding encoding = client::Encoding::kAuto;
+  std::string encoding = "auto";
 
-  void DeclareOn(CLI::App* app);
+  void DeclareOn(command_line::Parser* app);
   /// @errors those of reading the token's file
   Result<client::Options> Resolve() const;
 };
@@ -50,47 +55,66 @@ struct QuestionOptions {
   std::string max_bytes;
   std::string stride;
   std::string focus;
-  bool strict = false;
+  bool allow_damage = false;
   std::string values;
   std::vector<std::string> fields;
   std::string steps;
 
   /// Target, field and step alone.
-  void DeclarePlaceOn(CLI::App* app);
+  void DeclarePlaceOn(command_line::Parser* app);
   /// With box and level.
-  void DeclareOn(CLI::App* app);
-  /// After DeclareOn, for commands that can do without a level.
-  void DeclareTargetsOn(CLI::App* app);
-  /// For commands that show an order.
-  void DeclareFocusOn(CLI::App* app);
+  void DeclareOn(command_line::Parser* app);
+  /// After DeclareOn, for commands that work without a level.
+  void DeclareTargetsOn(command_line::Parser* app);
+  /// For commands with an order of patches.
+  void DeclareFocusOn(command_line::Parser* app);
   /// For commands that answer for several fields and steps, and can leave patches out.
-  void DeclareSeriesOn(CLI::App* app);
+  void DeclareSeriesOn(command_line::Parser* app);
   /// For commands that get samples.
-  void DeclareSamplesOn(CLI::App* app);
+  void DeclareSamplesOn(command_line::Parser* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
   Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
-  /// @errors besides: kInvalidArgument: steps or values that cannot be
+  /// @errors besides: kInvalidArgument: impossible steps or values
   Result<query::SeriesRequest> ResolveSeries(const DatasetDescription& dataset) const;
 };
+
+/// What Print shows of an argument: text from datasets and servers without control characters.
+template <typename T>
+using Shown = std::conditional_t<std::is_convertible_v<const T&, std::string_view>, std::string, T>;
+
+template <typename T>
+Shown<T> Show(const T& value) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    return Printable(value);
+  } else {
+    return value;
+  }
+}
+
+/// Prints text for people to stdout, as fmt::print. JSON is escaped already and does not go through it.
+template <typename... Args>
+void Print(fmt::format_string<const Shown<Args>&...> text, const Args&... args) {
+  fmt::print(text, static_cast<const Shown<Args>&>(Show(args))...);
+}
 
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
 std::string WithUnits(double value, const std::string& units);
 
 /// "1,2.5,3": numbers between commas.
 /// @param name   of the option, for the message
-/// @param count  how many there have to be; 0: any number
+/// @param count  how many are required; 0: any number
 /// @errors kInvalidArgument
 Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name, std::size_t count);
 
 /// "LOW:HIGH". @errors kInvalidArgument
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name);
 
-/// ", 4096 samples left out" where there are any.
+/// ", 4096 samples left out" if there are any.
 std::string LeftOutText(std::int64_t samples);
 
-/// ", covers 97.5%" where a level cannot show every valid sample, and nothing where it can.
+/// ", covers 97.5%" if a level cannot show every valid sample, otherwise empty.
 std::string CoverageText(double coverage);
 
 }  // namespace quarry::tools

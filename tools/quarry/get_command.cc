@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
@@ -26,13 +27,13 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["shape"] = samples.extent.shape();
   json["spacing"] = samples.spacing;
   json["dtype"] = Name(samples.type);
-  json["max_error"] = samples.max_error;
+  json["max_error"] = nullptr;
+  if (std::isfinite(samples.max_error)) json["max_error"] = samples.max_error;
   json["coverage"] = samples.coverage;
   json["damaged"] = nlohmann::json::array();
   for (const client::DamagedBox& box : samples.damaged) {
-    json["damaged"].push_back({{"begin", box.extent.begin},
-                               {"shape", box.extent.shape()},
-                               {"shown_level", box.shown_level}});
+    json["damaged"].push_back(
+        {{"begin", box.extent.begin}, {"shape", box.extent.shape()}, {"shown_level", box.shown_level}});
   }
   json["left_out"] = nlohmann::json::array();
   for (const Box& box : samples.left_out)
@@ -47,13 +48,19 @@ void WarnOfDamage(const client::LevelSamples& samples) {
   if (samples.damaged.empty()) return;
   std::int64_t damaged = 0;
   for (const client::DamagedBox& box : samples.damaged) damaged += box.extent.volume();
-  fmt::print(stderr,
-             "warning: {} of {} samples are damaged and repeat those of coarser levels (first in {}); run "
-             "\"quarry verify\" where the dataset is, or ask with --strict for an error instead\n",
-             damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
+  fmt::print(
+      stderr,
+      "warning: {} of {} samples are damaged and repeat those of coarser levels (first in {}); no error "
+      "bound holds; run \"quarry verify\" where the dataset is\n",
+      damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
 }
 
-/// The file for an answer: "{field}" and "{step}" stand for what they say.
+/// "0.25 m/s", or "unknown" if damaged samples are shown.
+std::string ErrorText(const client::LevelSamples& samples, const std::string& units) {
+  return std::isfinite(samples.max_error) ? WithUnits(samples.max_error, units) : "unknown";
+}
+
+/// The output file of an answer: replaces "{field}" and "{step}".
 std::string OutputFor(const std::string& output, const client::LevelSamples& samples) {
   const auto replace = [](std::string text, const std::string& name, const std::string& value) {
     for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
@@ -65,18 +72,19 @@ std::string OutputFor(const std::string& output, const client::LevelSamples& sam
 
 /// Answers must not overwrite each other.
 Status CheckOutput(const GetOptions& options, const query::SeriesRequest& request) {
-  for (const auto& [several, name] : {std::pair(request.fields.size() > 1, "{field}"),
-                                      std::pair(request.steps.has_value(), "{step}")}) {
+  for (const auto& [several, name] :
+       {std::pair(request.fields.size() > 1, "{field}"), std::pair(request.steps.has_value(), "{step}")}) {
     if (several && options.output.find(name) == std::string::npos) {
-      return InvalidArgument("each answer has a file of its own; write {} into --output \"{}\", for example "
-                             "\"out-{{field}}-{{step}}.npy\"",
-                             name, options.output);
+      return InvalidArgument(
+          "each answer needs its own file; write {} into --output \"{}\", for example "
+          "\"out-{{field}}-{{step}}.npy\"",
+          name, options.output);
     }
   }
   return Status::Ok();
 }
 
-/// Writes one level of an answer, and says so.
+/// Writes one level of an answer, and reports it.
 class Output {
  public:
   /// @param begin  of the command
@@ -87,15 +95,14 @@ class Output {
     const FieldDescription& field = dataset_.fields[*dataset_.FindField(samples.field)];
     const std::string path = OutputFor(options_.output, samples);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    // A coarse level of a thin plane may hold no sample: there is no picture of it yet, and the next level may
-    // have one.
+    // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
     const bool last = samples.level == samples.finest_level;
     if (last || !samples.extent.empty())
       QUARRY_RETURN_IF_ERROR(WriteSamples(path, samples, ImageFor(samples, field)));
     if (options_.progressive && !options_.json) {
-      fmt::print("level {}  {:.3f} s  {} received  max error {}{}\n", samples.level, seconds,
-                 FormatBytes(cost.bytes_received), WithUnits(samples.max_error, field.units),
-                 CoverageText(samples.coverage));
+      Print("level {}  {:.3f} s  {} received  max error {}{}\n", samples.level, seconds,
+            FormatBytes(cost.bytes_received), ErrorText(samples, field.units),
+            CoverageText(samples.coverage));
     }
     if (!last) return Status::Ok();
     WarnOfDamage(samples);
@@ -105,15 +112,16 @@ class Output {
     }
     std::int64_t left_out = 0;
     for (const Box& box : samples.left_out) left_out += box.volume();
-    fmt::print("{}: level {}, {} samples of {} from {}, max error {}{}{}, {} patches, {:.3f} s\n", path,
-               samples.level, ToString(samples.extent.shape()), Name(samples.type),
-               ToString(samples.extent.begin), WithUnits(samples.max_error, field.units),
-               CoverageText(samples.coverage), LeftOutText(left_out), cost.price.patches, seconds);
+    Print("{}: level {}, {} samples of {} from {}, max error {}{}{}, {} patches, {:.3f} s\n", path,
+          samples.level, ToString(samples.extent.shape()), Name(samples.type), ToString(samples.extent.begin),
+          ErrorText(samples, field.units), CoverageText(samples.coverage), LeftOutText(left_out),
+          cost.price.patches, seconds);
     return Status::Ok();
   }
 
  private:
-  /// A zoom that shows each level in the size of the finest, so that a picture does not jump as it gets better.
+  /// A zoom that shows each level in the size of the finest, so that the picture keeps its size as it
+  /// improves.
   ImageOptions ImageFor(const client::LevelSamples& samples, const FieldDescription& field) const {
     ImageOptions image = options_.image;
     image.zoom <<= samples.level - samples.finest_level;
@@ -137,12 +145,12 @@ Result<int> Get(GetOptions options) {
   QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.ResolveSeries(description));
   QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
   if (options.progressive && request.read.stride)
-    return InvalidArgument("--stride is answered at once; leave --progressive out");
+    return InvalidArgument("--stride has only one level; leave out --progressive");
   if (options.progressive && request.read.level < description.levels)
     request.read.first_level = description.levels - 1;
   Output output(options, description, begin);
-  QUARRY_RETURN_IF_ERROR(dataset->ReadSeries(
-      request, [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
+  QUARRY_RETURN_IF_ERROR(
+      dataset->ReadSeries(request, [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
         return output.Write(*samples, cost);
       }));
   return 0;
@@ -150,25 +158,26 @@ Result<int> Get(GetOptions options) {
 
 }  // namespace
 
-Command DeclareGet(CLI::App* app) {
+Command DeclareGet(command_line::Parser* app) {
   auto options = std::make_shared<GetOptions>();
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
   options->question.DeclareSeriesOn(app);
   options->question.DeclareFocusOn(app);
   options->question.DeclareSamplesOn(app);
-  app->add_option(
-         "-o,--output", options->output,
-         "file to write; .raw, .npy or (one sample thick) .png, in which missing samples are transparent; "
-         "{field} and {step} in its name stand for those of the answer")
-      ->required();
-  app->add_flag("--progressive", options->progressive,
-                "write the coarsest level first and again at each finer one");
-  app->add_flag("--json", options->json, "print one JSON object when done, with several answers one a line");
-  app->add_option("--colormap", options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
-  app->add_option("--range", options->range, "LOW:HIGH, values of the first and last colour (.png)");
-  app->add_option("--zoom", options->image.zoom, "pixels along each side of a sample (.png)");
-  app->footer(
+  app->AddOption(
+         "-o,--output", &options->output,
+         "file to write: .raw, .npy, or .png for a box one sample thick, with missing samples transparent; "
+         "{field} and {step} in its name are replaced")
+      .Path()
+      .Required();
+  app->AddFlag("--progressive", &options->progressive,
+               "write the coarsest level first and again at each finer one");
+  app->AddFlag("--json", &options->json, "print one JSON object when done, one line per answer");
+  app->AddOption("--colormap", &options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
+  app->AddOption("--range", &options->range, "LOW:HIGH, the values of the first and last colour (.png)");
+  app->AddOption("--zoom", &options->image.zoom, "pixels along each side of a sample (.png)");
+  app->SetFooter(
       "Example:\n  quarry get grpc://127.0.0.1:50051/run42 --field speed --box :,:,32:33 --level 1 --output "
       "plane.png\n  quarry get grpc://127.0.0.1:50051/run42 --fields speed,pressure --steps 0:1000:10 "
       "--box 0:64,0:64,0:64 --output \"{field}-{step}.npy\"");

@@ -26,7 +26,7 @@ struct FieldSummary {
   double psnr = 0;  ///< the lowest of any step
   std::uint64_t samples = 0;
   std::uint64_t valid = 0;                       ///< of them
-  std::map<std::uint64_t, std::uint64_t> masks;  ///< bytes of each, by name; shared ones once
+  std::map<std::uint64_t, std::uint64_t> masks;  ///< bytes of each, by name; shared ones counted once
   std::vector<LevelRecord> levels;
 
   std::uint64_t mask_bytes() const {
@@ -37,7 +37,7 @@ struct FieldSummary {
   double valid_fraction() const {
     return samples == 0 ? 1 : static_cast<double>(valid) / static_cast<double>(samples);
   }
-  /// With masks.
+  /// Masks included.
   double ratio() const {
     return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes + mask_bytes());
   }
@@ -130,7 +130,7 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   return json.dump(2);
 }
 
-/// "depth in m: 0 to 5000, unevenly spaced": nothing where only x, y and z and numbers of samples are known.
+/// "depth in m: 0 to 5000, unevenly spaced"; empty if only x, y, z and sample counts are known.
 std::string DescribeAxis(const GridDescription& grid, std::size_t a) {
   const std::string letter(1, kAxisNames[a]);
   const bool named = grid.axis_names[a] != letter && !grid.axis_names[a].empty();
@@ -150,42 +150,41 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   const auto triple = [](const std::array<double, 3>& v) {
     return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]);
   };
-  fmt::print("{}\n", target);
-  fmt::print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims),
-             triple(dataset.grid.spacing), triple(dataset.grid.origin));
+  Print("{}\n", target);
+  Print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims),
+        triple(dataset.grid.spacing), triple(dataset.grid.origin));
   for (std::size_t a = 0; a < 3; ++a) {
-    if (const std::string axis = DescribeAxis(dataset.grid, a); !axis.empty())
-      fmt::print("  axis     {}\n", axis);
+    if (const std::string axis = DescribeAxis(dataset.grid, a); !axis.empty()) Print("  axis     {}\n", axis);
   }
-  fmt::print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels,
-             dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
+  Print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels,
+        dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
   if (steps.empty()) {
-    fmt::print("  steps    none yet\n");
+    Print("  steps    none yet\n");
   } else {
-    fmt::print("  steps    {} ({} to {})\n", steps.size(), steps.front().step, steps.back().step);
+    Print("  steps    {} ({} to {})\n", steps.size(), steps.front().step, steps.back().step);
   }
   for (const FieldSummary& s : fields) {
-    fmt::print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
-               s.field->units.empty() ? "" : " in " + s.field->units);
-    fmt::print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max,
-               FormatBytes(s.raw_bytes), FormatBytes(s.bytes + s.mask_bytes()), s.ratio());
+    Print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
+          s.field->units.empty() ? "" : " in " + s.field->units);
+    Print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes),
+          FormatBytes(s.bytes + s.mask_bytes()), s.ratio());
     if (s.field->fill || !s.masks.empty()) {
-      fmt::print("           {:.4g}% valid, {} mask{} of {}{}\n", 100 * s.valid_fraction(), s.masks.size(),
-                 s.masks.size() == 1 ? "" : "s", FormatBytes(s.mask_bytes()),
-                 s.field->fill ? fmt::format(", fill {}", *s.field->fill) : "");
+      Print("           {:.4g}% valid, {} mask{} of {}{}\n", 100 * s.valid_fraction(), s.masks.size(),
+            s.masks.size() == 1 ? "" : "s", FormatBytes(s.mask_bytes()),
+            s.field->fill ? fmt::format(", fill {}", *s.field->fill) : "");
     }
     if (s.field->lossless) {
-      fmt::print("           lossless\n");
+      Print("           lossless\n");
     } else {
-      fmt::print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
-                 s.psnr);
+      Print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
+            s.psnr);
     }
-    fmt::print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error",
-               "rmse", "coverage", "bytes");
+    Print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error", "rmse",
+          "coverage", "bytes");
     for (std::size_t l = 0; l < s.levels.size(); ++l) {
-      fmt::print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
-                 ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
-                 s.levels[l].rmse, 100 * s.levels[l].coverage, FormatBytes(s.levels[l].bytes));
+      Print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
+            ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
+            s.levels[l].rmse, 100 * s.levels[l].coverage, FormatBytes(s.levels[l].bytes));
     }
   }
 }
@@ -209,12 +208,12 @@ Result<int> Info(const InfoOptions& options) {
 
 }  // namespace
 
-Command DeclareInfo(CLI::App* app) {
+Command DeclareInfo(command_line::Parser* app) {
   auto options = std::make_shared<InfoOptions>();
-  app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
-  app->add_flag("--json", options->json, "print one JSON object");
+  app->AddOption("TARGET", &options->target, "dataset directory, or grpc://HOST:PORT/NAME").Path().Required();
+  app->AddFlag("--json", &options->json, "print one JSON object");
   options->server.DeclareOn(app);
-  app->footer("Example:\n  quarry info run42.quarry");
+  app->SetFooter("Example:\n  quarry info run42.quarry");
   return [options] { return Info(*options); };
 }
 

@@ -17,7 +17,7 @@ Result<int> Ls(const LsOptions& options) {
                           client::ListDatasets(options.target, access));
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   if (!options.json && !datasets.empty())
-    fmt::print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
+    Print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
   for (const client::DatasetSummary& dataset : datasets) {
     if (options.json) {
       list.push_back({{"name", dataset.name},
@@ -25,25 +25,26 @@ Result<int> Ls(const LsOptions& options) {
                       {"steps", dataset.steps},
                       {"fields", dataset.fields}});
     } else {
-      fmt::print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps,
-                 dataset.fields);
+      Print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps,
+            dataset.fields);
     }
   }
   if (options.json)
     fmt::print("{}\n", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  if (!options.json && datasets.empty()) fmt::print("no datasets in {}\n", options.target);
+  if (!options.json && datasets.empty()) Print("no datasets in {}\n", options.target);
   return 0;
 }
 
 }  // namespace
 
-Command DeclareLs(CLI::App* app) {
+Command DeclareLs(command_line::Parser* app) {
   auto options = std::make_shared<LsOptions>();
-  app->add_option("TARGET", options->target, "directory that holds datasets, or grpc://HOST:PORT")
-      ->required();
-  app->add_flag("--json", options->json, "print one JSON array");
+  app->AddOption("TARGET", &options->target, "directory that holds datasets, or grpc://HOST:PORT")
+      .Path()
+      .Required();
+  app->AddFlag("--json", &options->json, "print one JSON array");
   options->server.DeclareOn(app);
-  app->footer("Example:\n  quarry ls grpc://127.0.0.1:50051");
+  app->SetFooter("Example:\n  quarry ls grpc://127.0.0.1:50051");
   return [options] { return Ls(*options); };
 }
 

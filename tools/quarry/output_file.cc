@@ -32,7 +32,7 @@ Bytes NpyHeader(const client::LevelSamples& samples) {
 
 void AppendSamples(const client::LevelSamples& samples, Bytes* out) {
   const std::size_t begin = out->size();
-  out->insert(out->end(), samples.data.begin(), samples.data.end());
+  out->insert(out->end(), samples.bytes().begin(), samples.bytes().end());
   if constexpr (std::endian::native == std::endian::big) {
     const std::size_t size = SizeOf(samples.type);
     for (std::size_t i = begin; i < out->size(); i += size)

@@ -6,13 +6,13 @@
 
 namespace quarry::tools {
 
-/// The formats that the ending of a file name chooses.
+/// The formats that a file name's ending selects.
 enum class OutputFormat { kRaw, kNpy, kPng };
 
 /// @errors kInvalidArgument that lists the endings
 Result<OutputFormat> FormatOf(const std::string& path);
 
-/// Writes an answer; the file appears whole, or stays as it was.
+/// Writes an answer; the file appears complete, or stays as it was.
 ///   .raw  little-endian samples, x fastest
 ///   .npy  NumPy array of shape [z, y, x]
 ///   .png  see EncodePng

@@ -21,7 +21,7 @@ nlohmann::ordered_json ToJson(const query::Price& price) {
   return json;
 }
 
-/// Level samples that are left out of the finest level.
+/// Samples of the finest level that are left out.
 std::int64_t LeftOut(const query::AnswerHeader& plan) {
   std::int64_t samples = 0;
   for (const Box& box : query::LeftOutAt(plan.left_out, plan.levels.back().spacing)) samples += box.volume();
@@ -46,18 +46,18 @@ nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
 }
 
 void PrintPrice(const query::Price& price) {
-  fmt::print(
+  Print(
       "  patches    {}\n"
-      "  bytes      {} of payload, {} read in {} read{}\n"
+      "  bytes      {} of payload; {} in {} read{} where nothing is in memory\n"
       "  reply      {}\n",
       price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
       price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes));
 }
 
-/// What the answers cost together.
+/// Prints the total cost of the answers.
 void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Price& sum, bool as_json) {
   if (!as_json) {
-    fmt::print("{} answers together\n", plans.size());
+    Print("{} answers together\n", plans.size());
     return PrintPrice(sum);
   }
   nlohmann::ordered_json json = ToJson(sum);
@@ -80,11 +80,11 @@ Result<int> Plan(const PlanOptions& options) {
     sum += plan.price;
     if (options.json) continue;
     const query::LevelExtent& level = plan.levels.back();
-    fmt::print("{}: level {}, {} samples of {} from {}, step {}{}\n", plan.field, level.level,
-               ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
-               LeftOutText(LeftOut(plan)));
+    Print("{}: level {}, {} samples of {} from {}, step {}{}\n", plan.field, level.level,
+          ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
+          LeftOutText(LeftOut(plan)));
     PrintPrice(plan.price);
-    fmt::print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
+    Print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
   }
   if (!request.single()) PrintSum(plans, sum, options.json);
   return 0;
@@ -92,14 +92,14 @@ Result<int> Plan(const PlanOptions& options) {
 
 }  // namespace
 
-Command DeclarePlan(CLI::App* app) {
+Command DeclarePlan(command_line::Parser* app) {
   auto options = std::make_shared<PlanOptions>();
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
   options->question.DeclareSeriesOn(app);
   options->question.DeclareFocusOn(app);
-  app->add_flag("--json", options->json, "print one JSON object");
-  app->footer("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
+  app->AddFlag("--json", &options->json, "print one JSON object");
+  app->SetFooter("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kMaxPixelsPerSide = 32767;
 
-/// The two axes that have the picture: those left when one axis of a single sample is taken away, the last
-/// such first, so that a plane at one z shows x to the right and y up.
+/// The two axes of the picture: all but one axis of a single sample, the last such one, so that a plane at
+/// one z shows x to the right and y up.
 struct PlaneAxes {
   std::size_t right;
   std::size_t up;

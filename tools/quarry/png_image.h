@@ -16,8 +16,8 @@ struct ImageOptions {
   std::optional<std::uint64_t> fill;  ///< bits of missing samples, besides NaN and infinity
 };
 
-/// A plane of samples as a PNG: the lower of its two axes to the right, the other one up, one square of
-/// pixels a sample. Missing samples are transparent.
+/// A plane of samples as a PNG: the lower of its two axes to the right, the other up, one square of pixels
+/// per sample. Missing samples are transparent.
 /// @param samples  one sample thick along at least one axis; otherwise, or when empty, kInvalidArgument
 Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions& options);
 

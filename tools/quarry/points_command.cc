@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/file.h"
+#include "quarry/input/input.h"
 #include "tools/quarry/command.h"
-#include "writer/input/input.h"
 
 namespace quarry::tools {
 namespace {
 
-/// Points come as text in a file of at most this size: some millions.
+/// Largest text file of points: some millions of points.
 constexpr std::uint64_t kLargestText = std::uint64_t{1} << 30;
 
 struct PointsOptions {
@@ -26,7 +26,7 @@ Result<query::Point> ParsePoint(const std::string& text, const std::string& name
   return query::Point{numbers[0], numbers[1], numbers[2]};
 }
 
-/// Lines "x,y,z"; empty ones and those that begin with # are none.
+/// Lines "x,y,z"; skips empty lines and those that begin with #.
 Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kLargestText));
   std::vector<query::Point> points;
@@ -47,13 +47,13 @@ Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
 
 /// An array of shape [points, 3].
 Result<std::vector<query::Point>> ReadNumpyPoints(const std::string& path) {
-  QUARRY_ASSIGN_OR_RETURN(const auto inputs, writer::OpenInputs(path, {}));
-  const writer::Input& input = *inputs.front();
+  QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, {}));
+  const input::Input& input = *inputs.front();
   const Index3& dims = input.info().dims;
   if (dims[0] != 3 || dims[2] != 1)
     return InvalidArgument("\"{}\" has the shape {} (x fastest); points are an array of shape [points, 3]",
                            path, ToString(dims));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, writer::ReadBox(input, {{0, 0, 0}, dims}));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, input::ReadBox(input, {{0, 0, 0}, dims}));
   std::vector<query::Point> points(static_cast<std::size_t>(dims[1]));
   DispatchType(input.info().type, [&]<typename T>(T) {
     const auto* numbers = reinterpret_cast<const T*>(bytes.data());
@@ -66,7 +66,8 @@ Result<std::vector<query::Point>> ReadNumpyPoints(const std::string& path) {
 
 Result<std::vector<query::Point>> PointsOf(const PointsOptions& options) {
   if (options.at.empty() == options.file.empty())
-    return InvalidArgument("no points are given, or in two ways; use either --at x,y,z ... or --file FILE");
+    return InvalidArgument(
+        "no points are given, or both --at and --file; use either --at x,y,z ... or --file FILE");
   if (!options.file.empty()) {
     return std::filesystem::path(options.file).extension() == ".npy" ? ReadNumpyPoints(options.file)
                                                                      : ReadTextPoints(options.file);
@@ -112,36 +113,37 @@ Result<int> Points(const PointsOptions& options) {
     return 0;
   }
   if (options.price) {
-    fmt::print("{} points, step {}: {} patches, {} bytes of payload, {} read in {} reads, max error {:.5g}\n",
-               asked.size(), answer.step, answer.price.patches, answer.price.bytes, answer.price.bytes_read,
-               answer.price.reads, answer.max_error);
+    Print("{} points, step {}: {} patches, {} bytes of payload, {} read in {} reads, max error {:.5g}\n",
+          asked.size(), answer.step, answer.price.patches, answer.price.bytes, answer.price.bytes_read,
+          answer.price.reads, answer.max_error);
     return 0;
   }
   std::string units;
   if (const auto number = dataset->description().FindField(request.field))
     units = dataset->description().fields[*number].units;
-  fmt::print("x,y,z,{}{}\n", request.field, units.empty() ? "" : " [" + units + "]");
+  Print("x,y,z,{}{}\n", request.field, units.empty() ? "" : " [" + units + "]");
   for (std::size_t i = 0; i < asked.size(); ++i)
-    fmt::print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);
+    Print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);
   return 0;
 }
 
 }  // namespace
 
-Command DeclarePoints(CLI::App* app) {
+Command DeclarePoints(command_line::Parser* app) {
   auto options = std::make_shared<PointsOptions>();
   options->question.DeclarePlaceOn(app);
-  app->add_option("--at", options->at,
-                  "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
-  app->add_option("--file", options->file,
-                  "points from a file: .npy of shape [points, 3], or text, x,y,z a line");
-  app->add_flag("--physical", options->physical,
-                "points are positions on the grid's axes (see quarry info) instead of sample coordinates");
-  app->add_flag("--price", options->price, "say what it would cost, and read nothing");
-  app->add_flag("--json", options->json, "print one JSON object; missing values are null");
-  app->footer(
+  app->AddOption("--at", &options->at,
+                 "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
+  app->AddOption("--file", &options->file,
+                 "points from a file: .npy of shape [points, 3], or text with x,y,z on each line");
+  app->AddFlag("--physical", &options->physical,
+               "points are positions on the axes of the grid (see quarry info), not sample coordinates");
+  app->AddFlag("--price", &options->price, "print the cost, and read no payload");
+  app->AddFlag("--json", &options->json, "print one JSON object; missing values are null");
+  app->SetFooter(
       "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\n"
-      "Values are interpolated between the eight samples around a point; nan where one of them is missing.");
+      "Values are interpolated between the eight samples around a point; nan where one that takes part is "
+      "missing.");
   return [options] { return Points(*options); };
 }
 

@@ -63,16 +63,16 @@ std::string ToJson(const query::StatisticsAnswer& answer) {
 }
 
 void PrintBounded(const std::string& name, const query::Bounded& bounded) {
-  fmt::print("  {:<10} {:<14.6g} original in [{:.6g}, {:.6g}]\n", name, bounded.value, bounded.low,
-             bounded.high);
+  Print("  {:<10} {:<14.6g} original in [{:.6g}, {:.6g}]\n", name, bounded.value, bounded.low, bounded.high);
 }
 
-void Print(const query::StatisticsAnswer& answer, const std::string& field, const std::string& units) {
+void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& field,
+                     const std::string& units) {
   const query::Statistics& s = answer.statistics;
   const query::LevelExtent& level = answer.header.levels.back();
-  fmt::print("{}{}, step {}, level {}: {} samples from {}, {} valid, {} missing\n", field,
-             units.empty() ? "" : " in " + units, answer.header.step, level.level,
-             ToString(level.extent.shape()), ToString(level.extent.begin), s.valid, s.missing);
+  Print("{}{}, step {}, level {}: {} samples from {}, {} valid, {} missing\n", field,
+        units.empty() ? "" : " in " + units, answer.header.step, level.level, ToString(level.extent.shape()),
+        ToString(level.extent.begin), s.valid, s.missing);
   if (s.valid == 0) return;
   PrintBounded("min", s.min);
   PrintBounded("max", s.max);
@@ -80,25 +80,25 @@ void Print(const query::StatisticsAnswer& answer, const std::string& field, cons
   PrintBounded("stddev", s.stddev);
   for (const query::Percentile& percentile : s.percentiles)
     PrintBounded(fmt::format("{}%", percentile.percent), percentile.at);
-  fmt::print("  all originals of the box: min in [{:.6g}, {:.6g}], max in [{:.6g}, {:.6g}]\n", s.box_min.low,
-             s.box_min.high, s.box_max.low, s.box_max.high);
+  Print("  all originals of the box: min in [{:.6g}, {:.6g}], max in [{:.6g}, {:.6g}]\n", s.box_min.low,
+        s.box_min.high, s.box_max.low, s.box_max.high);
   const query::Histogram& histogram = s.histogram;
   if (!histogram.counts.empty()) {
     const auto bins = static_cast<double>(histogram.counts.size());
     const std::uint64_t most =
         std::max<std::uint64_t>(1, *std::max_element(histogram.counts.begin(), histogram.counts.end()));
-    if (histogram.below > 0) fmt::print("  {} below {:.6g}\n", histogram.below, histogram.begin);
+    if (histogram.below > 0) Print("  {} below {:.6g}\n", histogram.below, histogram.begin);
     for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
       constexpr double kWidth = 40;
       const auto length = static_cast<std::size_t>(
           std::ceil(kWidth * static_cast<double>(histogram.counts[b]) / static_cast<double>(most)));
       const double edge = histogram.begin + (histogram.end - histogram.begin) * static_cast<double>(b) / bins;
-      fmt::print("  {:>13.6g} {:>12} {}\n", edge, histogram.counts[b], std::string(length, '#'));
+      Print("  {:>13.6g} {:>12} {}\n", edge, histogram.counts[b], std::string(length, '#'));
     }
-    if (histogram.above > 0) fmt::print("  {} above {:.6g}\n", histogram.above, histogram.end);
+    if (histogram.above > 0) Print("  {} above {:.6g}\n", histogram.above, histogram.end);
   }
   const query::Price& price = answer.header.price;
-  fmt::print("  {} patches, {} of payload\n", price.patches, FormatBytes(price.bytes));
+  Print("  {} patches, {} of payload\n", price.patches, FormatBytes(price.bytes));
 }
 
 Result<int> Stats(const StatsOptions& options) {
@@ -121,25 +121,26 @@ Result<int> Stats(const StatsOptions& options) {
   std::string units;
   if (const auto number = dataset->description().FindField(request.read.field))
     units = dataset->description().fields[*number].units;
-  Print(answer, request.read.field, units);
+  PrintStatistics(answer, request.read.field, units);
   return 0;
 }
 
 }  // namespace
 
-Command DeclareStats(CLI::App* app) {
+Command DeclareStats(command_line::Parser* app) {
   auto options = std::make_shared<StatsOptions>();
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
-  app->add_option("--percentiles", options->percentiles, "default: 1,5,25,50,75,95,99; \"\" for none");
-  app->add_option("--bins", options->bins, "bins of the histogram, 0 for none; default: 32");
-  app->add_option(
-      "--range", options->range,
+  app->AddOption("--percentiles", &options->percentiles,
+                 "percentiles, separated by commas; \"\" for none; default: 1,5,25,50,75,95,99");
+  app->AddOption("--bins", &options->bins, "bins of the histogram; 0 for none; default: 32");
+  app->AddOption(
+      "--range", &options->range,
       "LOW:HIGH of the histogram, in the field's unit; default: the recorded range of the patches");
-  app->add_flag("--json", options->json, "print one JSON object");
-  app->footer(
+  app->AddFlag("--json", &options->json, "print one JSON object");
+  app->SetFooter(
       "Example:\n  quarry stats run42.quarry --field speed --box 0:64,0:64,0:64 --level 2\n"
-      "Beside each value stands an interval that holds it for the original samples at the same places.");
+      "The interval beside each value holds the same statistic of the original samples at the same places.");
   return [options] { return Stats(*options); };
 }
 

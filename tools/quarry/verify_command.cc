@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/missing.h"
@@ -6,8 +7,8 @@
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/dataset/verify.h"
+#include "quarry/input/input.h"
 #include "tools/quarry/command.h"
-#include "writer/input/input.h"
 
 namespace quarry::tools {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 struct VerifyOptions {
   QuestionOptions question;
   std::string against;
-  writer::InputOptions source;
+  input::InputOptions source;
   std::string dims;
   std::string type;
   std::string byte_order = "little";
@@ -26,13 +27,14 @@ struct VerifyOptions {
 Result<int> VerifyChecksums(const VerifyOptions& options) {
   if (options.question.target.starts_with("grpc://") || options.question.target.starts_with("grpcs://")) {
     return InvalidArgument(
-        "checksums are checked where the files are; give the dataset directory, or --against SOURCE to "
+        "checksums can only be checked in a dataset directory; give the directory, or --against SOURCE to "
         "compare samples through the server");
   }
   const QuestionOptions& question = options.question;
   if (!question.field.empty() || question.step || !question.box.empty() || question.level != 0) {
     return InvalidArgument(
-        "checksums are checked over the whole dataset; --field, --step, --box and --level go with --against");
+        "checksums are checked over the whole dataset; use --field, --step, --box and --level with "
+        "--against");
   }
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset,
                           quarry::Dataset::Open(options.question.target));
@@ -48,16 +50,15 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    fmt::print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
-               report.patches, FormatBytes(report.bytes));
-    for (std::size_t i = 1; i < report.damage.size(); ++i)
-      fmt::print("damaged: {}\n", report.damage[i].message());
+    Print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
+          report.patches, FormatBytes(report.bytes));
+    for (std::size_t i = 1; i < report.damage.size(); ++i) Print("damaged: {}\n", report.damage[i].message());
   }
   if (!report.damage.empty()) return report.damage.front();
   return 0;
 }
 
-/// A field against the file that it was made from.
+/// A field compared with its source file.
 struct Comparison {
   double max_error = 0;  ///< over the valid samples of the source
   double squares = 0;
@@ -86,7 +87,7 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
     }
     const double value = static_cast<double>(source[i]);
     const double difference = std::abs(value - static_cast<double>(decoded[i]));
-    // A NaN is as wrong as can be; left as it is, the next comparison would forget it.
+    // A NaN is the worst error; as NaN, the next comparison would drop it.
     result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
     result.squares += difference * difference;
     result.low = std::fmin(result.low, value);
@@ -96,15 +97,51 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
   return result;
 }
 
-/// The moment of a file with several that a step was made from: the steps that were made from this file are its
-/// moments in order.
-Result<const writer::Input*> ChooseMoment(const std::vector<std::unique_ptr<writer::Input>>& moments,
-                                          const std::vector<StepDescription>& steps, const std::string& field,
-                                          std::uint64_t step) {
+/// Compares a field of float32 with a source of float64 that was rounded when it was stored. Missing samples
+/// of the source are those that are not finite, have the file's fill value, or round to the field's and were
+/// stored as missing.
+Comparison CompareRounded(std::span<const double> source, std::span<const float> decoded,
+                          std::optional<double> source_fill, std::optional<std::uint64_t> fill) {
+  const std::optional<std::uint64_t> bits =
+      source_fill ? std::optional(BitsOf(DataType::kFloat64, *source_fill)) : std::nullopt;
+  Comparison result;
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    const bool stored_missing = IsMissing(decoded[i], fill);
+    const auto rounded = std::abs(source[i]) <= static_cast<double>(std::numeric_limits<float>::max())
+                             ? static_cast<float>(source[i])
+                             : std::numeric_limits<float>::infinity();
+    if (IsMissing(source[i], bits) || (stored_missing && IsMissing(rounded, fill))) {
+      ++result.missing;
+      result.different += stored_missing ? 0 : 1;
+      result.different_missing += stored_missing ? 0 : 1;
+      continue;
+    }
+    const double difference = std::abs(source[i] - static_cast<double>(decoded[i]));
+    result.different += difference == 0 ? 0 : 1;
+    result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
+    result.squares += difference * difference;
+    result.low = std::fmin(result.low, source[i]);
+    result.high = std::fmax(result.high, source[i]);
+    ++result.valid;
+  }
+  return result;
+}
+
+template <typename T>
+std::span<const T> SamplesIn(const Bytes& bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+/// The moment of a file with several from which a step was made: the steps from this file are its moments in
+/// order.
+Result<const input::Input*> ChooseMoment(const std::vector<std::unique_ptr<input::Input>>& moments,
+                                         const std::vector<StepDescription>& steps, const std::string& field,
+                                         std::uint64_t step) {
   std::size_t moment = 0;
   for (const StepDescription& other : steps) {
     const FieldStepDescription* record = other.FindField(field);
-    if (other.step < step && record != nullptr && record->source == ToUtf8(moments.front()->info().source)) ++moment;
+    if (other.step < step && record != nullptr && record->source == ToUtf8(moments.front()->info().source))
+      ++moment;
   }
   if (moments.size() == 1) moment = 0;
   if (moment < moments.size()) return moments[moment].get();
@@ -112,8 +149,8 @@ Result<const writer::Input*> ChooseMoment(const std::vector<std::unique_ptr<writ
                          moments.front()->info().path, moments.size(), step);
 }
 
-/// Valid samples must be within the tolerance, missing ones and those of a lossless field the same bit by
-/// bit.
+/// Valid samples must be within the tolerance; missing ones, and those of a lossless field, must be the same
+/// bit by bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
   if (!options.dims.empty()) {
     QUARRY_ASSIGN_OR_RETURN(options.source.dims, ParseShape(options.dims, "--dims"));
@@ -122,13 +159,13 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(options.source.type, ParseDataType(options.type));
   }
   options.source.big_endian = options.byte_order == "big";
-  QUARRY_ASSIGN_OR_RETURN(const auto inputs, writer::OpenInputs(options.against, options.source));
+  QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(options.against, options.source));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
-  QUARRY_ASSIGN_OR_RETURN(const writer::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
-  const writer::InputInfo& source = input->info();
+  QUARRY_ASSIGN_OR_RETURN(const input::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
+  const input::InputInfo& source = input->info();
   if (source.dims != dataset->description().grid.dims) {
     return InvalidArgument("\"{}\" is {}, the dataset {}; give the source of this dataset", options.against,
                            ToString(source.dims), ToString(dataset->description().grid.dims));
@@ -136,17 +173,20 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (request.level != 0)
     return InvalidArgument("only level 0 can be compared with the source; leave --level out");
   QUARRY_ASSIGN_OR_RETURN(const client::LevelSamples decoded, dataset->Read(request));
-  if (source.type != decoded.type)
+  const bool rounded = source.type == DataType::kFloat64 && decoded.type == DataType::kFloat32;
+  if (source.type != decoded.type && !rounded)
     return InvalidArgument("\"{}\" holds {}, the field {}; give the source of this field", options.against,
                            Name(source.type), Name(decoded.type));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes original, writer::ReadBox(*input, decoded.extent));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes original, input::ReadBox(*input, decoded.extent));
 
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];
-  const Comparison comparison = DispatchType(decoded.type, [&]<typename T>(T) {
-    return Compare(std::span(reinterpret_cast<const T*>(original.data()), original.size() / sizeof(T)),
-                   decoded.SamplesAs<T>(), field.fill_bits());
-  });
+  const Comparison comparison =
+      rounded ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,
+                               field.fill_bits())
+              : DispatchType(decoded.type, [&]<typename T>(T) {
+                  return Compare(SamplesIn<T>(original), decoded.SamplesAs<T>(), field.fill_bits());
+                });
 
   double tolerance = 0;
   for (const StepDescription& step : steps) {
@@ -169,33 +209,33 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     return holds ? 0 : kCheckFailed;
   }
   if (comparison.missing > 0 || comparison.different_missing > 0) {
-    fmt::print("{} samples are missing, {} of them differ\n", comparison.missing,
-               comparison.different_missing);
+    Print("{} samples are missing, {} of them differ\n", comparison.missing, comparison.different_missing);
   }
   if (field.lossless) {
-    fmt::print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
+    Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {
-    fmt::print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error,
-               tolerance, holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
+    Print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error, tolerance,
+          holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
   }
   return holds ? 0 : kCheckFailed;
 }
 
 }  // namespace
 
-Command DeclareVerify(CLI::App* app) {
+Command DeclareVerify(command_line::Parser* app) {
   auto options = std::make_shared<VerifyOptions>();
   options->question.DeclareOn(app);
-  app->add_option("--against", options->against,
-                  "the file that the field was made from: compares samples instead of checksums");
-  app->add_option("--format", options->source.format, fmt::format("{} (of the source)", fmt::join(writer::KnownFormats(), ", ")));
-  app->add_option("--dims", options->dims, "XxYxZ (of a raw source)");
-  app->add_option("--type", options->type, "float32, uint8, ... (of a raw source)");
-  app->add_option("--byte-order", options->byte_order, "little or big (of a raw source)")
-      ->check(CLI::IsMember({"little", "big"}));
-  app->add_option("--offset", options->source.offset, "bytes before the first sample (of a raw source)");
-  app->add_flag("--json", options->json, "print one JSON object");
-  app->footer(
+  app->AddOption("--against", &options->against,
+                 "the source file of the field: compares samples instead of checksums");
+  app->AddOption("--format", &options->source.format,
+                 fmt::format("{} (of the source)", fmt::join(input::KnownFormats(), ", ")));
+  app->AddOption("--dims", &options->dims, "XxYxZ (of a raw source)");
+  app->AddOption("--type", &options->type, "float32, uint8, ... (of a raw source)");
+  app->AddOption("--byte-order", &options->byte_order, "little or big (of a raw source)")
+      .OneOf({"little", "big"});
+  app->AddOption("--offset", &options->source.offset, "bytes before the first sample (of a raw source)");
+  app->AddFlag("--json", &options->json, "print one JSON object");
+  app->SetFooter(
       "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
   return [options] { return options->against.empty() ? VerifyChecksums(*options) : VerifyAgainst(*options); };
 }

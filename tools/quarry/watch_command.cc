@@ -25,8 +25,8 @@ std::uint64_t StoredBytes(const StepDescription& step) {
   return bytes;
 }
 
-/// One line, out at once: whoever reads it through a pipe acts on it.
-void Print(const StepDescription& step, bool json) {
+/// Prints one line and flushes it: a reader of the pipe acts on it.
+void PrintStep(const StepDescription& step, bool json) {
   if (json) {
     nlohmann::ordered_json line = {{"step", step.step}, {"time", nullptr}};
     if (step.time) line["time"] = *step.time;
@@ -35,13 +35,13 @@ void Print(const StepDescription& step, bool json) {
     line["bytes"] = StoredBytes(step);
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("step {}{}: {} field{}, {}\n", step.step, step.time ? fmt::format(", time {}", *step.time) : "",
-               step.fields.size(), step.fields.size() == 1 ? "" : "s", FormatBytes(StoredBytes(step)));
+    Print("step {}{}: {} field{}, {}\n", step.step, step.time ? fmt::format(", time {}", *step.time) : "",
+          step.fields.size(), step.fields.size() == 1 ? "" : "s", FormatBytes(StoredBytes(step)));
   }
   std::fflush(stdout);
 }
 
-/// Looks for the dataset until it is there.
+/// Looks for the dataset until it exists.
 Result<std::unique_ptr<client::Dataset>> OpenWhenThere(const std::string& target,
                                                        const client::Options& options, bool* waited) {
   constexpr auto kLookEvery = std::chrono::milliseconds(1000);
@@ -61,14 +61,14 @@ Result<int> Watch(const WatchOptions& options) {
                                                            : client::Dataset::Open(options.target, server));
   client::WatchRequest request{.after = options.after,
                                .patience_ms = static_cast<std::int64_t>(options.patience_seconds * 1000)};
-  // All steps of a dataset that was not there are new.
+  // All steps of a dataset that did not exist are new.
   if (options.only_new && !waited) {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
     if (!steps.empty()) request.after = std::max(request.after.value_or(0), steps.back().step);
   }
   std::uint64_t seen = 0;
   QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {
-    Print(step, options.json);
+    PrintStep(step, options.json);
     return ++seen != options.count;
   }));
   return 0;
@@ -76,22 +76,21 @@ Result<int> Watch(const WatchOptions& options) {
 
 }  // namespace
 
-Command DeclareWatch(CLI::App* app) {
+Command DeclareWatch(command_line::Parser* app) {
   auto options = std::make_shared<WatchOptions>();
-  app->add_option("TARGET", options->target, "dataset directory, or grpc://HOST:PORT/NAME")->required();
-  app->add_option("--after", options->after, "only steps with larger numbers; default: all, from the first")
-      ->check(CLI::NonNegativeNumber);
-  app->add_flag("--new", options->only_new, "only steps that are published from now on");
-  app->add_flag("--wait", options->wait, "wait for a dataset, or a server, that is not there yet");
-  app->add_option("--patience", options->patience_seconds,
-                  "seconds for which a server that has gone is looked for, to go on behind the last step; "
-                  "default: 60")
-      ->check(CLI::Range(0.0, 1e7));
-  app->add_option("--count", options->count, "end after so many steps; default: go on until interrupted")
-      ->check(CLI::PositiveNumber);
-  app->add_flag("--json", options->json, "one JSON object a line");
+  app->AddOption("TARGET", &options->target, "dataset directory, or grpc://HOST:PORT/NAME").Path().Required();
+  app->AddOption("--after", &options->after, "only steps with larger numbers; default: all, from the first")
+      .NonNegative();
+  app->AddFlag("--new", &options->only_new, "only steps published from now on");
+  app->AddFlag("--wait", &options->wait, "wait for a dataset or server that does not exist yet");
+  app->AddOption("--patience", &options->patience_seconds,
+                 "seconds to look for a server that has gone, before giving up; default: 60")
+      .Between(0.0, 1e7);
+  app->AddOption("--count", &options->count, "end after this many steps; default: run until interrupted")
+      .Positive();
+  app->AddFlag("--json", &options->json, "print one JSON object per line");
   options->server.DeclareOn(app);
-  app->footer(
+  app->SetFooter(
       "Example, a picture of each step as the simulation goes:\n"
       "  quarry watch grpc://127.0.0.1:50051/run42 --json | while read -r line; do\n"
       "    step=$(echo \"$line\" | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"step\"])')\n"

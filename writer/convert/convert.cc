@@ -7,7 +7,7 @@
 #include "quarry/format/manifest.h"
 #include "writer/convert/dry_run.h"
 #include "writer/convert/file_source.h"
-#include "writer/convert/plan.h"
+#include "writer/convert/jobs.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/publish.h"
 
@@ -25,18 +25,17 @@ class Run {
   Status Execute() {
     const double begin = MPI_Wtime();
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(jobs_, PlanJobs(options_));
+                                           QUARRY_ASSIGN_OR_RETURN(jobs_, ListJobs(options_));
                                            return Status::Ok();
                                          })));
-    if (options_.dry_run) return BroadcastStatus(comm_, root_ ? Guarded([&] { return DryRun(); }) : Status::Ok());
+    if (options_.dry_run) return OnRoot(comm_, [&] { return DryRun(); });
     QUARRY_ASSIGN_OR_RETURN(writer_,
                             DatasetWriter::Open(comm_, options_.output, options_.mode, options_.pipeline));
     Status status = Declare();
     if (status.ok()) status = WriteSteps();
     if (!status.ok()) writer_->Abandon();
     QUARRY_RETURN_IF_ERROR(status);
-    FinishReport(MPI_Wtime() - begin);
-    return Status::Ok();
+    return FinishReport(MPI_Wtime() - begin);
   }
 
  private:
@@ -52,7 +51,7 @@ class Run {
               fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
                           options_.output)};
     }
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, PlanDescription(options_, jobs_, existing));
+    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs_, existing));
     QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs_, dataset, ranks_));
     fmt::print("{}", text);
     return Status::Ok();
@@ -60,17 +59,17 @@ class Run {
 
   Status Declare() {
     QUARRY_RETURN_IF_ERROR(LeaveOutPublished());
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
-        comm_, Guarded([&]() -> Status {
-          QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
-                                  PlanDescription(options_, jobs_, writer_->existing()));
-          return writer_->Declare(dataset);
-        })));
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
+                                           QUARRY_ASSIGN_OR_RETURN(
+                                               const DatasetDescription dataset,
+                                               DescribeResult(options_, jobs_, writer_->existing()));
+                                           return writer_->Declare(dataset);
+                                         })));
     if (root_) Announce();
     return Status::Ok();
   }
 
-  /// What is published already is an error, or with --resume done.
+  /// A published field is an error, or with --resume already done.
   Status LeaveOutPublished() {
     if (!writer_->existing()) return Status::Ok();
     for (auto& [step, jobs] : jobs_) {
@@ -78,10 +77,11 @@ class Run {
       for (Job& job : jobs) {
         if (!published.contains(job.info.field)) continue;
         if (options_.mode != OpenMode::kResume) {
-          return {StatusCode::kAlreadyExists,
-                  fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another --step or --field, "
-                              "or give --resume to leave out what is there",
-                              step, options_.output, job.info.field)};
+          return {
+              StatusCode::kAlreadyExists,
+              fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another --step or --field, "
+                          "or give --resume to skip what is there",
+                          step, options_.output, job.info.field)};
         }
         job.done = true;
         ++left_out_;
@@ -91,12 +91,14 @@ class Run {
   }
 
   void Announce() const {
-    fmt::print("{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
-               options_.output, ToString(writer_->dataset().grid.dims), writer_->grid().patch_count(),
-               ToString(writer_->dataset().patch), writer_->dataset().levels, jobs_.size(),
-               jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s", writer_->files(),
-               writer_->files() == 1 ? "" : "s");
-    if (left_out_ > 0) fmt::print("{} field{} published already, left out\n", left_out_, left_out_ == 1 ? "" : "s");
+    fmt::print(
+        "{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
+        options_.output, ToString(writer_->dataset().grid.dims), writer_->grid().patch_count(),
+        ToString(writer_->dataset().patch), writer_->dataset().levels, jobs_.size(),
+        jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s", writer_->files(),
+        writer_->files() == 1 ? "" : "s");
+    if (left_out_ > 0)
+      fmt::print("{} field{} published already, skipped\n", left_out_, left_out_ == 1 ? "" : "s");
     std::fflush(stdout);
   }
 
@@ -108,8 +110,9 @@ class Run {
         QUARRY_ASSIGN_OR_RETURN(const FieldOutcome outcome, WriteField(step, job));
         if (root_) reports.push_back(ReportOf(step, outcome));
       }
-      if (jobs.end() == std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return !job.done; })) continue;
-      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, PlanTime(options_, jobs)));
+      if (jobs.end() == std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return !job.done; }))
+        continue;
+      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, TimeOf(options_, jobs)));
       for (FieldReport& report : reports) {
         fmt::print("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
                    FormatBytes(report.bytes_out));
@@ -121,7 +124,7 @@ class Run {
   }
 
   Result<FieldOutcome> WriteField(std::uint64_t step, const Job& job) {
-    std::unique_ptr<Input> input;
+    std::unique_ptr<input::Input> input;
     {
       const PhaseTimer timer(writer_->mutable_seconds(), Phase::kRead);
       QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
@@ -129,11 +132,14 @@ class Run {
                                              return Status::Ok();
                                            })));
     }
-    FileSource source(*input, ranks_, options_.reading);
-    QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, *writer_->dataset().FindField(job.info.field),
-                                                                      job.info.source, &source));
+    const std::size_t field = *writer_->dataset().FindField(job.info.field);
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<FieldSource::Wider> wider,
+                            FindWider(options_, input->info(), writer_->dataset().fields[field]));
+    FileSource source(*input, ranks_, options_.reading, wider);
+    QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, field, job.info.source, &source));
     const std::uint64_t images = input->images_read();
-    const std::vector<std::uint64_t> of_ranks = GatherEverywhere(comm_, std::span(&images, 1));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> of_ranks,
+                            GatherEverywhere(comm_, std::span(&images, 1)));
     images_read_ = std::accumulate(of_ranks.begin(), of_ranks.end(), std::uint64_t{0});
     return outcome;
   }
@@ -144,7 +150,7 @@ class Run {
     report.step = step;
     report.field = field.name;
     report.bytes_in = field.raw_bytes;
-    // A mask counts for the first field that brings it; the others cost nothing more.
+    // A mask counts for the first field that has it; it costs the others nothing more.
     report.mask_bytes = outcome.new_mask_bytes;
     report.bytes_out = field.stored_bytes + outcome.new_mask_bytes;
     for (const LevelRecord& level : field.levels) report.payload_bytes += level.bytes;
@@ -156,17 +162,21 @@ class Run {
     report.psnr = field.psnr;
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;
-    if (report_->fields.empty() || report_->fields.front().step == step) report_->AddToSizeGrid(outcome.stored_bytes);
+    if (report_->fields.empty() || report_->fields.front().step == step)
+      report_->AddToSizeGrid(outcome.stored_bytes);
     return report;
   }
 
-  void FinishReport(double seconds) {
+  Status FinishReport(double seconds) {
     report_->ranks = ranks_;
     report_->size_grid_shape = writer_->grid().patches();
-    for (std::size_t p = 0; p < kPhases; ++p) report_->seconds[p] = MaxOverRanks(comm_, writer_->seconds()[p]);
-    report_->total_seconds = MaxOverRanks(comm_, seconds);
+    report_->seconds = writer_->seconds();
+    report_->total_seconds = seconds;
+    QUARRY_RETURN_IF_ERROR(MaxOverRanks(comm_, report_->seconds));
+    QUARRY_RETURN_IF_ERROR(MaxOverRanks(comm_, std::span(&report_->total_seconds, 1)));
     for (const std::int64_t count : writer_->patches_per_rank())
       report_->patches_per_rank.push_back(static_cast<std::uint64_t>(count));
+    return Status::Ok();
   }
 
   MPI_Comm comm_;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "quarry/format/description.h"
+#include "quarry/input/input.h"
 #include "writer/convert/report.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/input/input.h"
 #include "writer/pipeline/dataset_writer.h"
 
 namespace quarry::writer {
@@ -19,7 +19,7 @@ namespace quarry::writer {
 struct WriteOptions {
   std::vector<std::string> inputs;  ///< consecutive steps of each field
   std::string output;
-  InputOptions input;
+  input::InputOptions input;
 
   std::uint64_t first_step = 0;
   std::optional<double> time;
@@ -30,8 +30,9 @@ struct WriteOptions {
   std::optional<double> tolerance;
   std::optional<double> relative_tolerance;
   bool lossless = false;
-  std::string codec;  ///< empty: from the type and the bound
-  std::string fill;   ///< value of missing samples, as the user wrote it; empty: NaN and infinity alone
+  std::string codec;                 ///< empty: chosen by type and bound
+  std::optional<DataType> store_as;  ///< kFloat32 for float64 input: rounding counts towards the tolerance
+  std::string fill;  ///< value of missing samples, as the user wrote it; empty: only NaN and infinity
 
   std::optional<Index3> patch;
   std::optional<int> levels;
@@ -46,10 +47,10 @@ struct WriteOptions {
 /// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step
 /// after the other. Rank 0 talks to the user. The bytes do not depend on the number of ranks.
 ///
-/// With OpenMode::kResume, fields of steps that are published already are left out.
+/// OpenMode::kResume skips fields of steps that are already published.
 ///
 /// @param[out] report  complete on rank 0
-/// @errors the same on every rank; published steps stay, nothing of the failed one does
+/// @errors the same on every rank; published steps stay, the failed one leaves nothing
 /// @collective over `comm`
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV
 Status WriteDataset(MPI_Comm comm, const WriteOptions& options, WriteReport* report);

@@ -4,8 +4,9 @@
 
 #include "quarry/base/units.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/pipeline/encode.h"
 #include "writer/pipeline/dataset_writer.h"
+#include "writer/pipeline/encode.h"
+#include "writer/pipeline/rounding.h"
 #include "writer/pipeline/subfile_writer.h"
 
 namespace quarry::writer {
@@ -20,8 +21,23 @@ struct Estimate {
   std::uint64_t valid = 0;
 };
 
-/// Reads and encodes patches at even distances along the Morton curve.
-Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& field,
+/// The samples of one patch as float32.
+Result<Bytes> RoundPatch(const Bytes& samples, const FieldDescription& field, const FieldSource::Wider& wider,
+                         const PatchGrid& grid, std::int64_t patch, double* change) {
+  const Box box = grid.PatchBox(patch);
+  Bytes rounded(static_cast<std::size_t>(box.volume()) * sizeof(float));
+  std::vector<double> changes(static_cast<std::size_t>(grid.patch_count()));
+  Float32Rounding rounding(field, wider.fill);
+  QUARRY_RETURN_IF_ERROR(rounding.Round(
+      BoxView::Dense(samples.data(), box, sizeof(double)), box, grid, {0, 0, 0}, changes,
+      std::span(reinterpret_cast<float*>(rounded.data()), static_cast<std::size_t>(box.volume()))));
+  *change = changes[static_cast<std::size_t>(patch)];
+  return rounded;
+}
+
+/// Reads and encodes evenly spaced patches along the Morton curve.
+Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescription& field,
+                                   const std::optional<FieldSource::Wider>& wider,
                                    const DatasetDescription& dataset, const PatchGrid& grid) {
   const std::vector<std::int64_t> order = grid.MortonOrder();
   const std::size_t count = std::min(kSampledPatches, order.size());
@@ -30,16 +46,19 @@ Result<Estimate> EncodeSomePatches(const Input& input, const FieldDescription& f
   Estimate estimate;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
-    QUARRY_ASSIGN_OR_RETURN(Bytes samples, ReadBox(input, grid.PatchBox(patch)));
-    const SampleScan scan = ScanSamples(input.info().type, samples, field.fill_bits());
-    range.min = std::min(range.min, scan.min);
-    range.max = std::max(range.max, scan.max);
+    QUARRY_ASSIGN_OR_RETURN(Bytes samples, input::ReadBox(input, grid.PatchBox(patch)));
     estimate.raw_bytes += samples.size();
     estimate.samples += samples.size() / SizeOf(input.info().type);
+    double change = 0;
+    if (wider) {
+      QUARRY_ASSIGN_OR_RETURN(samples, RoundPatch(samples, field, *wider, grid, patch, &change));
+    }
+    const SampleScan scan = ScanSamples(field.type, samples, field.fill_bits());
+    range.Add(scan);
     estimate.valid += scan.valid;
-    patches.push_back({patch, std::move(samples)});
+    patches.push_back({patch, std::move(samples), change});
   }
-  const EncodeSettings settings{field.coder, input.info().type, dataset.levels,
+  const EncodeSettings settings{field.coder, field.type, dataset.levels,
                                 AbsoluteTolerance(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded,
                           EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
@@ -69,25 +88,28 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       "ranks      {}, {} to {} patches each\n"
       "files      {} per field and step\n",
       ToString(dataset.grid.dims), ToString(grid.patches()), ToString(dataset.patch), grid.patch_count(),
-      dataset.levels, ranks, *fewest, *most, PlanFiles(options.pipeline.files, grid, ranks));
+      dataset.levels, ranks, *fewest, *most, ChooseFileCount(options.pipeline.files, grid, ranks));
   std::uint64_t total_raw = 0;
   double total_coded = 0;
   for (const auto& [step, inputs] : jobs) {
     for (const Job& job : inputs) {
-      const InputInfo& input = job.info;
+      const input::InputInfo& input = job.info;
       const FieldDescription& field = dataset.fields[*dataset.FindField(input.field)];
-      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<Input> open, job.Open(options.input));
-      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(*open, field, dataset, grid));
+      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<input::Input> open, job.Open(options.input));
+      QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(options, input, field));
+      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(*open, field, wider, dataset, grid));
       const std::uint64_t raw = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
       const double share = estimate.raw_bytes == 0 ? 1
                                                    : static_cast<double>(estimate.coded_bytes) /
                                                          static_cast<double>(estimate.raw_bytes);
       const double coded = share * static_cast<double>(raw);
       const double valid = static_cast<double>(estimate.valid) / static_cast<double>(estimate.samples);
-      text += fmt::format("step {:<5} {:<16} {} of {} by {}{}, about {:.0f}% valid, about {} stored\n", step,
-                          input.field, FormatBytes(raw), Name(input.type), Name(field.coder),
-                          field.lossless ? " without loss" : "", 100 * valid,
-                          FormatBytes(static_cast<std::uint64_t>(coded)));
+      text +=
+          fmt::format("step {:<5} {:<16} {} of {} by {}{}, about {:.0f}% valid, about {} stored\n", step,
+                      input.field, FormatBytes(raw),
+                      wider ? fmt::format("{} as {}", Name(input.type), Name(field.type)) : Name(input.type),
+                      Name(field.coder), field.lossless ? " without loss" : "", 100 * valid,
+                      FormatBytes(static_cast<std::uint64_t>(coded)));
       total_raw += raw;
       total_coded += coded;
     }

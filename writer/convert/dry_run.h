@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include "writer/convert/plan.h"
+#include "writer/convert/jobs.h"
 
 namespace quarry::writer {
 
-/// The plan of a run in words, with a size estimated by encoding a few patches that are spread over the grid.
-/// Local to one rank; writes nothing.
+/// Describes what a run will do; estimates the size by encoding a few patches spread over the grid. Local to
+/// one rank; writes nothing.
 Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
                                 const DatasetDescription& dataset, int ranks);
 

@@ -2,30 +2,33 @@
 
 #include <mpi.h>
 
+#include "quarry/input/input.h"
 #include "writer/distribution/decomposition.h"
-#include "writer/input/input.h"
 #include "writer/pipeline/field_source.h"
 
 namespace quarry::writer {
 
-/// A dump in a file, of which every rank reads its share.
+/// A dump file; every rank reads its share.
 class FileSource final : public FieldSource {
  public:
-  /// @param input  stays the caller's
-  FileSource(const Input& input, int ranks, distribution::ReadingOrder order)
-      : input_(input), ranks_(ranks), order_(order) {}
+  /// @param input  owned by the caller
+  FileSource(const input::Input& input, int ranks, distribution::ReadingOrder order,
+             std::optional<Wider> wider)
+      : input_(input), ranks_(ranks), order_(order), wider_(wider) {}
 
   distribution::Ownership Owned(const Box& region) const override {
     return distribution::ReadingOwnership(region, input_.info().unit, ranks_, order_);
   }
   Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override;
   void Release() override { samples_ = Bytes(); }
+  std::optional<Wider> wider() const override { return wider_; }
   Index3 unit() const override { return input_.info().unit; }
 
  private:
-  const Input& input_;
+  const input::Input& input_;
   const int ranks_;
   const distribution::ReadingOrder order_;
+  const std::optional<Wider> wider_;
   Bytes samples_;  ///< of all boxes, one after the other
 };
 

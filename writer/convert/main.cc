@@ -2,7 +2,6 @@
 // table.
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <csignal>
 #include <fstream>
@@ -10,13 +9,15 @@
 #include "quarry/base/file.h"
 #include "quarry/base/memory.h"
 #include "quarry/base/units.h"
-#include "quarry/base/version.h"
-#include "writer/pipeline/comm.h"
-#include "writer/convert/plan.h"
+#include "quarry/command_line/command_line.h"
 #include "writer/convert/convert.h"
+#include "writer/pipeline/comm.h"
+#include "writer/pipeline/declare.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace {
 
+using quarry::DataType;
 using quarry::Index3;
 using quarry::InternalError;
 using quarry::InvalidArgument;
@@ -42,90 +43,96 @@ struct CommandLine {
   std::vector<double> spacing;
   std::vector<double> origin;
   std::string report;
+  std::string store_as;
 };
 
-void DeclareOptions(CLI::App* app, CommandLine* line) {
+void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   WriteOptions* o = &line->options;
-  app->add_option("INPUT", o->inputs, "dumps, or FILE:VARIABLE; several of one field are consecutive steps")
-      ->required();
-  app->add_option("-o,--output", o->output, "dataset to write, NAME.quarry")->required();
+  app->AddOption("INPUT", &o->inputs, "dumps, or FILE:VARIABLE; several of one field are consecutive steps")
+      .Path()
+      .Required();
+  app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
   const char* input = "Input";
-  app->add_option("--format", o->input.format,
-                  fmt::format("{}; default: from the file name", fmt::join(quarry::writer::KnownFormats(), ", ")))
-      ->group(input);
-  app->add_option("--dims", line->dims, "samples, XxYxZ, x fastest (raw)")->group(input);
-  app->add_option("--type", line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
-      ->group(input);
-  app->add_option("--byte-order", line->byte_order, "little or big (raw); default: little")->group(input);
-  app->add_option("--offset", o->input.offset, "bytes before the first sample (raw)")
-      ->check(CLI::NonNegativeNumber)
-      ->group(input);
-  app->add_option(
-         "--fill", o->fill,
+  app->AddOption(
+         "--format", &o->input.format,
+         fmt::format("{}; default: from the file name", fmt::join(quarry::input::KnownFormats(), ", ")))
+      .Group(input);
+  app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)").Group(input);
+  app->AddOption("--type", &line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
+      .Group(input);
+  app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little").Group(input);
+  app->AddOption("--offset", &o->input.offset, "bytes before the first sample (raw)")
+      .NonNegative()
+      .Group(input);
+  app->AddOption(
+         "--fill", &o->fill,
          "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
-         "are missing anyhow")
-      ->group(input);
+         "are always missing")
+      .Group(input);
   const char* meaning = "What it is";
-  app->add_option("--field", o->input.field, "name of the field; default: from the file name")
-      ->group(meaning);
-  app->add_option("--step", o->first_step, "number of the first step; default: 0")
-      ->check(CLI::NonNegativeNumber)
-      ->group(meaning);
-  app->add_option("--time", o->time, "physical time of the step")->group(meaning);
-  app->add_option("--spacing", line->spacing, "distance of samples, x,y,z")
-      ->delimiter(',')
-      ->expected(3)
-      ->allow_extra_args(false)
-      ->group(meaning);
-  app->add_option("--origin", line->origin, "position of the first sample, x,y,z")
-      ->delimiter(',')
-      ->expected(3)
-      ->allow_extra_args(false)
-      ->group(meaning);
-  app->add_option("--units", o->units, "unit of the field")->group(meaning);
+  app->AddOption("--field", &o->input.field, "name of the field; default: from the file name").Group(meaning);
+  app->AddOption("--step", &o->first_step, "number of the first step; default: 0")
+      .NonNegative()
+      .Group(meaning);
+  app->AddOption("--time", &o->time, "physical time of the step").Group(meaning);
+  app->AddOption("--spacing", &line->spacing, "distance between samples, x,y,z")
+      .SeparatedBy(',')
+      .Exactly(3)
+      .Group(meaning);
+  app->AddOption("--origin", &line->origin, "position of the first sample, x,y,z")
+      .SeparatedBy(',')
+      .Exactly(3)
+      .Group(meaning);
+  app->AddOption("--units", &o->units, "unit of the field").Group(meaning);
   const char* quality =
       "Quality (one of the first three is required for a new field of floats; integers are lossless "
       "otherwise)";
-  app->add_option("--tolerance", o->tolerance, "largest absolute error of any sample")->group(quality);
-  app->add_option("--relative", o->relative_tolerance, "the same as a fraction of the step's value range")
-      ->group(quality);
-  app->add_flag("--lossless", o->lossless, "every sample comes back bit by bit")->group(quality);
-  app->add_option("--codec", o->codec,
-                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
-                              "integers with a tolerance, {} without one",
-                              Name(quarry::writer::kDefaultFloatCoder),
-                              Name(quarry::writer::kDefaultIntegerCoder), Name(quarry::CoderId::kLossless)))
-      ->group(quality);
+  app->AddOption("--tolerance", &o->tolerance, "largest absolute error of any sample").Group(quality);
+  app->AddOption("--relative", &o->relative_tolerance, "the same as a fraction of the step's value range")
+      .Group(quality);
+  app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
+  app->AddOption("--codec", &o->codec,
+                 fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
+                             "integers with a tolerance, {} without one",
+                             Name(quarry::writer::kDefaultFloatCoder),
+                             Name(quarry::writer::kDefaultIntegerCoder), Name(quarry::CoderId::kLossless)))
+      .Group(quality);
+  app->AddOption("--store-as", &line->store_as,
+                 "float32: store float64 input as float32; the tolerance still holds against the input")
+      .Group(quality);
   const char* layout = "Layout";
-  app->add_option("--patch", line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
-      ->group(layout);
-  app->add_option("--levels", o->levels, "resolution levels; default: as many as the patch allows")
-      ->group(layout);
-  app->add_option("--files", o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
-      ->group(layout);
-  app->add_option("--order", line->order, "payload order: patch (random access, default) or level (previews)")
-      ->group(layout);
+  app->AddOption("--patch", &line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
+      .Group(layout);
+  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows")
+      .Group(layout);
+  app->AddOption("--files", &o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
+      .Group(layout);
+  app->AddOption("--order", &line->order, "payload order: patch (random access, default) or level (previews)")
+      .Group(layout);
   const char* strategy = "Strategy";
-  app->add_option("--placement", line->placement, "balanced or greedy")->group(strategy);
-  app->add_option("--exchange", line->exchange,
-                  "messages between two ranks: one for each patch (patch, default), one for all (rank), or N patches "
-                  "in each (a number)")
-      ->group(strategy);
-  app->add_option("--aggregation", line->aggregation, "balanced or equal")->group(strategy);
-  app->add_option("--reading", line->reading,
-                  "who reads which images or planes: consecutive (default) or round-robin")
-      ->group(strategy);
-  app->add_option("--memory", line->memory,
-                  "samples and payload that each rank holds at a time, with a unit; a larger field goes through in "
-                  "parts; default: 512MiB")
-      ->group(strategy);
-  app->add_flag("--append", line->append, "add steps or fields to an existing dataset");
-  app->add_flag("--resume", line->resume,
-                "continue a series that was interrupted: leave out what is published, create what is not there");
-  app->add_flag("--dry-run", o->dry_run, "print the plan and an estimated size, write nothing");
-  app->add_option("--report", line->report, "write the closing table as JSON to this file");
-  app->set_version_flag("--version", std::string("quarry-write ") + quarry::kVersion);
-  app->footer(
+  app->AddOption("--placement", &line->placement, "balanced or greedy").Group(strategy);
+  app->AddOption(
+         "--exchange", &line->exchange,
+         "messages between two ranks: one for each patch (patch, default), one for all (rank), or N patches "
+         "in each (a number)")
+      .Group(strategy);
+  app->AddOption("--aggregation", &line->aggregation, "balanced or equal").Group(strategy);
+  app->AddOption("--reading", &line->reading,
+                 "how ranks share images or planes: consecutive (default) or round-robin")
+      .Group(strategy);
+  app->AddOption(
+         "--memory", &line->memory,
+         "samples and payload that each rank holds at a time, with a unit; a larger field is processed in "
+         "parts; default: 512MiB")
+      .Group(strategy);
+  app->AddFlag("--append", &line->append, "add steps or fields to an existing dataset");
+  app->AddFlag("--resume", &line->resume,
+               "continue an interrupted series: skip what is published, create what is missing");
+  app->AddFlag("--break-lock", &o->pipeline.break_lock,
+               "remove the lock of a writer that was killed, on file systems without flock");
+  app->AddFlag("--dry-run", &o->dry_run, "print the plan and an estimated size, write nothing");
+  app->AddOption("--report", &line->report, "write the closing table as JSON to this file").Path();
+  app->SetFooter(
       "Example:\n"
       "  mpirun -n 4 quarry-write pressure.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output "
       "run42.quarry\n"
@@ -134,7 +141,7 @@ void DeclareOptions(CLI::App* app, CommandLine* line) {
       "error.");
 }
 
-/// One of some words. @errors names the option and the words
+/// Chooses one of several words. @errors names the option and the words
 template <typename T>
 Status Choose(const std::string& text, const char* option,
               std::initializer_list<std::pair<const char*, T>> choices, T* value) {
@@ -163,7 +170,8 @@ Result<quarry::writer::ExchangeBatch> ParseExchange(const std::string& text) {
   quarry::writer::ExchangeBatch batch = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
   if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
-  return InvalidArgument("--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
+  return InvalidArgument(
+      "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
 }
 
 Status Interpret(CommandLine* line) {
@@ -173,6 +181,12 @@ Status Interpret(CommandLine* line) {
   }
   if (!line->type.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->input.type, quarry::ParseDataType(line->type));
+  }
+  if (!line->store_as.empty()) {
+    DataType store_as{};
+    QUARRY_RETURN_IF_ERROR(
+        Choose<DataType>(line->store_as, "--store-as", {{"float32", DataType::kFloat32}}, &store_as));
+    o->store_as = store_as;
   }
   if (!line->patch.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->patch, ParsePatch(line->patch));
@@ -189,20 +203,23 @@ Status Interpret(CommandLine* line) {
   using namespace quarry::distribution;
   QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(
       line->placement, "--placement",
-      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}}, &o->pipeline.placement));
+      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}},
+      &o->pipeline.placement));
   QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(
       line->aggregation, "--aggregation",
       {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}},
       &o->pipeline.aggregation));
   QUARRY_RETURN_IF_ERROR(Choose<ReadingOrder>(
       line->reading, "--reading",
-      {{"consecutive", ReadingOrder::kConsecutive}, {"round-robin", ReadingOrder::kRoundRobin}}, &o->reading));
+      {{"consecutive", ReadingOrder::kConsecutive}, {"round-robin", ReadingOrder::kRoundRobin}},
+      &o->reading));
   QUARRY_ASSIGN_OR_RETURN(o->pipeline.exchange, ParseExchange(line->exchange));
   Result<std::uint64_t> memory = quarry::ParseBytes(line->memory);
   if (!memory.ok()) return std::move(memory).status().Annotate("--memory");
   o->pipeline.memory_per_rank = *memory;
   if (line->append && line->resume)
-    return InvalidArgument("--append and --resume exclude each other; --resume appends where there is something");
+    return InvalidArgument(
+        "--append and --resume exclude each other; --resume appends where there is something");
   using quarry::writer::OpenMode;
   if (line->append) o->mode = OpenMode::kAppend;
   if (line->resume) o->mode = OpenMode::kResume;
@@ -237,14 +254,14 @@ int main(int argc, char** argv) {
   const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
 
   CommandLine line;
-  CLI::App app("Converts simulation dumps to a compressed, multiresolution Quarry dataset.", "quarry-write");
+  quarry::command_line::Parser app(
+      "quarry-write", "Converts simulation dumps to a compressed, multiresolution Quarry dataset.");
   DeclareOptions(&app, &line);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    return root ? app.exit(success) : 0;
-  } catch (const CLI::ParseError& error) {
-    return Fail(InvalidArgument("{}; run quarry-write --help", error.what()), root);
+  const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
+  if (!answer.ok()) return Fail(answer.status(), root);
+  if (*answer) {
+    if (root) fmt::print("{}", **answer);
+    return 0;
   }
   if (const Status status = Interpret(&line); !status.ok()) return Fail(status, root);
 
@@ -253,11 +270,13 @@ int main(int argc, char** argv) {
   try {
     status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
   } catch (const std::bad_alloc&) {
-    // Between two agreements the other ranks cannot be told: end them all rather than let them wait.
+    // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
     const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes",
                                         quarry::writer::Rank(MPI_COMM_WORLD));
     MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
   }
+  // The other ranks may wait for this one: end them too.
+  if (quarry::redistribute::CannotAgree(status)) MPI_Abort(MPI_COMM_WORLD, Fail(status, true));
   if (!status.ok()) return Fail(status, root);
   if (!root || line.options.dry_run) return 0;
   fmt::print("\n{}", report.ToTable());

@@ -26,16 +26,16 @@ struct FieldReport {
   std::uint64_t step = 0;
   std::string field;
   std::uint64_t bytes_in = 0;
-  std::uint64_t bytes_out = 0;      ///< of subfiles, and of the mask where this field has brought it
+  std::uint64_t bytes_out = 0;      ///< of subfiles, and of the mask if this field added it
   std::uint64_t payload_bytes = 0;  ///< of all levels, without masks
-  std::uint64_t mask_bytes = 0;     ///< part of bytes_out; 0 for a mask that was there already
-  double valid_fraction = 1;        ///< samples that are not missing, of all
+  std::uint64_t mask_bytes = 0;     ///< part of bytes_out; 0 if the mask already existed
+  double valid_fraction = 1;        ///< share of samples that are not missing
   bool lossless = false;
   double tolerance = 0;
   double max_error = 0;
   double psnr = 0;
   std::vector<std::uint64_t> bytes_per_file;
-  std::uint64_t images_read = 0;    ///< of a stack, by all ranks together; 0 for other inputs
+  std::uint64_t images_read = 0;  ///< of a stack, by all ranks together; 0 for other inputs
 };
 
 /// What a run of the writer did: the closing table, and --report.
@@ -46,8 +46,8 @@ struct WriteReport {
   PhaseSeconds seconds{};
   double total_seconds = 0;
   std::vector<std::uint64_t> patches_per_rank;
-  /// Stored bytes of each patch over the fields of the first step, x fastest: what quarry-iobench and quarry-plan
-  /// extrapolate to other scales.
+  /// Stored bytes of each patch, summed over the fields of the first step, x fastest; quarry-iobench and
+  /// quarry-plan extrapolate them to other scales.
   Index3 size_grid_shape{};
   std::vector<std::uint64_t> size_grid;
 

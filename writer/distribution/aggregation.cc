@@ -6,8 +6,8 @@
 namespace quarry::distribution {
 namespace {
 
-/// Fewest runs of at most `limit` bytes that the patches from each position on need; every size is at most
-/// `limit`. Taking as much as fits is optimal, and where a run from `i` ends only moves forward with `i`.
+/// For the patches from each position on, the fewest runs of at most `limit` bytes; no size exceeds `limit`.
+/// Taking as much as fits is optimal, and the end of a run from `i` only moves forward with `i`.
 std::vector<std::size_t> RunsNeeded(std::span<const std::uint64_t> sizes, std::uint64_t limit) {
   const std::size_t n = sizes.size();
   std::vector<std::size_t> needed(n + 1, 0);
@@ -21,7 +21,7 @@ std::vector<std::size_t> RunsNeeded(std::span<const std::uint64_t> sizes, std::u
   return needed;
 }
 
-/// The smallest bytes that the largest of `files` runs can have.
+/// The smallest possible size of the largest of `files` runs, in bytes.
 std::uint64_t SmallestLargestRun(std::span<const std::uint64_t> sizes, std::size_t files) {
   std::uint64_t low = *std::max_element(sizes.begin(), sizes.end());
   std::uint64_t high = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
@@ -51,8 +51,8 @@ Assignment AssignBalanced(std::span<const std::uint64_t> sizes, std::size_t file
   for (std::size_t left = files; left > 1; --left) {
     const double average = static_cast<double>(remaining) / static_cast<double>(left);
     std::uint64_t sum = sizes[next++];
-    // One patch is left for every later run; within that, the run goes on while the rest does not fit without
-    // it, or while one more patch brings it nearer to the average.
+    // Leaves one patch for every later run. Within that, the run grows while the rest does not fit otherwise
+    // or one more patch brings it nearer to the average.
     while (sizes.size() - next > left - 1) {
       const std::uint64_t longer = sum + sizes[next];
       const bool must = needed[next] > left - 1;

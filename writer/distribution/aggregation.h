@@ -20,10 +20,9 @@ using Assignment = std::vector<std::size_t>;
 /// No more files than patches: every subfile holds at least one.
 std::size_t UsableFiles(std::size_t patches, std::size_t files);
 
-/// Balanced: the scan of the paper, against the running average of the remaining bytes, with two changes. A
-/// run ends on the side of the average that is nearer, instead of always beyond it. And no run exceeds the
-/// smallest largest file that any cut in this order can have, so that no better balance exists;
-/// docs/decisions/0003-aggregation.md has the reason.
+/// Balanced: the paper's scan against the running average of the remaining bytes, with two changes. A run
+/// ends on the nearer side of the average, not always beyond it. No run exceeds the smallest possible largest
+/// file in this order, so no better balance exists; docs/decisions/0003-aggregation.md explains why.
 /// @param sizes  encoded bytes of each patch, in Morton order
 /// @param files  1 to sizes.size()
 /// @complexity O(patches log(bytes))

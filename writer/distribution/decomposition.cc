@@ -52,8 +52,7 @@ Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, Rea
   }
   const std::vector<std::int64_t> y = Cuts(region, unit, 1);
   const std::int64_t slabs = std::min<std::int64_t>(ranks, z_units);
-  const std::int64_t strips =
-      std::min<std::int64_t>(ranks / slabs, static_cast<std::int64_t>(y.size()) - 1);
+  const std::int64_t strips = std::min<std::int64_t>(ranks / slabs, static_cast<std::int64_t>(y.size()) - 1);
   // The even shares of a process grid, in units.
   const std::vector<Box> shares =
       ProcessGridBoxes({1, static_cast<std::int64_t>(y.size()) - 1, z_units}, {1, strips, slabs});

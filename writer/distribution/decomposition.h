@@ -17,9 +17,9 @@ enum class ReadingOrder {
   kRoundRobin,   ///< unit u goes to rank u mod ranks
 };
 
-/// What `ranks` ranks read of `region` in a file that is stored x fastest: slabs of z, and of y where there are
-/// more ranks than z samples, so that every rank reads few long runs. Cuts only where the file can be read in
-/// parts; ranks beyond that get nothing: a normal case.
+/// The boxes of `region` that `ranks` ranks read from a file stored x fastest: slabs of z, and of y if there
+/// are more ranks than z samples, so that every rank reads few long runs. Cuts only where the file can be
+/// read in parts; ranks beyond that get nothing, which is normal.
 ///
 /// @param unit  samples x, y, z of the smallest part that is worth reading on its own: an image of a stack, a
 ///              chunk; {1,1,1} for raw files. Units begin at sample (0,0,0) of the file.

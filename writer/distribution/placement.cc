@@ -17,8 +17,7 @@ void ForEachPatch(const PatchGrid& grid, const Box& samples, Visit visit) {
   }
 }
 
-Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers,
-                        std::span<const std::int64_t> target) {
+Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, std::span<const std::int64_t> target) {
   std::vector<std::int64_t> count(target.size(), 0);
   constexpr int kNobody = -1;
   Placement owner(static_cast<std::size_t>(grid.patch_count()), kNobody);
@@ -112,8 +111,8 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), patches);
   std::vector<std::int64_t> more(counts.size(), 0);
   std::int64_t left = patches;
-  // First everybody up to the floor of the mean; then one more each, spread evenly over the ranks that are not
-  // above it, like the remainder in TargetCounts.
+  // First fills every rank up to the floor of the mean; then adds one each, spread evenly over the ranks that
+  // are not above it, like the remainder in TargetCounts.
   const std::int64_t floor = total / ranks;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     more[r] = std::min(left, std::max<std::int64_t>(0, floor - counts[r]));
@@ -124,7 +123,8 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
     if (counts[r] + more[r] <= floor) candidates.push_back(r);
   }
   const auto n = static_cast<std::int64_t>(candidates.size());
-  for (std::int64_t c = 0; c < n; ++c) more[candidates[static_cast<std::size_t>(c)]] += c * left % n < left ? 1 : 0;
+  for (std::int64_t c = 0; c < n; ++c)
+    more[candidates[static_cast<std::size_t>(c)]] += c * left % n < left ? 1 : 0;
   return more;
 }
 

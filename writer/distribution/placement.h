@@ -39,15 +39,15 @@ Sharers FindSharers(const PatchGrid& grid, const Ownership& owned);
 /// Example: 9 patches on 4 ranks -> 3, 2, 2, 2.
 std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks);
 
-/// The same for one part of a grid after others: what each rank gets of `patches` more, so that with what it
-/// has had before, `counts`, every rank has floor(M/N) or floor(M/N) + 1 of all M where the history allows it.
+/// The same for one part of a grid after others: how many of `patches` more each rank gets, so that with its
+/// earlier `counts` it has floor(M/N) or floor(M/N) + 1 of all M, where the history allows it.
 std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts, std::int64_t patches);
 
 /// Balanced: patches inside one rank's box stay there, up to its target. Each other patch goes, in index
 /// order, to the lowest rank that owns a part of it and is below its target, else to the lowest rank of all
-/// below its target. Where boxes are so uneven that a rank holds more whole patches than its target, the
-/// paper's rule would leave the imbalance; here the surplus moves like shared patches, so that the counts are
-/// the targets always.
+/// below its target. If boxes are so uneven that a rank holds more whole patches than its target, the paper's
+/// rule leaves the imbalance; here the surplus moves like shared patches, so that counts always equal
+/// targets.
 ///
 /// Greedy: the rank with the largest part of the patch; the lowest of equals.
 ///
@@ -55,7 +55,7 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
 Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
                        std::span<const std::int64_t> target);
 
-/// With sharers that the caller has found already, for grids where that takes a while.
+/// The same with sharers that the caller has already found, for large grids.
 Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Sharers& sharers,
                        PlacementStrategy strategy, std::span<const std::int64_t> target);
 

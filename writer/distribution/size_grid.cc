@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Enough for every process grid there is, and too little to exhaust memory.
+/// Enough for every real process grid, and too little to exhaust memory.
 constexpr std::uint64_t kMaxCells = std::uint64_t{1} << 32;
 
 /// Element of an array of non-negative integers.
@@ -78,11 +78,13 @@ std::uint64_t Interpolate(const SizeGrid& grid, const std::array<Between, 3>& pl
 
 Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where) {
   const Json report = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (report.is_discarded()) return InvalidArgument("\"{}\" is not JSON; give a report of quarry-write", where);
+  if (report.is_discarded())
+    return InvalidArgument("\"{}\" is not JSON; give a report of quarry-write", where);
   const Json& grid = report.is_object() && report.contains("size_grid") ? report["size_grid"] : report;
   if (!grid.is_object() || !grid.contains("shape") || !grid.contains("bytes")) {
     return InvalidArgument(
-        "\"{}\" has no \"size_grid\" with \"shape\" and \"bytes\"; give what quarry-write --report has written",
+        "\"{}\" has no \"size_grid\" with \"shape\" and \"bytes\"; give what quarry-write --report has "
+        "written",
         where);
   }
   SizeGrid result;
@@ -97,8 +99,8 @@ Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where) 
     const std::optional<std::uint64_t> size = WholeNumber(bytes[i]);
     // Sums of sizes, and doubles in between, must hold them.
     if (!size || *size > std::uint64_t{1} << 50) {
-      return InvalidArgument("size {} of the size grid in \"{}\" is {}; it must be a number of bytes", i, where,
-                             bytes[i].dump());
+      return InvalidArgument("size {} of the size grid in \"{}\" is {}; it must be a number of bytes", i,
+                             where, bytes[i].dump());
     }
     result.bytes.push_back(*size);
   }

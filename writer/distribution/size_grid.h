@@ -32,14 +32,14 @@ Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where);
 
 /// Sizes for a grid of another shape over the same domain: trilinear interpolation between the centres of the
 /// cells, constant outside the outermost centres, rounded to the nearest byte. Values are not scaled: a new
-/// cell is as large as an old one would be at its place, which is what more ranks with as much work each (weak
-/// scaling) have. The same shape gives the same grid.
+/// cell is as large as an old one at its place, as in weak scaling (more ranks with as much work each). The
+/// same shape gives the same grid.
 ///
 /// No new size is outside the range of the old ones. Interpolation smooths, so it keeps the distribution only
-/// where busy regions span several cells: from 8x8x8 to 16x16x16 cells, quartiles stay within 10 % for a flame
-/// five cells thick; for one that is one cell thick, the quiet cells beside it become rare and the lower
-/// quartile grows by half (tests/unit/distribution/size_grid_test.cc). A coarser shape takes samples and leaves
-/// out what lies between; to add cells up, see SumToProcessGrid.
+/// where busy regions span several cells: from 8x8x8 to 16x16x16 cells, quartiles stay within 10 % for a
+/// flame five cells thick; for one that is one cell thick, the quiet cells beside it become rare and the
+/// lower quartile grows by half (tests/unit/distribution/size_grid_test.cc). A coarser shape picks samples
+/// and skips what lies between; to add cells up, use SumToProcessGrid.
 ///
 /// @param grid   at least one cell
 /// @param shape  at least 1 on every axis; the same on every rank gives the same sizes

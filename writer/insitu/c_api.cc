@@ -13,10 +13,12 @@ using quarry::Status;
 using quarry::StatusCode;
 namespace insitu = quarry::insitu;
 
+static_assert(QUARRY_INSITU_UNKNOWN == static_cast<int>(StatusCode::kUnknown));
 static_assert(QUARRY_INSITU_INVALID_ARGUMENT == static_cast<int>(StatusCode::kInvalidArgument));
 static_assert(QUARRY_INSITU_NOT_FOUND == static_cast<int>(StatusCode::kNotFound));
 static_assert(QUARRY_INSITU_ALREADY_EXISTS == static_cast<int>(StatusCode::kAlreadyExists));
 static_assert(QUARRY_INSITU_FAILED_PRECONDITION == static_cast<int>(StatusCode::kFailedPrecondition));
+static_assert(QUARRY_INSITU_ABORTED == static_cast<int>(StatusCode::kAborted));
 static_assert(QUARRY_INSITU_OUT_OF_RANGE == static_cast<int>(StatusCode::kOutOfRange));
 static_assert(QUARRY_INSITU_INTERNAL == static_cast<int>(StatusCode::kInternal));
 static_assert(QUARRY_INSITU_UNAVAILABLE == static_cast<int>(StatusCode::kUnavailable));
@@ -71,13 +73,13 @@ struct quarry_insitu {
       *found = &field;
       return Status::Ok();
     }
-    return InvalidArgument("there is no field \"{}\" yet; add it before", Text(name));
+    return InvalidArgument("there is no field \"{}\" yet; add it first", Text(name));
   }
 };
 
 namespace {
 
-/// A local call before the start. The first error is kept, for all ranks to hear of.
+/// A local call before the start. The first error is kept, and all ranks get it at the start.
 /// @param given  arguments that must not be null
 template <typename Work>
 int Declare(quarry_insitu* run, std::initializer_list<const void*> given, Work work) {
@@ -103,7 +105,7 @@ int Use(quarry_insitu* run, Work work) {
   return run->Report(quarry::writer::Guarded([&]() -> Status {
     if (run->closed) return {StatusCode::kFailedPrecondition, "the dataset is closed"};
     if (!run->dataset)
-      return {StatusCode::kFailedPrecondition, "the dataset is not started; call quarry_insitu_start before"};
+      return {StatusCode::kFailedPrecondition, "the dataset is not started; call quarry_insitu_start first"};
     return work();
   }));
 }
@@ -166,7 +168,7 @@ int quarry_insitu_set_files(quarry_insitu* run, int files) {
 
 int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes) {
   return Declare(run, {}, [&]() -> Status {
-    if (bytes < 1) return InvalidArgument("{} bytes of memory are not enough for anything; give more", bytes);
+    if (bytes < 1) return InvalidArgument("{} bytes of memory are too few; give more", bytes);
     run->setup.pipeline.memory_per_rank = static_cast<std::uint64_t>(bytes);
     return Status::Ok();
   });

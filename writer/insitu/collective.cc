@@ -52,22 +52,14 @@ Status CheckCommunicator(MPI_Comm comm) {
   return Status::Ok();
 }
 
-Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm) {
-  MPI_Comm own = MPI_COMM_NULL;
-  if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
-    return InternalError(
-        "MPI cannot duplicate the communicator; free communicators that are not used any more");
-  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
-  return own;
-}
-
 Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
                                            const std::vector<OwnedBox>& boxes) {
   const int rank = writer::Rank(comm);
   const int ranks = writer::Size(comm);
-  const redistribute::Layout layout{
-      dims, ToOwnership(writer::GatherEverywhere(comm, ToNumbers(boxes, rank)), ranks),
-      distribution::Ownership(static_cast<std::size_t>(ranks))};
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> numbers,
+                          writer::GatherEverywhere(comm, ToNumbers(boxes, rank)));
+  const redistribute::Layout layout{dims, ToOwnership(numbers, ranks),
+                                    distribution::Ownership(static_cast<std::size_t>(ranks))};
   // These messages name the ranks themselves.
   QUARRY_RETURN_IF_ERROR(redistribute::AgreeOnStatus(
       comm, writer::Guarded([&] { return redistribute::CheckBoxesOfRank(layout, rank); })));
@@ -142,7 +134,8 @@ Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& box
     return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
                            field);
   if (open->Has(number))
-    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field, open->number);
+    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
+                           open->number);
   const DataType declared = declaration.fields[number].type;
   if (declared != type) {
     return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,
@@ -165,28 +158,43 @@ Status CallAgreement::Reach(Call call, const Status& local, const std::string& a
   QUARRY_RETURN_IF_ERROR(broken_);
   const auto number = static_cast<std::uint64_t>(call);
   const std::uint64_t digest = Checksum(std::as_bytes(std::span(arguments)));
-  // The least of a number and the least of its complement belong together only where all ranks have the same
-  // one.
+  // The minimum of a number and the minimum of its complement match only if all ranks have the same one.
   const std::uint64_t mine[4] = {number, ~number, digest, ~digest};
   std::uint64_t least[4] = {};
-  QUARRY_MPI(MPI_Allreduce, mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_);
+  const Status compared =
+      redistribute::MpiStatus(MPI_Allreduce(mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_), "MPI_Allreduce");
+  QUARRY_RETURN_IF_ERROR(Keep(writer::AgreeOnStatus(comm_, compared)));
   if (least[0] != ~least[1]) {
     broken_ = {
         StatusCode::kFailedPrecondition,
         fmt::format(
-            "the ranks make different calls on \"{}\", and wait for each other no more; begin, put, end "
+            "the ranks make different calls on \"{}\", and no longer wait for each other; begin, put, end "
             "and close on all ranks in the same order",
             path_)};
     return broken_;
   }
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
+  QUARRY_RETURN_IF_ERROR(Keep(writer::AgreeOnStatus(comm_, local)));
   if (least[2] == ~least[3]) return Status::Ok();
-  // In the words of rank 0: the path may be what differs.
-  return redistribute::AgreeOnStatus(
+  // The text of rank 0: the path may be what differs.
+  return Keep(redistribute::AgreeOnStatus(
       comm_,
       InvalidArgument("the ranks make the same call on \"{}\" with different arguments; declarations, steps, "
                       "times and fields are the same on every rank, only boxes and addresses differ",
-                      path_));
+                      path_)));
+}
+
+Status CallAgreement::Keep(Status status) {
+  if (broken_.ok() && redistribute::CannotAgree(status)) broken_ = status;
+  return status;
+}
+
+void CallAgreement::Free(MPI_Comm* comm) const {
+  // Freeing is collective; after a failed agreement the others may be anywhere.
+  if (redistribute::CannotAgree(broken_)) {
+    *comm = MPI_COMM_NULL;
+  } else {
+    MPI_Comm_free(comm);
+  }
 }
 
 }  // namespace quarry::insitu

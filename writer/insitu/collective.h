@@ -11,10 +11,10 @@
 #include "writer/distribution/ownership.h"
 #include "writer/insitu/setup.h"
 
-/// What the calls of a simulation have in common, whether its ranks write themselves or hand over to others.
+/// What the calls of a simulation share, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
 
-/// kFailedPrecondition: a call that is not in order.
+/// kFailedPrecondition: a call out of order.
 inline Status FailedPrecondition(std::string message) {
   return {StatusCode::kFailedPrecondition, std::move(message)};
 }
@@ -23,20 +23,17 @@ inline Status FailedPrecondition(std::string message) {
 /// @errors kFailedPrecondition: MPI is not running; kInvalidArgument: no intra-communicator
 Status CheckCommunicator(MPI_Comm comm);
 
-/// A duplicate of `comm` whose errors come back, whatever the host has chosen for its own. @collective
-Result<MPI_Comm> DuplicateQuietly(MPI_Comm comm);
-
 /// The boxes of all ranks, which together cover the grid once.
 /// @errors kInvalidArgument: they overlap, leave gaps, or reach out of the grid
 /// @collective
 Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
                                            const std::vector<OwnedBox>& boxes);
 
-/// What is wrong with what a rank opens a dataset with, without a look at the disk and at other ranks. Local.
+/// Checks what a rank opens a dataset with, without looking at the disk or other ranks. Local.
 /// @errors kInvalidArgument
 Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes);
 
-/// A step that has begun and not ended.
+/// A step that is open: begun and not ended.
 struct OpenStep {
   std::uint64_t number = 0;
   std::optional<double> time;
@@ -45,15 +42,15 @@ struct OpenStep {
   bool Has(std::size_t field) const;
 };
 
-/// Place of a field in the declaration; the number of fields where there is none of this name.
+/// Place of a field in the declaration; the number of fields if none has this name.
 std::size_t FieldNumber(const Declaration& declaration, const std::string& field);
 
-/// Views for the addresses of one Put, of no memory where an address is null or there is no box for it.
+/// Views for the addresses of one Put; of no memory where an address is null or has no box.
 std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
                              std::span<const void* const> address);
 
-/// What is wrong with a call while `open` is the step that has begun, or null: the order of calls. Local.
-/// @errors kFailedPrecondition: the call is not in order; kInvalidArgument: a negative step
+/// Checks the order of calls; `open` is the open step, or null. Local.
+/// @errors kFailedPrecondition: the call is out of order; kInvalidArgument: a negative step
 Status CheckBegin(std::int64_t step, const OpenStep* open);
 Status CheckEnd(const OpenStep* open);
 Status CheckAbandon(const OpenStep* open);
@@ -69,22 +66,30 @@ std::string BeginArguments(std::int64_t step, std::optional<double> time);
 /// The calls on which all ranks agree before they do anything.
 enum class Call { kOpen, kBeginStep, kPut, kEndStep, kAbandonStep, kClose };
 
-/// The beginning of every collective call.
+/// The start of every collective call.
 class CallAgreement {
  public:
-  /// @param comm  stays the caller's
+  /// @param comm  owned by the caller
   /// @param path  for messages
   CallAgreement(MPI_Comm comm, std::string path) : comm_(comm), path_(std::move(path)) {}
 
-  /// Success where all ranks make this call, with the same arguments, and accept it.
-  /// @param local      what this rank thinks of its arguments
+  /// Success if all ranks make this call, with the same arguments, and accept it.
+  /// @param local      this rank's check of its arguments
   /// @param arguments  those that are the same on every rank
-  /// @errors the error of the lowest rank that brings one; kInvalidArgument where the arguments differ;
-  ///         kFailedPrecondition where the calls differ: then and from then on
+  /// @errors the error of the lowest rank that brings one; kInvalidArgument if the arguments differ. For this
+  /// and all later calls: kFailedPrecondition if the calls differ, kAborted if MPI fails in an agreement
+  /// (redistribute::CannotAgree).
   Status Reach(Call call, const Status& local, const std::string& arguments = "");
 
-  /// The error after different calls: the ranks cannot work together any more.
+  /// Records and returns an error of another part of a call after which the ranks cannot agree.
+  Status Keep(Status status);
+
+  /// The error after which the ranks cannot work together any more: different calls, or MPI failed in an
+  /// agreement.
   const Status& broken() const { return broken_; }
+
+  /// Frees the communicator, if the ranks can still do so together.
+  void Free(MPI_Comm* comm) const;
 
  private:
   MPI_Comm comm_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/format/description.h"
+#include "writer/pipeline/declare.h"
 #include "writer/pipeline/exchange.h"
 
 /// What a simulation says about its data before the first step.
@@ -14,19 +15,9 @@ namespace quarry::insitu {
 using writer::BoxView;
 
 /// A field. Floats need one of tolerance, relative and lossless; integers without a bound are lossless.
-struct Field {
-  std::string name;
-  DataType type = DataType::kFloat32;
-  std::optional<double> tolerance;  ///< largest absolute error of any sample, [unit of the field]
-  std::optional<double> relative;   ///< the same as a fraction of the value range of each step
-  bool lossless = false;
-  std::string units;
-  std::optional<double> fill;    ///< samples with this value are missing, besides NaN and infinity
-  std::optional<CoderId> coder;  ///< default: from type and bound
-};
+using Field = writer::FieldRequest;
 
-/// The dataset. What is left out has the defaults of quarry-write, or the values of the dataset that is
-/// continued.
+/// The dataset. Omitted values take the defaults of quarry-write, or those of the continued dataset.
 struct Declaration {
   Index3 dims = {1, 1, 1};  ///< samples of the whole grid, x, y, z
   std::optional<std::array<double, 3>> origin;

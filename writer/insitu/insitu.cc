@@ -5,6 +5,7 @@
 #include "quarry/base/checksum.h"
 #include "writer/insitu/memory_source.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace quarry::insitu {
 namespace {
@@ -21,7 +22,7 @@ Dataset::Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& 
 Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes, const Status& found) {
   QUARRY_RETURN_IF_ERROR(CheckCommunicator(comm));
-  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, DuplicateQuietly(comm));
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, redistribute::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
   const Status status = Guarded([&] {
     dataset.reset(new Dataset(own, setup, boxes));
@@ -29,6 +30,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(MPI_Comm comm, const Setup& setup
   });
   if (status.ok()) return dataset;
   if (dataset) {
+    (void)dataset->agreement_.Keep(status);
     dataset->Release();
   } else {
     MPI_Comm_free(&own);
@@ -59,7 +61,7 @@ Dataset::~Dataset() {
   MPI_Finalized(&finalized);
   if (comm_ == MPI_COMM_NULL || finalized != 0) return;
   const Status status = Close();
-  (void)status;  // who wants to know calls Close
+  (void)status;  // callers that need the status call Close
 }
 
 Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
@@ -68,7 +70,7 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
-  return Guarded([&]() -> Status {
+  return agreement_.Keep(Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, CheckBegin(step, open()), BeginArguments(step, time)));
     Step next;
     next.number = static_cast<std::uint64_t>(step);
@@ -82,12 +84,12 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
           StatusCode::kAlreadyExists,
           fmt::format(
               "step {} of \"{}\" has all declared fields already; choose another step, or open the dataset "
-              "to resume, which leaves out what is there",
+              "to resume, which skips what is there",
               step, setup_.path)};
     }
     step_ = std::move(next);
     return Status::Ok();
-  });
+  }));
 }
 
 Status Dataset::CheckNew(const std::string& field) const {
@@ -102,14 +104,14 @@ Status Dataset::Put(const std::string& field, DataType type, std::span<const voi
 }
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
-  return Guarded([&]() -> Status {
+  return agreement_.Keep(Guarded([&]() -> Status {
     Status local = CheckPut(setup_.declaration, boxes_, open(), field, type, views);
     if (local.ok()) local = CheckNew(field);
     QUARRY_RETURN_IF_ERROR(Agree(Call::kPut, local, field));
     step_->put.push_back(FieldNumber(setup_.declaration, field));
     if (step_->published.contains(field)) return Status::Ok();
     return WriteViews(*writer_->dataset().FindField(field), {views.begin(), views.end()});
-  });
+  }));
 }
 
 Status Dataset::WriteViews(std::size_t field, std::vector<BoxView> views) {
@@ -128,14 +130,15 @@ Status Dataset::WriteViews(std::size_t field, std::vector<BoxView> views) {
 }
 
 Status Dataset::EndStep() {
-  return Guarded([&]() -> Status {
+  return agreement_.Keep(Guarded([&]() -> Status {
     const Status status = Agree(Call::kEndStep, CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
     const Step step = std::move(*step_);
     step_.reset();
+    if (!status.ok()) writer_->Abandon();  // else its fields would go into the next step
     if (!status.ok() || !step.written) return status;
     return writer_->PublishStep(step.number, step.time);
-  });
+  }));
 }
 
 Status Dataset::AbandonStep() {
@@ -163,7 +166,7 @@ void Dataset::Release() {
   }
   writer_.reset();
   step_.reset();
-  MPI_Comm_free(&comm_);
+  agreement_.Free(&comm_);
 }
 
 }  // namespace quarry::insitu

@@ -38,43 +38,47 @@ constexpr DataType TypeOf() {
 /// on a duplicate. Any number of datasets can be open at once.
 ///
 /// A refused call changes nothing: kInvalidArgument, kFailedPrecondition, kAlreadyExists, kNotFound. After
-/// any other error in Put or EndStep the step is gone, the published ones are as they were, and the next
-/// BeginStep may be tried. Where ranks make different calls altogether, as one that ends a step and one that
-/// puts a field, they cannot be brought together any more: all further calls but Close are refused, so that
-/// none of them waits for ever.
+/// any other error in Put or EndStep the step is gone, published steps stay as they are, and BeginStep may be
+/// tried again. If ranks make different calls, such as EndStep and Put, they cannot be brought together
+/// again: all further calls but Close are refused, so that none of them waits forever.
+///
+/// If MPI fails, all ranks get kInternal and the step is gone. The host must handle one case: MPI fails on
+/// some ranks in the very messages by which the ranks agree. Those ranks get kAborted, also from every later
+/// call, and send nothing more; others may wait for them. End the program then (MPI_Abort). Nothing wrong is
+/// published.
 /// @threads one caller at a time; the thread may call MPI
 class Dataset {
  public:
-  /// @param comm   of the ranks that own data; others, of the same program, know nothing of it
+  /// @param comm   of the ranks that own data; the other ranks of the program are not involved
   /// @param setup  the same on every rank
   /// @param boxes  what this rank owns in every step, any number. Together the boxes of all ranks cover the
   ///               grid once.
-  /// @param found  an error that this rank has found before: then all ranks get it
+  /// @param found  an earlier error of this rank: then all ranks get it
   /// @errors kInvalidArgument: declaration or boxes are wrong; kAlreadyExists, kNotFound: see OpenMode;
-  ///         kUnavailable: somebody else is writing the dataset; kDataLoss: the existing dataset is damaged
+  ///         kUnavailable: another process is writing the dataset; kDataLoss: the existing dataset is damaged
   static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Status& found = Status::Ok());
-  /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
+  /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  /// @param step  0 or more; a number that the dataset does not have, or with OpenMode::kResume any
+  /// @param step  0 or more; a number that the dataset does not have, or any with OpenMode::kResume
   /// @param time  physical time, if there is one
   /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all
   ///         declared fields of the step are published
   Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
-  /// Encodes and stages one field of the step. With OpenMode::kResume, a field that is published already is
-  /// left out. The samples are read before this returns, and not kept.
+  /// Encodes and stages one field of the step. OpenMode::kResume skips a field that is already published. The
+  /// samples are read before this returns, and not kept.
   ///
   /// @param type     as declared
   /// @param address  for each owned box, see OwnedBox; ignored for empty ones
   /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
   ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
   ///         memory; kOutOfRange: samples that no relative tolerance fits; kUnavailable: between Open and the
-  ///         first step that is published, somebody else has taken the name
+  ///         first published step, another process has taken the name
   Status Put(const std::string& field, DataType type, std::span<const void* const> address);
 
   /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
@@ -87,16 +91,17 @@ class Dataset {
   /// The same with an arrangement of its own for this field: a view for each owned box.
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
 
-  /// Publishes the step. No step is open afterwards, whatever comes of it.
-  /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal
+  /// Publishes the step. No step is open afterwards, even after an error.
+  /// @errors kFailedPrecondition: no step was open, or nothing was put; kUnknown: the step is published, but
+  /// may not survive a power cut; kInternal
   Status EndStep();
 
   /// Drops the step that is open.
   /// @errors kFailedPrecondition: no step was open
   Status AbandonStep();
 
-  /// Ends the writing; a step that was begun and not ended is removed.
-  /// @errors kFailedPrecondition: there was such a step; the dataset is closed nevertheless
+  /// Ends the writing; removes a step that is still open.
+  /// @errors kFailedPrecondition: there was such a step; the dataset is closed all the same
   Status Close();
 
   /// Seconds of this rank in each phase of the pipeline.
@@ -111,11 +116,11 @@ class Dataset {
   Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
 
   Status Start(const Status& found);
-  /// The beginning of every collective call: success where all ranks make it, with the same arguments, and
-  /// accept it.
+  /// The start of every collective call: success if all ranks make it, with the same arguments, and accept
+  /// it.
   Status Agree(Call call, const Status& local, const std::string& arguments = "");
   const OpenStep* open() const { return step_ ? &*step_ : nullptr; }
-  /// Whether a field of the open step may be put, or is there already. @errors kAlreadyExists
+  /// Whether a field of the open step may be put. @errors kAlreadyExists: it is published
   Status CheckNew(const std::string& field) const;
   Status WriteViews(std::size_t field, std::vector<BoxView> views);
   void Release();

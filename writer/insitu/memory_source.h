@@ -7,7 +7,7 @@ namespace quarry::insitu {
 /// Samples in the memory of a simulation, seen where they are.
 class MemorySource final : public writer::FieldSource {
  public:
-  /// @param owned  boxes of every rank; stays the caller's
+  /// @param owned  boxes of every rank; owned by the caller
   /// @param views  one for each box of this rank
   MemorySource(const distribution::Ownership& owned, int rank, std::vector<writer::BoxView> views)
       : owned_(owned), rank_(static_cast<std::size_t>(rank)), views_(std::move(views)) {}

@@ -10,9 +10,11 @@ module quarry_insitu
 
   integer(c_int), parameter, public :: QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, &
                                        QUARRY_INSITU_RESUME = 2
-  integer(c_int), parameter, public :: QUARRY_INSITU_OK = 0, QUARRY_INSITU_INVALID_ARGUMENT = 3, &
+  integer(c_int), parameter, public :: QUARRY_INSITU_OK = 0, QUARRY_INSITU_UNKNOWN = 2, &
+                                       QUARRY_INSITU_INVALID_ARGUMENT = 3, &
                                        QUARRY_INSITU_NOT_FOUND = 5, QUARRY_INSITU_ALREADY_EXISTS = 6, &
-                                       QUARRY_INSITU_FAILED_PRECONDITION = 9, QUARRY_INSITU_OUT_OF_RANGE = 11, &
+                                       QUARRY_INSITU_FAILED_PRECONDITION = 9, QUARRY_INSITU_ABORTED = 10, &
+                                       QUARRY_INSITU_OUT_OF_RANGE = 11, &
                                        QUARRY_INSITU_INTERNAL = 13, QUARRY_INSITU_UNAVAILABLE = 14, &
                                        QUARRY_INSITU_DATA_LOSS = 15
   integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, &
@@ -190,7 +192,7 @@ contains
     put_real64 = put_addresses(run, field, QUARRY_FLOAT64, [c_loc(samples)])
   end function
 
-  ! What the last call that failed has to say.
+  ! The message of the last failed call.
   function quarry_insitu_last_message(run) result(message)
     type(c_ptr), intent(in) :: run
     character(len=:), allocatable :: message

@@ -1,4 +1,4 @@
-/* In-situ writing for C, and for whatever can call C: a running simulation writes its steps into a dataset.
+/* In-situ writing for C and languages that call C: a running simulation writes its steps into a dataset.
  *
  *   quarry_insitu* run;
  *   quarry_insitu_open(comm, "run42.quarry", QUARRY_INSITU_CREATE, &run);
@@ -19,8 +19,8 @@
  * attributes stay as they are.
  *
  * Marked "collective": every rank makes the same call and gets the same code. All others are local; an error
- * in one of them on any rank is the error of quarry_insitu_start on all, so that their codes may be ignored.
- * NULL where it is not allowed is QUARRY_INSITU_INVALID_ARGUMENT. One caller at a time for each object.
+ * of one on any rank becomes the error of quarry_insitu_start on all, so their codes may be ignored. NULL
+ * where it is not allowed gives QUARRY_INSITU_INVALID_ARGUMENT. One caller at a time for each object.
  */
 #ifndef QUARRY_INSITU_H_
 #define QUARRY_INSITU_H_
@@ -35,17 +35,20 @@ extern "C" {
 typedef struct quarry_insitu quarry_insitu;
 
 /* What went wrong. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone,
- * and the next one may be tried. Published steps are as they were in any case. */
+ * and the next one may be tried. Published steps always stay as they are. */
 enum {
   QUARRY_INSITU_OK = 0,
+  QUARRY_INSITU_UNKNOWN = 2, /* of end_step: the step is published, but may not survive a power cut */
   QUARRY_INSITU_INVALID_ARGUMENT = 3,
-  QUARRY_INSITU_NOT_FOUND = 5,           /* to be appended to, but not there */
+  QUARRY_INSITU_NOT_FOUND = 5,           /* no dataset to append to */
   QUARRY_INSITU_ALREADY_EXISTS = 6,      /* dataset or step */
   QUARRY_INSITU_FAILED_PRECONDITION = 9, /* calls in a wrong order, or not the same ones on every rank */
-  QUARRY_INSITU_OUT_OF_RANGE = 11,       /* samples that no relative tolerance fits */
-  QUARRY_INSITU_INTERNAL = 13,           /* disk full, no memory, MPI */
-  QUARRY_INSITU_UNAVAILABLE = 14,        /* somebody else is writing the dataset */
-  QUARRY_INSITU_DATA_LOSS = 15           /* the existing dataset is damaged */
+  QUARRY_INSITU_ABORTED = 10,      /* MPI failed while the ranks agreed: others may wait for this one, which
+                                    * sends nothing more; end the program with MPI_Abort */
+  QUARRY_INSITU_OUT_OF_RANGE = 11, /* samples that no relative tolerance fits */
+  QUARRY_INSITU_INTERNAL = 13,     /* disk full, no memory, MPI */
+  QUARRY_INSITU_UNAVAILABLE = 14,  /* another process is writing the dataset */
+  QUARRY_INSITU_DATA_LOSS = 15     /* the existing dataset is damaged */
 };
 
 enum { QUARRY_INSITU_CREATE = 0, QUARRY_INSITU_APPEND = 1, QUARRY_INSITU_RESUME = 2 };
@@ -75,12 +78,11 @@ enum {
   QUARRY_Z_FASTEST = 1  /* C's a[x][y][z] */
 };
 
-/* Touches neither disk nor communicator yet: start does, and the communicator must live until then. The
- * object is made in any case but one: *out is NULL when memory is out. Free it in any case. mode: CREATE, the
- * dataset must not exist; APPEND, it must; RESUME, either, and fields of steps that are published are left
- * out. */
+/* Touches neither disk nor communicator yet: start does, and the communicator must live until then. *out is
+ * NULL only when memory is out; free it in any case. mode: CREATE, the dataset must not exist; APPEND, it
+ * must; RESUME, either, and fields of published steps are skipped. */
 int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out);
-/* The same for a communicator of Fortran. */
+/* The same for a Fortran communicator. */
 int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insitu** out);
 
 /* The whole grid, in samples. Required. */
@@ -92,7 +94,7 @@ int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const dou
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);
 /* Subfiles per field and step; else one for every 8 ranks. */
 int quarry_insitu_set_files(quarry_insitu* run, int files);
-/* Bytes that a rank may take for copies; a larger field goes through in parts. Else as much as it takes. */
+/* Bytes that a rank may take for copies; a larger field is processed in parts. Else as much as it takes. */
 int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes);
 
 /* units may be NULL. bound is ignored for QUARRY_LOSSLESS. */
@@ -116,19 +118,19 @@ int quarry_insitu_add_strided_box(quarry_insitu* run, const int64_t begin[3], co
 /* Collective. Checks the declarations, and creates or opens the dataset. */
 int quarry_insitu_start(quarry_insitu* run);
 
-/* Collective. A time that is NaN is none. */
+/* Collective. A NaN as time means no time. */
 int quarry_insitu_begin_step(quarry_insitu* run, int64_t step, double time);
 /* Collective. type as declared; one address for each box, in the order in which they were added. The samples
  * have been read when this returns. */
 int quarry_insitu_put(quarry_insitu* run, const char* field, int type, int boxes, const void* const* address);
-/* Collective. Makes the step visible to readers. No step is open afterwards, whatever comes of it. */
+/* Collective. Makes the step visible to readers. No step is open afterwards, even after an error. */
 int quarry_insitu_end_step(quarry_insitu* run);
-/* Collective. A step that was begun and not ended is removed, which is an error, but closes the dataset. */
+/* Collective. Removes a step that is still open, which is an error; the dataset is closed all the same. */
 int quarry_insitu_close(quarry_insitu* run);
-/* Collective, as close, where the dataset is started and not closed; else local. NULL is fine. */
+/* Collective, as close, if the dataset is started and not closed; else local. NULL is fine. */
 void quarry_insitu_free(quarry_insitu* run);
 
-/* What the last call that failed has to say; "" when none has. Valid until the next call. */
+/* The message of the last failed call; "" if none failed. Valid until the next call. */
 const char* quarry_insitu_last_message(const quarry_insitu* run);
 
 #ifdef __cplusplus

@@ -65,7 +65,8 @@ json ToJson(const Setup& setup) {
           {"placement", static_cast<int>(p.placement)},
           {"aggregation", static_cast<int>(p.aggregation)},
           {"exchange", p.exchange},
-          {"memory", ToJson(p.memory_per_rank)}};
+          {"memory", ToJson(p.memory_per_rank)},
+          {"break_lock", p.break_lock}};
 }
 
 Setup FromJson(const json& j) {
@@ -86,6 +87,7 @@ Setup FromJson(const json& j) {
   p.aggregation = static_cast<distribution::AggregationStrategy>(j.at("aggregation").get<int>());
   p.exchange = j.at("exchange");
   p.memory_per_rank = FromJson<std::uint64_t>(j.at("memory"));
+  p.break_lock = j.at("break_lock");
   return setup;
 }
 
@@ -104,7 +106,7 @@ Result<Setup> DecodeSetup(ByteSpan bytes) {
     const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
     return FromJson(json::from_cbor(first, first + bytes.size()));
   } catch (const json::exception& error) {
-    return DataLoss("the declaration of the simulation has not arrived as it was sent: {}", error.what());
+    return DataLoss("the declaration of the simulation arrived damaged: {}", error.what());
   }
 }
 

@@ -21,7 +21,7 @@ struct Setup {
 
 /// As bytes, for comparing and sending. DecodeSetup(EncodeSetup(s)) is s, but for pipeline.progress.
 Bytes EncodeSetup(const Setup& setup);
-/// @errors kDataLoss: not what EncodeSetup has made
+/// @errors kDataLoss: not made by EncodeSetup
 Result<Setup> DecodeSetup(ByteSpan bytes);
 
 }  // namespace quarry::insitu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "quarry/base/checksum.h"
 #include "writer/intransit/groups.h"
@@ -31,7 +32,7 @@ class Timer {
   double begin_;
 };
 
-/// Where the writers find each rank of `comm`. Local: of a communicator that is wrong, some ranks may never get
+/// Where the writers find each rank of `comm`. Local: if a communicator is wrong, some ranks may never get
 /// here.
 Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
   std::vector<int> here(static_cast<std::size_t>(writer::Size(comm)));
@@ -39,14 +40,15 @@ Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
   std::vector<int> in_job(here.size());
   MPI_Group ours = MPI_GROUP_NULL;
   MPI_Group all = MPI_GROUP_NULL;
-  MPI_Comm_group(comm, &ours);
-  MPI_Comm_group(link.all, &all);
-  MPI_Group_translate_ranks(ours, static_cast<int>(here.size()), here.data(), all, in_job.data());
+  QUARRY_MPI(MPI_Comm_group, comm, &ours);
+  QUARRY_MPI(MPI_Comm_group, link.all, &all);
+  QUARRY_MPI(MPI_Group_translate_ranks, ours, static_cast<int>(here.size()), here.data(), all, in_job.data());
   MPI_Group_free(&ours);
   MPI_Group_free(&all);
   const auto simulates = [&](int rank) { return rank != MPI_UNDEFINED && rank < link.simulation_ranks; };
   if (std::all_of(in_job.begin(), in_job.end(), simulates)) return in_job;
-  return InvalidArgument("the communicator has ranks that do not simulate; give roles.comm() or a part of it");
+  return InvalidArgument(
+      "the communicator has ranks that do not simulate; give roles.comm() or a part of it");
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   if (roles.writes())
     return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
   QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link()));
-  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, insitu::DuplicateQuietly(comm));
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, redistribute::DuplicateQuietly(comm));
   std::unique_ptr<Dataset> dataset;
   const Status status = Guarded([&]() -> Status {
     dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
@@ -79,6 +81,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   });
   if (status.ok()) return dataset;
   if (dataset) {
+    (void)dataset->agreement_.Keep(status);
     dataset->Release();
   } else {
     MPI_Comm_free(&own);
@@ -97,7 +100,7 @@ Status Dataset::CheckTransport() const {
 Status Dataset::Start(std::vector<int> ranks) {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
-  // Whether it goes with what is on the disk, the writers know.
+  // The writers check it against what is on the disk.
   const Status local = Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(insitu::CheckSetup(setup_, boxes_));
     return CheckTransport();
@@ -132,7 +135,8 @@ Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<
     return answer.status;
   });
   QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
-  MPI_Bcast(&answer.dataset, 1, MPI_INT, 0, comm_);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
+      comm_, redistribute::MpiStatus(MPI_Bcast(&answer.dataset, 1, MPI_INT, 0, comm_), "MPI_Bcast")));
   number_ = answer.dataset;
   return Status::Ok();
 }
@@ -142,7 +146,7 @@ Dataset::~Dataset() {
   MPI_Finalized(&finalized);
   if (comm_ == MPI_COMM_NULL || finalized != 0) return;
   const Status status = Close();
-  (void)status;  // who wants to know calls Close
+  (void)status;  // callers that need the status call Close
 }
 
 Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
@@ -152,7 +156,7 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
 }
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
-  return Guarded([&]() -> Status {
+  return agreement_.Keep(Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kBeginStep, insitu::CheckBegin(step, open()), insitu::BeginArguments(step, time)));
     const auto number = static_cast<std::uint64_t>(step);
@@ -160,7 +164,7 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
     QUARRY_RETURN_IF_ERROR(TakeLosses());
     step_ = insitu::OpenStep{number, time, {}};
     return Status::Ok();
-  });
+  }));
 }
 
 Status Dataset::WaitForPlace(std::uint64_t step) {
@@ -175,11 +179,13 @@ Status Dataset::WaitForPlace(std::uint64_t step) {
     ++waits_;
     QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
   }
-  // Everything of a step whose answer is there has left.
-  return writer::AgreeOnStatus(comm_, staging_->Wait(place()));
+  // A step with an answer has left completely. If MPI says otherwise, its memory cannot be used again.
+  const Status left = writer::AgreeOnStatus(comm_, staging_->Wait(place()));
+  if (!left.ok()) broken_ = left;
+  return left;
 }
 
-/// On rank 0: what has come from the writers; with `wait` at least one answer.
+/// On rank 0: answers from the writers; with `wait` at least one.
 Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
   const int writer = link_->first_writer();
   const int tag = internal::DatasetTag(number_);
@@ -195,16 +201,19 @@ Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
   }
 }
 
-/// What rank 0 has received, taken in by every rank.
+/// Passes the answers that rank 0 received to every rank.
 Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
   const Status received = writer::BroadcastStatus(comm_, of_root.status());
   if (!received.ok()) {
     broken_ = received;
     return received;
   }
-  QUARRY_ASSIGN_OR_RETURN(
-      const std::vector<Answer> answers,
-      internal::DecodeAnswers(writer::BroadcastText(comm_, root() ? internal::Encode(*of_root) : "")));
+  const Result<std::string> text = writer::BroadcastText(comm_, root() ? internal::Encode(*of_root) : "");
+  if (!text.ok()) {
+    broken_ = text.status();
+    return broken_;
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> answers, internal::DecodeAnswers(*text));
   for (const Answer& answer : answers) {
     if (!answer.step) {
       closed_ = answer.status;
@@ -212,15 +221,19 @@ Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
     }
     ++answered_;
     if (answer.status.ok()) continue;
+    if (answer.status.code() == StatusCode::kUnknown) {  // published, but perhaps not for good
+      if (unsure_.ok()) unsure_ = answer.status;
+      continue;
+    }
     if (untold_++ == 0) first_untold_ = answer.status;
     lost_.push_back(*answer.step);
   }
   return Status::Ok();
 }
 
-/// What has become of steps, as long as the simulation has not been told.
+/// The losses of which the simulation does not know yet.
 Status Dataset::TakeLosses() {
-  if (untold_ == 0) return Status::Ok();
+  if (untold_ == 0) return std::exchange(unsure_, Status::Ok());
   const std::uint64_t first = lost_[lost_.size() - untold_];
   const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);
   untold_ = 0;
@@ -233,8 +246,8 @@ Status Dataset::Put(const std::string& field, DataType type, std::span<const voi
 
 Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
-    QUARRY_RETURN_IF_ERROR(Agree(
-        Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
+    QUARRY_RETURN_IF_ERROR(
+        Agree(Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
     const Timer timer(&seconds_.copying);
     const std::size_t number = insitu::FieldNumber(setup_.declaration, field);
     staging_->Copy(place(), number, views);
@@ -244,7 +257,7 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
 }
 
 Status Dataset::EndStep() {
-  return Guarded([&]() -> Status {
+  return agreement_.Keep(Guarded([&]() -> Status {
     const Status status = Agree(Call::kEndStep, insitu::CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
     const insitu::OpenStep step = std::move(*step_);
@@ -252,11 +265,11 @@ Status Dataset::EndStep() {
     QUARRY_RETURN_IF_ERROR(status);
     broken_ = HandOver(step);
     return broken_;
-  });
+  }));
 }
 
-/// The samples of all ranks are on their way before the writers hear of the step: they never wait for any
-/// that do not come.
+/// All ranks send their samples before the writers hear of the step: the writers never wait for samples that
+/// do not come.
 Status Dataset::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
@@ -282,7 +295,7 @@ Status Dataset::AbandonStep() {
   });
 }
 
-/// On rank 0: all answers that are still to come, and that to the closing.
+/// On rank 0: waits for all outstanding answers, and the one to the closing.
 Result<std::vector<Answer>> Dataset::FinishAtWriters(double waiting) {
   std::vector<Answer> answers;
   const auto more = [&]() -> Status {
@@ -303,16 +316,17 @@ Status Dataset::Close() {
     const Timer timer(&seconds_.closing);
     Status status = agreement_.Reach(Call::kClose, insitu::CheckClose(open(), setup_.path));
     if (agreement_.broken().ok()) {
-      const double waiting = writer::MaxOverRanks(comm_, seconds_.waiting);
       Status shared = broken_;
-      const Status answers = ShareAnswers(root() ? FinishAtWriters(waiting) : std::vector<Answer>());
+      const Result<double> waiting = writer::MaxOverRanks(comm_, seconds_.waiting);  // a number for the log
+      const Status answers = ShareAnswers(root() ? FinishAtWriters(waiting.ok() ? *waiting : seconds_.waiting)
+                                                 : std::vector<Answer>());
       for (Status next : {std::move(shared), answers, TakeLosses(), closed_}) {
         if (status.ok()) status = std::move(next);
       }
     } else if (root()) {
-      // The ranks do not work together any more; the writers must not suffer from that.
+      // The ranks cannot work together any more; the writers must not suffer from that.
       const Status finished = quarry::internal::ToStatus(FinishAtWriters(seconds_.waiting));
-      (void)finished;  // the error that matters is there already
+      (void)finished;  // an earlier error matters more
     }
     Release();
     return status;
@@ -322,8 +336,8 @@ Status Dataset::Close() {
 void Dataset::Release() {
   if (comm_ == MPI_COMM_NULL) return;
   step_.reset();
-  if (staging_ && !broken_.ok()) {
-    // Nobody receives what has left of a step that did not leave on every rank: MPI may keep looking at it.
+  if (staging_ && (!broken_.ok() || redistribute::CannotAgree(agreement_.broken()))) {
+    // Nobody receives messages of a step that did not leave on every rank: MPI may still read its memory.
     (void)staging_.release();
   } else if (staging_) {
     for (std::size_t p = 0; p < staging_->places(); ++p) {
@@ -332,7 +346,7 @@ void Dataset::Release() {
     }
   }
   staging_.reset();
-  MPI_Comm_free(&comm_);
+  agreement_.Free(&comm_);
   link_.reset();
 }
 

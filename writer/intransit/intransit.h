@@ -16,7 +16,7 @@
 #include "writer/intransit/serve.h"
 #include "writer/intransit/staging.h"
 
-/// A running simulation hands its steps over to ranks that do nothing but write, and goes on meanwhile.
+/// A running simulation hands its steps over to ranks that only write, and continues meanwhile.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.B
 namespace quarry::intransit {
 
@@ -26,12 +26,12 @@ using insitu::Setup;
 
 /// How steps travel; changes no byte of the dataset.
 struct Transport {
-  /// Steps that are handed over and not yet published. A rank holds copies of so many steps, and when all of
-  /// them are under way, waits.
+  /// Steps handed over and not yet published, at most. A rank holds copies of so many steps, and waits while
+  /// all of them are in flight.
   int steps_in_flight = 2;
   std::uint64_t message_bytes = std::uint64_t{64} << 20;  ///< largest message of samples; 1 to 2^31 - 1
-  /// Called on every rank before it waits in BeginStep; for logging and tests. What it throws is the error of
-  /// BeginStep, which then does not wait.
+  /// Called on every rank before it waits in BeginStep; for logging and tests. If it throws, BeginStep fails
+  /// with that error and does not wait.
   std::function<void(std::uint64_t step)> on_wait;
 };
 
@@ -43,36 +43,36 @@ struct SimulationSeconds {
   double closing = 0;  ///< in Close, until the last step was published
 };
 
-/// A dataset that a simulation writes by way of other ranks; the calls are those of insitu::Dataset, with the
-/// differences said here. The bytes are the same too.
+/// A dataset that a simulation writes through other ranks. Calls and bytes are those of insitu::Dataset, with
+/// the differences below.
 ///
-/// Put copies; EndStep starts to send the step to the writers and returns, and with so many steps under way
-/// as Transport allows, the next BeginStep waits. What the writers have to say about a step, a full disk for
-/// instance, comes with the next BeginStep that knows of it, at the latest with Close. Such a step is lost,
-/// the published ones are as they were, and the simulation may go on: with BeginStep once more. A step is
-/// published with all that was put, or lost as a whole: where the dataset has one of its fields already, too.
+/// Put copies; EndStep starts to send the step and returns; BeginStep waits while as many steps are in flight
+/// as Transport allows. An error of the writers in a step, such as a full disk, comes with the next BeginStep
+/// that knows of it, at the latest with Close. Such a step is lost, published steps stay as they are, and the
+/// simulation may call BeginStep again. A step is published with all that was put, or lost as a whole, also
+/// if the dataset already has one of its fields.
 ///
-/// Messages need the sender's help on some networks: they move whenever the simulation calls MPI for any
-/// reason.
+/// Some networks need the sender's help: messages move whenever the simulation calls MPI for any reason.
 /// @threads one caller at a time; the thread may call MPI
 class Dataset {
  public:
   /// Waits until the writers have opened or created the dataset.
   /// @param roles  of a job whose writers are in Serve, or will be
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
-  /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this is
+  /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this
+  /// is
   ///         one
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Transport& transport = {});
-  /// As Close, which it calls on a dataset that is still open; collective, before MPI_Finalize.
+  /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  /// Waits where Transport::steps_in_flight steps are under way.
-  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: what has
-  ///         become of earlier steps. Then this one has not begun, and the call may be repeated.
+  /// Waits while Transport::steps_in_flight steps are in flight.
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: an error of
+  /// earlier steps. Then this one has not begun, and the call may be repeated.
   Status BeginStep(std::int64_t step, std::optional<double> time = {});
 
   /// Copies one field of the step. The samples are not needed after this.
@@ -89,7 +89,7 @@ class Dataset {
   /// The same with an arrangement of its own for this field: a view for each owned box.
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
 
-  /// Hands the step over. No step is open afterwards, whatever comes of it.
+  /// Hands the step over. No step is open afterwards, even after an error.
   /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal from MPI
   Status EndStep();
 
@@ -98,12 +98,12 @@ class Dataset {
   Status AbandonStep();
 
   /// Returns when all steps are published or known to be lost, and the writers have closed the dataset.
-  /// @errors what has become of steps that no BeginStep has told of; kFailedPrecondition: a step was begun
-  ///         and not ended. The dataset is closed nevertheless.
+  /// @errors those of steps that no BeginStep reported; kFailedPrecondition: a step was still open. The
+  /// dataset is closed all the same.
   Status Close();
 
-  /// Steps that were handed over and are known to be lost, whatever the reason, in this order. The same on
-  /// every rank.
+  /// Steps that were handed over and are known to be lost, for any reason, in this order. The same on every
+  /// rank.
   const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
 
   /// Of this rank; also after Close.
@@ -153,9 +153,10 @@ class Dataset {
   std::uint64_t handed_over_ = 0;
   std::uint64_t answered_ = 0;
   std::vector<std::uint64_t> lost_;
-  std::uint64_t untold_ = 0;  ///< lost steps of which the simulation does not know
+  Status unsure_;             ///< the first kUnknown of which the simulation does not know yet
+  std::uint64_t untold_ = 0;  ///< lost steps that the simulation does not know of yet
   Status first_untold_;
-  Status closed_;  ///< what the writers say to the closing
+  Status closed_;  ///< the writers' answer to the closing
   Status broken_;  ///< messages did not leave, or did not arrive: no more steps
   std::uint64_t waits_ = 0;
   std::uint64_t most_in_flight_ = 0;

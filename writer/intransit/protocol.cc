@@ -88,8 +88,7 @@ Result<Value> FromText(const std::string& text, FromJson from_json) {
   try {
     return from_json(json::from_cbor(text));
   } catch (const json::exception& error) {
-    return DataLoss("a message between simulation and writers has not arrived as it was sent: {}",
-                    error.what());
+    return DataLoss("a message between simulation and writers arrived damaged: {}", error.what());
   }
 }
 

@@ -11,10 +11,9 @@
 #include "quarry/base/status.h"
 #include "writer/distribution/ownership.h"
 
-/// What simulation and writers say to each other. Commands go from the first rank of a dataset's communicator
-/// to the first writer, which passes them on to the other writers, so that all of them see the same ones in
-/// the same order. Answers go the other way. Samples go from every simulation rank to the writer of its
-/// group.
+/// Messages between simulation and writers. Commands go from the first rank of a dataset's communicator to
+/// the first writer, which passes them on, so that all writers see the same ones in the same order. Answers
+/// go the other way. Samples go from every simulation rank to the writer of its group.
 namespace quarry::intransit::internal {
 
 /// Tags of messages on Link::all: commands; the answer to OpenCommand, of which a rank waits for one at a
@@ -23,7 +22,7 @@ inline constexpr int kCommandTag = 0;
 inline constexpr int kOpenedTag = 1;
 inline int DatasetTag(int dataset) { return 2 + dataset; }
 
-/// A dataset is to be opened; the answer has its number.
+/// Opens a dataset; the answer has its number.
 struct OpenCommand {
   std::string setup;                ///< see insitu::EncodeSetup
   std::uint64_t message_bytes = 0;  ///< largest message of samples
@@ -31,8 +30,9 @@ struct OpenCommand {
   distribution::Ownership owned;    ///< by rank of the dataset's communicator
 };
 
-/// A step comes: for each field, in this order, from each rank that owns samples its boxes, dense, x fastest,
-/// in messages of at most message_bytes. The answer comes when the step is published, or is known to be lost.
+/// Announces a step. For each field, in this order, each rank that owns samples sends its boxes, dense, x
+/// fastest, in messages of at most message_bytes. The answer comes when the step is published or known to be
+/// lost.
 struct StepCommand {
   int dataset = 0;
   std::uint64_t step = 0;
@@ -51,7 +51,7 @@ struct FinishCommand {};
 
 using Command = std::variant<OpenCommand, StepCommand, CloseCommand, FinishCommand>;
 
-/// What has become of a step, or of opening or closing.
+/// The result of a step, or of opening or closing.
 struct Answer {
   int dataset = 0;
   std::optional<std::uint64_t> step;
@@ -59,11 +59,11 @@ struct Answer {
 };
 
 std::string Encode(const Command& command);
-/// @errors kDataLoss: not what Encode has made
+/// @errors kDataLoss: not made by Encode
 Result<Command> DecodeCommand(const std::string& text);
 
 std::string Encode(const std::vector<Answer>& answers);
-/// @errors kDataLoss: not what Encode has made
+/// @errors kDataLoss: not made by Encode
 Result<std::vector<Answer>> DecodeAnswers(const std::string& text);
 
 /// Blocking; returns when `text` may be changed.

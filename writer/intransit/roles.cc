@@ -14,7 +14,7 @@ Link::~Link() {
   if (finalized != 0) return;
   if (all != MPI_COMM_NULL && !writes) {
     const Status sent = SendText(all, first_writer(), kCommandTag, Encode(FinishCommand{}));
-    (void)sent;  // nobody is left to be told
+    (void)sent;  // no one is left to tell
   }
   if (same != MPI_COMM_NULL) MPI_Comm_free(&same);
   if (all != MPI_COMM_NULL) MPI_Comm_free(&all);
@@ -25,12 +25,17 @@ Link::~Link() {
 namespace {
 
 Status Connect(MPI_Comm world, bool writes, internal::Link* link) {
+  using redistribute::MpiStatus;
   MPI_Comm own = MPI_COMM_NULL;
-  QUARRY_MPI(MPI_Comm_split, world, writes ? 1 : 0, writer::Rank(world), &link->same);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
+      world,
+      MpiStatus(MPI_Comm_split(world, writes ? 1 : 0, writer::Rank(world), &link->same), "MPI_Comm_split")));
   const int key = writer::Rank(world) + (writes ? writer::Size(world) : 0);
-  QUARRY_MPI(MPI_Comm_split, world, 0, key, &own);
-  link->all = own;
-  MPI_Comm_set_errhandler(link->all, MPI_ERRORS_RETURN);
+  Status status = MpiStatus(MPI_Comm_split(world, 0, key, &own), "MPI_Comm_split");
+  if (status.ok())
+    status = MpiStatus(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(world, status));
+  link->all = own;  // from here on the writers learn of its end
   return Status::Ok();
 }
 
@@ -40,7 +45,9 @@ Result<Roles> Roles::SplitByRole(MPI_Comm world, bool writes) {
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(world));
   const int mine = writes ? 1 : 0;
   int writers = 0;
-  MPI_Allreduce(&mine, &writers, 1, MPI_INT, MPI_SUM, world);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
+      world,
+      redistribute::MpiStatus(MPI_Allreduce(&mine, &writers, 1, MPI_INT, MPI_SUM, world), "MPI_Allreduce")));
   const int ranks = writer::Size(world);
   if (writers == 0 || writers == ranks) {
     return InvalidArgument(
@@ -60,7 +67,9 @@ Result<Roles> Roles::Split(MPI_Comm world, int writers) {
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(world));
   const int mine[2] = {writers, -writers};
   int least[2] = {};
-  MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, world);
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
+      world,
+      redistribute::MpiStatus(MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, world), "MPI_Allreduce")));
   if (least[0] != -least[1]) {
     return InvalidArgument(
         "the ranks give different numbers of writers, {} to {}; give the same on every rank", least[0],

@@ -10,8 +10,8 @@ namespace quarry::intransit {
 
 namespace internal {
 
-/// The communicators between and among the two kinds of ranks. When the last owner on a simulation rank lets
-/// go, the writers learn that nothing more comes from there.
+/// The communicators between and among the two kinds of ranks. When the last owner on a simulation rank is
+/// gone, the writers learn that nothing more comes from it.
 struct Link {
   Link() = default;
   ~Link();
@@ -38,7 +38,7 @@ struct Link {
 ///     Simulate(*roles);  // on roles->comm(); opens intransit::Dataset
 ///   }
 ///
-/// Must be gone before MPI_Finalize: Serve returns when every simulation rank has let go of its roles and
+/// Destroy before MPI_Finalize: Serve returns when every simulation rank has destroyed its roles and
 /// datasets.
 class Roles {
  public:
@@ -49,7 +49,7 @@ class Roles {
   static Result<Roles> Split(MPI_Comm world, int writers);
 
   /// The same where each rank says what it does, for instance to have a writer on every node.
-  /// @errors kInvalidArgument: nobody writes, or nobody simulates
+  /// @errors kInvalidArgument: no rank writes, or none simulates
   /// @collective over `world`
   static Result<Roles> SplitByRole(MPI_Comm world, bool writes);
 

@@ -18,7 +18,7 @@ namespace {
 using internal::Answer;
 using writer::Guarded;
 
-/// Adds what work takes to a number of seconds, and gives back what it returns.
+/// Returns the result of the work, and adds its time to `seconds`.
 template <typename Work>
 auto Timed(double* seconds, Work work) {
   const double begin = MPI_Wtime();
@@ -42,6 +42,8 @@ struct Session {
   std::vector<Source> sources;
   std::vector<insitu::OwnedBox> boxes;  ///< of all sources
   Bytes buffer;                         ///< a field of all sources
+  /// Set once samples did not arrive: later ones cannot be told apart, so all later steps are lost.
+  Status broken;
   std::unique_ptr<insitu::Dataset> dataset;
 
   std::size_t SampleBytes(std::size_t field) const { return SizeOf(setup.declaration.fields[field].type); }
@@ -86,7 +88,8 @@ class Server {
       }
     });
     QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
-    return internal::DecodeCommand(writer::BroadcastText(comm_, text));
+    QUARRY_ASSIGN_OR_RETURN(text, writer::BroadcastText(comm_, text));
+    return internal::DecodeCommand(text);
   }
 
   Status Do(const internal::OpenCommand& open) {
@@ -107,7 +110,7 @@ class Server {
     return Tell(open.ranks.at(0), internal::kOpenedTag, {next_number_ - 1, std::nullopt, std::move(status)});
   }
 
-  /// All memory that samples of this dataset will take here is taken before the dataset is touched. @local
+  /// Allocates all memory for samples of this dataset before the dataset is touched. @local
   Status Prepare(const internal::OpenCommand& open, Session* session) const {
     QUARRY_ASSIGN_OR_RETURN(session->setup, insitu::DecodeSetup(std::as_bytes(std::span(open.setup))));
     session->root = open.ranks.at(0);
@@ -133,14 +136,17 @@ class Server {
 
   Status Do(const internal::StepCommand& step) {
     Session& session = sessions_.at(step.dataset);
-    Status status = Announce(session, step.step);
+    Status status = session.broken;
+    if (status.ok()) status = Announce(session, step.step);
     const auto number = static_cast<std::int64_t>(step.step);
     if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(number, step.time); });
     for (const std::size_t field : step.fields) {
-      // Samples of a step that is lost are taken in too: the simulation must get rid of them.
+      // Receives samples of a lost step too: the simulation must get rid of them.
       const Status received = Timed(&served_.receiving_seconds,
                                     [&] { return Guarded([&] { return Receive(&session, field); }); });
-      if (status.ok()) status = writer::AgreeOnStatus(comm_, received);
+      const Status agreed = writer::AgreeOnStatus(comm_, received);
+      if (session.broken.ok()) session.broken = agreed;
+      if (status.ok()) status = agreed;
       if (status.ok()) status = Writing([&] { return Put(session, field); });
     }
     if (status.ok()) {
@@ -149,7 +155,8 @@ class Server {
       const Status abandoned = session.dataset->AbandonStep();
       (void)abandoned;  // most errors have ended the step already
     }
-    ++(status.ok() ? served_.steps : served_.lost_steps);
+    const bool published = status.ok() || status.code() == StatusCode::kUnknown;
+    ++(published ? served_.steps : served_.lost_steps);
     return Tell(session.root, internal::DatasetTag(step.dataset),
                 {step.dataset, step.step, std::move(status)});
   }
@@ -167,23 +174,29 @@ class Server {
     return Timed(&served_.writing_seconds, work);
   }
 
-  /// A field of all sources into the buffer, one source after the other.
+  /// Receives a field of all sources into the buffer, one source after the other. After an error it still
+  /// receives the other messages.
   Status Receive(Session* session, std::size_t field) {
     const int tag = internal::DatasetTag(session->number);
     std::vector<MPI_Request> requests;
+    Status first_error;
     std::byte* next = session->buffer.data();
     for (const Source& source : session->sources) {
       const std::uint64_t bytes = static_cast<std::uint64_t>(source.samples) * session->SampleBytes(field);
       const auto receive = [&](std::uint64_t offset, int size) -> Status {
         requests.push_back(MPI_REQUEST_NULL);
-        QUARRY_MPI(MPI_Irecv, next + offset, size, MPI_BYTE, source.rank, tag, link_.all, &requests.back());
+        const Status posted = redistribute::MpiStatus(
+            MPI_Irecv(next + offset, size, MPI_BYTE, source.rank, tag, link_.all, &requests.back()),
+            "MPI_Irecv");
+        if (!posted.ok()) requests.back() = MPI_REQUEST_NULL;
+        if (first_error.ok()) first_error = posted;
         return Status::Ok();
       };
       QUARRY_RETURN_IF_ERROR(internal::ForEachMessage(bytes, session->message_bytes, receive));
       next += bytes;
     }
-    QUARRY_MPI(MPI_Waitall, static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-    return Status::Ok();
+    const Status waited = redistribute::WaitForAll(requests);
+    return first_error.ok() ? waited : first_error;
   }
 
   Status Put(const Session& session, std::size_t field) const {
@@ -210,9 +223,14 @@ class Server {
 
   Status Do(const internal::FinishCommand&) { return Status::Ok(); }
 
-  /// Does not wait: the rank that is told may itself be waiting for its next command to be taken in.
+  /// Does not wait: the receiving rank may itself be waiting for the writers to take its next command.
+  /// @errors the same on every writer
   Status Tell(int simulation_rank, int tag, Answer answer) {
-    if (rank_ != 0) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(redistribute::CannotAgree(answer.status) ? answer.status : Status::Ok());
+    return writer::OnRoot(comm_, [&] { return SendAnswer(simulation_rank, tag, std::move(answer)); });
+  }
+
+  Status SendAnswer(int simulation_rank, int tag, Answer answer) {
     while (!answers_.empty()) {
       int arrived = 0;
       QUARRY_MPI(MPI_Test, &answers_.front().request, &arrived, MPI_STATUS_IGNORE);
@@ -221,8 +239,8 @@ class Server {
     }
     SentAnswer& sent = answers_.emplace_back();
     sent.text = internal::Encode({std::move(answer)});
-    QUARRY_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_BYTE,
-               simulation_rank, tag, link_.all, &sent.request);
+    QUARRY_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_BYTE, simulation_rank,
+               tag, link_.all, &sent.request);
     return Status::Ok();
   }
 
@@ -230,10 +248,10 @@ class Server {
   const ServeOptions& options_;
   MPI_Comm comm_;
   const int rank_;
-  int finished_ = 0;  ///< simulation ranks that have let go; on rank 0
+  int finished_ = 0;  ///< simulation ranks that have finished; on rank 0
   int next_number_ = 0;
   std::map<int, Session> sessions_;
-  std::list<SentAnswer> answers_;  ///< oldest first
+  std::list<SentAnswer> answers_;   ///< oldest first
   std::uint64_t buffer_bytes_ = 0;  ///< of all sessions now
   Served served_;
 };
@@ -245,7 +263,7 @@ Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
     return Status(StatusCode::kFailedPrecondition,
                   "this rank simulates; call Serve on the ranks for which roles.writes() is true");
   }
-  QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, insitu::DuplicateQuietly(roles.comm()));
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, redistribute::DuplicateQuietly(roles.comm()));
   Served served;
   const Status status = Guarded([&] {
     Server server(roles, options, comm);
@@ -253,7 +271,7 @@ Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
     served = server.served();
     return ran;
   });
-  MPI_Comm_free(&comm);
+  if (!redistribute::CannotAgree(status)) MPI_Comm_free(&comm);
   QUARRY_RETURN_IF_ERROR(status);
   return served;
 }

@@ -56,9 +56,9 @@ Status Staging::SendCommand(std::size_t place, std::string command, MPI_Comm com
 
 Status Staging::Wait(std::size_t place) {
   std::vector<MPI_Request>& requests = places_[place].requests;
-  const int code = MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  Status status = redistribute::WaitForAll(requests);
   requests.clear();
-  return redistribute::MpiStatus(code, "MPI_Waitall");
+  return status;
 }
 
 }  // namespace quarry::intransit::internal

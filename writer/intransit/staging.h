@@ -26,7 +26,7 @@ Status ForEachMessage(std::uint64_t bytes, std::uint64_t most, Visit visit) {
 /// all fields of a step.
 class Staging {
  public:
-  /// Takes all memory that it will ever take.
+  /// Allocates all its memory.
   Staging(const insitu::Declaration& declaration, const std::vector<insitu::OwnedBox>& boxes, int places);
 
   std::size_t places() const { return places_.size(); }
@@ -39,9 +39,9 @@ class Staging {
   /// Starts to send a step to a writer: the fields in this order, in messages of at most `message_bytes`.
   Status Send(std::size_t place, std::span<const std::size_t> fields, std::uint64_t message_bytes,
               MPI_Comm comm, int writer, int tag);
-  /// The same for a command, which is kept until it has left.
+  /// The same for a command, which is kept until it is sent.
   Status SendCommand(std::size_t place, std::string command, MPI_Comm comm, int writer, int tag);
-  /// Waits until everything of a place has left.
+  /// Waits until all messages of a place are sent.
   Status Wait(std::size_t place);
 
  private:

@@ -8,7 +8,7 @@
 namespace quarry::model {
 namespace {
 
-/// Bytes that every rank learns of every patch before the assignment.
+/// Bytes about each patch that every rank gathers before the assignment.
 constexpr double kSharedBytesPerPatch = 40;
 
 int RanksPerNode(const Machine& machine, int ranks) {
@@ -55,7 +55,7 @@ class Calculation {
  private:
   PhaseSeconds& At(Phase phase) { return prediction_.phases[static_cast<std::size_t>(phase)]; }
 
-  /// Threads of the coder: the node's cores, shared out to its ranks, as far as a rank may use them.
+  /// Coder threads: the node's cores divided among its ranks, limited to what a rank may use.
   double Threads() const {
     const double share = std::max(1.0, std::floor(machine_.cores_per_node / ranks_per_node_));
     return machine_.cores_per_rank > 0 ? std::min(share, machine_.cores_per_rank) : share;
@@ -81,7 +81,7 @@ class Calculation {
     return bytes;
   }
 
-  /// What moves: exactly what the writer does, on numbers instead of samples.
+  /// Counts what moves: exactly what the writer does, on numbers instead of samples.
   void Plan() {
     const auto ranks = static_cast<int>(ranks_);
     const distribution::Sharers sharers = distribution::FindSharers(grid_, workload_.owned);
@@ -149,7 +149,7 @@ class Calculation {
   }
 
   /// Seconds of moving bytes between ranks.
-  /// @param gather_s_per_byte  that each end takes to bring the bytes of a message together or apart
+  /// @param gather_s_per_byte  seconds of each end to pack or unpack a byte of a message
   void Move(const Traffic& traffic, double gather_s_per_byte, double kept_s_per_byte, PhaseSeconds* seconds) {
     std::vector<double> work(ranks_);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -164,7 +164,7 @@ class Calculation {
     seconds->cores = CoreSeconds(machine_, work, 1);
 
     // Equation 2: bytes between the cores of a node and its memory, over its bandwidth. Each end of a message
-    // copies twice, from or to the message and between message and samples.
+    // copies twice: from or to the message, and between message and samples.
     const double kept_copies = kept_s_per_byte > 0 ? 1 : 0;
     const auto copied = SumPerNode(ranks_, ranks_per_node_, [&](std::size_t rank) {
       const RankTraffic& moved = traffic.ranks[rank];
@@ -189,8 +189,8 @@ class Calculation {
     Move(prediction_.exchange, gather, gather, &At(Phase::kExchange));
   }
 
-  /// Equation 1: operations of the busiest, over what its cores do in a second; both counted in bytes of
-  /// samples. The memory term is in the constant, which is measured with all cores busy.
+  /// Equation 1: the largest load over the speed of its cores, both in bytes of samples. The
+  /// constant, measured with all cores busy, includes the memory term.
   void Encode() {
     std::vector<double> work(ranks_, 0);
     double largest_patch = 0;
@@ -204,7 +204,7 @@ class Calculation {
         std::max(CoreSeconds(machine_, work, Threads()), largest_patch) + CollectiveSeconds();
   }
 
-  /// Every rank learns all sizes and cuts the whole curve.
+  /// Every rank gathers all sizes and cuts the whole curve.
   void Assign() {
     const double cutting = machine_.assign_s_per_patch * static_cast<double>(grid_.patch_count());
     PhaseSeconds& seconds = At(Phase::kAssign);

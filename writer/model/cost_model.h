@@ -8,7 +8,7 @@
 
 namespace quarry::model {
 
-/// Phases of a step, in order; those of quarry-write, with `start` for what comes before them.
+/// Phases of a step, in order: those of quarry-write after `start`, which is what comes before them.
 enum class Phase { kStart, kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
 inline constexpr std::array<std::string_view, 7> kPhaseNames = {"start",  "read",     "exchange", "encode",
                                                                 "assign", "transfer", "write"};
@@ -22,24 +22,23 @@ struct Workload {
   bool from_file = true;  ///< ranks read what they own; otherwise a simulation has it in memory already
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
-  std::size_t files = 1;  ///< more than patches are as many as patches
-  double ratio = 0;       ///< bytes of samples over bytes of payload; 0: that of the machine
-  /// How the payload is spread over the patches, by patch index; their sum does not matter. Empty: evenly
-  /// over the samples.
+  std::size_t files = 1;  ///< at most as many as patches
+  double ratio = 0;       ///< bytes of samples over bytes of payload; 0: the machine's ratio
+  /// Relative payload of each patch, by patch index; only ratios count. Empty: in proportion to the samples.
   std::vector<std::uint64_t> patch_weights;
 };
 
 /// Seconds of a phase, by what they are spent on. See docs/planning.md for the equations.
 struct PhaseSeconds {
-  double cores = 0;        ///< computing and copying, as the cores allow
-  double memory = 0;       ///< the same as the memory of a node allows; the longer of the two counts
+  double cores = 0;        ///< computing and copying, limited by the cores
+  double memory = 0;       ///< the same, limited by the memory of a node; the longer of the two counts
   double network = 0;      ///< between nodes, with latencies
   double file_system = 0;  ///< reading, writing, syncs
 
   double total() const { return (cores > memory ? cores : memory) + network + file_system; }
 };
 
-/// What a step will take and move.
+/// Time and traffic of a step.
 struct Prediction {
   std::array<PhaseSeconds, kPhases> phases{};
   int ranks = 0;
@@ -70,10 +69,10 @@ double NetworkSeconds(const Machine& machine, int nodes, double busiest, double 
 
 /// Seconds until every rank has done its work.
 ///
-/// Cores of a node are shared by its ranks without loss: all cores work while there is work, and no rank is
+/// The ranks of a node share its cores without loss: all cores work while there is work, and no rank is
 /// faster than its own cores.
 /// @param work  seconds of one core, by rank
-/// @param threads  that a rank can use in this phase
+/// @param threads  available to a rank in this phase
 double CoreSeconds(const Machine& machine, std::span<const double> work, double threads);
 
 }  // namespace quarry::model

@@ -8,22 +8,22 @@
 
 namespace quarry::model {
 
-/// How nodes are connected: which of the network terms of Czechowski et al., section 3.2, holds.
+/// How nodes are connected; selects the network term of Czechowski et al., section 3.2.
 enum class Topology {
   kFull,            ///< fully connected, equation 3
   kTorusIdeal,      ///< 3D torus, ranks placed so that neighbours talk, equation 4: a lower bound
-  kTorusBisection,  ///< 3D torus, everybody with everybody through the bisection, equation 5
+  kTorusBisection,  ///< 3D torus, all-to-all through the bisection, equation 5
 };
 
-/// Constants of a machine, as `quarry-plan calibrate` measures them or as a user knows them. Bandwidths count
-/// each byte once, however often a copy touches it. The defaults are round numbers of a small server.
+/// Constants of a machine, measured by `quarry-plan calibrate` or given by the user. Bandwidths count each
+/// byte once, however often a copy touches it. The defaults are round numbers for a small server.
 struct Machine {
   std::string name = "default";
   Topology topology = Topology::kFull;
 
   double cores_per_node = 2;
   double ranks_per_node = 0;  ///< 0: all ranks on one node
-  double cores_per_rank = 1;  ///< cores that a rank is bound to; 0: the node's cores, shared out evenly
+  double cores_per_rank = 1;  ///< cores that a rank is bound to; 0: an even share of the node's cores
 
   double memory_bandwidth_bytes_per_s = 10e9;  ///< copies, all cores of a node together
   double gather_bandwidth_bytes_per_s = 2e9;   ///< one core: rows of patches into fresh memory
@@ -31,9 +31,9 @@ struct Machine {
 
   double send_bandwidth_bytes_per_s = 4e9;      ///< one core: into a message to a rank on the same node
   double receive_bandwidth_bytes_per_s = 4e9;   ///< one core: out of it
-  double message_overhead_s = 5e-6;             ///< time of a core for a message, at each end
+  double message_overhead_s = 5e-6;             ///< core time per message, at each end
   double network_bandwidth_bytes_per_s = 10e9;  ///< link of a node, each direction
-  double network_latency_s = 5e-6;              ///< until the first byte of a message is there
+  double network_latency_s = 5e-6;              ///< until the first byte of a message arrives
 
   double read_bandwidth_rank_bytes_per_s = 3e9;    ///< file system to one rank
   double read_bandwidth_total_bytes_per_s = 6e9;   ///< to all ranks
@@ -52,18 +52,18 @@ struct Machine {
   double startup_s_per_rank = 1e-4;  ///< and for each rank on a node
 };
 
-/// A number of a machine under its name in JSON.
+/// A constant of a machine and its name in JSON.
 struct MachineConstant {
   std::string_view name;
-  double Machine::* value;
+  double Machine::*value;
   bool zero_allowed;
 };
 
 std::span<const MachineConstant> MachineConstants();
 
-/// An object of the constants; every one may be left out, and has its default then.
-/// @param where  names the text in messages: the path of the file
-/// @errors kInvalidArgument: not JSON, a constant that is not known, or is no number above 0
+/// Parses a JSON object of constants; constants left out keep their defaults.
+/// @param where  name of the text in messages: the path of the file
+/// @errors kInvalidArgument: not JSON, an unknown constant, or a value that is not a number above 0
 Result<Machine> ParseMachine(std::string_view json, const std::string& where);
 std::string ToJson(const Machine& machine);
 

@@ -7,8 +7,8 @@
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 
-/// What a step of the writer costs before it runs: traffic between ranks, counted exactly, and seconds,
-/// estimated from the constants of a machine. Pure functions; no MPI.
+/// Predicts the cost of a writer step: exact traffic between ranks, and seconds estimated from the constants
+/// of a machine. Pure functions; no MPI.
 namespace quarry::model {
 
 /// What one rank keeps and moves.
@@ -26,14 +26,14 @@ struct Traffic {
   std::vector<RankTraffic> ranks;
   std::uint64_t bytes_moved = 0;  ///< between different ranks
   std::uint64_t messages = 0;     ///< parts that move, one message each
-  std::uint64_t rank_pairs = 0;   ///< sender and receiver that meet: messages, if each pair had one for all
+  std::uint64_t rank_pairs = 0;   ///< distinct pairs of sender and receiver: messages, with one per pair
 };
 
-/// Nodes hold this many ranks each, in rank order; a single node where it is 0.
+/// Ranks per node, in rank order; 0: one node holds all ranks.
 int NodeOf(int rank, int ranks_per_node);
 
-/// Parts of patches on their way from the ranks that own them to those that encode them: a message for each
-/// patch and rank that has a part of it and does not encode it.
+/// Traffic of patch parts from the ranks that own them to those that encode them: one message for each patch
+/// and each rank that owns a part of it but does not encode it.
 /// @param sharers  FindSharers(grid, owned)
 /// @complexity O(patches and their sharers)
 /// @source Robinson et al., Investigating Data Movement Strategies, section 3.2, per-patch and per-rank
@@ -41,7 +41,7 @@ Traffic ExchangeTraffic(const PatchGrid& grid, const distribution::Ownership& ow
                         const distribution::Sharers& sharers, const distribution::Placement& placement,
                         std::size_t sample_bytes, int ranks_per_node);
 
-/// Encoded patches on their way from the ranks that encode them to those that write them.
+/// Traffic of encoded patches from the ranks that encode them to those that write them.
 /// @param morton_order  all patch indices
 /// @param sizes         encoded bytes of each patch, in Morton order
 Traffic TransferTraffic(std::span<const std::int64_t> morton_order, std::span<const std::uint64_t> sizes,

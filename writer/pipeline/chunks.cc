@@ -19,8 +19,8 @@ std::int64_t Chunk::IndexInWhole(std::int64_t patch) const {
 std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, std::uint64_t bytes,
                              const Index3& unit) {
   const Index3& patches = grid.patches();
-  // From the whole grid, shorten z first, then y, then x, each only when one patch of the axis before is still too
-  // much.
+  // Starting from the whole grid, shortens z first, then y, then x, each only if one patch along the axis
+  // before is still too much.
   Index3 shape = patches;
   for (std::size_t axis = 3; axis-- > 0;) {
     if (unit[axis] > 1 && unit[axis] >= grid.dims()[axis]) continue;

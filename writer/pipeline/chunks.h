@@ -6,8 +6,7 @@
 
 namespace quarry::writer {
 
-/// A box of whole patches that all ranks take through the pipeline at a time: what bounds the memory of a field
-/// that is larger than it.
+/// A box of whole patches that all ranks process at a time: bounds the memory for a large field.
 class Chunk {
  public:
   /// @param patches  patch positions in `whole`, not empty
@@ -29,11 +28,13 @@ class Chunk {
   PatchGrid grid_;
 };
 
-/// Cuts a grid into chunks of at most `bytes`: runs of whole layers of patches, of whole rows where a layer is
-/// too large, of patches where a row is. At least one patch each.
+/// Cuts a grid into chunks of at most `bytes`: runs of whole layers of patches; of whole rows if a layer is
+/// too large; of patches if a row is. At least one patch each.
 ///
-/// @param unit  see InputInfo::unit: an axis on which the unit is the whole grid is not cut, so that no image of a
+/// @param unit  see InputInfo::unit: an axis on which the unit is the whole grid is not cut, so that no image
+/// of a
 ///              stack is read twice
-std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, std::uint64_t bytes, const Index3& unit);
+std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, std::uint64_t bytes,
+                             const Index3& unit);
 
 }  // namespace quarry::writer

@@ -1,11 +1,62 @@
 #include "writer/pipeline/comm.h"
 
+#include <algorithm>
 #include <limits>
-#include <numeric>
 
+#include "quarry/base/checksum.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::writer {
+
+using redistribute::MpiStatus;
+
+namespace {
+
+constexpr std::uint64_t kMostInMessage = std::numeric_limits<int>::max();
+
+/// What each rank sends first in a gather: two numbers.
+struct Header {
+  std::uint64_t count = 0;  ///< elements
+  std::uint64_t checksum = 0;
+};
+
+/// Where the parts of the ranks lie, one after the other, as MPI takes it.
+struct Parts {
+  std::vector<int> counts;
+  std::vector<int> offsets;
+  std::size_t total = 0;
+
+  Status Place(const std::vector<Header>& headers) {
+    std::uint64_t end = 0;
+    for (const Header& header : headers) {
+      if (header.count > kMostInMessage || end + header.count > kMostInMessage) {
+        return {
+            StatusCode::kResourceExhausted,
+            fmt::format("the ranks bring more than {} numbers together, which MPI cannot gather; use larger "
+                        "patches, or fewer boxes",
+                        kMostInMessage)};
+      }
+      counts.push_back(static_cast<int>(header.count));
+      offsets.push_back(static_cast<int>(end));
+      end += header.count;
+    }
+    total = end;
+    return Status::Ok();
+  }
+
+  template <typename T>
+  Status Check(const std::vector<Header>& headers, std::span<const T> all) const {
+    for (std::size_t r = 0; r < headers.size(); ++r) {
+      const auto part =
+          all.subspan(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r]));
+      if (Checksum(std::as_bytes(part)) == headers[r].checksum) continue;
+      return InternalError("what rank {} sent arrived damaged; check the network", r);
+    }
+    return Status::Ok();
+  }
+};
+
+}  // namespace
 
 MpiSession::MpiSession(int* argc, char*** argv) { MPI_Init(argc, argv); }
 MpiSession::~MpiSession() { MPI_Finalize(); }
@@ -22,77 +73,116 @@ int Size(MPI_Comm comm) {
   return size;
 }
 
-int RanksOnThisNode(MPI_Comm comm) {
-  MPI_Comm node;
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  const int size = Size(node);
-  MPI_Comm_free(&node);
+Result<int> RanksOnThisNode(MPI_Comm comm) {
+  MPI_Comm node = MPI_COMM_NULL;
+  int size = 1;
+  Status status = MpiStatus(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+                            "MPI_Comm_split_type");
+  if (status.ok()) {
+    size = Size(node);
+    status = MpiStatus(MPI_Comm_free(&node), "MPI_Comm_free");
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
   return size;
 }
 
 Status AgreeOnStatus(MPI_Comm comm, const Status& local) {
-  constexpr int kNobody = std::numeric_limits<int>::max();
-  const int mine = local.ok() ? kNobody : Rank(comm);
-  int first = kNobody;
-  QUARRY_MPI(MPI_Allreduce, &mine, &first, 1, MPI_INT, MPI_MIN, comm);
-  if (first == kNobody) return Status::Ok();
-  Status status = local;
-  if (mine == first && Size(comm) > 1) status = std::move(status).Annotate(fmt::format("rank {}", first));
-  return BroadcastStatus(comm, status, first);
+  Status named = local;
+  if (!local.ok() && Size(comm) > 1) named = std::move(named).Annotate(fmt::format("rank {}", Rank(comm)));
+  return redistribute::AgreeOnStatus(comm, named);
 }
 
-Status BroadcastStatus(MPI_Comm comm, const Status& status, int root) {
-  int header[2] = {static_cast<int>(status.code()), static_cast<int>(status.message().size())};
-  QUARRY_MPI(MPI_Bcast, header, 2, MPI_INT, root, comm);
-  std::string message = status.message();
-  message.resize(static_cast<std::size_t>(header[1]));
-  QUARRY_MPI(MPI_Bcast, message.data(), header[1], MPI_CHAR, root, comm);
-  return {static_cast<StatusCode>(header[0]), std::move(message)};
+Status BroadcastStatus(MPI_Comm comm, const Status& status) {
+  return redistribute::AgreeOnStatus(comm, Rank(comm) == 0 ? status : Status::Ok());
 }
 
-std::string BroadcastText(MPI_Comm comm, const std::string& text) {
-  return BroadcastStatus(comm, Status(StatusCode::kUnknown, text)).message();
+Result<std::string> BroadcastText(MPI_Comm comm, const std::string& text) {
+  Header header{text.size(), Checksum(std::as_bytes(std::span(text)))};
+  Status status = MpiStatus(MPI_Bcast(&header, 2, MPI_UINT64_T, 0, comm), "MPI_Bcast");
+  std::string arrived = text;
+  if (status.ok()) {
+    status = Guarded([&]() -> Status {
+      if (header.count > kMostInMessage)
+        return InternalError("a text of {} bytes is too long for a message; please report this",
+                             header.count);
+      arrived.resize(header.count);
+      return Status::Ok();
+    });
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  status =
+      MpiStatus(MPI_Bcast(arrived.data(), static_cast<int>(header.count), MPI_CHAR, 0, comm), "MPI_Bcast");
+  if (status.ok() && Checksum(std::as_bytes(std::span(arrived))) != header.checksum)
+    status = InternalError("a text of rank 0 arrived damaged; check the network");
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  return arrived;
 }
 
-std::vector<std::uint64_t> GatherEverywhere(MPI_Comm comm, std::span<const std::uint64_t> mine) {
-  const int count = static_cast<int>(mine.size());
-  std::vector<int> counts(static_cast<std::size_t>(Size(comm)));
-  MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, comm);
-  std::vector<int> offsets(counts.size(), 0);
-  std::partial_sum(counts.begin(), counts.end() - 1, offsets.begin() + 1);
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(offsets.back() + counts.back()));
-  MPI_Allgatherv(mine.data(), count, MPI_UINT64_T, all.data(), counts.data(), offsets.data(), MPI_UINT64_T,
-                 comm);
+Result<std::vector<std::uint64_t>> GatherEverywhere(MPI_Comm comm, std::span<const std::uint64_t> mine) {
+  const Header header{mine.size(), Checksum(std::as_bytes(mine))};
+  std::vector<Header> headers(static_cast<std::size_t>(Size(comm)));
+  Status status = MpiStatus(MPI_Allgather(&header, 2, MPI_UINT64_T, headers.data(), 2, MPI_UINT64_T, comm),
+                            "MPI_Allgather");
+  Parts parts;
+  std::vector<std::uint64_t> all;
+  if (status.ok()) {
+    status = Guarded([&]() -> Status {
+      QUARRY_RETURN_IF_ERROR(parts.Place(headers));
+      all.resize(parts.total);
+      return Status::Ok();
+    });
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  status = MpiStatus(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_UINT64_T, all.data(),
+                                    parts.counts.data(), parts.offsets.data(), MPI_UINT64_T, comm),
+                     "MPI_Allgatherv");
+  if (status.ok()) status = parts.Check(headers, std::span<const std::uint64_t>(all));
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
   return all;
 }
 
-Bytes GatherBytes(MPI_Comm comm, ByteSpan mine) {
-  const int count = static_cast<int>(mine.size());
-  std::vector<int> counts(static_cast<std::size_t>(Size(comm)));
-  MPI_Gather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, comm);
-  std::vector<int> offsets(counts.size(), 0);
-  std::partial_sum(counts.begin(), counts.end() - 1, offsets.begin() + 1);
-  Bytes all(Rank(comm) == 0 ? static_cast<std::size_t>(offsets.back() + counts.back()) : 0);
-  MPI_Gatherv(mine.data(), count, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0, comm);
+Result<Bytes> GatherBytes(MPI_Comm comm, ByteSpan mine) {
+  const Header header{mine.size(), Checksum(mine)};
+  std::vector<Header> headers(Rank(comm) == 0 ? static_cast<std::size_t>(Size(comm)) : 0);
+  Status status =
+      MpiStatus(MPI_Gather(&header, 2, MPI_UINT64_T, headers.data(), 2, MPI_UINT64_T, 0, comm), "MPI_Gather");
+  Parts parts;
+  Bytes all;
+  if (status.ok()) {
+    status = Guarded([&]() -> Status {
+      QUARRY_RETURN_IF_ERROR(parts.Place(headers));
+      all.resize(parts.total);
+      return Status::Ok();
+    });
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  status = MpiStatus(MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(),
+                                 parts.counts.data(), parts.offsets.data(), MPI_BYTE, 0, comm),
+                     "MPI_Gatherv");
+  if (status.ok()) status = parts.Check(headers, ByteSpan(all));
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
   return all;
 }
 
-double MaxOverRanks(MPI_Comm comm, double value) {
-  double result = value;
-  MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm);
-  return result;
+Status MaxOverRanks(MPI_Comm comm, std::span<double> values) {
+  std::vector<double> largest(values.size());
+  Status status = MpiStatus(MPI_Allreduce(values.data(), largest.data(), static_cast<int>(values.size()),
+                                          MPI_DOUBLE, MPI_MAX, comm),
+                            "MPI_Allreduce");
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  std::copy(largest.begin(), largest.end(), values.begin());
+  return Status::Ok();
 }
 
-double MinOverRanks(MPI_Comm comm, double value) {
-  double result = value;
-  MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MIN, comm);
-  return result;
+Result<double> MaxOverRanks(MPI_Comm comm, double value) {
+  QUARRY_RETURN_IF_ERROR(MaxOverRanks(comm, std::span(&value, 1)));
+  return value;
 }
 
-std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value) {
-  std::int64_t result = value;
-  MPI_Allreduce(&value, &result, 1, MPI_INT64_T, MPI_MIN, comm);
-  return result;
+Result<double> MinOverRanks(MPI_Comm comm, double value) {
+  double negated = -value;
+  QUARRY_RETURN_IF_ERROR(MaxOverRanks(comm, std::span(&negated, 1)));
+  return -negated;
 }
 
 }  // namespace quarry::writer

@@ -9,9 +9,10 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "writer/pipeline/phases.h"
 
-/// The few MPI patterns that the writer needs. Standard calls only.
+/// The few MPI patterns that the writer needs. Standard calls only. Each ends in an agreement: if MPI fails
+/// on one rank, all ranks get the same error, unless the agreement itself fails (redistribute::CannotAgree).
 namespace quarry::writer {
 
 /// MPI_Init and MPI_Finalize by scope.
@@ -27,28 +28,38 @@ int Rank(MPI_Comm comm);
 int Size(MPI_Comm comm);
 
 /// Number of ranks of `comm` on this machine. @collective
-int RanksOnThisNode(MPI_Comm comm);
+Result<int> RanksOnThisNode(MPI_Comm comm);
 
 /// Success if every rank brings success; else the error of the lowest failing rank, the same on all ranks and
-/// naming it. No rank may leave a phase before this: that is how a failure anywhere ends all within seconds.
-/// Where the agreement itself fails, kInternal.
+/// naming it. No rank leaves a phase before this, so that a failure anywhere ends all ranks within seconds.
+/// @errors kAborted where the agreement itself fails, see redistribute::CannotAgree
 /// @collective
 Status AgreeOnStatus(MPI_Comm comm, const Status& local);
 
-/// Status of rank `root`, on every rank. @collective
-Status BroadcastStatus(MPI_Comm comm, const Status& status, int root = 0);
+/// Status of rank 0, on every rank. @collective
+Status BroadcastStatus(MPI_Comm comm, const Status& status);
+
+/// Runs work on rank 0 alone, and returns its Status on every rank. @collective
+template <typename Work>
+Status OnRoot(MPI_Comm comm, Work work) {
+  return BroadcastStatus(comm, Rank(comm) == 0 ? Guarded(work) : Status::Ok());
+}
 
 /// `text` of rank 0, on every rank. @collective
-std::string BroadcastText(MPI_Comm comm, const std::string& text);
+Result<std::string> BroadcastText(MPI_Comm comm, const std::string& text);
 
-/// Everything that the ranks bring, in rank order, on every rank. @collective
-std::vector<std::uint64_t> GatherEverywhere(MPI_Comm comm, std::span<const std::uint64_t> mine);
+/// The numbers of all ranks, in rank order, on every rank. Checksums travel along: numbers that change on the
+/// way are an error.
+/// @errors kResourceExhausted: more than MPI can gather
+/// @collective
+Result<std::vector<std::uint64_t>> GatherEverywhere(MPI_Comm comm, std::span<const std::uint64_t> mine);
 
-/// Everything that the ranks bring, in rank order, on rank 0; empty elsewhere. @collective
-Bytes GatherBytes(MPI_Comm comm, ByteSpan mine);
+/// The same for bytes, on rank 0; empty elsewhere. @collective
+Result<Bytes> GatherBytes(MPI_Comm comm, ByteSpan mine);
 
-double MaxOverRanks(MPI_Comm comm, double value);
-double MinOverRanks(MPI_Comm comm, double value);
-std::int64_t MinOverRanks(MPI_Comm comm, std::int64_t value);
+Result<double> MaxOverRanks(MPI_Comm comm, double value);
+Result<double> MinOverRanks(MPI_Comm comm, double value);
+/// The largest of each number; every rank brings equally many.
+Status MaxOverRanks(MPI_Comm comm, std::span<double> values);
 
 }  // namespace quarry::writer

@@ -9,18 +9,19 @@
 #include "quarry/base/progress.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/manifest.h"
-#include "quarry/format/mask.h"
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/encode.h"
+#include "writer/pipeline/field_files.h"
+#include "writer/pipeline/own_patches.h"
 #include "writer/pipeline/publish.h"
-#include "writer/pipeline/transfer.h"
+#include "writer/pipeline/rounding.h"
 
 namespace quarry::writer {
 
 namespace fs = std::filesystem;
 
-/// What rank 0 alone has.
+/// State of rank 0 alone.
 struct DatasetWriter::Root {
   Publisher publisher;
 };
@@ -28,7 +29,7 @@ struct DatasetWriter::Root {
 namespace {
 
 /// A field may be held twice, as it was read and as whole patches, beside its payload.
-constexpr std::uint64_t kSampleShare = 4;   // of the memory: one part in so many is a chunk of samples
+constexpr std::uint64_t kSampleShare = 4;   // one in so many parts of the memory is for a chunk of samples
 constexpr std::uint64_t kPayloadShare = 2;  // the same for encoded patches before they go to a file
 
 /// Range of the samples behind a view.
@@ -54,7 +55,7 @@ SampleScan ScanView(DataType type, const BoxView& view, const Box& box, std::opt
 
 }  // namespace
 
-std::size_t PlanFiles(std::optional<int> wanted, const PatchGrid& grid, int ranks) {
+std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks) {
   return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()),
                                    static_cast<std::size_t>(wanted.value_or(std::max(1, ranks / 8))));
 }
@@ -65,50 +66,52 @@ double AbsoluteTolerance(const FieldDescription& field, double min, double max) 
   return min <= max ? field.relative_tolerance.value_or(0) * (max - min) : 0;
 }
 
-/// One field of one step on its way through the pipeline.
+/// One field of one step on its way to encoded patches.
 class DatasetWriter::FieldRun {
  public:
-  FieldRun(DatasetWriter* writer, const FieldDescription& field, FieldSource* source)
-      : w_(*writer), field_(field), source_(*source), placement_(w_.morton_order_.size(), 0) {
+  FieldRun(DatasetWriter* writer, const FieldDescription& field, FieldSource* source, OwnPatches* own)
+      : w_(*writer),
+        field_(field),
+        source_(*source),
+        own_(*own),
+        wider_(source->wider()),
+        placement_(w_.morton_order_.size(), 0) {
     w_.patches_per_rank_.assign(static_cast<std::size_t>(w_.ranks_), 0);
   }
 
-  Result<FieldOutcome> Execute(std::uint64_t step, std::size_t number, const std::string& source_name) {
+  /// @param source_name  for messages
+  Status Encode(const std::string& source_name) {
     QUARRY_RETURN_IF_ERROR(MakeChunks());
-    QUARRY_RETURN_IF_ERROR(OpenStore(step));
     QUARRY_RETURN_IF_ERROR(FindTolerance(source_name));
-    {
-      Progress progress(fmt::format("encode {}", field_.name), ExpectedPatches(), w_.options_.progress && w_.root());
-      for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(EncodeChunk(chunk, &progress));
-    }
+    Progress progress(fmt::format("encode {}", field_.name), ExpectedPatches(),
+                      w_.options_.progress && w_.root());
+    for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(EncodeChunk(chunk, &progress));
     source_.Release();
-    SortOwn();
-    return Write(step, number, source_name);
-  }
-
- private:
-  std::uint64_t ExpectedPatches() const { return w_.morton_order_.size() / static_cast<std::size_t>(w_.ranks_); }
-
-  Status MakeChunks() {
-    const std::uint64_t bytes = w_.options_.memory_per_rank
-                                    ? *w_.options_.memory_per_rank / kSampleShare * static_cast<std::uint64_t>(w_.ranks_)
-                                    : UINT64_MAX;
-    for (const Box& patches : CutToChunks(*w_.grid_, SizeOf(field_.type), bytes, source_.unit())) {
-      QUARRY_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(*w_.grid_, patches));
-      chunks_.push_back(std::move(chunk));
-    }
+    own_.Sort();
     return Status::Ok();
   }
 
-  Status OpenStore(std::uint64_t step) {
-    std::string folder;
-    QUARRY_RETURN_IF_ERROR(w_.OnRoot([&]() -> Status {
-      QUARRY_ASSIGN_OR_RETURN(const fs::path path, w_.root_->publisher.StageField(step, field_.name));
-      folder = path.string();
-      return Status::Ok();
-    }));
-    folder_ = BroadcastText(w_.comm_, folder);
-    store_.emplace(folder_, w_.options_.memory_per_rank.value_or(UINT64_MAX) / kPayloadShare);
+  double tolerance() const { return tolerance_; }
+  /// Of all patches of the grid.
+  const distribution::Placement& placement() const { return placement_; }
+  std::uint64_t raw_bytes() const {
+    return static_cast<std::uint64_t>(Volume(w_.dataset_.grid.dims)) * source_sample_bytes();
+  }
+
+ private:
+  std::size_t source_sample_bytes() const { return wider_ ? sizeof(double) : SizeOf(field_.type); }
+  std::uint64_t ExpectedPatches() const {
+    return w_.morton_order_.size() / static_cast<std::size_t>(w_.ranks_);
+  }
+
+  Status MakeChunks() {
+    const std::uint64_t bytes = w_.options_.memory_per_rank ? *w_.options_.memory_per_rank / kSampleShare *
+                                                                  static_cast<std::uint64_t>(w_.ranks_)
+                                                            : UINT64_MAX;
+    for (const Box& patches : CutToChunks(*w_.grid_, source_sample_bytes(), bytes, source_.unit())) {
+      QUARRY_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(*w_.grid_, patches));
+      chunks_.push_back(std::move(chunk));
+    }
     return Status::Ok();
   }
 
@@ -120,62 +123,97 @@ class DatasetWriter::FieldRun {
     for (const Chunk& chunk : chunks_) {
       const PhaseTimer timer(&w_.seconds_, Phase::kRead);
       QUARRY_RETURN_IF_ERROR(Load(chunk));
+      if (wider_) continue;  // Round has scanned the source
       const std::vector<Box>& boxes = loaded_boxes_[static_cast<std::size_t>(w_.rank_)];
       for (std::size_t b = 0; b < boxes.size(); ++b)
         scan.Add(ScanView(field_.type, views_[b], boxes[b], field_.fill_bits()));
     }
-    scan.min = MinOverRanks(w_.comm_, scan.min);
-    scan.max = MaxOverRanks(w_.comm_, scan.max);
+    if (wider_) scan = source_scan_;
+    QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
+    QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
     tolerance_ = AbsoluteTolerance(field_, scan.min, scan.max);
     if (std::isfinite(tolerance_)) return Status::Ok();
-    return InvalidArgument("the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
-                           "absolute one (--tolerance)",
-                           scan.min, scan.max, source_name);
+    return InvalidArgument(
+        "the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
+        "absolute one (--tolerance)",
+        scan.min, scan.max, source_name);
   }
 
-  /// The samples of a chunk, unless they are there: a field in one chunk is read once.
+  /// Loads the samples of a chunk, unless they are loaded: a field in one chunk is read once.
   Status Load(const Chunk& chunk) {
     if (loaded_ == &chunk) return Status::Ok();
     loaded_boxes_ = source_.Owned(chunk.samples());
     loaded_ = &chunk;
-    return AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
-                           QUARRY_ASSIGN_OR_RETURN(
-                               views_, source_.Load(loaded_boxes_[static_cast<std::size_t>(w_.rank_)]));
-                           return Status::Ok();
-                         }));
+    const std::vector<Box>& mine = loaded_boxes_[static_cast<std::size_t>(w_.rank_)];
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
+                                           QUARRY_ASSIGN_OR_RETURN(views_, source_.Load(mine));
+                                           changes_.assign(
+                                               static_cast<std::size_t>(chunk.grid().patch_count()), 0);
+                                           return wider_ ? Round(chunk, mine) : Status::Ok();
+                                         })));
+    // Parts of a patch may have been rounded on several ranks.
+    return wider_ ? MaxOverRanks(w_.comm_, changes_) : Status::Ok();
+  }
+
+  /// Replaces the loaded samples by rounded ones. Local.
+  Status Round(const Chunk& chunk, const std::vector<Box>& boxes) {
+    std::size_t samples = 0;
+    for (const Box& box : boxes) samples += static_cast<std::size_t>(box.volume());
+    rounded_.resize(samples);
+    Float32Rounding rounding(field_, wider_->fill);
+    const Index3& origin = chunk.samples().begin;
+    std::span<float> left(rounded_);
+    for (std::size_t b = 0; b < boxes.size(); ++b) {
+      Box box = boxes[b];
+      for (std::size_t a = 0; a < 3; ++a) {
+        box.begin[a] -= origin[a];
+        box.end[a] -= origin[a];
+      }
+      const std::span<float> part = left.first(static_cast<std::size_t>(box.volume()));
+      QUARRY_RETURN_IF_ERROR(rounding.Round(views_[b], box, chunk.grid(), origin, changes_, part));
+      views_[b] = BoxView::Dense(part.data(), box, sizeof(float));
+      left = left.subspan(part.size());
+    }
+    source_scan_.Add(rounding.scan());
+    return Status::Ok();
   }
 
   Status EncodeChunk(const Chunk& chunk, Progress* progress) {
     {
       const PhaseTimer timer(&w_.seconds_, Phase::kRead);
       QUARRY_RETURN_IF_ERROR(Load(chunk));
+      // The same numbers and the same answer on every rank.
+      QUARRY_RETURN_IF_ERROR(CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerance_));
     }
     std::vector<PatchSamples> patches;
     {
       const PhaseTimer timer(&w_.seconds_, Phase::kExchange);
       const distribution::Ownership owned = distribution::CutToRegion(loaded_boxes_, chunk.samples());
       const distribution::Placement placement = Place(chunk, owned);
-      QUARRY_ASSIGN_OR_RETURN(patches, TryExchangePatches(w_.comm_, chunk.grid(), field_.type, owned, placement, views_,
-                                                          w_.options_.exchange));
+      QUARRY_ASSIGN_OR_RETURN(patches, TryExchangePatches(w_.comm_, chunk.grid(), field_.type, owned,
+                                                          placement, views_, w_.options_.exchange));
       loaded_ = nullptr;
     }
+    for (PatchSamples& patch : patches) patch.change = changes_[static_cast<std::size_t>(patch.patch_index)];
     const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
     const std::size_t before = own_.size();
-    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerance_, field_.fill_bits()};
-    return AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
-                           QUARRY_ASSIGN_OR_RETURN(
-                               auto encoded,
-                               EncodePatches(chunk.grid(), settings, std::move(patches), w_.threads_,
-                                             [&](std::size_t done) { progress->Update(before + done); }));
-                           for (EncodedPatchOfGrid& patch : encoded) {
-                             patch.patch_index = chunk.IndexInWhole(patch.patch_index);
-                             QUARRY_RETURN_IF_ERROR(Keep(std::move(patch.encoded), patch.patch_index));
-                           }
-                           return Status::Ok();
-                         }));
+    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerance_,
+                                  field_.fill_bits()};
+    return AgreeOnStatus(
+        w_.comm_, Guarded([&]() -> Status {
+          QUARRY_ASSIGN_OR_RETURN(auto encoded,
+                                  EncodePatches(chunk.grid(), settings, std::move(patches), w_.threads_,
+                                                [&](std::size_t done) { progress->Update(before + done); }));
+          for (EncodedPatchOfGrid& patch : encoded) {
+            patch.patch_index = chunk.IndexInWhole(patch.patch_index);
+            QUARRY_RETURN_IF_ERROR(own_.Add(patch, w_.grid_->PatchBox(patch.patch_index).volume()));
+            patch.encoded = EncodedPatch();
+          }
+          return Status::Ok();
+        }));
   }
 
-  /// Over all chunks together every rank has its even share of the patches.
+  /// Over all chunks together every rank gets its even share of the patches.
   distribution::Placement Place(const Chunk& chunk, const distribution::Ownership& owned) {
     const std::vector<std::int64_t> target =
         distribution::NextTargetCounts(w_.patches_per_rank_, chunk.grid().patch_count());
@@ -188,242 +226,44 @@ class DatasetWriter::FieldRun {
     return placement;
   }
 
-  /// What a rank keeps of a patch beside its payload.
-  struct Own {
-    OutgoingPatch samples;
-    OutgoingPatch mask;
-    bool masked = false;
-  };
-
-  Status Keep(EncodedPatch encoded, std::int64_t index) {
-    const EncodedPatchOfGrid patch{index, std::move(encoded)};
-    Own own;
-    own.samples.row = SampleRow(patch);
-    own.mask.row = MaskRow(patch, w_.grid_->PatchBox(index).volume());
-    own.masked = !patch.encoded.mask_levels.empty();
-    QUARRY_ASSIGN_OR_RETURN(own.samples.position, Store(patch.encoded.levels));
-    QUARRY_ASSIGN_OR_RETURN(own.mask.position, Store(patch.encoded.mask_levels));
-    if (patch.encoded.valid > 0) {
-      min_ = std::min(min_, patch.encoded.min);
-      max_ = std::max(max_, patch.encoded.max);
-    }
-    own_.push_back(std::move(own));
-    return Status::Ok();
-  }
-
-  Result<std::uint64_t> Store(const std::vector<Bytes>& levels) {
-    std::size_t size = 0;
-    for (const Bytes& level : levels) size += level.size();
-    Bytes whole;
-    whole.reserve(size);
-    for (std::size_t l = levels.size(); l-- > 0;) {
-      const std::size_t end = whole.size();
-      whole.resize(end + levels[l].size());
-      std::copy(levels[l].begin(), levels[l].end(), whole.begin() + static_cast<std::ptrdiff_t>(end));
-    }
-    return store_->Append(whole);
-  }
-
-  void SortOwn() {
-    std::sort(own_.begin(), own_.end(),
-              [](const Own& a, const Own& b) { return a.samples.row.patch_index < b.samples.row.patch_index; });
-  }
-
-  /// What every rank has to know of all patches.
-  struct Sizes {
-    std::vector<std::uint64_t> samples;  ///< stored bytes, by patch index
-    std::vector<std::uint64_t> masks;    ///< the same of the mask
-    std::uint64_t mask_name = 0;         ///< 0: no sample of the grid is missing
-  };
-
-  Sizes ShareSizes() {
-    const PhaseTimer timer(&w_.seconds_, Phase::kAssign);
-    constexpr std::size_t kNumbers = 5;
-    std::vector<std::uint64_t> mine;
-    for (const Own& own : own_) {
-      mine.push_back(own.samples.row.patch_index);
-      mine.push_back(StoredBytes(own.samples.row));
-      mine.push_back(StoredBytes(own.mask.row));
-      mine.push_back(format::MaskDigest(own.mask.row));
-      mine.push_back(own.masked ? 1 : 0);
-    }
-    const std::vector<std::uint64_t> all = GatherEverywhere(w_.comm_, mine);
-    Sizes sizes;
-    sizes.samples.resize(w_.morton_order_.size());
-    sizes.masks.resize(w_.morton_order_.size());
-    std::vector<std::uint64_t> digests(w_.morton_order_.size());
-    bool any_missing = false;
-    for (std::size_t i = 0; i < all.size(); i += kNumbers) {
-      sizes.samples[all[i]] = all[i + 1];
-      sizes.masks[all[i]] = all[i + 2];
-      digests[all[i]] = all[i + 3];
-      any_missing = any_missing || all[i + 4] != 0;
-    }
-    if (any_missing) sizes.mask_name = format::MaskName(InMortonOrder(digests));
-    return sizes;
-  }
-
-  std::vector<std::uint64_t> InMortonOrder(const std::vector<std::uint64_t>& by_index) const {
-    std::vector<std::uint64_t> in_order;
-    in_order.reserve(by_index.size());
-    for (const std::int64_t patch : w_.morton_order_) in_order.push_back(by_index[static_cast<std::size_t>(patch)]);
-    return in_order;
-  }
-
-  Result<FieldOutcome> Write(std::uint64_t step, std::size_t number, const std::string& source_name) {
-    FieldOutcome outcome;
-    Sizes sizes = ShareSizes();
-    if (sizes.mask_name != 0) QUARRY_RETURN_IF_ERROR(WriteMask(sizes, &outcome));
-    format::SubfileHeader header;
-    header.step = step;
-    header.field_number = static_cast<std::uint32_t>(number);
-    header.dims = w_.dataset_.grid.dims;
-    header.patch = w_.dataset_.patch;
-    header.levels = w_.dataset_.levels;
-    header.type = field_.type;
-    header.coder = field_.coder;
-    header.order = w_.dataset_.order;
-    header.field_name = field_.name;
-    header.mask = sizes.mask_name;
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
-                            WriteFiles(sizes.samples, folder_, header, &Own::samples));
-    const double min = MinOverRanks(w_.comm_, min_);
-    const double max = MaxOverRanks(w_.comm_, max_);
-    if (w_.root()) {
-      FieldStepDescription& d = outcome.description;
-      d.name = field_.name;
-      d.source = ToUtf8(source_name);
-      d.raw_bytes = static_cast<std::uint64_t>(Volume(w_.dataset_.grid.dims)) * SizeOf(field_.type);
-      d.patches = sizes.samples.size();
-      d.tolerance = tolerance_;
-      d.min = min;
-      d.max = max;
-      Describe(summaries, &d);
-    }
-    outcome.stored_bytes = std::move(sizes.samples);
-    return outcome;
-  }
-
-  /// Every rank computes the same assignment and sends its patches to their aggregators.
-  Result<std::vector<SubfileSummary>> WriteFiles(const std::vector<std::uint64_t>& stored_bytes,
-                                                 const fs::path& folder, const format::SubfileHeader& header,
-                                                 OutgoingPatch Own::*part) {
-    FilePlan plan{&w_.morton_order_, &placement_, &stored_bytes, {}};
-    std::vector<OutgoingPatch> mine;
-    {
-      const PhaseTimer timer(&w_.seconds_, Phase::kAssign);
-      plan.assignment =
-          distribution::AssignPatches(InMortonOrder(stored_bytes), w_.files_, w_.options_.aggregation);
-      for (const Own& own : own_) mine.push_back(own.*part);
-    }
-    return TransferAndWrite(w_.comm_, plan, *w_.grid_, folder, header, mine, *store_, &w_.seconds_);
-  }
-
-  /// Writes the mask, unless a step or field before has written it. The description is complete on rank 0.
-  Status WriteMask(const Sizes& sizes, FieldOutcome* outcome) {
-    std::optional<MaskDescription> known;
-    std::string folder;
-    QUARRY_RETURN_IF_ERROR(w_.OnRoot([&]() -> Status {
-      Publisher& publisher = w_.root_->publisher;
-      QUARRY_ASSIGN_OR_RETURN(known, publisher.FindMask(sizes.mask_name));
-      if (known) return Status::Ok();
-      QUARRY_ASSIGN_OR_RETURN(const fs::path path, publisher.StageMask(sizes.mask_name));
-      folder = path.string();
-      return Status::Ok();
-    }));
-    folder = BroadcastText(w_.comm_, folder);
-    outcome->description.mask = known.value_or(MaskDescription{sizes.mask_name, {}});
-    if (folder.empty()) return Status::Ok();
-    const format::SubfileHeader header =
-        format::MaskHeader(sizes.mask_name, w_.dataset_.grid.dims, w_.dataset_.patch, w_.dataset_.levels,
-                           w_.dataset_.order);
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
-                            WriteFiles(sizes.masks, folder, header, &Own::mask));
-    MaskDescription& mask = *outcome->description.mask;
-    mask.subfiles = SubfilesOf(summaries);
-    outcome->new_mask_bytes = mask.bytes();
-    if (w_.root()) w_.root_->publisher.AddMask(mask);
-    return Status::Ok();
-  }
-
-  static std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& summaries) {
-    std::vector<SubfileDescription> subfiles;
-    for (const SubfileSummary& summary : summaries) {
-      subfiles.push_back({format::SubfileName(subfiles.size()), summary.bytes, summary.patches,
-                          summary.bounds, summary.table_checksum});
-    }
-    return subfiles;
-  }
-
-  /// Subfile summaries into the field's record.
-  void Describe(const std::vector<SubfileSummary>& summaries, FieldStepDescription* field) const {
-    field->subfiles = SubfilesOf(summaries);
-    const auto levels = static_cast<std::size_t>(w_.dataset_.levels);
-    std::vector<double> squares(levels, 0);
-    std::vector<double> covered(levels, 0);
-    field->levels.resize(levels);
-    for (const SubfileSummary& summary : summaries) {
-      field->stored_bytes += summary.bytes;
-      field->valid += summary.valid;
-      for (std::size_t l = 0; l < levels; ++l) {
-        field->levels[l].max_error = std::max(field->levels[l].max_error, summary.levels[l].max_error);
-        field->levels[l].bytes += summary.levels[l].bytes;
-        squares[l] += summary.levels[l].sum_of_squares;
-        covered[l] += summary.levels[l].covered;
-      }
-    }
-    for (std::size_t l = 0; l < levels; ++l) {
-      field->levels[l].rmse = covered[l] > 0 ? std::sqrt(squares[l] / covered[l]) : 0;
-      field->levels[l].coverage = field->valid > 0 ? covered[l] / static_cast<double>(field->valid) : 1;
-    }
-    field->max_error = field->levels[0].max_error;
-    field->rmse = field->levels[0].rmse;
-    field->psnr = Psnr(field->min, field->max, field->rmse);
-  }
-
   DatasetWriter& w_;
   const FieldDescription& field_;
   FieldSource& source_;
+  OwnPatches& own_;
+  std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
-  fs::path folder_;
-  std::optional<PayloadStore> store_;
   double tolerance_ = 0;
-  const Chunk* loaded_ = nullptr;  ///< the chunk whose samples are there
+  const Chunk* loaded_ = nullptr;  ///< the chunk whose samples are loaded
   distribution::Ownership loaded_boxes_;
   std::vector<BoxView> views_;
-  distribution::Placement placement_;  ///< of all patches of the grid, as chunks are placed
-  std::vector<Own> own_;
-  double min_ = std::numeric_limits<double>::infinity();
-  double max_ = -std::numeric_limits<double>::infinity();
+  std::vector<float> rounded_;   ///< what views_ show, if the source is wider
+  std::vector<double> changes_;  ///< by rounding, of each patch of the loaded chunk, over all ranks
+  SampleScan source_scan_;       ///< of the loaded part of a wider source
+  distribution::Placement placement_;
 };
 
 DatasetWriter::DatasetWriter(MPI_Comm comm, const PipelineOptions& options)
-    : comm_(comm), options_(options), rank_(Rank(comm)), ranks_(Size(comm)) {
-  // Ranks usually fill the machine; a single one may use all of it, unless mpirun has bound it to a part.
-  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  threads_ = std::clamp(processors / RanksOnThisNode(comm), 1, tbb::info::default_concurrency());
-}
+    : comm_(comm), options_(options), rank_(Rank(comm)), ranks_(Size(comm)) {}
 
 DatasetWriter::~DatasetWriter() = default;
 
-template <typename Work>
-Status DatasetWriter::OnRoot(Work work) {
-  return BroadcastStatus(comm_, root() ? Guarded(work) : Status::Ok());
-}
-
-Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const std::string& path, OpenMode mode,
-                                                           const PipelineOptions& options) {
+Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const std::string& path,
+                                                           OpenMode mode, const PipelineOptions& options) {
   std::unique_ptr<DatasetWriter> writer(new DatasetWriter(comm, options));
+  QUARRY_ASSIGN_OR_RETURN(const int neighbours, RanksOnThisNode(comm));
+  // Ranks usually fill the machine; a single one may use all of it, unless mpirun has bound it to a part.
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  writer->threads_ = std::clamp(processors / neighbours, 1, tbb::info::default_concurrency());
   std::string existing;
-  QUARRY_RETURN_IF_ERROR(writer->OnRoot([&]() -> Status {
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm, [&]() -> Status {
     std::error_code ignored;
     const bool append = mode == OpenMode::kAppend || (mode == OpenMode::kResume && fs::exists(path, ignored));
-    QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(path, append));
+    QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(path, append, options.break_lock));
     if (publisher.existing()) existing = format::EncodeManifest(*publisher.existing());
     writer->root_ = std::make_unique<Root>(Root{std::move(publisher)});
     return Status::Ok();
   }));
-  existing = BroadcastText(comm, existing);
+  QUARRY_ASSIGN_OR_RETURN(existing, BroadcastText(comm, existing));
   if (!existing.empty()) {
     QUARRY_ASSIGN_OR_RETURN(writer->existing_, format::DecodeDatasetManifest(existing));
   }
@@ -432,12 +272,12 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const 
 
 Result<std::set<std::string>> DatasetWriter::PublishedFields(std::uint64_t step) {
   std::string names;
-  QUARRY_RETURN_IF_ERROR(OnRoot([&]() -> Status {
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const std::set<std::string> fields, root_->publisher.PublishedFields(step));
     for (const std::string& field : fields) names += field + '\n';
     return Status::Ok();
   }));
-  names = BroadcastText(comm_, names);
+  QUARRY_ASSIGN_OR_RETURN(names, BroadcastText(comm_, names));
   std::set<std::string> fields;
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = names.find('\n', begin);
@@ -452,14 +292,13 @@ Status DatasetWriter::Declare(const DatasetDescription& dataset) {
   dataset_ = dataset;
   grid_.emplace(std::move(grid));
   morton_order_ = grid_->MortonOrder();
-  files_ = PlanFiles(options_.files, *grid_, ranks_);
+  files_ = ChooseFileCount(options_.files, *grid_, ranks_);
   return Status::Ok();
 }
 
 Result<FieldOutcome> DatasetWriter::WriteField(std::uint64_t step, std::size_t field,
                                                const std::string& source_name, FieldSource* source) {
-  Result<FieldOutcome> outcome =
-      FieldRun(this, dataset_.fields[field], source).Execute(step, field, source_name);
+  Result<FieldOutcome> outcome = StageField(step, field, source_name, source);
   if (!outcome.ok()) {
     Abandon();
     return std::move(outcome).status().Annotate(
@@ -469,11 +308,72 @@ Result<FieldOutcome> DatasetWriter::WriteField(std::uint64_t step, std::size_t f
   return outcome;
 }
 
+Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t number,
+                                               const std::string& source_name, FieldSource* source) {
+  const FieldDescription& field = dataset_.fields[number];
+  std::string folder;
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const fs::path path, root_->publisher.StageField(step, field.name));
+    folder = path.string();
+    return Status::Ok();
+  }));
+  QUARRY_ASSIGN_OR_RETURN(folder, BroadcastText(comm_, folder));
+  OwnPatches own(folder, options_.memory_per_rank.value_or(UINT64_MAX) / kPayloadShare);
+  FieldRun run(this, field, source, &own);
+  QUARRY_RETURN_IF_ERROR(run.Encode(source_name));
+
+  const FileSetting setting{comm_,
+                            dataset_,
+                            *grid_,
+                            morton_order_,
+                            files_,
+                            options_.aggregation,
+                            root() ? &root_->publisher : nullptr,
+                            &transfers_,
+                            &seconds_};
+  QUARRY_ASSIGN_OR_RETURN(const FieldFiles files, FieldFiles::Create(setting, own, run.placement()));
+  QUARRY_ASSIGN_OR_RETURN(FieldMask mask, files.WriteMask());
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
+                          files.WriteSamples(folder, HeaderOf(step, number, mask.name)));
+  FieldOutcome outcome;
+  FieldStepDescription& d = outcome.description;
+  QUARRY_ASSIGN_OR_RETURN(d.min, MinOverRanks(comm_, own.min()));
+  QUARRY_ASSIGN_OR_RETURN(d.max, MaxOverRanks(comm_, own.max()));
+  outcome.new_mask_bytes = mask.new_bytes;
+  outcome.stored_bytes = files.stored_bytes();
+  if (!root()) return outcome;
+  d.name = field.name;
+  d.source = ToUtf8(source_name);
+  d.raw_bytes = run.raw_bytes();
+  d.patches = outcome.stored_bytes.size();
+  d.tolerance = run.tolerance();
+  if (mask.name != 0) d.mask = std::move(mask.description);
+  EnterSummaries(summaries, dataset_.levels, &d);
+  return outcome;
+}
+
+format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t number,
+                                              std::uint64_t mask) const {
+  const FieldDescription& field = dataset_.fields[number];
+  format::SubfileHeader header;
+  header.step = step;
+  header.field_number = static_cast<std::uint32_t>(number);
+  header.dims = dataset_.grid.dims;
+  header.patch = dataset_.patch;
+  header.levels = dataset_.levels;
+  header.type = field.type;
+  header.coder = field.coder;
+  header.order = dataset_.order;
+  header.field_name = field.name;
+  header.mask = mask;
+  return header;
+}
+
 Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time) {
   const PhaseTimer timer(&seconds_, Phase::kWrite);
   StepDescription description{step, time, std::move(written_)};
   written_.clear();
-  Status status = OnRoot([&] { return root_->publisher.PublishStep(dataset_, description); });
+  Status status = OnRoot(comm_, [&] { return root_->publisher.PublishStep(dataset_, description); });
   if (!status.ok()) Abandon();
   return status;
 }

@@ -16,16 +16,17 @@
 
 namespace quarry::writer {
 
-/// How the pipeline works; nothing of this changes a byte of what is written, but `files` cuts it differently.
+/// How the pipeline works. None of this changes the bytes written; only `files` cuts them differently.
 struct PipelineOptions {
   std::optional<int> files;  ///< subfiles per field and step; default: one for every 8 ranks
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
   ExchangeBatch exchange = kExchangePerPatch;
-  /// Bytes of samples and payload that a rank holds at a time; a larger field goes through in parts. Nothing: as
-  /// much as it takes, in one part.
+  /// Bytes of samples and payload that a rank holds at a time; a larger field is processed in parts. Unset:
+  /// no limit, one part.
   std::optional<std::uint64_t> memory_per_rank;
-  bool progress = false;  ///< a progress bar on rank 0
+  bool progress = false;    ///< a progress bar on rank 0
+  bool break_lock = false;  ///< removes the owner file of a writer that has ended, see LockOptions
 };
 
 enum class OpenMode {
@@ -34,39 +35,39 @@ enum class OpenMode {
   kResume,  ///< either
 };
 
-/// What one field of one step has become.
+/// The result of writing one field of one step.
 struct FieldOutcome {
   FieldStepDescription description;
-  std::uint64_t new_mask_bytes = 0;           ///< 0 for a mask that was there already
-  std::vector<std::uint64_t> stored_bytes;    ///< of each patch, by patch index
+  std::uint64_t new_mask_bytes = 0;         ///< 0 if the mask already existed
+  std::vector<std::uint64_t> stored_bytes;  ///< of each patch, by patch index
 };
 
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
-std::size_t PlanFiles(std::optional<int> wanted, const PatchGrid& grid, int ranks);
+std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks);
 
-/// Absolute tolerance of a field whose valid samples span [min, max]; min above max where there is none.
+/// Absolute tolerance of a field whose valid samples span [min, max]; min above max if there are none.
 double AbsoluteTolerance(const FieldDescription& field, double min, double max);
 
 /// A dataset that the ranks of a communicator write, step by step: for each field exchange, encode, assign,
 /// transfer, write; then publish. The bytes do not depend on the number of ranks.
 ///
-/// All calls are collective and bring the same Status to every rank. After an error the step that is being written
-/// is gone, and the published ones are as they were. One caller at a time.
+/// All calls are collective and return the same Status on every rank. An error discards the step being
+/// written; published steps stay as they are. One caller at a time.
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV
 class DatasetWriter {
  public:
-  /// Takes the writing lock, and removes what an interrupted run has left.
-  /// @param comm  stays the caller's, and must outlive the writer
+  /// Takes the writing lock, and removes what an interrupted run left behind.
+  /// @param comm  owned by the caller; must outlive the writer
   static Result<std::unique_ptr<DatasetWriter>> Open(MPI_Comm comm, const std::string& path, OpenMode mode,
                                                      const PipelineOptions& options);
   ~DatasetWriter();
 
-  /// The description of a dataset that was there already.
+  /// The description of a dataset that already existed.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
   /// Names of the fields that a published step has.
   Result<std::set<std::string>> PublishedFields(std::uint64_t step);
 
-  /// What the dataset is from now on: once before the first step, and again when fields are added.
+  /// Sets the description of the dataset: before the first step, and again when fields are added.
   Status Declare(const DatasetDescription& dataset);
   const DatasetDescription& dataset() const { return dataset_; }
   const PatchGrid& grid() const { return *grid_; }
@@ -78,7 +79,7 @@ class DatasetWriter {
   /// @returns       complete on rank 0
   Result<FieldOutcome> WriteField(std::uint64_t step, std::size_t field, const std::string& source_name,
                                   FieldSource* source);
-  /// Publishes the fields that were written since the last step.
+  /// Publishes the fields that were written since the last step. @errors see Publisher::PublishStep
   Status PublishStep(std::uint64_t step, std::optional<double> time);
   /// Removes what is not published.
   void Abandon();
@@ -86,7 +87,7 @@ class DatasetWriter {
   /// Of this rank.
   const PhaseSeconds& seconds() const { return seconds_; }
   PhaseSeconds* mutable_seconds() { return &seconds_; }
-  /// Patches that each rank has encoded in the field before.
+  /// Patches that each rank encoded in the last field.
   const std::vector<std::int64_t>& patches_per_rank() const { return patches_per_rank_; }
 
  private:
@@ -96,9 +97,9 @@ class DatasetWriter {
   DatasetWriter(MPI_Comm comm, const PipelineOptions& options);
 
   bool root() const { return rank_ == 0; }
-  /// Work of rank 0 alone, and what came of it on every rank.
-  template <typename Work>
-  Status OnRoot(Work work);
+  Result<FieldOutcome> StageField(std::uint64_t step, std::size_t number, const std::string& source_name,
+                                  FieldSource* source);
+  format::SubfileHeader HeaderOf(std::uint64_t step, std::size_t number, std::uint64_t mask) const;
 
   MPI_Comm comm_;
   PipelineOptions options_;
@@ -111,6 +112,7 @@ class DatasetWriter {
   std::optional<PatchGrid> grid_;
   std::vector<std::int64_t> morton_order_;
   std::size_t files_ = 1;
+  std::uint64_t transfers_ = 0;                ///< see TransferAndWrite
   std::vector<FieldStepDescription> written_;  ///< fields of the step that is being written; on rank 0
   PhaseSeconds seconds_{};
   std::vector<std::int64_t> patches_per_rank_;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "quarry/base/missing.h"
+#include "writer/pipeline/rounding.h"
 
 namespace quarry::writer {
 namespace {
@@ -45,9 +46,11 @@ Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, con
     Status status;
     try {
       const PatchLayout layout{settings.type, grid.PatchBox(patches[i].patch_index).shape(), settings.levels};
-      Result<EncodedPatch> result =
-          EncodePatch(*coder, layout, patches[i].samples, settings.fill, settings.tolerance);
+      const double change = patches[i].change;
+      Result<EncodedPatch> result = EncodePatch(*coder, layout, patches[i].samples, settings.fill,
+                                                ToleranceAfter(settings.tolerance, change));
       if (result.ok()) {
+        AddChange(change, settings.tolerance, &result->errors);
         encoded[i] = {patches[i].patch_index, *std::move(result)};
       } else {
         status = std::move(result).status().Annotate(fmt::format("patch {}", patches[i].patch_index));

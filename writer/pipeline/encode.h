@@ -10,7 +10,7 @@
 
 namespace quarry::writer {
 
-/// Range and number of valid samples; minus infinity to infinity the wrong way round where there is none.
+/// Range and number of valid samples; without any, min is infinity and max minus infinity.
 struct SampleScan {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -26,7 +26,7 @@ struct SampleScan {
 /// @param fill  see EncodePatch
 SampleScan ScanSamples(DataType type, ByteSpan samples, std::optional<std::uint64_t> fill);
 
-/// A patch, encoded, on the rank that did it.
+/// An encoded patch, on the rank that encoded it.
 struct EncodedPatchOfGrid {
   std::int64_t patch_index = 0;
   EncodedPatch encoded;
@@ -37,12 +37,12 @@ struct EncodeSettings {
   CoderId coder = CoderId::kWaveletZfp;
   DataType type = DataType::kFloat32;
   int levels = 1;
-  double tolerance = 0;               ///< see EncodePatch
+  double tolerance = 0;               ///< see EncodePatch; minus PatchSamples::change of a patch
   std::optional<std::uint64_t> fill;  ///< see EncodePatch
 };
 
-/// Encodes patches on `threads` threads; the samples are freed as they are done. The bytes depend on the
-/// samples alone.
+/// Encodes patches on `threads` threads, and frees the samples of each when it is done. The bytes depend on
+/// the samples alone.
 /// @param progress  called with the number of patches done, from one thread at a time
 Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
                                                       std::vector<PatchSamples> patches, int threads,

@@ -8,7 +8,7 @@
 namespace quarry::writer {
 namespace {
 
-/// Whole patches are what a rank needs, in ascending order.
+/// A rank needs whole patches, in ascending order.
 distribution::Ownership PatchesOfRanks(const PatchGrid& grid, const distribution::Placement& placement,
                                        std::size_t ranks) {
   distribution::Ownership needed(ranks);
@@ -23,7 +23,7 @@ std::vector<PatchSamples> AllocatePatches(const PatchGrid& grid, DataType type,
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
     if (placement[static_cast<std::size_t>(p)] != rank) continue;
     const auto volume = static_cast<std::size_t>(grid.PatchBox(p).volume());
-    patches.push_back({p, Bytes(volume * SizeOf(type))});
+    patches.push_back({p, Bytes(volume * SizeOf(type)), 0});
   }
   return patches;
 }
@@ -33,7 +33,8 @@ std::vector<PatchSamples> AllocatePatches(const PatchGrid& grid, DataType type,
 Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
                                                      const distribution::Ownership& owned,
                                                      const distribution::Placement& placement,
-                                                     const std::vector<BoxView>& samples, ExchangeBatch batch) {
+                                                     const std::vector<BoxView>& samples,
+                                                     ExchangeBatch batch) {
   using redistribute::Method;
   QUARRY_ASSIGN_OR_RETURN(auto redistribution,
                           redistribute::Redistribution::Describe(
@@ -41,7 +42,7 @@ Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchG
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
-  redistribution.Use(redistribute::PlanForRank(layout, rank));
+  redistribution.Use(redistribute::ScheduleForRank(layout, rank));
   std::vector<PatchSamples> patches;
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, Guarded([&] {
                                          patches = AllocatePatches(grid, type, placement, rank);
@@ -49,8 +50,8 @@ Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchG
                                        })));
   std::vector<redistribute::MutableBoxView> views;
   for (PatchSamples& patch : patches)
-    views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(), grid.PatchBox(patch.patch_index),
-                                                        SizeOf(type)));
+    views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(),
+                                                        grid.PatchBox(patch.patch_index), SizeOf(type)));
   QUARRY_RETURN_IF_ERROR(redistribution.Exchange(samples, views));
   return patches;
 }

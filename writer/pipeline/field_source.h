@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "quarry/base/status.h"
@@ -13,18 +14,25 @@ class FieldSource {
  public:
   virtual ~FieldSource() = default;
 
-  /// The boxes of every rank in a region, in grid coordinates: disjoint, covering the region, and the same answer
-  /// on every rank without communication.
+  /// The boxes of every rank in a region, in grid coordinates: disjoint, covering the region, and the same
+  /// answer on every rank without communication.
   virtual distribution::Ownership Owned(const Box& region) const = 0;
 
-  /// Makes samples of this rank available, until the next call or Release. Memory is best used again from call to
+  /// Makes samples of this rank available, until the next call or Release. Reuse the memory from call to
   /// call: fresh pages cost more than reading from a fast disk.
-  /// @param boxes    some of what Owned said
+  /// @param boxes    some of those from Owned
   /// @returns        a view for each of them
   virtual Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) = 0;
 
   /// No more samples are needed for now.
   virtual void Release() {}
+
+  /// Samples that are float64 in the source and stored as float32.
+  struct Wider {
+    std::optional<std::uint64_t> fill;  ///< bits of the source's fill value
+  };
+  /// Nothing if Load gives samples of the field's type.
+  virtual std::optional<Wider> wider() const { return std::nullopt; }
 
   /// See InputInfo::unit.
   virtual Index3 unit() const { return {1, 1, 1}; }

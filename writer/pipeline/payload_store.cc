@@ -38,7 +38,8 @@ Status PayloadStore::Read(std::uint64_t position, std::span<std::byte> out) cons
   if (position >= in_memory_) return file_->ReadAt(position - in_memory_, out);
   const auto after = std::upper_bound(segment_begin_.begin(), segment_begin_.end(), position);
   const std::size_t segment = static_cast<std::size_t>(after - segment_begin_.begin()) - 1;
-  const auto first = segments_[segment].begin() + static_cast<std::ptrdiff_t>(position - segment_begin_[segment]);
+  const auto first =
+      segments_[segment].begin() + static_cast<std::ptrdiff_t>(position - segment_begin_[segment]);
   std::copy_n(first, out.size(), out.begin());
   return Status::Ok();
 }

@@ -10,8 +10,8 @@
 
 namespace quarry::writer {
 
-/// Bytes that a rank keeps between encoding and writing: in memory up to a limit, what comes later in a file
-/// without a name, which is gone with the process however that ends. One caller at a time.
+/// Bytes that a rank keeps between encoding and writing: in memory up to a limit, the rest in an unnamed
+/// file, which disappears with the process however it ends. One caller at a time.
 class PayloadStore {
  public:
   /// @param folder  where the file goes, if one is needed: a file system with room for the encoded field

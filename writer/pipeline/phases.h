@@ -31,8 +31,8 @@ class PhaseTimer {
   double begin_;
 };
 
-/// Runs the local part of a phase. What libraries throw, out of memory above all, becomes a Status, so that this
-/// rank reaches the agreement with the others too.
+/// Runs the local part of a phase. Exceptions of libraries, above all out of memory, become a Status, so that
+/// this rank still reaches the agreement with the others.
 template <typename Work>
 Status Guarded(Work work) {
   try {

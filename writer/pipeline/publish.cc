@@ -3,6 +3,7 @@
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/format/subfile_table.h"
+#include "quarry/storage/location.h"
 
 namespace quarry::writer {
 
@@ -10,10 +11,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kLockTimeoutSeconds = 20;
 constexpr std::string_view kStagingPrefix = ".partial-";
 
-/// A dataset that does not exist yet grows beside its final name.
+/// A new dataset grows beside its final name.
 fs::path DatasetStaging(const fs::path& dataset) {
   return dataset.parent_path() / fmt::format(".{}.partial", dataset.filename().string());
 }
@@ -28,15 +28,37 @@ Status RemoveAll(const fs::path& path) {
   return Status::Ok();
 }
 
-/// Removes the entries of a folder whose names begin so.
-Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
+/// Removes the entries of a folder that are chosen by their names.
+template <typename IsStale>
+Status RemoveEntries(const fs::path& folder, IsStale is_stale) {
   std::error_code error;
   std::vector<fs::path> stale;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().starts_with(prefix)) stale.push_back(it->path());
+    if (is_stale(it->path().filename().string())) stale.push_back(it->path());
   }
   for (const fs::path& path : stale) QUARRY_RETURN_IF_ERROR(RemoveAll(path));
   return Status::Ok();
+}
+
+Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
+  return RemoveEntries(folder, [&](const std::string& name) { return name.starts_with(prefix); });
+}
+
+/// Makes the rename durable by which a step has become visible.
+/// @errors kUnknown: that has failed, and nobody can take the rename back
+Status KeepPublished(std::uint64_t step, const fs::path& folder) {
+  const Status synced = SyncDirectory(folder);
+  if (synced.ok()) return synced;
+  return {
+      StatusCode::kUnknown,
+      fmt::format("step {} is published, and readers see it, but it may not survive a power cut: {}; check "
+                  "the file system, and go on with the next step (quarry-write: --resume)",
+                  step, synced.message())};
+}
+
+/// Empties a locked folder.
+Status RemoveAllButOwner(const fs::path& folder) {
+  return RemoveEntries(folder, [](const std::string& name) { return name != DirectoryLock::kOwnerFile; });
 }
 
 /// Steps and masks that were not published.
@@ -48,23 +70,32 @@ Status RemoveStaged(const fs::path& dataset) {
   return Status::Ok();
 }
 
-/// Nobody else writes a dataset of this name while the lock is held; what an interrupted run has left is gone.
-Result<DirectoryLock> LockNewDataset(const fs::path& dataset) {
-  QUARRY_RETURN_IF_ERROR(CreateDirectories(DatasetStaging(dataset)));
-  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock,
-                          DirectoryLock::Acquire(DatasetStaging(dataset), kLockTimeoutSeconds));
-  // Whoever held the lock may just have published under the same name.
+/// Makes the folder in which a new dataset grows, and locks it.
+Result<DirectoryLock> LockStaging(const fs::path& staging, const LockOptions& options) {
+  while (true) {
+    QUARRY_RETURN_IF_ERROR(CreateDirectories(staging));
+    Result<DirectoryLock> lock = DirectoryLock::Acquire(staging, options);
+    // The last holder has published the folder or removed it.
+    if (lock.status().code() != StatusCode::kNotFound) return lock;
+  }
+}
+
+/// Locks the name against other writers, and removes what an interrupted run left behind.
+Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions& options = {}) {
+  const fs::path staging = DatasetStaging(dataset);
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, LockStaging(staging, options));
+  // The previous holder of the lock may just have published under the same name.
   std::error_code ignored;
   if (fs::exists(dataset, ignored)) {
-    fs::remove(DatasetStaging(dataset), ignored);
+    std::move(lock).RemoveDirectory();
     return Status(StatusCode::kAlreadyExists,
                   fmt::format("\"{}\" was created by another process just now", dataset.string()));
   }
-  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(DatasetStaging(dataset), ""));
+  QUARRY_RETURN_IF_ERROR(RemoveAllButOwner(staging));
   return lock;
 }
 
-/// What the subfiles in a mask's folder say of it, down to its name.
+/// Describes a mask from the subfiles in its folder, and checks its name.
 Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
                                      const DatasetDescription& dataset) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
@@ -75,13 +106,13 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
   while (fs::exists(folder / format::SubfileName(mask.subfiles.size()), ignored)) {
     SubfileDescription subfile;
     subfile.name = format::SubfileName(mask.subfiles.size());
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(folder / subfile.name));
-    QUARRY_ASSIGN_OR_RETURN(const format::SubfileTable table, format::ReadSubfileTable(file));
+    QUARRY_ASSIGN_OR_RETURN(const auto file, Location(folder / subfile.name).Open());
+    QUARRY_ASSIGN_OR_RETURN(const format::SubfileTable table, format::ReadSubfileTable(*file));
     subfile.bytes = table.footer.file_size;
     subfile.patches = table.rows.size();
     subfile.table_checksum = table.footer.table_checksum;
     if (table.header.dims != dataset.grid.dims || table.header.patch != dataset.patch)
-      return DataLoss("\"{}\" is a mask of another grid", file.path());
+      return DataLoss("\"{}\" is a mask of another grid", file->path());
     for (const format::PatchEntry& row : table.rows) {
       subfile.bounds = BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
       digests.push_back(format::MaskDigest(row));
@@ -97,7 +128,8 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
 
 }  // namespace
 
-Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
+Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_lock) {
+  const LockOptions locking{.break_lock = break_lock};
   fs::path dataset = fs::absolute(path).lexically_normal();
   if (!dataset.has_filename()) dataset = dataset.parent_path();
   std::error_code ignored;
@@ -112,14 +144,13 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append) {
       return NotFound("there is no directory \"{}\" for the dataset; create it first",
                       dataset.parent_path().string());
     }
-    QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, LockNewDataset(dataset));
+    QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, LockNewDataset(dataset, locking));
     return Publisher(std::move(dataset), std::move(lock));
   }
   if (!fs::is_directory(dataset, ignored)) {
-    return NotFound("there is no dataset \"{}\" to append to; create it (without --append)",
-                    path.string());
+    return NotFound("there is no dataset \"{}\" to append to; create it (without --append)", path.string());
   }
-  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, kLockTimeoutSeconds));
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
   Publisher publisher(std::move(dataset), std::move(lock));
   QUARRY_ASSIGN_OR_RETURN(publisher.existing_, ReadDescription(publisher.dataset_));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(publisher.dataset_));
@@ -224,7 +255,7 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   if (fs::exists(dataset_ / format::StepFolder(step.step), ignored)) return AddFieldsToStep(step);
   QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", format::EncodeManifest(step)));
   QUARRY_RETURN_IF_ERROR(Rename(staged, dataset_ / format::StepFolder(step.step)));
-  return SyncDirectory(dataset_ / "steps");
+  return KeepPublished(step.step, dataset_ / "steps");
 }
 
 Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step) {
@@ -234,7 +265,7 @@ Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const Ste
   QUARRY_RETURN_IF_ERROR(WriteManifest(root, "dataset.json", format::EncodeManifest(dataset)));
   QUARRY_RETURN_IF_ERROR(Rename(root, dataset_));
   existing_ = dataset;
-  return SyncDirectory(dataset_.parent_path());
+  return KeepPublished(step.step, dataset_.parent_path());
 }
 
 Status Publisher::AddFieldsToStep(const StepDescription& step) {
@@ -242,16 +273,20 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(folder / "step.json", format::kManifestLimit));
   QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, existing_->grid));
   for (const FieldStepDescription& field : step.fields) {
-    // A folder that step.json does not list is what an interrupted run has left.
+    // A folder that step.json does not list is left over from an interrupted run.
     QUARRY_RETURN_IF_ERROR(RemoveAll(folder / field.name));
     QUARRY_RETURN_IF_ERROR(Rename(StepStaging(step.step) / field.name, folder / field.name));
     whole.fields.push_back(field);
   }
   if (step.time) whole.time = step.time;
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", AsBytes(format::EncodeManifest(whole)),
-                                     StepStaging(step.step) / "step.json"));
-  return RemoveAll(StepStaging(step.step));
+  const fs::path staged = StepStaging(step.step);
+  QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", format::EncodeManifest(whole)));
+  QUARRY_RETURN_IF_ERROR(Rename(staged / "step.json", folder / "step.json"));
+  Status kept = KeepPublished(step.step, folder);
+  const Status removed = RemoveAll(staged);
+  (void)removed;  // the next run removes what could not be removed now
+  return kept;
 }
 
 void Publisher::Abandon() {
@@ -260,8 +295,9 @@ void Publisher::Abandon() {
   if (!lock_) return;  // removed before
   if (!existing_) {
     masks_.clear();
-    std::error_code ignored;
-    fs::remove_all(DatasetStaging(dataset_), ignored);
+    const Status status = RemoveAllButOwner(DatasetStaging(dataset_));
+    (void)status;  // as below
+    std::move(*lock_).RemoveDirectory();
     lock_.reset();
   } else {
     const Status status = RemoveStaged(dataset_);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "quarry/base/file.h"
+#include "quarry/base/directory_lock.h"
 #include "quarry/format/description.h"
 
 namespace quarry::writer {
@@ -16,24 +16,25 @@ namespace quarry::writer {
 /// the protocol.
 class Publisher {
  public:
-  /// Takes the writing lock and removes what an interrupted run has left.
+  /// Takes the writing lock and removes what an interrupted run left behind.
   /// @param append  true: the dataset must exist; false: it must not
-  /// @errors kAlreadyExists, kNotFound, kDataLoss (existing dataset is damaged), kUnavailable (somebody else
-  /// is writing)
-  static Result<Publisher> Open(const std::filesystem::path& dataset, bool append);
+  /// @param break_lock  see LockOptions
+  /// @errors kAlreadyExists, kNotFound, kDataLoss (existing dataset is damaged), kUnavailable (another
+  /// process is writing, or has left its owner file behind)
+  static Result<Publisher> Open(const std::filesystem::path& dataset, bool append, bool break_lock = false);
 
   /// The description of an existing dataset, without lock or change. @errors kNotFound, kDataLoss
   static Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
 
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
-  /// Names of the fields that a published step has; empty for a step that is not there.
+  /// Names of the fields of a published step; empty if there is no such step.
   Result<std::set<std::string>> PublishedFields(std::uint64_t step) const;
 
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
 
-  /// The mask of this name, if it is there already: from this run or from an earlier one.
+  /// The mask of this name, if it exists: from this run or an earlier one.
   /// @errors kDataLoss: it is damaged
   Result<std::optional<MaskDescription>> FindMask(std::uint64_t name);
   /// Makes the folder in which the subfiles of a mask are to be created, which PublishStep then publishes.
@@ -43,9 +44,11 @@ class Publisher {
 
   /// Makes the staged masks visible, then the staged fields as `step`, or as more fields of it, and `dataset`
   /// as dataset.json where it has changed.
+  /// @errors kUnknown: the step is published, but may not survive a power cut; after any other it is not
+  /// published
   Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);
 
-  /// Removes what is staged: after a failure nothing of it stays.
+  /// Removes everything that is staged, as after a failure.
   void Abandon();
 
  private:
@@ -63,8 +66,8 @@ class Publisher {
   Status AddFieldsToStep(const StepDescription& step);
 
   std::filesystem::path dataset_;
-  /// Nothing from the removal of a dataset that does not exist yet until its next step is staged: meanwhile
-  /// somebody else may create one of this name.
+  /// Empty from the removal of a dataset that does not exist yet until its next step is staged: meanwhile
+  /// another process may create one of this name.
   std::optional<DirectoryLock> lock_;
   std::optional<DatasetDescription> existing_;
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name

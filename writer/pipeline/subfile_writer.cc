@@ -174,9 +174,9 @@ Result<SubfileSummary> SubfileWriter::Finish() {
 }
 
 Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<PatchPayload>& patches) {
+                                    const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
   std::vector<format::PatchEntry> rows;
-  for (const PatchPayload& patch : patches) rows.push_back(patch.row);
+  for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
   QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer, SubfileWriter::Create(path, header, grid, std::move(rows)));
   Status status;
   format::ForEachPayload(header.order, patches.size(), header.levels, [&](std::size_t row, int level) {

@@ -13,7 +13,7 @@ namespace quarry::writer {
 /// The row of the patch table for an encoded patch, offsets zero.
 format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch);
 
-/// The row of a mask for a patch, offsets zero; also where every sample is valid: without payload then.
+/// The row of a mask for a patch, offsets zero; without payload if every sample is valid.
 /// @param samples  of the patch at level 0
 format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples);
 
@@ -31,7 +31,7 @@ struct SubfileSummary {
   struct Level {
     double max_error = 0;
     double sum_of_squares = 0;  ///< of differences over the covered samples; a fixed order of summation
-    double covered = 0;         ///< samples; of shares that were rounded, so not a whole number
+    double covered = 0;         ///< samples; a sum of rounded shares, so not a whole number
     std::uint64_t bytes = 0;
   };
   std::vector<Level> levels;
@@ -51,7 +51,7 @@ class SubfileWriter {
 
   /// The next bytes of the payload, in the order of format::ForEachPayload.
   Status Append(ByteSpan payload);
-  /// @errors kInternal also where not all payload has come
+  /// @errors kInternal also if payload is missing
   Result<SubfileSummary> Finish();
 
  private:
@@ -64,11 +64,11 @@ class SubfileWriter {
   std::vector<format::PatchEntry> rows_;
   SubfileSummary summary_;
   std::uint64_t payload_end_ = 0;
-  Bytes buffer_;  ///< small payloads on their way into one write
+  Bytes buffer_;  ///< small payloads collected for one write
 };
 
 /// A patch with its payloads, finest level first.
-struct PatchPayload {
+struct SubfilePatch {
   format::PatchEntry row;
   std::vector<Bytes> levels;
 };
@@ -76,6 +76,6 @@ struct PatchPayload {
 /// A whole subfile at once.
 /// @param patches  in Morton order
 Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<PatchPayload>& patches);
+                                    const PatchGrid& grid, const std::vector<SubfilePatch>& patches);
 
 }  // namespace quarry::writer

@@ -1,17 +1,21 @@
 #include "writer/pipeline/transfer.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
+#include "quarry/base/checksum.h"
 #include "quarry/format/manifest.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace quarry::writer {
 namespace {
 
-constexpr int kTag = 1;
-/// Payload of a file that is on its way at a time.
+/// Tags of transfers wrap within what MPI guarantees (32767).
+constexpr std::uint64_t kTags = 32000;
+/// Payload of a file in transit at a time.
 constexpr std::uint64_t kWindowBytes = 16 << 20;
 
 /// A run of a file's patches, as positions in Morton order, and the levels of them that travel together.
@@ -23,15 +27,17 @@ struct Window {
 };
 
 /// The windows of a file, in the order of its payload. Every rank computes the same ones.
-std::vector<Window> WindowsOf(const FilePlan& plan, std::size_t file, format::PayloadOrder order, int levels) {
+std::vector<Window> WindowsOf(const SubfileLayout& layout, std::size_t file, format::PayloadOrder order,
+                              int levels) {
   std::vector<Window> runs;
-  for (std::size_t i = plan.assignment[file]; i < plan.assignment[file + 1];) {
+  for (std::size_t i = layout.assignment[file]; i < layout.assignment[file + 1];) {
     const std::size_t begin = i;
     std::uint64_t bytes = 0;
     do {
-      bytes += (*plan.stored_bytes)[static_cast<std::size_t>((*plan.morton_order)[i++])];
-    } while (i < plan.assignment[file + 1] &&
-             bytes + (*plan.stored_bytes)[static_cast<std::size_t>((*plan.morton_order)[i])] <= kWindowBytes);
+      bytes += (*layout.stored_bytes)[static_cast<std::size_t>((*layout.morton_order)[i++])];
+    } while (i < layout.assignment[file + 1] &&
+             bytes + (*layout.stored_bytes)[static_cast<std::size_t>((*layout.morton_order)[i])] <=
+                 kWindowBytes);
     runs.push_back({begin, i, levels - 1, 0});
   }
   if (order == format::PayloadOrder::kPatch) return runs;
@@ -48,63 +54,107 @@ std::vector<Window> WindowsOf(const FilePlan& plan, std::size_t file, format::Pa
 /// Bytes of the levels of a window in one patch.
 std::uint64_t BytesIn(const format::PatchEntry& row, const Window& window) {
   std::uint64_t bytes = 0;
-  for (int l = window.finest; l <= window.coarsest; ++l) bytes += row.levels[static_cast<std::size_t>(l)].size;
+  for (int l = window.finest; l <= window.coarsest; ++l)
+    bytes += row.levels[static_cast<std::size_t>(l)].size;
   return bytes;
 }
 
 /// Messages between pairs of ranks that are complete together. Both sides walk files and patches in the same
 /// order, so that messages match in the order of posting.
+///
+/// After an error the other messages are still sent and received: their partners wait for them.
 class Messages {
  public:
-  explicit Messages(MPI_Comm comm) : comm_(comm) {}
+  Messages(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
 
   void Send(Bytes bytes, int target) {
-    if (bytes.empty()) return;
+    if (bytes.empty() || !Fits(bytes)) return;
     sent_.push_back(std::move(bytes));
-    requests_.emplace_back();
-    MPI_Isend(sent_.back().data(), static_cast<int>(sent_.back().size()), MPI_BYTE, target, kTag, comm_,
-              &requests_.back());
+    Note(MPI_Isend(sent_.back().data(), static_cast<int>(sent_.back().size()), MPI_BYTE, target, tag_, comm_,
+                   Next()),
+         "MPI_Isend");
   }
-  /// @param bytes  of the size that comes; stays where it is until Wait
+  /// @param bytes  sized for the message; must not move until Wait
   void Receive(Bytes* bytes, int source) {
-    if (bytes->empty()) return;
-    requests_.emplace_back();
-    MPI_Irecv(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, source, kTag, comm_, &requests_.back());
+    if (bytes->empty() || !Fits(*bytes)) return;
+    Note(MPI_Irecv(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, source, tag_, comm_, Next()),
+         "MPI_Irecv");
   }
-  void Wait() {
-    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  /// The first error of all messages, after all of them are done.
+  Status Wait() {
+    Status waited = redistribute::WaitForAll(requests_);
     requests_.clear();
     sent_.clear();
+    return status_.ok() ? waited : status_;
   }
 
  private:
+  MPI_Request* Next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  void Note(int code, const char* call) {
+    if (code == MPI_SUCCESS) return;
+    requests_.back() = MPI_REQUEST_NULL;
+    if (status_.ok()) status_ = redistribute::MpiStatus(code, call);
+  }
+
+  /// Both sides of a message know its size, so both skip one that is too large.
+  bool Fits(const Bytes& bytes) {
+    constexpr std::size_t kMost = std::numeric_limits<int>::max();
+    if (bytes.size() <= kMost) return true;
+    if (status_.ok()) {
+      status_ =
+          Status(StatusCode::kResourceExhausted,
+                 fmt::format("{} bytes of patches do not fit a message; use smaller patches", bytes.size()));
+    }
+    return false;
+  }
+
   MPI_Comm comm_;
+  int tag_;
+  Status status_;
   std::vector<MPI_Request> requests_;
   std::vector<Bytes> sent_;
 };
 
+/// The bytes of a message and their checksum, which comes last.
+void Seal(Bytes* bytes) { PutLittleEndian(bytes, Checksum(*bytes)); }
+/// Whether they are as Seal left them.
+bool IsSealed(ByteSpan bytes) {
+  const std::size_t end = bytes.size() - sizeof(std::uint64_t);
+  return LittleEndianReader(bytes.data() + end).Get<std::uint64_t>() == Checksum(bytes.first(end));
+}
+
 /// One run of TransferAndWrite.
 class Transfer {
  public:
-  Transfer(MPI_Comm comm, const FilePlan& plan, const PatchGrid& grid, const format::SubfileHeader& header,
-           const std::vector<OutgoingPatch>& mine, const PayloadStore& store)
-      : comm_(comm), plan_(plan), grid_(grid), header_(header), mine_(mine), store_(store), rank_(Rank(comm)) {}
+  Transfer(MPI_Comm comm, const SubfileLayout& layout, const PatchGrid& grid,
+           const format::SubfileHeader& header, const std::vector<OutgoingPatch>& mine,
+           const PayloadStore& store, std::uint64_t number)
+      : comm_(comm),
+        tag_(1 + static_cast<int>(number % kTags)),
+        layout_(layout),
+        grid_(grid),
+        header_(header),
+        mine_(mine),
+        store_(store),
+        rank_(Rank(comm)) {}
 
-  /// Aggregators learn the rows of their files.
-  void MoveRows() {
-    Messages messages(comm_);
+  /// Aggregators learn the rows of their files. Local, apart from the messages.
+  Status MoveRows() {
+    Messages messages(comm_, tag_);
     std::map<std::pair<std::size_t, int>, Bytes> received;  // by file and encoder
     const std::size_t row_bytes = format::PatchEntry::EncodedSize(header_.levels);
-    for (std::size_t f = 0; f < plan_.files(); ++f) {
+    for (std::size_t f = 0; f < layout_.files(); ++f) {
       const int aggregator = AggregatorOf(f);
       Bytes own;
-      ForEachPatch(plan_.assignment[f], plan_.assignment[f + 1], [&](std::int64_t patch, int encoder) {
+      ForEachPatch(layout_.assignment[f], layout_.assignment[f + 1], [&](std::int64_t patch, int encoder) {
         if (encoder == rank_) Outgoing(patch).row.EncodeTo(&own);
         if (aggregator == rank_ && encoder != rank_) {
           Bytes& bytes = received[{f, encoder}];
           bytes.resize(bytes.size() + row_bytes);
         }
       });
+      if (!own.empty()) Seal(&own);
       if (aggregator == rank_) {
         received[{f, rank_}] = std::move(own);
       } else {
@@ -112,29 +162,38 @@ class Transfer {
       }
     }
     for (auto& [from, bytes] : received) {
-      if (from.second != rank_) messages.Receive(&bytes, from.second);
+      if (from.second == rank_) continue;
+      bytes.resize(bytes.size() + sizeof(std::uint64_t));
+      messages.Receive(&bytes, from.second);
     }
-    messages.Wait();
-    for (std::size_t f = 0; f < plan_.files(); ++f) {
+    QUARRY_RETURN_IF_ERROR(messages.Wait());
+    for (const auto& [from, bytes] : received) {
+      if (bytes.empty() || IsSealed(bytes)) continue;
+      return InternalError(
+          "the patch table of subfile {} has not arrived from rank {} as it was sent; check the network",
+          from.first, from.second);
+    }
+    for (std::size_t f = 0; f < layout_.files(); ++f) {
       if (AggregatorOf(f) != rank_) continue;
       std::map<int, std::size_t> next;
       std::vector<format::PatchEntry>& rows = rows_[f];
-      ForEachPatch(plan_.assignment[f], plan_.assignment[f + 1], [&](std::int64_t, int encoder) {
+      ForEachPatch(layout_.assignment[f], layout_.assignment[f + 1], [&](std::int64_t, int encoder) {
         const ByteSpan bytes = received[{f, encoder}];
         rows.push_back(
             format::PatchEntry::DecodeFrom(bytes.subspan(next[encoder], row_bytes), header_.levels));
         next[encoder] += row_bytes;
       });
     }
+    return Status::Ok();
   }
 
-  /// Moves the payload. A failure, of the disk above all, ends what this rank writes, but not what it sends and
-  /// receives: the others must not wait for ever.
+  /// Moves the payload. A failure, above all of the disk, ends this rank's writes, but not its messages: the
+  /// others must not wait forever.
   Status MovePayload(const std::filesystem::path& folder, Bytes* summaries, PhaseSeconds* seconds) {
     std::vector<std::vector<Window>> windows;
     std::size_t rounds = 0;
-    for (std::size_t f = 0; f < plan_.files(); ++f) {
-      windows.push_back(WindowsOf(plan_, f, header_.order, header_.levels));
+    for (std::size_t f = 0; f < layout_.files(); ++f) {
+      windows.push_back(WindowsOf(layout_, f, header_.order, header_.levels));
       rounds = std::max(rounds, windows.back().size());
     }
     Status status;
@@ -168,20 +227,21 @@ class Transfer {
 
  private:
   int AggregatorOf(std::size_t file) const {
-    return distribution::AggregatorRank(file, plan_.files(), Size(comm_));
+    return distribution::AggregatorRank(file, layout_.files(), Size(comm_));
   }
 
   template <typename Visit>
   void ForEachPatch(std::size_t begin, std::size_t end, Visit visit) const {
     for (std::size_t i = begin; i < end; ++i) {
-      const std::int64_t patch = (*plan_.morton_order)[i];
-      visit(patch, (*plan_.placement)[static_cast<std::size_t>(patch)]);
+      const std::int64_t patch = (*layout_.morton_order)[i];
+      visit(patch, (*layout_.placement)[static_cast<std::size_t>(patch)]);
     }
   }
 
   const OutgoingPatch& Outgoing(std::int64_t patch) const {
-    return *std::lower_bound(mine_.begin(), mine_.end(), static_cast<std::uint64_t>(patch),
-                             [](const OutgoingPatch& a, std::uint64_t index) { return a.row.patch_index < index; });
+    return *std::lower_bound(
+        mine_.begin(), mine_.end(), static_cast<std::uint64_t>(patch),
+        [](const OutgoingPatch& a, std::uint64_t index) { return a.row.patch_index < index; });
   }
 
   Status CreateFiles(const std::filesystem::path& folder, std::map<std::size_t, SubfileWriter>* writers) {
@@ -196,17 +256,17 @@ class Transfer {
   }
 
   /// One window of every file: one message from each encoder to each aggregator and file.
-  /// @errors those of reading this rank's own payload; what is sent then is not what it should be
+  /// @errors those of reading this rank's own payload, or of damage in it; those of MPI
   Status MoveRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
                    std::map<std::pair<std::size_t, int>, Bytes>* arrived) const {
     Status status;
-    Messages messages(comm_);
-    for (std::size_t f = 0; f < plan_.files(); ++f) {
+    Messages messages(comm_, tag_);
+    for (std::size_t f = 0; f < layout_.files(); ++f) {
       if (round >= windows[f].size()) continue;
       const Window& window = windows[f][round];
       const int aggregator = AggregatorOf(f);
       Bytes own;
-      std::size_t row = window.begin - plan_.assignment[f];
+      std::size_t row = window.begin - layout_.assignment[f];
       ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
         if (encoder == rank_) {
           const Status read = ReadOwn(Outgoing(patch), window, &own);
@@ -226,8 +286,8 @@ class Transfer {
     for (auto& [from, bytes] : *arrived) {
       if (from.second != rank_) messages.Receive(&bytes, from.second);
     }
-    messages.Wait();
-    return status;
+    const Status moved = messages.Wait();
+    return status.ok() ? moved : status;
   }
 
   Status ReadOwn(const OutgoingPatch& patch, const Window& window, Bytes* out) const {
@@ -241,22 +301,46 @@ class Transfer {
   }
 
   Status AppendWindow(std::size_t file, const Window& window,
-                      const std::map<std::pair<std::size_t, int>, Bytes>& arrived, SubfileWriter* writer) const {
+                      const std::map<std::pair<std::size_t, int>, Bytes>& arrived,
+                      SubfileWriter* writer) const {
     Status status;
     std::map<int, std::size_t> next;
-    std::size_t row = window.begin - plan_.assignment[file];
+    std::size_t number = window.begin - layout_.assignment[file];
     ForEachPatch(window.begin, window.end, [&](std::int64_t, int encoder) {
-      const std::uint64_t bytes = BytesIn(writer->rows()[row++], window);
+      const format::PatchEntry& row = writer->rows()[number++];
+      const std::uint64_t bytes = BytesIn(row, window);
       if (bytes == 0 || !status.ok()) return;
       std::size_t& position = next[encoder];
-      status = writer->Append(ByteSpan(arrived.at({file, encoder})).subspan(position, bytes));
+      const ByteSpan payload = ByteSpan(arrived.at({file, encoder})).subspan(position, bytes);
+      status = CheckPayload(row, window, payload, file, encoder);
+      if (status.ok()) status = writer->Append(payload);
       position += bytes;
     });
     return status;
   }
 
+  /// Whether the payload of a patch matches its encoder's row.
+  static Status CheckPayload(const format::PatchEntry& row, const Window& window, ByteSpan payload,
+                             std::size_t file, int encoder) {
+    std::size_t position = 0;
+    for (int l = window.coarsest; l >= window.finest; --l) {
+      const format::LevelEntry& level = row.levels[static_cast<std::size_t>(l)];
+      const std::uint64_t found = Checksum(payload.subspan(position, level.size));
+      if (found != level.checksum) {
+        return InternalError(
+            "level {} of patch {} of subfile {} has come from rank {} with checksum {} instead of {}; "
+            "nothing of it is "
+            "published; check the network, and the disk under the dataset",
+            l, row.patch_index, file, encoder, ChecksumText(found), ChecksumText(level.checksum));
+      }
+      position += level.size;
+    }
+    return Status::Ok();
+  }
+
   MPI_Comm comm_;
-  const FilePlan& plan_;
+  const int tag_;
+  const SubfileLayout& layout_;
   const PatchGrid& grid_;
   format::SubfileHeader header_;
   const std::vector<OutgoingPatch>& mine_;
@@ -267,24 +351,26 @@ class Transfer {
 
 }  // namespace
 
-Result<std::vector<SubfileSummary>> TransferAndWrite(MPI_Comm comm, const FilePlan& plan, const PatchGrid& grid,
+Result<std::vector<SubfileSummary>> TransferAndWrite(MPI_Comm comm, const SubfileLayout& layout,
+                                                     const PatchGrid& grid,
                                                      const std::filesystem::path& folder,
-                                                     format::SubfileHeader header,
+                                                     std::uint64_t number, format::SubfileHeader header,
                                                      const std::vector<OutgoingPatch>& mine,
                                                      const PayloadStore& store, PhaseSeconds* seconds) {
-  Transfer transfer(comm, plan, grid, header, mine, store);
+  Transfer transfer(comm, layout, grid, header, mine, store, number);
   {
     const PhaseTimer timer(seconds, Phase::kTransfer);
-    transfer.MoveRows();
+    // The sizes of all messages to come follow from the rows.
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, transfer.MoveRows()));
   }
   Bytes own;
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, transfer.MovePayload(folder, &own, seconds)));
-  const Bytes all = GatherBytes(comm, own);
+  QUARRY_ASSIGN_OR_RETURN(const Bytes all, GatherBytes(comm, own));
   std::vector<SubfileSummary> summaries;
   if (Rank(comm) != 0) return summaries;
   // Aggregators ascend with the files, so that the order of the ranks is that of the files.
   LittleEndianReader reader(all.data());
-  for (std::size_t f = 0; f < plan.files(); ++f)
+  for (std::size_t f = 0; f < layout.files(); ++f)
     summaries.push_back(SubfileSummary::DecodeFrom(&reader, header.levels));
   return summaries;
 }

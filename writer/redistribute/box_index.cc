@@ -20,7 +20,8 @@ void BoxIndex::Build(std::size_t first, std::size_t last) {
   const std::size_t self = nodes_.size();
   nodes_.emplace_back();
   Box bounds;
-  Box centres{{Centre(entries_[first].box, 0), Centre(entries_[first].box, 1), Centre(entries_[first].box, 2)}, {}};
+  Box centres{
+      {Centre(entries_[first].box, 0), Centre(entries_[first].box, 1), Centre(entries_[first].box, 2)}, {}};
   centres.end = centres.begin;
   for (std::size_t e = first; e < last; ++e) {
     bounds = BoundingBox(bounds, entries_[e].box);

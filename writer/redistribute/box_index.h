@@ -7,8 +7,8 @@
 
 namespace quarry::redistribute {
 
-/// Boxes of ranks in a tree of bounding boxes: which of them meet a given box? Empty boxes are left out.
-/// Immutable and thread-safe.
+/// Boxes of ranks in a tree of bounding boxes, for finding those that meet a given box. Leaves out empty
+/// boxes. Immutable and thread-safe.
 class BoxIndex {
  public:
   struct Entry {

@@ -11,7 +11,7 @@ Index3 DenseStride(const Box& box, std::size_t sample_bytes) {
   return {size, size * shape[0], size * shape[0] * shape[1]};
 }
 
-/// One row along x of samples that are apart on a side; `kBytes` of a sample, or 0 where only `bytes` knows.
+/// Copies a row along x that is strided on a side; `kBytes` per sample, or 0 if only `bytes` gives the size.
 template <std::size_t kBytes>
 void CopyApart(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride,
                std::int64_t count, std::size_t bytes) {
@@ -52,8 +52,8 @@ const std::byte* FirstSample(const BoxView& view, const Box& box, const Box& par
   return data;
 }
 
-void CopyPart(const BoxView& from, const Box& from_box, const MutableBoxView& to, const Box& to_box, const Box& part,
-              std::size_t sample_bytes) {
+void CopyPart(const BoxView& from, const Box& from_box, const MutableBoxView& to, const Box& to_box,
+              const Box& part, std::size_t sample_bytes) {
   const std::byte* source = FirstSample(from, from_box, part);
   std::byte* target = to.data + (FirstSample(to, to_box, part) - to.data);
   const Index3 shape = part.shape();

@@ -6,8 +6,8 @@
 
 namespace quarry::redistribute {
 
-/// Where the samples of a box lie in somebody's memory: ghosted, strided and Fortran- or C-ordered arrays are
-/// described, not copied.
+/// Where the samples of a box lie in memory: describes ghosted, strided and Fortran- or C-ordered arrays
+/// without a copy.
 struct BoxView {
   const std::byte* data = nullptr;  ///< the first sample of the box
   Index3 stride{};                  ///< bytes from one sample to the next along x, y, z; any order of axes
@@ -18,7 +18,7 @@ struct BoxView {
   friend bool operator==(const BoxView&, const BoxView&) = default;
 };
 
-/// The same for samples to be written. No two samples of a box at the same place.
+/// The same for samples to be written; no two samples may share a place.
 struct MutableBoxView {
   std::byte* data = nullptr;
   Index3 stride{};
@@ -33,7 +33,7 @@ struct MutableBoxView {
 const std::byte* FirstSample(const BoxView& view, const Box& box, const Box& part);
 
 /// Copies the samples of `part`, which lies in both boxes; the memory of the two must not overlap.
-void CopyPart(const BoxView& from, const Box& from_box, const MutableBoxView& to, const Box& to_box, const Box& part,
-              std::size_t sample_bytes);
+void CopyPart(const BoxView& from, const Box& from_box, const MutableBoxView& to, const Box& to_box,
+              const Box& part, std::size_t sample_bytes);
 
 }  // namespace quarry::redistribute

@@ -1,5 +1,3 @@
-#include "writer/redistribute/quarry_redistribute.h"
-
 #include <exception>
 #include <new>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "quarry/base/checked_math.h"
+#include "writer/redistribute/quarry_redistribute.h"
 #include "writer/redistribute/redistribute.h"
 
 struct quarry_redistribution {
@@ -26,6 +25,7 @@ namespace {
 static_assert(QUARRY_REDISTRIBUTE_INVALID_ARGUMENT == static_cast<int>(StatusCode::kInvalidArgument));
 static_assert(QUARRY_REDISTRIBUTE_RESOURCE_EXHAUSTED == static_cast<int>(StatusCode::kResourceExhausted));
 static_assert(QUARRY_REDISTRIBUTE_FAILED_PRECONDITION == static_cast<int>(StatusCode::kFailedPrecondition));
+static_assert(QUARRY_REDISTRIBUTE_ABORTED == static_cast<int>(StatusCode::kAborted));
 static_assert(QUARRY_REDISTRIBUTE_INTERNAL == static_cast<int>(StatusCode::kInternal));
 static_assert(QUARRY_REDISTRIBUTE_POINT_TO_POINT == static_cast<int>(Method::kPointToPoint));
 static_assert(QUARRY_REDISTRIBUTE_ALLTOALLW == static_cast<int>(Method::kAlltoallw));
@@ -57,16 +57,17 @@ Result<std::vector<Box>> BoxesOf(const quarry_redistribution& r, int count, cons
       const std::int64_t size = sizes[b * r.axes + a];
       boxes[b].begin[a] = offsets[b * r.axes + a];
       if (size < 0 || !CheckedAdd(boxes[b].begin[a], size, &boxes[b].end[a]))
-        return InvalidArgument("box {} that a rank {} has size {} at offset {} along {}; sizes must be 0 or more", b,
-                               verb, size, boxes[b].begin[a], kAxisNames[a]);
+        return InvalidArgument(
+            "box {} that a rank {} has size {} at offset {} along {}; sizes must be 0 or more", b, verb, size,
+            boxes[b].begin[a], kAxisNames[a]);
     }
   }
   return boxes;
 }
 
 template <typename View, typename Pointer>
-std::vector<View> ViewsOf(const quarry_redistribution& r, const std::vector<Box>& boxes, Pointer const* arrays,
-                          const std::int64_t* strides) {
+std::vector<View> ViewsOf(const quarry_redistribution& r, const std::vector<Box>& boxes,
+                          Pointer const* arrays, const std::int64_t* strides) {
   std::vector<View> views;
   // Without arrays there are no views, which Exchange reports on every rank.
   for (std::size_t b = 0; arrays != nullptr && b < boxes.size(); ++b) {
@@ -77,7 +78,8 @@ std::vector<View> ViewsOf(const quarry_redistribution& r, const std::vector<Box>
 }
 
 Status NotCreated() {
-  return {StatusCode::kFailedPrecondition, "there is no description: quarry_redistribute_create failed before"};
+  return {StatusCode::kFailedPrecondition,
+          "there is no description: quarry_redistribute_create failed before"};
 }
 
 }  // namespace
@@ -91,13 +93,13 @@ int quarry_redistribute_create(MPI_Comm comm, int axes, const int64_t* domain, s
                                          qr::kOnePerPart, out);
 }
 
-int quarry_redistribute_create_with(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes, int method,
-                                    int64_t batch, quarry_redistribution** out) {
+int quarry_redistribute_create_with(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes,
+                                    int method, int64_t batch, quarry_redistribution** out) {
   *out = new (std::nothrow) quarry_redistribution;
   if (*out == nullptr) return QUARRY_REDISTRIBUTE_RESOURCE_EXHAUSTED;
   quarry_redistribution* r = *out;
   return qr::Run(r, [&]() -> quarry::Status {
-    // Dims of 0 are refused by Describe, after all ranks have met there.
+    // Describe refuses dims of 0, once all ranks have met there.
     const bool known = axes >= 1 && axes <= 3 && domain != nullptr;
     r->axes = known ? static_cast<std::size_t>(axes) : 3;
     for (std::size_t a = 0; a < r->axes; ++a) r->dims[a] = known ? domain[a] : 0;

@@ -9,8 +9,8 @@
 namespace quarry::redistribute {
 namespace {
 
-/// Open MPI 4.1 packs wrong bytes for a vector with a negative stride of types that are contiguous. The same layout
-/// with its offsets written out is fine.
+/// Open MPI 4.1 packs wrong bytes for a vector with a negative stride of types that are contiguous. The same
+/// layout with explicit offsets works.
 Status RepeatBackwards(MPI_Datatype type, std::int64_t count, std::int64_t stride, MPI_Datatype* repeated) {
   std::vector<MPI_Aint> offsets;
   for (std::int64_t i = 0; i < count; ++i) offsets.push_back(i * stride);
@@ -18,8 +18,8 @@ Status RepeatBackwards(MPI_Datatype type, std::int64_t count, std::int64_t strid
   return Status::Ok();
 }
 
-/// `count` of `type`, `stride` bytes apart. Counts of MPI are ints: longer ones are built from blocks, and so are
-/// those with many offsets to write out.
+/// `count` of `type`, `stride` bytes apart. MPI counts are ints: larger counts are built from blocks, and so
+/// are types with many explicit offsets.
 Status Repeat(MPI_Datatype type, std::int64_t count, std::int64_t stride, MPI_Datatype* repeated) {
   const std::int64_t block = std::int64_t{1} << (stride < 0 ? 12 : 30);
   if (stride < 0 && count <= block) return RepeatBackwards(type, count, stride, repeated);
@@ -28,7 +28,8 @@ Status Repeat(MPI_Datatype type, std::int64_t count, std::int64_t stride, MPI_Da
     return Status::Ok();
   }
   const std::int64_t blocks = count / block;
-  MPI_Datatype parts[3] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};  // block, all blocks, rest
+  MPI_Datatype parts[3] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL,
+                           MPI_DATATYPE_NULL};  // block, all blocks, rest
   Status status = Repeat(type, block, stride, &parts[0]);
   if (status.ok()) status = Repeat(parts[0], blocks, stride * block, &parts[1]);
   const std::int64_t rest = count - blocks * block;
@@ -49,8 +50,8 @@ struct Run {
   std::int64_t stride;
 };
 
-/// Axes as nested runs, innermost first: axes of one sample left out, and axes that continue each other in memory
-/// as one, so that MPI sees the longest stretches.
+/// Axes as nested runs, innermost first. Leaves out axes of one sample and joins axes that are contiguous in
+/// memory, so that MPI sees the longest runs.
 std::vector<Run> Runs(const Index3& shape, const Index3& stride) {
   std::vector<Run> runs;
   for (std::size_t a = 0; a < 3; ++a) {
@@ -103,13 +104,14 @@ Result<Datatype> Datatype::Strided(const Index3& shape, const Index3& stride, st
 
 Result<Datatype> Datatype::AtAddresses(std::span<const Datatype> types, std::span<const MPI_Aint> addresses) {
   if (types.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    return InvalidArgument("{} parts in one message are more than MPI can describe; use smaller batches", types.size());
+    return InvalidArgument("{} parts in one message are more than MPI can describe; use smaller batches",
+                           types.size());
   std::vector<MPI_Datatype> handles;
   for (const Datatype& type : types) handles.push_back(type.get());
   const std::vector<int> lengths(types.size(), 1);
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  QUARRY_MPI(MPI_Type_create_struct, static_cast<int>(types.size()), lengths.data(), addresses.data(), handles.data(),
-             &type);
+  QUARRY_MPI(MPI_Type_create_struct, static_cast<int>(types.size()), lengths.data(), addresses.data(),
+             handles.data(), &type);
   Datatype result(type, true);
   QUARRY_MPI(MPI_Type_commit, &result.type_);
   return result;

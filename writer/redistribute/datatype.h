@@ -11,19 +11,19 @@
 
 namespace quarry::redistribute {
 
-/// A datatype of MPI that frees itself. Extents and sizes beyond 2^31 bytes are fine everywhere here.
+/// An MPI datatype that frees itself. Extents and sizes may exceed 2^31 bytes.
 class Datatype {
  public:
   /// One sample of any fixed size; the same on both sides of a message.
   static Result<Datatype> Sample(std::size_t bytes);
 
-  /// Samples x, y, z of this shape, `stride` bytes apart along each axis. The samples of a message are always in
-  /// this order, whatever the order of the axes in memory is on either side.
+  /// Samples x, y, z of this shape, `stride` bytes apart along each axis. Messages always hold samples in
+  /// this order, whatever the order of axes in memory on either side.
   /// @param shape  each at least 1
   static Result<Datatype> Strided(const Index3& shape, const Index3& stride, std::size_t sample_bytes,
                                   const Datatype& sample);
 
-  /// Several types, each at its address in memory, as one; for messages from and to MPI_BOTTOM. Committed.
+  /// Combines several types, each at its address in memory; for messages from and to MPI_BOTTOM. Committed.
   static Result<Datatype> AtAddresses(std::span<const Datatype> types, std::span<const MPI_Aint> addresses);
 
   Datatype(Datatype&& other) noexcept

@@ -34,8 +34,9 @@ Status CheckInside(const Index3& dims, const std::vector<Box>& boxes, int rank, 
   for (std::size_t b = 0; b < boxes.size(); ++b) {
     if (boxes[b].empty() || domain.Contains(boxes[b])) continue;
     return InvalidArgument(
-        "rank {} {} {} (its box {}), which is not inside the domain of {} samples; correct its size or offset", rank,
-        verb, ToString(boxes[b]), b, ToString(dims));
+        "rank {} {} {} (its box {}), which is not inside the domain of {} samples; correct its size or "
+        "offset",
+        rank, verb, ToString(boxes[b]), b, ToString(dims));
   }
   return Status::Ok();
 }
@@ -51,9 +52,10 @@ Status OverlapError(BoxIndex::Entry a, BoxIndex::Entry b) {
   const bool same = a.rank == b.rank;
   const std::string who =
       same ? fmt::format("rank {} owns", a.rank) : fmt::format("ranks {} and {} both own", a.rank, b.rank);
-  return InvalidArgument("{} {}{}: box {} of rank {} is {}, box {} of rank {} is {}; owned boxes must not overlap", who,
-                         ToString(Intersect(a.box, b.box)), same ? " twice" : "", a.number, a.rank, ToString(a.box),
-                         b.number, b.rank, ToString(b.box));
+  return InvalidArgument(
+      "{} {}{}: box {} of rank {} is {}, box {} of rank {} is {}; owned boxes must not overlap", who,
+      ToString(Intersect(a.box, b.box)), same ? " twice" : "", a.number, a.rank, ToString(a.box), b.number,
+      b.rank, ToString(b.box));
 }
 
 /// Whether boxes of ranks [first, last) overlap any other box.
@@ -65,7 +67,8 @@ Status CheckDisjoint(const Ownership& owned, int first, int last) {
       std::optional<BoxIndex::Entry> other;
       index.ForEachMeeting(self.box, [&](const BoxIndex::Entry& entry) {
         if (entry.rank == self.rank && entry.number == self.number) return;
-        if (!other || std::tie(entry.rank, entry.number) < std::tie(other->rank, other->number)) other = entry;
+        if (!other || std::tie(entry.rank, entry.number) < std::tie(other->rank, other->number))
+          other = entry;
       });
       if (other) return OverlapError(self, *other);
     }
@@ -79,7 +82,7 @@ std::int64_t VolumeInside(const std::vector<Box>& boxes, const Box& cell) {
   return volume;
 }
 
-/// Cuts `cell` at a face of one of the boxes that meet it: the median one, along the axis that has most.
+/// Cuts `cell` at a face of one of the boxes that meet it: the median face, on the axis with the most.
 std::array<Box, 2> Halve(const Box& cell, const std::vector<Box>& boxes) {
   std::array<std::vector<std::int64_t>, 3> faces;
   for (const Box& box : boxes) {
@@ -101,7 +104,7 @@ std::array<Box, 2> Halve(const Box& cell, const std::vector<Box>& boxes) {
   return halves;
 }
 
-/// Extends a box without samples of `boxes` as far as they let it, so that it is a hole and not a piece of one.
+/// Extends a box without samples of `boxes` as far as they allow, so that it is the hole, not a piece of it.
 Box Grow(Box hole, const std::vector<Box>& boxes, const Box& domain) {
   for (std::size_t a = 0; a < 3; ++a) {
     Box reach = hole;
@@ -118,12 +121,12 @@ Box Grow(Box hole, const std::vector<Box>& boxes, const Box& domain) {
   return hole;
 }
 
-/// A box without samples of the disjoint `boxes`, which do not fill `domain`.
+/// A box that the disjoint `boxes` leave free; they do not fill `domain`.
 Box FindHole(const Box& domain, const std::vector<Box>& boxes) {
   Box cell = domain;
   std::vector<Box> near = boxes;
   while (!near.empty()) {
-    // Disjoint boxes that fill less than the cell leave a face inside it, and fill less than one of the halves.
+    // Disjoint boxes that do not fill the cell have a face inside it, and do not fill one of the halves.
     const auto [low, high] = Halve(cell, near);
     cell = VolumeInside(near, low) < low.volume() ? low : high;
     std::erase_if(near, [&](const Box& box) { return Intersect(box, cell).empty(); });
@@ -141,12 +144,13 @@ Status CheckDomain(const Index3& dims, std::size_t sample_bytes) {
   bool fits = sample_bytes <= static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   auto bytes = static_cast<std::int64_t>(fits ? sample_bytes : 1);
   for (const std::int64_t extent : dims) {
-    if (extent < 1) return InvalidArgument("the domain has {} samples; every axis needs at least 1", ToString(dims));
+    if (extent < 1)
+      return InvalidArgument("the domain has {} samples; every axis needs at least 1", ToString(dims));
     fits = fits && CheckedMultiply(bytes, extent, &bytes);
   }
   if (fits) return Status::Ok();
-  return InvalidArgument("a domain of {} samples of {} bytes has 2^63 bytes or more; cut it into parts", ToString(dims),
-                         sample_bytes);
+  return InvalidArgument("a domain of {} samples of {} bytes has 2^63 bytes or more; cut it into parts",
+                         ToString(dims), sample_bytes);
 }
 
 Status CheckBoxesOfRank(const Layout& layout, int rank) {
@@ -163,8 +167,9 @@ Status CheckComplete(const Layout& layout) {
     if (!box.empty()) boxes.push_back(box);
   });
   const Box hole = FindHole({{0, 0, 0}, layout.dims}, boxes);
-  return InvalidArgument("none of {} ranks owns {} of the domain of {} samples; the owned boxes must cover all of it",
-                         layout.owned.size(), ToString(hole), ToString(layout.dims));
+  return InvalidArgument(
+      "none of {} ranks owns {} of the domain of {} samples; the owned boxes must cover all of it",
+      layout.owned.size(), ToString(hole), ToString(layout.dims));
 }
 
 Status CheckLayout(const Layout& layout) {
@@ -196,7 +201,8 @@ void ForEachPart(const Layout& layout, const std::function<void(const Part&)>& v
       const Box& box = layout.owned[source][round];
       parts.clear();
       needed.ForEachMeeting(box, [&](const BoxIndex::Entry& entry) {
-        parts.push_back({static_cast<int>(source), entry.rank, round, entry.number, Intersect(box, entry.box)});
+        parts.push_back(
+            {static_cast<int>(source), entry.rank, round, entry.number, Intersect(box, entry.box)});
       });
       std::sort(parts.begin(), parts.end(),
                 [](const Part& a, const Part& b) { return OrderAtSource(a) < OrderAtSource(b); });
@@ -213,14 +219,15 @@ Result<Mapping> MapLayout(const Layout& layout) {
     mapping.parts.push_back(part);
     ++mapping.first[part.owned_box + 1];
   });
-  for (std::size_t round = 1; round < mapping.first.size(); ++round) mapping.first[round] += mapping.first[round - 1];
+  for (std::size_t round = 1; round < mapping.first.size(); ++round)
+    mapping.first[round] += mapping.first[round - 1];
   return mapping;
 }
 
 TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes) {
   TrafficTable table{CountRounds(layout.owned), layout.owned.size(), {}};
   table.rows.resize(table.rounds * table.ranks);
-  std::tuple<std::size_t, int, int> message;  // of the part before
+  std::tuple<std::size_t, int, int> message;  // of the previous part
   bool any = false;
   ForEachPart(layout, [&](const Part& part) {
     const std::int64_t bytes = part.box.volume() * static_cast<std::int64_t>(sample_bytes);
@@ -242,14 +249,14 @@ TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes) {
   return table;
 }
 
-RankPlan PlanForRank(const Layout& layout, int rank) {
+RankSchedule ScheduleForRank(const Layout& layout, int rank) {
   const auto r = static_cast<std::size_t>(rank);
-  RankPlan plan{rank, CountRounds(layout.owned), layout.owned[r], layout.needed[r], {}, {}, {}};
-  // The few boxes of this rank are indexed, the many of all others looked up: no sorting of what does not
-  // concern this rank.
+  RankSchedule schedule{rank, CountRounds(layout.owned), layout.owned[r], layout.needed[r], {}, {}, {}};
+  // Indexes the few boxes of this rank and looks up the many of all others: nothing that does not concern
+  // this rank is sorted.
   const BoxIndex owned = IndexOf(layout.owned, rank, rank + 1);
   ForEachBox(layout.needed, [&](int target, std::size_t number, const Box& box) {
-    std::vector<Part>& parts = target == rank ? plan.copies : plan.sends;
+    std::vector<Part>& parts = target == rank ? schedule.copies : schedule.sends;
     owned.ForEachMeeting(box, [&](const BoxIndex::Entry& entry) {
       parts.push_back({rank, target, entry.number, number, Intersect(box, entry.box)});
     });
@@ -258,15 +265,15 @@ RankPlan PlanForRank(const Layout& layout, int rank) {
   ForEachBox(layout.owned, [&](int source, std::size_t number, const Box& box) {
     if (source == rank) return;
     needed.ForEachMeeting(box, [&](const BoxIndex::Entry& entry) {
-      plan.receives.push_back({source, rank, number, entry.number, Intersect(box, entry.box)});
+      schedule.receives.push_back({source, rank, number, entry.number, Intersect(box, entry.box)});
     });
   });
   const auto at_source = [](const Part& a, const Part& b) { return OrderAtSource(a) < OrderAtSource(b); };
-  std::sort(plan.sends.begin(), plan.sends.end(), at_source);
-  std::sort(plan.copies.begin(), plan.copies.end(), at_source);
-  std::sort(plan.receives.begin(), plan.receives.end(),
+  std::sort(schedule.sends.begin(), schedule.sends.end(), at_source);
+  std::sort(schedule.copies.begin(), schedule.copies.end(), at_source);
+  std::sort(schedule.receives.begin(), schedule.receives.end(),
             [](const Part& a, const Part& b) { return OrderAtTarget(a) < OrderAtTarget(b); });
-  return plan;
+  return schedule;
 }
 
 }  // namespace quarry::redistribute

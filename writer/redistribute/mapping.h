@@ -9,8 +9,8 @@
 #include "quarry/base/status.h"
 #include "writer/distribution/ownership.h"
 
-/// From who owns what and who needs what to who sends what to whom. Pure functions: they serve any number of
-/// ranks, with MPI or without.
+/// From what each rank owns and needs to who sends what to whom. Pure functions for any number of ranks, with
+/// MPI or without.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section III
 namespace quarry::redistribute {
 
@@ -37,22 +37,22 @@ struct Part {
 /// @errors kInvalidArgument: a dimension below 1, no bytes in a sample, or 2^63 bytes and more in the domain
 Status CheckDomain(const Index3& dims, std::size_t sample_bytes);
 
-/// What is wrong with the boxes of one rank: an owned or needed box that is not inside the domain, or an owned
-/// box that overlaps another one.
+/// Checks the boxes of one rank: owned and needed boxes lie inside the domain, and owned boxes overlap no
+/// other owned box.
 /// @errors kInvalidArgument with the ranks and the box
 /// @complexity O(n log m) for n boxes of all ranks and m of this one
 Status CheckBoxesOfRank(const Layout& layout, int rank);
 
-/// Whether any sample has no owner, given that CheckBoxesOfRank accepts every rank.
-/// @errors kInvalidArgument with a box that nobody owns
-/// @complexity O(n) if there is none
+/// Checks that every sample has an owner, given that CheckBoxesOfRank accepts every rank.
+/// @errors kInvalidArgument with a box that no rank owns
+/// @complexity O(n) if every sample has one
 Status CheckComplete(const Layout& layout);
 
-/// Both of these for all ranks; the error of the lowest rank comes first.
+/// Both checks for all ranks; the error of the lowest rank comes first.
 Status CheckLayout(const Layout& layout);
 
-/// Round i moves the i-th owned box of every rank: the largest number of boxes that a rank owns, empty ones at
-/// the end of a list not counted.
+/// The largest number of boxes that a rank owns, without empty ones at the end of a list: round i moves the
+/// i-th owned box of every rank.
 std::size_t CountRounds(const Ownership& owned);
 
 /// Everything that moves or stays, round by round; in a round by source, target and needed box.
@@ -95,20 +95,20 @@ struct TrafficTable {
 /// Counts without storing the parts. The layout has passed CheckLayout.
 TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes);
 
-/// One rank's share of a mapping. Parts between two ranks are in the same order on both: by owned box, then by
-/// needed box.
-struct RankPlan {
+/// One rank's share of a mapping. Parts between two ranks are in the same order on both: by owned box, then
+/// by needed box.
+struct RankSchedule {
   int rank = 0;
-  std::size_t rounds = 0;        ///< of the whole mapping, the same on every rank
-  std::vector<Box> owned;        ///< boxes of this rank
-  std::vector<Box> needed;       ///< boxes of this rank
-  std::vector<Part> sends;       ///< to other ranks, by target
-  std::vector<Part> receives;    ///< from other ranks, by source
-  std::vector<Part> copies;      ///< stay on this rank
+  std::size_t rounds = 0;      ///< of the whole mapping, the same on every rank
+  std::vector<Box> owned;      ///< boxes of this rank
+  std::vector<Box> needed;     ///< boxes of this rank
+  std::vector<Part> sends;     ///< to other ranks, by target
+  std::vector<Part> receives;  ///< from other ranks, by source
+  std::vector<Part> copies;    ///< stay on this rank
 };
 
 /// The layout has passed CheckLayout, or is correct for other reasons.
 /// @complexity O(n log m) for n boxes of all ranks and m of this one; memory for this rank's parts only
-RankPlan PlanForRank(const Layout& layout, int rank);
+RankSchedule ScheduleForRank(const Layout& layout, int rank);
 
 }  // namespace quarry::redistribute

@@ -12,7 +12,8 @@ template <typename Together>
 std::vector<Message> Group(const std::vector<Part>& parts, int Part::*peer, Together together) {
   std::vector<Message> messages;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const bool joins = !messages.empty() && parts[p].*peer == messages.back().peer && together(messages.back(), parts[p]);
+    const bool joins =
+        !messages.empty() && parts[p].*peer == messages.back().peer && together(messages.back(), parts[p]);
     if (!joins) messages.push_back({parts[p].*peer, parts[p].owned_box, p, p});
     messages.back().last = p + 1;
   }

@@ -9,7 +9,7 @@
 
 namespace quarry::redistribute {
 
-/// The parts that travel together: [first, last) of the sends or the receives of a plan.
+/// The parts that travel together: [first, last) of the sends or the receives of a schedule.
 struct Message {
   int peer = 0;
   std::size_t round = 0;  ///< of the first part
@@ -21,8 +21,8 @@ struct Message {
 /// @param peer  &Part::target for sends, &Part::source for receives
 std::vector<Message> GroupByRound(const std::vector<Part>& parts, int Part::*peer);
 
-/// Parts of the same peer, at most `batch` in a message; all of them if that is 0. Both sides have the parts in
-/// the same order, so that the n-th message from one rank to another is the same on both.
+/// Parts of the same peer, at most `batch` in a message; all of them if that is 0. Both sides have the parts
+/// in the same order, so that the n-th message from one rank to another is the same on both.
 std::vector<Message> GroupByPeer(const std::vector<Part>& parts, int Part::*peer, std::int64_t batch);
 
 /// The samples of a message, to be sent from or received at MPI_BOTTOM.

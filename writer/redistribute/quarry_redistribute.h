@@ -1,7 +1,8 @@
-/* Redistribution of arrays between the ranks of a communicator, for C and for whatever can call C.
+/* Redistribution of arrays between the ranks of a communicator, for C and languages that call C.
  *
- * Three calls, as in Marrinan et al., Automated Dynamic Data Redistribution: create describes the elements, map says
- * what each rank owns and needs, exchange moves the samples; exchange again whenever there is new data.
+ * Three calls, as in Marrinan et al., Automated Dynamic Data Redistribution: create describes the elements,
+ * map says what each rank owns and needs, exchange moves the samples; exchange again whenever there is new
+ * data.
  *
  *   quarry_redistribution* r;
  *   int64_t domain[2] = {8, 8}, row[4] = {8, 1, 8, 1}, at[4] = {0, rank, 0, rank + 4};
@@ -11,10 +12,10 @@
  *   quarry_redistribute_exchange(r, owned_arrays, needed_arrays);
  *   quarry_redistribute_free(r);
  *
- * Sizes and offsets have one number for each axis, x first: the first axis is the fastest in memory of a dense array.
- * All functions except last_message are collective over the communicator. They return 0, or an error
- * code that is the same on every rank; quarry_redistribute_last_message then says what is wrong. None of them aborts.
- * One caller at a time for each object.
+ * Sizes and offsets have one number for each axis, x first: the first axis is the fastest in memory of a
+ * dense array. All functions except last_message are collective over the communicator. They return 0, or an
+ * error code that is the same on every rank; quarry_redistribute_last_message then says what is wrong. None
+ * of them aborts. One caller at a time for each object.
  */
 #ifndef QUARRY_REDISTRIBUTE_H_
 #define QUARRY_REDISTRIBUTE_H_
@@ -31,10 +32,13 @@ typedef struct quarry_redistribution quarry_redistribution;
 
 enum {
   QUARRY_REDISTRIBUTE_OK = 0,
-  QUARRY_REDISTRIBUTE_INVALID_ARGUMENT = 3,    /* boxes that overlap, leave a hole, or lie outside; null arrays */
+  QUARRY_REDISTRIBUTE_INVALID_ARGUMENT =
+      3, /* boxes that overlap, leave a hole, or lie outside; null arrays */
   QUARRY_REDISTRIBUTE_RESOURCE_EXHAUSTED = 8,  /* memory, or more boxes than MPI can gather */
   QUARRY_REDISTRIBUTE_FAILED_PRECONDITION = 9, /* exchange before map */
-  QUARRY_REDISTRIBUTE_INTERNAL = 13            /* MPI failed */
+  QUARRY_REDISTRIBUTE_ABORTED = 10, /* MPI failed while the ranks agreed: others may wait for this one; end
+                                     * the program with MPI_Abort */
+  QUARRY_REDISTRIBUTE_INTERNAL = 13 /* MPI failed */
 };
 
 enum {
@@ -44,26 +48,28 @@ enum {
 };
 
 /* Describes a domain of 1 to 3 axes with elements of a fixed size.
- * *out is set in any case, so that last_message works, and to NULL only when memory is out; free it in any case. */
+ * *out is always set, so that last_message works; NULL only when memory is out. Free it in any case. */
 int quarry_redistribute_create(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes,
                                quarry_redistribution** out);
 
-/* The same with a choice of method, and of how many parts travel in one point-to-point message: 1 is the default of
- * create, 0 is all of a pair of ranks. */
-int quarry_redistribute_create_with(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes, int method,
-                                    int64_t batch, quarry_redistribution** out);
+/* The same with a choice of method, and of how many parts one point-to-point message holds: 1 as in create, 0
+ * for all parts of a pair of ranks. */
+int quarry_redistribute_create_with(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes,
+                                    int method, int64_t batch, quarry_redistribution** out);
 
-/* What this rank owns and needs: sizes and offsets of its boxes, one after the other. Owned boxes of all ranks cover
- * the domain once; needed boxes may overlap and leave gaps. Arrays may be NULL where a count is 0. */
+/* What this rank owns and needs: sizes and offsets of its boxes, one after the other. Owned boxes of all
+ * ranks cover the domain once; needed boxes may overlap and leave gaps. Arrays may be NULL where a count is
+ * 0. */
 int quarry_redistribute_map(quarry_redistribution* r, int owned_count, const int64_t* owned_sizes,
                             const int64_t* owned_offsets, int needed_count, const int64_t* needed_sizes,
                             const int64_t* needed_offsets);
 
-/* Fills the needed arrays; all arrays are dense, first axis fastest. One array for each box, in the order of map. */
+/* Fills the needed arrays; all arrays are dense, first axis fastest. One array for each box, in the order of
+ * map. */
 int quarry_redistribute_exchange(quarry_redistribution* r, const void* const* owned, void* const* needed);
 
-/* The same for arrays of any layout: for each box the address of its first element, and the bytes from one element to
- * the next along each axis (so many numbers for each box as there are axes). */
+/* The same for arrays of any layout: for each box the address of its first element, and the bytes from one
+ * element to the next along each axis (for each box one number per axis). */
 int quarry_redistribute_exchange_strided(quarry_redistribution* r, const void* const* owned,
                                          const int64_t* owned_strides, void* const* needed,
                                          const int64_t* needed_strides);

@@ -23,15 +23,17 @@ class Communicator {
     MPI_Finalized(&finalized);
     if (initialized == 0 || finalized != 0)
       return InvalidArgument("MPI is not running; call MPI_Init before and MPI_Finalize after");
-    if (comm == MPI_COMM_NULL) return InvalidArgument("the communicator is MPI_COMM_NULL; only its ranks may call");
+    if (comm == MPI_COMM_NULL)
+      return InvalidArgument("the communicator is MPI_COMM_NULL; only its ranks may call");
     int inter = 0;
     QUARRY_MPI(MPI_Comm_test_inter, comm, &inter);
-    if (inter != 0) return InvalidArgument("the communicator joins two groups; merge it with MPI_Intercomm_merge");
+    if (inter != 0)
+      return InvalidArgument("the communicator joins two groups; merge it with MPI_Intercomm_merge");
     Communicator own;
-    QUARRY_MPI(MPI_Comm_dup, comm, &own.comm_);
-    QUARRY_MPI(MPI_Comm_set_errhandler, own.comm_, MPI_ERRORS_RETURN);
-    QUARRY_MPI(MPI_Comm_rank, own.comm_, &own.rank_);
-    QUARRY_MPI(MPI_Comm_size, own.comm_, &own.size_);
+    QUARRY_ASSIGN_OR_RETURN(own.comm_, DuplicateQuietly(comm));
+    Status status = MpiStatus(MPI_Comm_rank(own.comm_, &own.rank_), "MPI_Comm_rank");
+    if (status.ok()) status = MpiStatus(MPI_Comm_size(own.comm_, &own.size_), "MPI_Comm_size");
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(own.comm_, status));
     return own;
   }
 
@@ -58,25 +60,32 @@ class Communicator {
 Status CheckSame(const Communicator& comm, const Description& description) {
   using Numbers = std::array<std::int64_t, 6>;
   const auto& dims = description.dims;
-  const Numbers mine = {dims[0], dims[1], dims[2], static_cast<std::int64_t>(description.sample_bytes),
-                        static_cast<std::int64_t>(description.method), description.batch};
+  const Numbers mine = {dims[0],
+                        dims[1],
+                        dims[2],
+                        static_cast<std::int64_t>(description.sample_bytes),
+                        static_cast<std::int64_t>(description.method),
+                        description.batch};
   Numbers first = mine;
   QUARRY_MPI(MPI_Bcast, first.data(), static_cast<int>(first.size()), MPI_INT64_T, 0, comm.get());
   if (mine == first) return Status::Ok();
   return InvalidArgument(
-      "rank {} describes {} samples of {} bytes, method {}, batch {}, but rank 0 {} samples of {} bytes, method {}, "
+      "rank {} describes {} samples of {} bytes, method {}, batch {}, but rank 0 {} samples of {} bytes, "
+      "method {}, "
       "batch {}; all ranks must describe the same",
-      comm.rank(), ToString(dims), mine[3], mine[4], mine[5], ToString(Index3{first[0], first[1], first[2]}), first[3],
-      first[4], first[5]);
+      comm.rank(), ToString(dims), mine[3], mine[4], mine[5], ToString(Index3{first[0], first[1], first[2]}),
+      first[3], first[4], first[5]);
 }
 
 Status CheckDescription(const Description& description) {
   QUARRY_RETURN_IF_ERROR(CheckDomain(description.dims, description.sample_bytes));
   if (description.batch < 0)
-    return InvalidArgument("{} parts in a message; give 0 for all of a rank pair, or at least 1", description.batch);
+    return InvalidArgument("{} parts in a message; give 0 for all of a rank pair, or at least 1",
+                           description.batch);
   const int method = static_cast<int>(description.method);
   if (method < static_cast<int>(Method::kAutomatic) || method > static_cast<int>(Method::kAlltoallw))
-    return InvalidArgument("{} is no method; give 0 (automatic), 1 (point to point) or 2 (MPI_Alltoallw)", method);
+    return InvalidArgument("{} is no method; give 0 (automatic), 1 (point to point) or 2 (MPI_Alltoallw)",
+                           method);
   return Datatype::Sample(description.sample_bytes).status();
 }
 
@@ -106,27 +115,34 @@ std::vector<Box> TakeBoxes(std::int64_t count, const std::int64_t** next) {
 
 Result<Layout> GatherLayout(const Communicator& comm, const Index3& dims, const std::vector<Box>& owned,
                             const std::vector<Box>& needed) {
-  const std::int64_t mine[2] = {static_cast<std::int64_t>(owned.size()), static_cast<std::int64_t>(needed.size())};
+  const std::int64_t mine[2] = {static_cast<std::int64_t>(owned.size()),
+                                static_cast<std::int64_t>(needed.size())};
   const auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<std::int64_t> boxes(2 * ranks);
-  QUARRY_MPI(MPI_Allgather, mine, 2, MPI_INT64_T, boxes.data(), 2, MPI_INT64_T, comm.get());
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
+      comm.get(), MpiStatus(MPI_Allgather(mine, 2, MPI_INT64_T, boxes.data(), 2, MPI_INT64_T, comm.get()),
+                            "MPI_Allgather")));
   std::vector<int> counts(ranks);
   std::vector<int> offsets(ranks);
   std::int64_t total = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
     const std::int64_t count = (boxes[2 * r] + boxes[2 * r + 1]) * static_cast<std::int64_t>(kNumbersOfBox);
     if (total + count > std::numeric_limits<int>::max())
-      return Status(StatusCode::kResourceExhausted,
-                    fmt::format("ranks 0 to {} own and need more than {} boxes, which MPI cannot gather; join boxes", r,
-                                std::numeric_limits<int>::max() / kNumbersOfBox));
+      return Status(
+          StatusCode::kResourceExhausted,
+          fmt::format("ranks 0 to {} own and need more than {} boxes, which MPI cannot gather; join boxes", r,
+                      std::numeric_limits<int>::max() / kNumbersOfBox));
     offsets[r] = static_cast<int>(total);
     counts[r] = static_cast<int>(count);
     total += count;
   }
   const std::vector<std::int64_t> numbers = Flatten(owned, needed);
   std::vector<std::int64_t> all(static_cast<std::size_t>(total));
-  QUARRY_MPI(MPI_Allgatherv, numbers.data(), static_cast<int>(numbers.size()), MPI_INT64_T, all.data(), counts.data(),
-             offsets.data(), MPI_INT64_T, comm.get());
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
+      comm.get(),
+      MpiStatus(MPI_Allgatherv(numbers.data(), static_cast<int>(numbers.size()), MPI_INT64_T, all.data(),
+                               counts.data(), offsets.data(), MPI_INT64_T, comm.get()),
+                "MPI_Allgatherv")));
   Layout layout{dims, Ownership(ranks), Ownership(ranks)};
   const std::int64_t* next = all.data();
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -139,33 +155,24 @@ Result<Layout> GatherLayout(const Communicator& comm, const Index3& dims, const 
 template <typename View>
 Status CheckViews(const std::vector<Box>& boxes, std::span<const View> views, const char* verb, int rank) {
   if (views.size() != boxes.size())
-    return InvalidArgument("rank {} {} {} boxes but gives arrays for {}; give one for each, in the order of the mapping",
-                           rank, verb, boxes.size(), views.size());
+    return InvalidArgument(
+        "rank {} {} {} boxes but gives arrays for {}; give one for each, in the order of the mapping", rank,
+        verb, boxes.size(), views.size());
   for (std::size_t b = 0; b < boxes.size(); ++b) {
     if (views[b].data == nullptr && !boxes[b].empty())
-      return InvalidArgument("rank {} gives a null array for {}, box {} of those that it {}", rank, ToString(boxes[b]), b,
-                             verb);
+      return InvalidArgument("rank {} gives a null array for {}, box {} of those that it {}", rank,
+                             ToString(boxes[b]), b, verb);
   }
   return Status::Ok();
-}
-
-/// The first error of several requests, after all of them are done.
-Status WaitForAll(std::vector<MPI_Request>* requests) {
-  std::vector<MPI_Status> statuses(requests->size());
-  const int code = MPI_Waitall(static_cast<int>(requests->size()), requests->data(), statuses.data());
-  if (code != MPI_ERR_IN_STATUS) return MpiStatus(code, "MPI_Waitall");
-  for (const MPI_Status& status : statuses) {
-    if (status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
-      return MpiStatus(status.MPI_ERROR, "a message");
-  }
-  return MpiStatus(code, "MPI_Waitall");
 }
 
 /// Arguments of MPI_Alltoallw for one side: nothing for all ranks but those set.
 class Slots {
  public:
   explicit Slots(int ranks)
-      : counts_(static_cast<std::size_t>(ranks), 0), offsets_(counts_.size(), 0), types_(counts_.size(), MPI_BYTE) {}
+      : counts_(static_cast<std::size_t>(ranks), 0),
+        offsets_(counts_.size(), 0),
+        types_(counts_.size(), MPI_BYTE) {}
 
   void Set(int rank, MPI_Datatype type) {
     counts_[static_cast<std::size_t>(rank)] = 1;
@@ -189,10 +196,11 @@ class Slots {
 }  // namespace
 
 struct Redistribution::State {
-  State(Communicator communicator, const Description& what) : comm(std::move(communicator)), description(what) {}
+  State(Communicator communicator, const Description& what)
+      : comm(std::move(communicator)), description(what) {}
 
   /// @param messages  of all ranks and rounds together, for kAutomatic
-  void SetPlan(RankPlan new_plan, std::int64_t messages);
+  void SetSchedule(RankSchedule new_schedule, std::int64_t messages);
   Status Bind(std::span<const BoxView> owned, std::span<const MutableBoxView> needed);
   Status SendAndReceive();
   Status AllToAll();
@@ -200,7 +208,7 @@ struct Redistribution::State {
 
   Communicator comm;
   Description description;
-  std::optional<RankPlan> plan;
+  std::optional<RankSchedule> schedule;
   Method method = Method::kPointToPoint;
   std::vector<Message> sends;
   std::vector<Message> receives;
@@ -213,35 +221,36 @@ struct Redistribution::State {
   std::vector<Datatype> receive_types;
 };
 
-void Redistribution::State::SetPlan(RankPlan new_plan, std::int64_t messages) {
+void Redistribution::State::SetSchedule(RankSchedule new_schedule, std::int64_t messages) {
   bound = false;
-  plan = std::move(new_plan);
+  schedule = std::move(new_schedule);
   method = description.method;
   if (method == Method::kAutomatic) {
-    const double slots = static_cast<double>(plan->rounds) * comm.size() * (comm.size() - 1);
+    const double slots = static_cast<double>(schedule->rounds) * comm.size() * (comm.size() - 1);
     const bool dense = slots > 0 && static_cast<double>(messages) >= slots / 2;
     method = dense ? Method::kAlltoallw : Method::kPointToPoint;
   }
   if (method == Method::kAlltoallw) {
-    sends = GroupByRound(plan->sends, &Part::target);
-    receives = GroupByRound(plan->receives, &Part::source);
+    sends = GroupByRound(schedule->sends, &Part::target);
+    receives = GroupByRound(schedule->receives, &Part::source);
     return;
   }
-  sends = GroupByPeer(plan->sends, &Part::target, description.batch);
-  receives = GroupByPeer(plan->receives, &Part::source, description.batch);
+  sends = GroupByPeer(schedule->sends, &Part::target, description.batch);
+  receives = GroupByPeer(schedule->receives, &Part::source, description.batch);
   // Every rank begins with the rank after it, so that not all of them send to the same one at first.
   const auto after = std::find_if(sends.begin(), sends.end(),
-                                  [&](const Message& message) { return message.peer > plan->rank; });
+                                  [&](const Message& message) { return message.peer > schedule->rank; });
   std::rotate(sends.begin(), after, sends.end());
 }
 
 Status Redistribution::State::Bind(std::span<const BoxView> owned, std::span<const MutableBoxView> needed) {
-  if (!plan)
+  if (!schedule)
     return {StatusCode::kFailedPrecondition,
             fmt::format("rank {} exchanges without a mapping; call Map before", comm.rank())};
-  QUARRY_RETURN_IF_ERROR(CheckViews(plan->owned, owned, "owns", comm.rank()));
-  QUARRY_RETURN_IF_ERROR(CheckViews(plan->needed, needed, "needs", comm.rank()));
-  if (bound && std::ranges::equal(owned, owned_views) && std::ranges::equal(needed, needed_views)) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(CheckViews(schedule->owned, owned, "owns", comm.rank()));
+  QUARRY_RETURN_IF_ERROR(CheckViews(schedule->needed, needed, "needs", comm.rank()));
+  if (bound && std::ranges::equal(owned, owned_views) && std::ranges::equal(needed, needed_views))
+    return Status::Ok();
   bound = false;
   owned_views.assign(owned.begin(), owned.end());
   needed_views.assign(needed.begin(), needed.end());
@@ -249,15 +258,15 @@ Status Redistribution::State::Bind(std::span<const BoxView> owned, std::span<con
   receive_types.clear();
   const std::vector<BoxView> targets(needed.begin(), needed.end());
   for (const Message& message : sends) {
-    const auto parts = std::span(plan->sends).subspan(message.first, message.last - message.first);
-    QUARRY_ASSIGN_OR_RETURN(Datatype type,
-                            TypeOf(parts, plan->owned, &Part::owned_box, owned, description.sample_bytes));
+    const auto parts = std::span(schedule->sends).subspan(message.first, message.last - message.first);
+    QUARRY_ASSIGN_OR_RETURN(
+        Datatype type, TypeOf(parts, schedule->owned, &Part::owned_box, owned, description.sample_bytes));
     send_types.push_back(std::move(type));
   }
   for (const Message& message : receives) {
-    const auto parts = std::span(plan->receives).subspan(message.first, message.last - message.first);
-    QUARRY_ASSIGN_OR_RETURN(Datatype type,
-                            TypeOf(parts, plan->needed, &Part::needed_box, targets, description.sample_bytes));
+    const auto parts = std::span(schedule->receives).subspan(message.first, message.last - message.first);
+    QUARRY_ASSIGN_OR_RETURN(
+        Datatype type, TypeOf(parts, schedule->needed, &Part::needed_box, targets, description.sample_bytes));
     receive_types.push_back(std::move(type));
   }
   bound = true;
@@ -265,16 +274,16 @@ Status Redistribution::State::Bind(std::span<const BoxView> owned, std::span<con
 }
 
 void Redistribution::State::CopyWhatStays() {
-  for (const Part& part : plan->copies)
-    CopyPart(owned_views[part.owned_box], plan->owned[part.owned_box], needed_views[part.needed_box],
-             plan->needed[part.needed_box], part.box, description.sample_bytes);
+  for (const Part& part : schedule->copies)
+    CopyPart(owned_views[part.owned_box], schedule->owned[part.owned_box], needed_views[part.needed_box],
+             schedule->needed[part.needed_box], part.box, description.sample_bytes);
 }
 
 Status Redistribution::State::SendAndReceive() {
   constexpr int kTag = 0;  // messages between two ranks arrive in the order of posting
   std::vector<MPI_Request> requests(receives.size() + sends.size(), MPI_REQUEST_NULL);
   Status first_error;
-  // After an error the others are posted all the same: their partners wait for them.
+  // After an error the other messages are still posted: their partners wait for them.
   const auto note = [&](Status status) {
     if (first_error.ok()) first_error = std::move(status);
   };
@@ -287,7 +296,7 @@ Status Redistribution::State::SendAndReceive() {
                              &requests[receives.size() + m]),
                    "MPI_Isend"));
   CopyWhatStays();
-  note(WaitForAll(&requests));
+  note(WaitForAll(requests));
   return first_error;
 }
 
@@ -297,13 +306,14 @@ Status Redistribution::State::AllToAll() {
   Slots in(comm.size());
   std::size_t s = 0;
   std::size_t r = 0;
-  for (std::size_t round = 0; round < plan->rounds; ++round) {
+  for (std::size_t round = 0; round < schedule->rounds; ++round) {
     const std::size_t first_send = s;
     const std::size_t first_receive = r;
     for (; s < sends.size() && sends[s].round == round; ++s) out.Set(sends[s].peer, send_types[s].get());
-    for (; r < receives.size() && receives[r].round == round; ++r) in.Set(receives[r].peer, receive_types[r].get());
-    const int code = MPI_Alltoallw(MPI_BOTTOM, out.counts(), out.offsets(), out.types(), MPI_BOTTOM, in.counts(),
-                                   in.offsets(), in.types(), comm.get());
+    for (; r < receives.size() && receives[r].round == round; ++r)
+      in.Set(receives[r].peer, receive_types[r].get());
+    const int code = MPI_Alltoallw(MPI_BOTTOM, out.counts(), out.offsets(), out.types(), MPI_BOTTOM,
+                                   in.counts(), in.offsets(), in.types(), comm.get());
     if (first_error.ok()) first_error = MpiStatus(code, "MPI_Alltoallw");
     for (std::size_t m = first_send; m < s; ++m) out.Clear(sends[m].peer);
     for (std::size_t m = first_receive; m < r; ++m) in.Clear(receives[m].peer);
@@ -327,20 +337,23 @@ Result<Redistribution> Redistribution::Describe(MPI_Comm comm, const Description
 
 Status Redistribution::Map(const std::vector<Box>& owned, const std::vector<Box>& needed) {
   State& state = *state_;
-  state.plan.reset();
+  state.schedule.reset();
   const int rank = state.comm.rank();
-  QUARRY_ASSIGN_OR_RETURN(const Layout layout, GatherLayout(state.comm, state.description.dims, owned, needed));
+  QUARRY_ASSIGN_OR_RETURN(const Layout layout,
+                          GatherLayout(state.comm, state.description.dims, owned, needed));
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(state.comm.get(), CheckBoxesOfRank(layout, rank)));
   QUARRY_RETURN_IF_ERROR(CheckComplete(layout));  // the same numbers and the same answer on every rank
-  RankPlan plan = PlanForRank(layout, rank);
-  const auto mine = static_cast<std::int64_t>(GroupByRound(plan.sends, &Part::target).size());
+  RankSchedule schedule = ScheduleForRank(layout, rank);
+  const auto mine = static_cast<std::int64_t>(GroupByRound(schedule.sends, &Part::target).size());
   std::int64_t messages = 0;
-  QUARRY_MPI(MPI_Allreduce, &mine, &messages, 1, MPI_INT64_T, MPI_SUM, state.comm.get());
-  state.SetPlan(std::move(plan), messages);
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
+      state.comm.get(), MpiStatus(MPI_Allreduce(&mine, &messages, 1, MPI_INT64_T, MPI_SUM, state.comm.get()),
+                                  "MPI_Allreduce")));
+  state.SetSchedule(std::move(schedule), messages);
   return Status::Ok();
 }
 
-void Redistribution::Use(RankPlan plan) { state_->SetPlan(std::move(plan), 0); }
+void Redistribution::Use(RankSchedule schedule) { state_->SetSchedule(std::move(schedule), 0); }
 
 Status Redistribution::Exchange(std::span<const BoxView> owned, std::span<const MutableBoxView> needed) {
   State& state = *state_;
@@ -351,7 +364,9 @@ Status Redistribution::Exchange(std::span<const BoxView> owned, std::span<const 
 
 Status Redistribution::Agree(const Status& local) const { return AgreeOnStatus(state_->comm.get(), local); }
 
-const RankPlan* Redistribution::plan() const { return state_->plan ? &*state_->plan : nullptr; }
+const RankSchedule* Redistribution::schedule() const {
+  return state_->schedule ? &*state_->schedule : nullptr;
+}
 Method Redistribution::method() const { return state_->method; }
 std::int64_t Redistribution::messages_sent() const { return static_cast<std::int64_t>(state_->sends.size()); }
 

@@ -16,9 +16,9 @@ namespace quarry::redistribute {
 
 /// How samples travel.
 enum class Method {
-  /// kAlltoallw where at least half of the slots of its calls would carry something: where in all
-  /// rounds together the pairs of ranks that share samples in a round are at least rounds * ranks * (ranks - 1) / 2.
-  /// Else kPointToPoint, and also after Use: no rank then knows what the others send.
+  /// kAlltoallw if at least half of the slots of its calls carry something: pairs of ranks that share samples
+  /// in a round, over all rounds, are at least rounds * ranks * (ranks - 1) / 2. Otherwise kPointToPoint, and
+  /// always after Use: no rank then knows what the others send.
   kAutomatic,
   kPointToPoint,  ///< non-blocking messages between the ranks that share samples
   kAlltoallw,     ///< one MPI_Alltoallw for each round of the mapping
@@ -40,8 +40,8 @@ struct Description {
 /// Moves samples from the ranks that own them to the ranks that need them, in three calls: Describe once, Map
 /// when boxes change, Exchange as often as there is new data.
 ///
-///     auto redistribution = Redistribution::Describe(comm, {.dims = {8, 8, 1}, .sample_bytes = sizeof(float)});
-///     redistribution->Map({row_0, row_4}, {quadrant});
+///     auto redistribution = Redistribution::Describe(comm, {.dims = {8, 8, 1}, .sample_bytes =
+///     sizeof(float)}); redistribution->Map({row_0, row_4}, {quadrant});
 ///     redistribution->Exchange(views_of_my_rows, views_of_my_quadrant);
 ///
 /// Samples are moved from array to array in place: derived datatypes of MPI describe the parts on both sides.
@@ -57,35 +57,35 @@ class Redistribution {
   /// @collective over `comm`
   static Result<Redistribution> Describe(MPI_Comm comm, const Description& description);
 
-  /// Frees the communicator; collective in MPI's words, and so to be done by all ranks, before MPI_Finalize.
+  /// Frees the communicator; collective, so all ranks must do it, before MPI_Finalize.
   ~Redistribution();
   Redistribution(Redistribution&&) noexcept;
   Redistribution& operator=(Redistribution&&) noexcept;
 
   /// @param owned   boxes of this rank: any number, none included. Those of all ranks cover the domain once.
   /// @param needed  boxes of this rank: any number, inside the domain; may overlap and leave gaps
-  /// @errors kInvalidArgument as CheckLayout, with the ranks and the box. The mapping before is lost.
+  /// @errors kInvalidArgument as CheckLayout, with the ranks and the box. The previous mapping is lost.
   /// @collective
   Status Map(const std::vector<Box>& owned, const std::vector<Box>& needed);
 
   /// Instead of Map, where every rank knows all boxes: no communication, and no checks.
-  /// @param plan  from PlanForRank, with the same layout on every rank; one that CheckLayout accepts
-  void Use(RankPlan plan);
+  /// @param schedule  from ScheduleForRank, with the same layout on every rank; one that CheckLayout accepts
+  void Use(RankSchedule schedule);
 
-  /// Fills the needed boxes. The datatypes are kept as long as the views are the same as in the call before.
-  /// @param owned   one view for each owned box, in the order of Map; those of empty boxes are not looked at
+  /// Fills the needed boxes. Datatypes are reused while the views stay the same.
+  /// @param owned   one view for each owned box, in the order of Map; ignored for empty boxes
   /// @param needed  one view for each needed box; memory that overlaps no other view
-  /// @errors kFailedPrecondition before Map or Use; kInvalidArgument: wrong number of views, or no memory for a
-  /// box; kInternal: MPI. After kInternal the needed boxes have undefined samples.
+  /// @errors kFailedPrecondition before Map or Use; kInvalidArgument: wrong number of views, or no memory for
+  /// a box; kInternal: MPI. After kInternal the needed boxes have undefined samples.
   /// @collective
   Status Exchange(std::span<const BoxView> owned, std::span<const MutableBoxView> needed);
 
-  /// Success if every rank brings success, else the error of the lowest failing rank: for callers that have errors
-  /// of their own to agree on. @collective
+  /// Success if every rank brings success, else the error of the lowest failing rank: for callers that have
+  /// errors of their own to agree on. @collective
   Status Agree(const Status& local) const;
 
   /// What this rank sends, receives and keeps; null before Map or Use.
-  const RankPlan* plan() const;
+  const RankSchedule* schedule() const;
 
   /// kPointToPoint or kAlltoallw: what Exchange uses.
   Method method() const;

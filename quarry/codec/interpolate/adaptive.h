@@ -4,15 +4,15 @@
 #include <array>
 #include <cstdint>
 
-#include "quarry/codec/binary_coder.h"
+#include "quarry/codec/entropy/binary_coder.h"
 #include "quarry/codec/interpolate/contexts.h"
 
-/// Indices as adaptive bits: no tables to send. For small levels, and for those that are nearly all zero.
+/// Codes indices as adaptive bits, without tables. For small levels, and for those that are nearly all zero.
 namespace quarry::interpolate {
 
-/// Flags of runs of samples that are expected to be zero. Blocks of kBlock samples whose contexts are all
-/// zero have one flag; the groups of kGroup samples of other blocks have one each, unless more than
-/// kMostActive of their contexts are not zero.
+/// Flags for runs of samples that are expected to be zero. A block of kBlock samples whose contexts are all
+/// zero has one flag; each group of kGroup samples in other blocks has one, unless more than `most_active` of
+/// its contexts are not zero.
 class GroupFlags {
  public:
   static constexpr std::size_t kBlock = 256;
@@ -23,8 +23,8 @@ class GroupFlags {
 
   explicit GroupFlags(std::size_t most_active) : most_active_(most_active) {}
 
-  /// Walks over the samples of a band. `code_flag(model, begin, end)` writes or reads whether samples
-  /// begin .. end are all zero; `use(begin, end, zero)` is told all runs in order.
+  /// Walks over the samples of a band. `code_flag(model, begin, end)` writes or reads whether samples begin
+  /// .. end are all zero; `use(begin, end, zero)` gets all runs in order.
   /// @param contexts  tables or bins of the samples
   template <typename CodeFlag, typename Use>
   void Walk(const std::uint8_t* contexts, std::size_t count, CodeFlag code_flag, Use use) {
@@ -48,9 +48,9 @@ class GroupFlags {
   }
 
  private:
-  /// Models by what the two flags of the kind before were.
+  /// Models selected by the two previous flags of this kind.
   struct Kind {
-    std::array<AdaptiveBit, 4> models;
+    std::array<entropy::AdaptiveBit, 4> models;
     std::uint8_t history = 3;
   };
 
@@ -62,7 +62,7 @@ class GroupFlags {
   }
 
   static std::size_t CountActive(const std::uint8_t* contexts, std::size_t count) {
-    // Bytes at first: so that the compiler counts sixteen at once. A group has fewer than 256.
+    // Counted in bytes first, so that the compiler counts sixteen at once. A group has fewer than 256.
     std::size_t active = 0;
     for (std::size_t i = 0; i < count; i += kGroup) {
       const std::size_t end = std::min(i + kGroup, count);
@@ -77,30 +77,30 @@ class GroupFlags {
   const std::size_t most_active_;
   Kind of_blocks_;
   std::array<Kind, 2 + (kMostActiveWithTables + 1) / 2>
-      of_groups_;  ///< in quiet blocks; else by active contexts
+      of_groups_;  ///< first in quiet blocks, then by active contexts
 };
 
-/// Models of one index: is it zero, its sign, how many bits it has, those bits. `Coder` is Writing or Reading
-/// of the .cc files: it turns a bit into what was written or read.
+/// Models of one index: is it zero, its sign, how many bits it has, those bits. `Bits` is entropy::BitWriter
+/// or entropy::BitReader.
 class IndexModel {
  public:
-  /// Codes an index in its context: the fine bin of its activity. Returns it.
-  template <typename Coder>
-  std::int32_t Code(Coder& coder, std::int32_t index, std::uint8_t bin) {
+  /// Codes an index in its context, the fine bin of its activity. Returns the index.
+  template <typename Bits>
+  std::int32_t Code(Bits& bits, std::int32_t index, std::uint8_t bin) {
     auto& zero = zero_[bin][last_];
-    if (coder.Adaptive(index == 0, &zero)) {
+    if (bits.Adaptive(index == 0, &zero)) {
       last_ = 0;
       return 0;
     }
-    const bool negative = coder.Even(index < 0);
+    const bool negative = bits.Even(index < 0);
     const std::uint32_t size = static_cast<std::uint32_t>(index < 0 ? -index : index);
-    const int length = CodeLength(coder, size == 0 ? 1 : 32 - __builtin_clz(size), bin);
+    const int length = CodeLength(bits, size == 0 ? 1 : 32 - __builtin_clz(size), bin);
     std::uint32_t value = 1;
     if (length > 1) {
       // The bit below the highest is not even: small indices are more frequent.
       const bool second =
-          coder.Adaptive((size >> (length - 2) & 1) != 0, &second_[static_cast<std::size_t>(length)][bin]);
-      value = (2u | static_cast<std::uint32_t>(second)) << (length - 2) | coder.EvenBits(size, length - 2);
+          bits.Adaptive((size >> (length - 2) & 1) != 0, &second_[static_cast<std::size_t>(length)][bin]);
+      value = (2u | static_cast<std::uint32_t>(second)) << (length - 2) | bits.EvenBits(size, length - 2);
     }
     last_ = value > 1 ? 2 : 1;
     return negative ? -static_cast<std::int32_t>(value) : static_cast<std::int32_t>(value);
@@ -112,46 +112,20 @@ class IndexModel {
  private:
   static constexpr int kMaxLength = 29;
 
-  /// Unary from 1: of few steps, as the context tells the size of what is around.
-  template <typename Coder>
-  int CodeLength(Coder& coder, int length, std::uint8_t bin) {
+  /// Unary from 1; few steps, because the context predicts the length.
+  template <typename Bits>
+  int CodeLength(Bits& bits, int length, std::uint8_t bin) {
     int coded = 1;
     while (coded < kMaxLength &&
-           coder.Adaptive(length > coded, &length_[bin][static_cast<std::size_t>(coded)]))
+           bits.Adaptive(length > coded, &length_[bin][static_cast<std::size_t>(coded)]))
       ++coded;
     return coded;
   }
 
-  std::array<std::array<AdaptiveBit, 3>, kFineBins> zero_;
-  std::array<std::array<AdaptiveBit, kMaxLength + 1>, kFineBins> length_;
-  std::array<std::array<AdaptiveBit, kFineBins>, kMaxLength + 1> second_;
-  std::uint8_t last_ = 0;  ///< 0, 1 or more: the sample before in the same band
-};
-
-struct BitWriter {
-  BinaryEncoder* encoder;
-  bool Even(bool bit) const {
-    encoder->EncodeEven(bit);
-    return bit;
-  }
-  /// The lowest `count` bits of `value`.
-  std::uint32_t EvenBits(std::uint32_t value, int count) const {
-    encoder->EncodeBits(value, count);
-    return value & ((1u << count) - 1);
-  }
-  bool Adaptive(bool bit, AdaptiveBit* model) const {
-    encoder->Encode(bit, model);
-    return bit;
-  }
-};
-
-struct BitReader {
-  BinaryDecoder* decoder;
-  bool Even(bool /*bit*/) const { return decoder->DecodeEven(); }
-  std::uint32_t EvenBits(std::uint32_t /*value*/, int count) const {
-    return static_cast<std::uint32_t>(decoder->DecodeBits(count));
-  }
-  bool Adaptive(bool /*bit*/, AdaptiveBit* model) const { return decoder->Decode(model); }
+  std::array<std::array<entropy::AdaptiveBit, 3>, kFineBins> zero_;
+  std::array<std::array<entropy::AdaptiveBit, kMaxLength + 1>, kFineBins> length_;
+  std::array<std::array<entropy::AdaptiveBit, kFineBins>, kMaxLength + 1> second_;
+  std::uint8_t last_ = 0;  ///< size of the previous sample in the same band: 0, 1 or more
 };
 
 }  // namespace quarry::interpolate

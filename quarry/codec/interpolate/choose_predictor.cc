@@ -24,7 +24,7 @@ template <typename T>
 float SampleCost(T original, T predicted, T scale) {
   const T t = (original - predicted) * scale;
   const T square = t * t;
-  // Not below: a NaN is as bad as can be.
+  // Written so that a NaN gets the highest cost.
   const float capped = square < T(1e30) ? static_cast<float>(square) : 1e30f;
   return FixedLog2(1.0f + capped);
 }
@@ -137,7 +137,7 @@ class Chooser {
     }
   }
 
-  /// Mean square of the residual that a cost stands for, in squares of the tolerance.
+  /// Mean square of the residual for a cost, in squares of the tolerance.
   static double Square(double cost) {
     return std::max(static_cast<double>(FixedExp2(static_cast<float>(cost))) - 1, 1e-3);
   }
@@ -160,7 +160,7 @@ class Chooser {
         if (!IsOdd(band, axis)) continue;
         const double share = 16 / Square(cost[static_cast<std::size_t>(axis)]) / sum;
         const auto rounded = static_cast<std::uint8_t>(std::min(share + 0.5, 15.0));
-        // Nearly equal ones are equal, so that they need not be stored.
+        // Nearly equal weights become equal, so that they need not be stored.
         weights[static_cast<std::size_t>(axis)] = most < 1.7 * least ? std::uint8_t{8}
                                                   : rounded < 2      ? std::uint8_t{0}
                                                                      : rounded;
@@ -179,7 +179,7 @@ class Chooser {
     return gain / 7;
   }
 
-  /// As if the residuals of the axes were independent.
+  /// Assumes that the residuals of the axes are independent.
   static double ExpectedLog(const std::array<double, 3>& cost, const PredictorSpec& spec, int band) {
     const std::array<double, 3> weights = AxisWeights<double>(spec, band, 7);
     double square = 0;

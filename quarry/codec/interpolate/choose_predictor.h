@@ -4,9 +4,9 @@
 
 namespace quarry::interpolate {
 
-/// The predictor for a level: of each axis the orders that predict a sample of its band best from the decoded
-/// coarser level, and weights by how well each axis does. Stays with `inherited` where a change would not pay
-/// for its bytes.
+/// Chooses the predictor of a level: for each axis the orders that best predict some samples of its band from
+/// the decoded coarser level, and weights by the quality of each axis. Keeps `inherited` if a change does not
+/// pay for its bytes.
 /// @param originals  of the three bands with one odd axis, null where a band is empty
 /// @param valid      of the same bands, null where every sample is valid
 template <typename T>

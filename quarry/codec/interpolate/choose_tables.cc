@@ -13,7 +13,7 @@ constexpr std::uint64_t kMeanInSymbol = 14;
 constexpr float kBitsPerFrequency = 5.5f;
 constexpr float kBitsPerTable = 22;
 
-using Histogram = std::array<std::uint32_t, kSymbols>;
+using Histogram = std::array<std::uint32_t, entropy::kSymbols>;
 
 /// Consecutive bins with one table.
 struct Group {
@@ -38,18 +38,19 @@ float Bits(const Group& group) {
 
 int ShiftFor(std::uint64_t sum, std::uint64_t count) {
   int shift = 0;
-  while (shift < kMaxShift && sum > (kMeanInSymbol * count) << shift) ++shift;
+  while (shift < entropy::kMaxShift && sum > (kMeanInSymbol * count) << shift) ++shift;
   return shift;
 }
 
-/// The histogram as it would be with a larger shift; what the dropped bits were is not known any more.
+/// The histogram with a larger shift; the dropped bits are lost.
 Histogram Coarser(const Histogram& histogram, int from, int to) {
   if (from == to) return histogram;
   Histogram coarser{};
-  for (std::uint32_t symbol = 0; symbol < kSymbols; ++symbol) {
+  for (std::uint32_t symbol = 0; symbol < entropy::kSymbols; ++symbol) {
     if (histogram[symbol] == 0) continue;
     const auto high = static_cast<std::int32_t>((symbol >> 1) ^ (~(symbol & 1) + 1));
-    coarser[std::min<std::uint32_t>(Fold(high, to - from).symbol, kLargestSymbol)] += histogram[symbol];
+    coarser[std::min<std::uint32_t>(Fold(high, to - from).symbol, entropy::kLargestSymbol)] +=
+        histogram[symbol];
   }
   return coarser;
 }
@@ -61,12 +62,12 @@ Group Merged(const Group& a, const Group& b) {
   merged.count = a.count + b.count;
   merged.histogram = Coarser(a.histogram, a.shift, merged.shift);
   const Histogram other = Coarser(b.histogram, b.shift, merged.shift);
-  for (std::size_t s = 0; s < kSymbols; ++s) merged.histogram[s] += other[s];
+  for (std::size_t s = 0; s < entropy::kSymbols; ++s) merged.histogram[s] += other[s];
   merged.bits = Bits(merged);
   return merged;
 }
 
-/// Calls use(i) for all indices, or in large levels for an even selection of short runs.
+/// Calls use(i) for all indices, or in large levels for evenly spaced short runs.
 template <typename Use>
 void ForSampled(std::size_t count, Use use) {
   constexpr std::size_t kRun = 64;
@@ -93,14 +94,16 @@ std::vector<Group> GroupPerBin(std::span<const std::int32_t> indices, std::span<
     groups.back().first_bin = static_cast<std::uint8_t>(bin);
     groups.back().shift = ShiftFor(sums[bin], counts[bin]);
   }
-  // What was seen of each group stands for all of it: what tables cost must be weighed against that.
+  // The sampled indices of a group stand for all of it, so their bits are scaled before tables are weighed
+  // against them.
   std::size_t seen = 0;
   for (const std::uint64_t count : counts) seen += count;
   const auto weight = static_cast<std::uint32_t>((indices.size() + seen / 2) / seen);
   ForSampled(indices.size(), [&](std::size_t i) {
     Group& group = groups[group_of_bin[bins[i]]];
     group.count += weight;
-    group.histogram[std::min<std::uint32_t>(Fold(indices[i], group.shift).symbol, kLargestSymbol)] += weight;
+    group.histogram[std::min<std::uint32_t>(Fold(indices[i], group.shift).symbol, entropy::kLargestSymbol)] +=
+        weight;
   });
   for (Group& group : groups) group.bits = Bits(group);
   groups.front().first_bin = 0;

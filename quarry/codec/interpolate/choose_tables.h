@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "quarry/codec/entropy/rans.h"
 #include "quarry/codec/interpolate/contexts.h"
-#include "quarry/codec/interpolate/rans.h"
 
 namespace quarry::interpolate {
 
@@ -17,7 +17,7 @@ struct TableChoice {
 /// Chooses tables for indices with their bins. @param indices at least one
 TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins);
 
-/// What is coded of an index.
+/// The coded parts of an index.
 struct Folded {
   std::uint32_t symbol;  ///< above kLargestSymbol: the index does not fit
   std::uint32_t low;     ///< `shift` bits

@@ -8,8 +8,8 @@
 #include "quarry/base/status.h"
 #include "quarry/codec/interpolate/kernels.h"
 
-/// Which table codes a sample: decided by the activity around it, a scaled sum of the magnitudes of already
-/// decoded neighbours.
+/// Choice of the table that codes a sample, by the activity around it: a scaled sum of the magnitudes of
+/// already decoded neighbours.
 namespace quarry::interpolate {
 
 /// Fine bins of activity: 0, then two an octave (1, 1.5, 2, 3, 4, 6, 8, 12 ...).
@@ -31,7 +31,7 @@ inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
 struct ContextMap {
   std::vector<std::uint8_t> first_bins;  ///< of every table, ascending, the first is 0
 
-  /// For Kernels::classify; behind the last table what no activity reaches.
+  /// For Kernels::classify; the entries after the last table are above any activity.
   std::array<std::uint16_t, kMaxTables - 1> Thresholds() const;
   /// Table of every bin.
   std::array<std::uint8_t, kFineBins> TableOfBin() const;

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
+#include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
-#include "quarry/codec/varint.h"
 
 namespace quarry {
 namespace {
@@ -24,8 +24,8 @@ constexpr std::uint8_t kWideStep = 0x02;  // the step is a float64 instead of a 
 constexpr std::uint8_t kLattice = 0x04;   // samples are multiples of a power of two: its exponent follows
 constexpr int kRatioShift = 4;            // bits 4 and 5: which kLevelRatios
 
-/// Tolerance of a level over that of the next finer one: coarse samples are few, and better predictions come
-/// from better ones. What is gained depends on how coarse the tolerance is.
+/// Tolerance of a level relative to the next finer one: coarse samples are few, and more accurate ones
+/// predict better. The gain depends on the tolerance.
 constexpr std::array<double, 4> kLevelRatios = {1.0, 0.9, 0.8, 0.7};
 constexpr double kLeastRatio = 0.25;
 
@@ -136,7 +136,7 @@ class Decoder final : public PatchDecoder {
   }
 
  private:
-  /// True when the samples need no conversion: then there is no copy of them.
+  /// True when samples need no conversion and therefore no copy.
   bool SamplesAreWorkingValues() const {
     return std::is_same_v<S, T> && !head_.constant && (!head_.lattice || head_.exponent == 0);
   }
@@ -177,11 +177,11 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
-  /// The coarsest level of the dataset holds all that are coarser still.
+  /// The payload of the dataset's coarsest level also holds all coarser levels.
   Status DecodeInnerLevels(ByteSpan payload, Validity validity) {
     const int coarsest = layout_.levels - 1;
     for (int level = InnerLevels(layout_.shape) - 2; level > coarsest; --level) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, TakeVarint(&payload));
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(&payload));
       if (size > payload.size())
         return DataLoss("inner level {} has {} bytes, {} are left", level, size, payload.size());
       const std::vector<std::uint8_t> coarse = SubsampledValidity(validity, coarsest, level);
@@ -241,7 +241,7 @@ class Encoder {
   using T = Working<S>;
   template <typename U>
   using Buffer = std::vector<U, BufferAllocator<U>>;
-  /// Above it, steps and their reciprocals would not be normal numbers any more.
+  /// Above it, steps and their reciprocals are no longer normal numbers.
   static constexpr double kLargestTolerance = static_cast<double>(std::numeric_limits<T>::max() / 16);
 
  public:
@@ -262,7 +262,7 @@ class Encoder {
     std::size_t first = 0;
     while (!IsValid(first)) ++first;
     sample_ = samples_[first];
-    // Several at a time, so that no comparison waits for the last one.
+    // Several at a time, so that no comparison waits for the previous one.
     constexpr std::size_t kLanes = 16;
     std::array<S, kLanes> least;
     std::array<S, kLanes> most;
@@ -341,7 +341,7 @@ class Encoder {
                                               grids[i].data(), valid[i], l > 0, &grid);
       }
       Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
-      if (l > layout_.levels - 1 && l < inner - 1) PutVarint(payload.size(), &out);
+      if (l > layout_.levels - 1 && l < inner - 1) entropy::PutVarint(payload.size(), &out);
       out.insert(out.end(), payload.begin(), payload.end());
       if (l < layout_.levels) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
     }
@@ -354,15 +354,15 @@ class Encoder {
     ConvertFromWorking<S, T>(grid.values.data(), count, head, reinterpret_cast<S*>(out->data()));
   }
 
-  /// The exponent of the lattice that all valid samples lie on, if they are to be coded on it.
+  /// The exponent of the lattice on which to code the samples, if all valid samples lie on it.
   std::optional<int> LatticeExponent(double largest) const {
     if constexpr (std::is_integral_v<S>) {
       return 0;
     } else {
       if (!(largest > 0)) return std::nullopt;
-      // Of the largest whole number that stays exact, the unit may not be smaller than this.
+      // The smallest unit in which the largest sample is a whole number that stays exact.
       int exponent = std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1;
-      // Units below twice the tolerance gain nothing: the lattice would be coded finer than was asked for.
+      // Units below twice the tolerance gain nothing: the lattice would be finer than the tolerance requires.
       exponent = std::max({exponent, std::ilogb(std::max(tolerance_, std::numeric_limits<double>::min())),
                            std::numeric_limits<S>::min_exponent});
       double unit = std::ldexp(1.0, exponent);
@@ -393,7 +393,7 @@ class Encoder {
         std::max(std::ldexp(1.0, std::ilogb(std::max(largest, std::numeric_limits<double>::min())) -
                                      std::numeric_limits<T>::digits + 1),
                  static_cast<double>(std::numeric_limits<T>::denorm_min()));
-    // Room for the rounding of prediction + index * step, so that this hardly ever breaks the promise.
+    // Room for the rounding of prediction + index * step, so that it hardly ever exceeds the tolerance.
     const double half = tolerance_ - 1.5 * ulp;
     const auto step = static_cast<T>(2 * half);
     if (tolerance_ >= 4 * ulp && step >= std::numeric_limits<T>::min() * 4 && std::isfinite(T(1) / step))
@@ -401,7 +401,7 @@ class Encoder {
     return head;
   }
 
-  /// The step as it is stored: in four bytes where its exponent allows.
+  /// The step as stored: in four bytes if its exponent allows.
   static double Stored(double step) {
     if (step < 1e-30 || step > 1e30) return step;
     const auto narrow = static_cast<float>(step);
@@ -421,8 +421,8 @@ class Encoder {
     PutLittleEndian(out, base);
   }
 
-  /// Checks are made in the working precision: this much below the tolerance their rounding cannot hide an
-  /// error.
+  /// Checks run in the working precision; within this bound, their rounding cannot hide an error above the
+  /// tolerance.
   double SafeTolerance() const {
     return tolerance_ * (1 - 4 * static_cast<double>(std::numeric_limits<T>::epsilon()));
   }
@@ -451,7 +451,7 @@ class Encoder {
       count += 1;
       sum += (static_cast<double>(values[i]) - sum) / count;
     }
-    // The difference of huge numbers may be infinite: any number will do then.
+    // The difference of huge numbers may be infinite; then any number will do.
     if (!std::isfinite(sum)) return T(0);
     return static_cast<T>(integral ? std::nearbyint(sum) : sum);
   }

@@ -5,20 +5,21 @@
 #include <cstdint>
 #include <string_view>
 
+#include "quarry/codec/entropy/rans.h"
 #include "quarry/codec/interpolate/predictor.h"
 
-/// The loops in which the time goes, compiled once for every instruction set and chosen at run time. All of
-/// them compute the same values and read the same bytes.
+/// The most expensive loops, compiled once per instruction set and chosen at run time. All versions compute
+/// the same values and read the same bytes.
 namespace quarry::interpolate {
 
-/// Elements that every band has before its first and after its last sample: whole planes are processed as if
-/// they were one row, and reach over the ends by a few samples whose results are then replaced.
+/// Padding before the first and after the last sample of every band: a whole plane is processed as one row,
+/// which overruns the ends by a few samples; their results are then replaced.
 inline constexpr std::size_t kPadding = 16;
 
-/// Largest |index| that a neighbour counts with: twice six times it still fits into 16 bits.
+/// Cap on the |index| of a neighbour: twelve times it still fits into 16 bits.
 inline constexpr std::uint16_t kMaxMagnitude = 5400;
 
-/// What a band is predicted from along one of its odd axes.
+/// Source of the predictions of a band along one of its odd axes.
 template <typename T>
 struct BandSource {
   const T* values = nullptr;  ///< the band without this axis being odd
@@ -54,21 +55,8 @@ struct QuantiseArgs {
   bool integral = false;  ///< predictions are rounded: all samples are whole numbers
 };
 
-/// Largest number of context tables, and of lanes, of the entropy coder.
+/// Largest number of context tables.
 inline constexpr std::size_t kMaxTables = 12;
-inline constexpr std::size_t kManyLanes = 32;
-inline constexpr std::size_t kFewLanes = 8;
-
-/// Decoding table: 2^bits slots a context, each symbol << 24 | (frequency - 1) << 12 | offset in the symbol.
-struct RansReader {
-  std::array<std::uint32_t, kManyLanes> states{};
-  std::size_t lanes = kFewLanes;
-  int bits = 11;
-  const std::uint32_t* slots = nullptr;
-  const std::uint16_t* words = nullptr;  ///< readable up to kManyLanes words beyond the last
-  std::size_t position = 0;
-  std::size_t count = 0;
-};
 
 /// Eight widths of at most 22 bits, and a window of four bytes.
 inline constexpr std::size_t kLowBitsPadding = 32;
@@ -87,7 +75,7 @@ struct Kernels {
   bool (*quantise_f64)(const QuantiseArgs<double>&, const double* samples, const double* predicted,
                        std::size_t count, std::int32_t* indices, double* decoded, std::uint16_t* magnitudes);
 
-  /// The reconstructions and magnitudes that the encoder had.
+  /// The reconstructions and magnitudes of the encoder.
   void (*dequantise_f32)(const QuantiseArgs<float>&, const std::int32_t* indices, const float* predicted,
                          std::size_t count, float* decoded, std::uint16_t* magnitudes);
   void (*dequantise_f64)(const QuantiseArgs<double>&, const std::int32_t* indices, const double* predicted,
@@ -102,13 +90,14 @@ struct Kernels {
   void (*classify)(const std::uint16_t* activity, std::size_t count, const std::uint16_t* thresholds,
                    std::uint8_t* out);
 
-  /// Decodes `count` symbols of the given tables. False when the words end before.
-  bool (*decode_rans)(RansReader*, const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols);
+  /// Decodes `count` symbols of the given tables. False if the words end too early.
+  bool (*decode_rans)(entropy::RansReader*, const std::uint8_t* tables, std::size_t count,
+                      std::uint8_t* symbols);
 
-  /// Indices of symbols that have no bits beside them.
+  /// Indices of symbols without low bits.
   void (*unfold)(const std::uint8_t* symbols, std::size_t count, std::int32_t* indices);
   /// Indices of symbols with their low bits, which are bits `position` .. `limit` of `bits`; kLowBitsPadding
-  /// bytes are readable behind them. Returns the position of the next bit; above `limit` when there were too
+  /// bytes after them are readable. Returns the position of the next bit, above `limit` if there were too
   /// few.
   /// @param shifts  of each table, 16 in all
   std::size_t (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables,
@@ -124,14 +113,14 @@ struct Kernels {
                         std::uint16_t* out);
 };
 
-/// Of the best instruction set that this processor has. The environment variable QUARRY_ISA (scalar, avx2,
-/// avx512) asks for a lesser one; the choice is made at the first call.
+/// Kernels of the best instruction set of this processor. The environment variable QUARRY_ISA (scalar, avx2,
+/// avx512) selects a lesser one; the choice is made at the first call.
 const Kernels& ActiveKernels();
 
-/// Kernels by name, or null where this processor or build does not have them.
+/// Kernels by name, or null if this processor or build lacks them.
 const Kernels* FindKernels(std::string_view name);
 
-/// Replaces the active kernels: for tests and benchmarks, when nothing is being coded. False: not there.
+/// Replaces the active kernels, in tests and benchmarks while nothing is being coded. False: it lacks them.
 bool SelectKernels(std::string_view name);
 
 }  // namespace quarry::interpolate

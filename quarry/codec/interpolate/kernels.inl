@@ -1,12 +1,11 @@
 // Included once per instruction set, inside a namespace of its own. QUARRY_KERNEL gives every function the
-// instruction set: compiler flags for the whole file would also compile inline functions of other headers for
-// it, and the linker might take those for everybody. The order of operations in every formula is part of the
-// format.
+// instruction set: compiler flags for the whole file would also apply to inline functions of other headers,
+// and the linker might use those everywhere. The order of operations in every formula is part of the format.
 
 namespace {
 
-/// Predictions of `count` samples, whose taps are `stride` apart. Dense ones lie next to each other; of
-/// others the first taps are `source_step` and the predictions `out_step` apart: a column of a plane.
+/// Predictions of `count` samples, whose taps are `stride` apart. Dense samples are adjacent; otherwise (a
+/// column of a plane) the first taps are `source_step` and the predictions `out_step` apart.
 template <bool kDense, typename T>
 QUARRY_KERNEL void PredictRun(const Line<T>& line, const T* __restrict source, std::ptrdiff_t stride,
                               std::size_t source_step, std::size_t count, T* __restrict out,
@@ -77,8 +76,8 @@ QUARRY_KERNEL void PredictLine(const Line<T>& line, const T* source, std::ptrdif
   PredictRun<true>(line, source, stride, 1, count, out, 1);
 }
 
-/// Along x. Where even and odd samples are equally many, one index shift holds for the whole plane: the
-/// longest segment is then computed in one sweep, whose results at the ends of the rows are replaced.
+/// Along x. With equal numbers of even and odd samples, one index shift holds for the whole plane: one sweep
+/// computes the longest segment, and its results at the ends of the rows are replaced.
 template <typename T>
 QUARRY_KERNEL void PredictAlongX(const BandSource<T>& source, std::int64_t z, std::int64_t width,
                                  std::int64_t rows, T* out) {
@@ -206,7 +205,7 @@ struct Limits<double> {
   static constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52
 };
 
-/// What is predicted must be a number, and a whole one where all samples are.
+/// Turns a prediction into a number, and into a whole one if all samples are whole.
 template <typename T, bool kIntegral>
 QUARRY_KERNEL inline T Sanitised(T predicted) {
   const T magnitude = predicted < 0 ? -predicted : predicted;
@@ -233,7 +232,7 @@ QUARRY_KERNEL bool QuantiseRun(const QuantiseArgs<T>& args, const T* __restrict 
     const T scaled = (samples[i] - p) * inverse;
     const T magnitude = scaled < 0 ? -scaled : scaled;
     const T rounded = (scaled + Limits<T>::kRounder) - Limits<T>::kRounder;
-    // The index is made harmless before it is converted. Comparisons are false for a NaN.
+    // Makes the index safe to convert. Comparisons are false for a NaN.
     const T index = magnitude <= max_index ? rounded : T(0);
     const T limit = magnitude <= max_index ? max_error : T(-1);
     const T value = p + index * step;
@@ -292,7 +291,7 @@ QUARRY_KERNEL void ActivityPlane(const ContextArgs& args, std::int64_t z, std::u
   const std::int64_t width = args.shape[0];
   const std::int64_t rows = args.shape[1];
   bool first = true;
-  // y and z before x: the sweep of x spoils the row ends for a moment, and repairs them from what was there.
+  // y and z before x: the sweep of x first adds wrong values at the row ends, then corrects them.
   if ((args.band & 2) != 0) {
     const Index3& source = args.source_shapes[1];
     const std::uint16_t* plane = args.magnitudes[1] + z * source[0] * source[1];
@@ -334,7 +333,7 @@ QUARRY_KERNEL void ActivityPlane(const ContextArgs& args, std::int64_t z, std::u
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint16_t>(out[i] * scale);
 }
 
-/// The exponent of an activity and the highest bit of its mantissa, as a float32 has them next to each other.
+/// The exponent of an activity and the highest bit of its mantissa, which are adjacent in a float32.
 QUARRY_KERNEL void FineBins(const std::uint16_t* __restrict activity, std::size_t count,
                             std::uint8_t* __restrict out) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -373,7 +372,7 @@ QUARRY_KERNEL void Unfold(const std::uint8_t* __restrict symbols, std::size_t co
   }
 }
 
-/// Returns the position behind the last bit, or something above `limit` when the bits end before.
+/// Returns the position after the last bit, or a value above `limit` if the bits end too early.
 QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols,
                                           const std::uint8_t* __restrict tables, const std::uint8_t* shifts,
                                           const std::byte* bits, std::size_t position, std::size_t limit,
@@ -387,7 +386,7 @@ QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols
       window |= static_cast<std::uint32_t>(bits[position / 8 + b]) << (8 * b);
     const std::uint32_t low = window >> (position % 8) & ((1u << shift) - 1);
     const std::uint32_t half = (1u << shift) >> 1;
-    // Unsigned, as shifts of negative numbers go.
+    // Unsigned, because `high` may stand for a negative number.
     indices[i] = static_cast<std::int32_t>((high << shift) + low - half);
     position += shift;
   }
@@ -395,7 +394,8 @@ QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols
 }
 
 /// One symbol of one lane; the renormalisation of all lanes of a round comes after it, in lane order.
-QUARRY_KERNEL inline std::uint8_t DecodeSymbol(RansReader* reader, std::size_t lane, std::uint8_t table) {
+QUARRY_KERNEL inline std::uint8_t DecodeSymbol(entropy::RansReader* reader, std::size_t lane,
+                                               std::uint8_t table) {
   const std::uint32_t state = reader->states[lane];
   const std::uint32_t mask = (1u << reader->bits) - 1;
   const std::uint32_t slot =
@@ -404,16 +404,16 @@ QUARRY_KERNEL inline std::uint8_t DecodeSymbol(RansReader* reader, std::size_t l
   return static_cast<std::uint8_t>(slot >> 24);
 }
 
-QUARRY_KERNEL inline void Renormalise(RansReader* reader, std::size_t lanes) {
+QUARRY_KERNEL inline void Renormalise(entropy::RansReader* reader, std::size_t lanes) {
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if (reader->states[lane] < 1u << 15)
       reader->states[lane] = reader->states[lane] << 16 | reader->words[reader->position++];
   }
 }
 
-/// Symbols begin .. count, lane by lane: the tail of a band, and everything where there are no vectors.
-QUARRY_KERNEL bool DecodeRansScalar(RansReader* reader, const std::uint8_t* tables, std::size_t begin,
-                                    std::size_t count, std::uint8_t* symbols) {
+/// Symbols begin .. count, lane by lane: the tail of a band, or everything without vectors.
+QUARRY_KERNEL bool DecodeRansScalar(entropy::RansReader* reader, const std::uint8_t* tables,
+                                    std::size_t begin, std::size_t count, std::uint8_t* symbols) {
   for (std::size_t i = begin; i < count; i += reader->lanes) {
     const std::size_t lanes = count - i < reader->lanes ? count - i : reader->lanes;
     for (std::size_t lane = 0; lane < lanes; ++lane)

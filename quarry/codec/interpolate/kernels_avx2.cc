@@ -13,10 +13,10 @@ namespace quarry::interpolate::avx2 {
 
 namespace {
 
-QUARRY_KERNEL bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t count,
+QUARRY_KERNEL bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                               std::uint8_t* symbols) {
-  return reader->lanes == kManyLanes ? DecodeRounds<4>(reader, tables, count, symbols)
-                                     : DecodeRounds<1>(reader, tables, count, symbols);
+  return reader->lanes == entropy::kManyLanes ? DecodeRounds<4>(reader, tables, count, symbols)
+                                              : DecodeRounds<1>(reader, tables, count, symbols);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace quarry::interpolate::avx512 {
 namespace {
 
 /// Two vectors of sixteen lanes.
-QUARRY_KERNEL bool DecodeManyLanes(RansReader* reader, const std::uint8_t* tables, std::size_t count,
+QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                                    std::uint8_t* symbols) {
   constexpr int kVectors = 2;
   const __m512i low = _mm512_set1_epi32((1 << reader->bits) - 1);
@@ -26,9 +26,9 @@ QUARRY_KERNEL bool DecodeManyLanes(RansReader* reader, const std::uint8_t* table
   for (int v = 0; v < kVectors; ++v) states[v] = _mm512_loadu_si512(reader->states.data() + 16 * v);
   const auto* slots = reinterpret_cast<const int*>(reader->slots);
   std::size_t position = reader->position;
-  const std::size_t whole = count / kManyLanes * kManyLanes;
+  const std::size_t whole = count / entropy::kManyLanes * entropy::kManyLanes;
   bool good = true;
-  for (std::size_t i = 0; i < whole; i += kManyLanes) {
+  for (std::size_t i = 0; i < whole; i += entropy::kManyLanes) {
     for (int v = 0; v < kVectors; ++v) {
       const std::size_t at = i + 16 * static_cast<std::size_t>(v);
       const __m512i table =
@@ -60,10 +60,10 @@ QUARRY_KERNEL bool DecodeManyLanes(RansReader* reader, const std::uint8_t* table
   return good && DecodeRansScalar(reader, tables, whole, count, symbols);
 }
 
-QUARRY_KERNEL bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t count,
+QUARRY_KERNEL bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                               std::uint8_t* symbols) {
-  return reader->lanes == kManyLanes ? DecodeManyLanes(reader, tables, count, symbols)
-                                     : DecodeRounds<1>(reader, tables, count, symbols);
+  return reader->lanes == entropy::kManyLanes ? DecodeManyLanes(reader, tables, count, symbols)
+                                              : DecodeRounds<1>(reader, tables, count, symbols);
 }
 
 }  // namespace

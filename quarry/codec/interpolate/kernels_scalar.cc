@@ -8,7 +8,8 @@ namespace quarry::interpolate::scalar {
 
 namespace {
 
-bool DecodeRans(RansReader* reader, const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols) {
+bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
+                std::uint8_t* symbols) {
   return DecodeRansScalar(reader, tables, 0, count, symbols);
 }
 

@@ -1,4 +1,4 @@
-// What AVX2 and AVX-512 share.
+// Shared by AVX2 and AVX-512.
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr WordOrder kWordOrder = MakeWordOrder();
 
 /// kVectors vectors of eight lanes.
 template <int kVectors>
-QUARRY_KERNEL bool DecodeRounds(RansReader* reader, const std::uint8_t* tables, std::size_t count,
+QUARRY_KERNEL bool DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                                 std::uint8_t* symbols) {
   constexpr std::size_t kLanes = 8 * kVectors;
   const __m256i low = _mm256_set1_epi32((1 << reader->bits) - 1);
@@ -54,7 +54,7 @@ QUARRY_KERNEL bool DecodeRounds(RansReader* reader, const std::uint8_t* tables, 
       __builtin_memcpy(symbols + i + 8 * v, &eight, 8);
     }
     for (int v = 0; v < kVectors; ++v) {
-      // States are below 2^32: those below 2^15 have no bit above, whatever the sign says.
+      // States are unsigned: those below 2^15 have no higher bits, so the sign does not matter.
       const __m256i small = _mm256_cmpeq_epi32(_mm256_srli_epi32(states[v], 15), _mm256_setzero_si256());
       const auto set = static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(small)));
       const __m256i words =
@@ -77,8 +77,8 @@ QUARRY_KERNEL bool DecodeRounds(RansReader* reader, const std::uint8_t* tables, 
   return good && DecodeRansScalar(reader, tables, whole, count, symbols);
 }
 
-/// Eight indices at a time: the places of their low bits are running sums of at most 176, so that one
-/// multiplication makes all eight.
+/// Eight indices at a time: the places of their low bits are running sums of at most 176, so one
+/// multiplication computes all eight.
 QUARRY_KERNEL std::size_t UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables,
                                     const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
                                     std::size_t limit, std::size_t count, std::int32_t* indices) {

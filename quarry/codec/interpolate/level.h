@@ -14,7 +14,7 @@ namespace quarry::interpolate {
 template <typename T>
 class PaddedArray {
  public:
-  /// Keeps nothing of what was there; the elements are unset.
+  /// Discards the previous contents; the elements are unset.
   void Resize(std::size_t size) {
     size_ = size;
     storage_.resize(size + 2 * kPadding);
@@ -30,7 +30,7 @@ class PaddedArray {
   std::size_t size_ = 0;
 };
 
-/// A level as encoder and decoder both have it.
+/// A level, the same in encoder and decoder.
 template <typename T>
 struct LevelGrid {
   Index3 shape{1, 1, 1};
@@ -41,13 +41,13 @@ struct LevelGrid {
 
 /// How the indices of a level become samples.
 struct Quantiser {
-  double step = 0;        ///< 0: indices cannot keep the promise, every sample is coded exactly
+  double step = 0;        ///< 0: indices cannot hold the tolerance, every sample is coded exactly
   double max_error = 0;   ///< encoder only: of a reconstruction
   bool integral = false;  ///< all samples are whole numbers below 2^20 (float32) or 2^48 (float64)
 };
 
-/// Codes the samples of `shape` that `grid`, the next coarser level, does not have, and makes `grid` the
-/// level that a decoder will have.
+/// Codes the samples of `shape` that are not in `grid`, the next coarser level; `grid` becomes the level as
+/// decoders get it.
 /// @param samples   dense, finite where valid
 /// @param validity         of `samples`, or empty
 /// @param need_magnitudes  a finer level will be coded from this one
@@ -55,7 +55,7 @@ template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
                   bool need_magnitudes, LevelGrid<T>* grid);
 
-/// Makes `grid` the level of `shape` that EncodeLevel had.
+/// Turns `grid` into the level of `shape` that EncodeLevel left in its grid.
 /// @param need_magnitudes  a finer level will be decoded from this one
 /// @errors kDataLoss; the grid is then unusable
 template <typename T>

@@ -6,7 +6,7 @@
 
 #include "quarry/codec/interpolate/level.h"
 
-/// What encoding and decoding a level share: its bands, and predictions from them.
+/// Shared by encoding and decoding of a level: its bands, and predictions from them.
 namespace quarry::interpolate {
 
 template <typename T>
@@ -26,7 +26,7 @@ struct KernelsOf<double> {
   static auto Dequantise(const Kernels& k) { return k.dequantise_f64; }
 };
 
-/// Scratch of a thread: the bands of the level in work, and planes.
+/// Scratch of a thread: the bands of the current level, and planes.
 template <typename T>
 struct LevelScratch {
   std::array<PaddedArray<T>, kBands> values;
@@ -171,7 +171,7 @@ class LevelBands {
   std::array<PredictArgs<T>, kBands> args_;
 };
 
-/// What kernels make of a prediction before it is used (Sanitised in kernels.inl).
+/// A prediction as kernels sanitise it before use (Sanitised in kernels.inl).
 template <typename T>
 T SanitisedPrediction(T predicted, bool integral) {
   constexpr T kRounder = sizeof(T) == 4 ? T(12582912.0) : T(6755399441055744.0);
@@ -212,7 +212,7 @@ inline constexpr std::uint8_t kManyLanesFlag = 0x20;  ///< kManyLanes instead of
 inline constexpr std::uint8_t kHasEscapes = 0x40;     ///< kRans and kAdaptive
 inline constexpr std::uint8_t kFineTables = 0x80;     ///< probabilities of 11 bits instead of 10; only kRans
 
-/// Whole numbers in the order of the floating-point numbers; its own inverse on the bits.
+/// Integers in the order of the floating-point numbers; its own inverse on the bits.
 template <typename T>
 auto OrderedBits(T value) {
   if constexpr (sizeof(T) == 4) {

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <optional>
 
+#include "quarry/codec/entropy/planes.h"
+#include "quarry/codec/entropy/rans.h"
+#include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/contexts.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
-#include "quarry/codec/interpolate/rans.h"
-#include "quarry/codec/planes.h"
-#include "quarry/codec/varint.h"
 
 namespace quarry::interpolate {
 namespace {
@@ -23,7 +23,7 @@ struct Escape {
   T value;
 };
 
-/// Reads the bits that large indices have beside their symbols. Bytes are readable beyond the end.
+/// Reads the low bits of large indices. Bytes beyond the end are readable.
 class LowBitReader {
  public:
   void Start(ByteSpan bytes) {
@@ -33,9 +33,10 @@ class LowBitReader {
     position_ = 0;
   }
 
-  /// One index per symbol. False when the bits end before.
-  bool Unfold(const Kernels& kernels, std::span<const SymbolTable> tables, const std::uint8_t* contexts,
-              const std::uint8_t* symbols, std::size_t count, std::int32_t* indices) {
+  /// One index per symbol. False if the bits end too early.
+  bool Unfold(const Kernels& kernels, std::span<const entropy::SymbolTable> tables,
+              const std::uint8_t* contexts, const std::uint8_t* symbols, std::size_t count,
+              std::int32_t* indices) {
     std::array<std::uint8_t, 16> shifts{};
     for (std::size_t t = 0; t < tables.size(); ++t) shifts[t] = tables[t].shift;
     position_ = kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, limit_,
@@ -56,7 +57,7 @@ struct SampleRun {
   bool zero;
 };
 
-/// Scratch of a thread beside LevelScratch.
+/// Scratch of a thread, in addition to LevelScratch.
 struct SymbolScratch {
   std::vector<std::uint8_t> tables;  ///< table or bin of every sample of a band
   std::vector<std::uint8_t> coded;   ///< the same of those samples that have a symbol
@@ -124,10 +125,10 @@ class LevelDecoder {
     if (mode_ == LevelMode::kRans) {
       QUARRY_RETURN_IF_ERROR(StartRansMode(head, payload));
     } else if (mode_ == LevelMode::kAdaptive) {
-      bits_ = BinaryDecoder(payload);
+      bits_ = entropy::BinaryDecoder(payload);
       model_.emplace();
     } else if (!payload.empty()) {
-      return DataLoss("a level without indices has {} bytes more", payload.size());
+      return DataLoss("a level without indices has {} extra bytes", payload.size());
     }
     std::size_t begin = 0;
     for (const int band : kBandOrder) {
@@ -140,14 +141,14 @@ class LevelDecoder {
     return mode_ == LevelMode::kRans ? CheckEnd() : Status::Ok();
   }
 
-  /// Bits of the first byte that mean something in a mode.
+  /// Bits of the first byte that a mode uses.
   static int AllowedBits(LevelMode mode) {
     const int always = 3 | kOwnPredictor | kOwnWeights;
     if (mode == LevelMode::kRans) return always | kGroupFlags | kManyLanesFlag | kHasEscapes | kFineTables;
     return mode == LevelMode::kAdaptive ? always | kHasEscapes : always;
   }
 
-  /// All words are used, and every lane is back where the encoder began.
+  /// Checks that all words are used and every lane is back in its initial state.
   Status CheckEnd() const {
     bool good = rans_.position == rans_.count;
     for (std::size_t lane = 0; lane < rans_.lanes; ++lane) good &= rans_.states[lane] == 1u << 15;
@@ -155,17 +156,17 @@ class LevelDecoder {
   }
 
   Status ReadEscapes(ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, TakeVarint(payload));
+    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, entropy::TakeVarint(payload));
     const std::size_t samples = NewSamples();
     if (count > payload->size() || count > samples)
       return DataLoss("{} escapes in {} bytes for {} samples", count, payload->size(), samples);
     std::uint64_t position = 0;
     escapes_.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t gap, TakeVarint(payload));
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t gap, entropy::TakeVarint(payload));
       position += gap + (i > 0 ? 1 : 0);
       if (position >= samples) return DataLoss("an escape at sample {} of {}", position, samples);
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t code, TakeVarint(payload));
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t code, entropy::TakeVarint(payload));
       Escape<T> escape{static_cast<std::size_t>(position), code == 0, 0, 0};
       if (escape.raw) {
         if (payload->size() < sizeof(T)) return DataLoss("an escape ends too early");
@@ -187,8 +188,7 @@ class LevelDecoder {
     if (payload.size() < 4) return DataLoss("a level ends in its contexts");
     const auto bins = GetLittleEndian<std::uint32_t>(payload.data());
     payload = payload.subspan(4);
-    if (bins >> (kFineBins - 1) != 0)
-      return DataLoss("a level has a table for activities that there are not");
+    if (bins >> (kFineBins - 1) != 0) return DataLoss("a level has a table for impossible activities");
     ContextMap contexts;
     contexts.first_bins.push_back(0);
     for (std::uint8_t bin = 1; bin < kFineBins; ++bin) {
@@ -198,31 +198,32 @@ class LevelDecoder {
       return DataLoss("a level has {} tables of symbols", contexts.first_bins.size());
     thresholds_ = contexts.Thresholds();
     QUARRY_ASSIGN_OR_RETURN(const ByteSpan tables, TakePart(&payload));
-    QUARRY_ASSIGN_OR_RETURN(tables_, DecodeTables(tables, contexts.first_bins.size(), bits));
+    QUARRY_ASSIGN_OR_RETURN(tables_, entropy::DecodeTables(tables, contexts.first_bins.size(), bits));
     has_groups_ = (head & kGroupFlags) != 0;
     if (has_groups_) {
       QUARRY_ASSIGN_OR_RETURN(const ByteSpan flags, TakePart(&payload));
-      bits_ = BinaryDecoder(flags);
+      bits_ = entropy::BinaryDecoder(flags);
     }
-    has_low_bits_ =
-        std::any_of(tables_.begin(), tables_.end(), [](const SymbolTable& t) { return t.shift > 0; });
+    has_low_bits_ = std::any_of(tables_.begin(), tables_.end(),
+                                [](const entropy::SymbolTable& t) { return t.shift > 0; });
     if (has_low_bits_) {
       QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
       // Memory is bounded by the level, not by what the payload claims.
-      if (low_bits.size() > NewSamples() * kMaxShift / 8 + 1)
+      if (low_bits.size() > NewSamples() * entropy::kMaxShift / 8 + 1)
         return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
       scratch_.low_bits.Start(low_bits);
     }
-    if (payload.size() / 2 > NewSamples() + 2 * kManyLanes)
+    if (payload.size() / 2 > NewSamples() + 2 * entropy::kManyLanes)
       return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
-    MakeSlots(tables_, bits, &scratch_.slots);
+    entropy::MakeSlots(tables_, bits, &scratch_.slots);
     rans_.slots = scratch_.slots.data();
-    return StartRans(payload, (head & kManyLanesFlag) != 0 ? kManyLanes : kFewLanes, bits, &scratch_.words,
-                     &rans_);
+    return entropy::StartRans(payload,
+                              (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes, bits,
+                              &scratch_.words, &rans_);
   }
 
   static Result<ByteSpan> TakePart(ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, TakeVarint(payload));
+    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(payload));
     if (size > payload->size())
       return DataLoss("a part of {} bytes where {} are left", size, payload->size());
     const ByteSpan part = payload->first(size);
@@ -237,7 +238,7 @@ class LevelDecoder {
       std::fill_n(scratch_.indices.begin(), size, 0);
       return Status::Ok();
     }
-    EnsureSize(&scratch_.tables, size + kManyLanes);
+    EnsureSize(&scratch_.tables, size + entropy::kManyLanes);
     const std::uint16_t* activity = bands_.Activity(band);
     if (mode_ == LevelMode::kRans) {
       bands_.kernels().classify(activity, size, thresholds_.data(), scratch_.tables.data());
@@ -269,11 +270,12 @@ class LevelDecoder {
       return Status::Ok();
     }
     if (!has_groups_) return DecodeSymbols(tables, count, indices);
-    EnsureSize(&scratch_.coded, count + kManyLanes);
+    EnsureSize(&scratch_.coded, count + entropy::kManyLanes);
     scratch_.runs.clear();
     std::size_t coded = 0;
     flags_.Walk(
-        tables, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+        tables, count,
+        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
         [&](std::size_t begin, std::size_t end, bool zero) {
           scratch_.runs.push_back({begin, end, zero});
           if (zero) return;
@@ -296,7 +298,7 @@ class LevelDecoder {
   }
 
   Status DecodeSymbols(const std::uint8_t* tables, std::size_t count, std::int32_t* indices) {
-    EnsureSize(&scratch_.symbols, count + kManyLanes);
+    EnsureSize(&scratch_.symbols, count + entropy::kManyLanes);
     if (!bands_.kernels().decode_rans(&rans_, tables, count, scratch_.symbols.data()))
       return DataLoss("the symbols of a level end too early");
     if (has_low_bits_) {
@@ -310,12 +312,13 @@ class LevelDecoder {
   }
 
   void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::int32_t* indices) {
-    // A copy that nobody else can reach stays in registers; each bit waits for the one before.
-    BinaryDecoder bits = bits_;
-    BitReader reader{&bits};
+    // A local copy stays in registers; each bit waits for the previous one.
+    entropy::BinaryDecoder bits = bits_;
+    entropy::BitReader reader{&bits};
     model_->Restart();
     quiet_flags_.Walk(
-        bins, count, [&](AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
+        bins, count,
+        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
         [&](std::size_t begin, std::size_t end, bool zero) {
           if (zero) {
             std::memset(indices + begin, 0, (end - begin) * sizeof(std::int32_t));
@@ -354,8 +357,9 @@ class LevelDecoder {
   Status RunExact(ByteSpan payload) {
     using Word = decltype(OrderedBits(T{}));
     std::vector<Word> words(CountValid());
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                            ReadPlanes(payload, sizeof(T), std::as_writable_bytes(std::span(words))));
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::size_t used,
+        entropy::ReadPlanes(payload, sizeof(T), std::as_writable_bytes(std::span(words))));
     if (used != payload.size())
       return DataLoss("an exact level has {} bytes too many", payload.size() - used);
     const Word* next = words.data();
@@ -418,12 +422,12 @@ class LevelDecoder {
   std::vector<Escape<T>> escapes_;
   std::size_t next_escape_ = 0;
   std::array<std::uint16_t, kMaxTables - 1> thresholds_{};
-  std::vector<SymbolTable> tables_;
+  std::vector<entropy::SymbolTable> tables_;
   std::vector<std::int32_t> group_indices_;
-  RansReader rans_;
+  entropy::RansReader rans_;
   bool has_groups_ = false;
   bool has_low_bits_ = false;
-  BinaryDecoder bits_ = BinaryDecoder({});
+  entropy::BinaryDecoder bits_ = entropy::BinaryDecoder({});
   GroupFlags quiet_flags_ = GroupFlags(0);
   GroupFlags flags_ = GroupFlags(GroupFlags::kMostActiveWithTables);
   std::optional<IndexModel> model_;  ///< eight KiB that most levels do not need

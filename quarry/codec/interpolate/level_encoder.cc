@@ -3,54 +3,55 @@
 #include <cstring>
 #include <optional>
 
+#include "quarry/codec/entropy/planes.h"
+#include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/choose_tables.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
-#include "quarry/codec/planes.h"
-#include "quarry/codec/varint.h"
 
 namespace quarry::interpolate {
 namespace {
 
-/// Levels with at most this many new samples may be coded with adaptive bits whatever they cost: their part
-/// of a patch's time is small.
+/// Levels with at most this many new samples always use adaptive bits: their share of a patch's time is
+/// small.
 constexpr std::size_t kSmallLevel = 600;
-/// Larger ones when they cost less than one byte for this many samples.
+/// Larger levels use them if they cost less than one byte for this many samples.
 constexpr std::size_t kSamplesPerAdaptiveByte = 1000;
 /// Payload from which 32 states of four bytes are worth it.
 constexpr double kManyLanesBits = 8.0 * 4000;
 /// Levels from this size on have probabilities of 11 bits.
 constexpr std::size_t kFineTablesFrom = 12000;
 
-/// Indices that cost more than this part of the samples themselves: exact coding may be smaller, and is tried.
+/// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
 
-/// Turns indices into symbols with their tables, counts these, and collects the bits beside them.
+/// Turns indices into symbols with their tables, counts the symbols, and collects the low bits.
 class SymbolSink {
  public:
-  SymbolSink(std::span<const std::uint8_t> shifts, std::size_t capacity, std::vector<CodedSymbol>* symbols)
+  SymbolSink(std::span<const std::uint8_t> shifts, std::size_t capacity,
+             std::vector<entropy::CodedSymbol>* symbols)
       : shifts_(shifts), counts_(2 * shifts.size()), out_(symbols) {
     if (out_->size() < capacity) out_->resize(capacity);
   }
 
   void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
            std::size_t end) {
-    CodedSymbol* out = out_->data() + size_;
-    std::array<std::uint32_t, kSymbols>* counts = counts_.data();
+    entropy::CodedSymbol* out = out_->data() + size_;
+    std::array<std::uint32_t, entropy::kSymbols>* counts = counts_.data();
     const std::uint8_t* shifts = shifts_.data();
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint8_t table = tables[i];
       const int shift = shifts[table];
       Folded folded = Fold(indices[i], shift);
-      if (folded.symbol > kLargestSymbol) {
+      if (folded.symbol > entropy::kLargestSymbol) {
         too_large_.push_back(i);
         folded = Fold(0, shift);
       }
       if (shift > 0) PutLowBits(folded.low, shift);
-      *out++ = static_cast<CodedSymbol>(table << 8 | folded.symbol);
-      // Two counters in turns: the same one twice in a row would wait for itself.
+      *out++ = static_cast<entropy::CodedSymbol>(table << 8 | folded.symbol);
+      // Two counters in turn: increments of the same counter wait for each other.
       ++counts[2 * table + (i & 1)][folded.symbol];
     }
     size_ += end - begin;
@@ -59,9 +60,9 @@ class SymbolSink {
   std::size_t size() const { return size_; }
   /// Positions of the indices that have no symbol; 0 stands for them.
   const std::vector<std::size_t>& too_large() const { return too_large_; }
-  std::array<std::uint32_t, kSymbols> Counts(std::size_t table) const {
-    std::array<std::uint32_t, kSymbols> counts = counts_[2 * table];
-    for (std::size_t s = 0; s < kSymbols; ++s) counts[s] += counts_[2 * table + 1][s];
+  std::array<std::uint32_t, entropy::kSymbols> Counts(std::size_t table) const {
+    std::array<std::uint32_t, entropy::kSymbols> counts = counts_[2 * table];
+    for (std::size_t s = 0; s < entropy::kSymbols; ++s) counts[s] += counts_[2 * table + 1][s];
     return counts;
   }
   /// Ends the low bits: nothing may be added after it.
@@ -71,7 +72,7 @@ class SymbolSink {
   }
 
  private:
-  /// The first one lowest.
+  /// Appends `count` bits; earlier ones are lower.
   void PutLowBits(std::uint32_t value, int count) {
     buffer_ |= static_cast<std::uint64_t>(value) << filled_;
     filled_ += count;
@@ -82,8 +83,8 @@ class SymbolSink {
   }
 
   std::span<const std::uint8_t> shifts_;
-  std::vector<std::array<std::uint32_t, kSymbols>> counts_;
-  std::vector<CodedSymbol>* out_;
+  std::vector<std::array<std::uint32_t, entropy::kSymbols>> counts_;
+  std::vector<entropy::CodedSymbol>* out_;
   std::size_t size_ = 0;
   std::vector<std::size_t> too_large_;
   Bytes low_bits_;
@@ -102,7 +103,7 @@ struct EncoderScratch {
   std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
   std::vector<std::uint8_t> coded_bins;
   std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
-  std::vector<CodedSymbol> symbols;
+  std::vector<entropy::CodedSymbol> symbols;
   std::array<std::vector<T>, kBands> kept;
 
   static EncoderScratch& OfThread() {
@@ -175,7 +176,7 @@ class LevelEncoder {
     return ChoosePredictor<T>(shape_, originals, valid, step, inherited_, &bands_);
   }
 
-  /// For exact coding, a residual is worth bits relative to the samples' own precision.
+  /// In exact coding, the cost of a residual is relative to the precision of the samples.
   double ExactScale() const {
     double largest = 0;
     for (std::size_t i = 0; i < scratch_.originals.size(); ++i) {
@@ -220,8 +221,8 @@ class LevelEncoder {
     }
   }
 
-  /// A missing sample is what is predicted for it, and has no index. A decoder adds zero steps to it: then
-  /// there is no negative zero.
+  /// Missing samples become their predictions and have no index. A decoder adds zero steps, which turns -0
+  /// into +0; this does the same.
   void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
     T* decoded = bands_.Values(band) + at;
     std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
@@ -233,8 +234,8 @@ class LevelEncoder {
     }
   }
 
-  /// Samples that their index does not bring back within the tolerance. The kernel has only said that there
-  /// are some.
+  /// Collects samples that their indices do not restore within the tolerance. The kernel only reports that
+  /// some exist.
   void CollectEscapes(const QuantiseArgs<T>& args, std::size_t begin, std::size_t count, const T* predicted,
                       const T* decoded) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -306,28 +307,29 @@ class LevelEncoder {
   }
 
   void AppendEscapes(const std::vector<std::size_t>& index_escapes, Bytes* out) const {
-    PutVarint(scratch_.raw_escapes.size() + index_escapes.size(), out);
+    entropy::PutVarint(scratch_.raw_escapes.size() + index_escapes.size(), out);
     std::vector<std::size_t> positions(scratch_.raw_escapes);
     positions.insert(positions.end(), index_escapes.begin(), index_escapes.end());
     std::sort(positions.begin(), positions.end());
     std::size_t next = 0;
     for (const std::size_t position : positions) {
-      PutVarint(position - next, out);
+      entropy::PutVarint(position - next, out);
       next = position + 1;
       if (std::binary_search(scratch_.raw_escapes.begin(), scratch_.raw_escapes.end(), position)) {
-        PutVarint(0, out);
+        entropy::PutVarint(0, out);
         PutLittleEndian(out, scratch_.originals.data()[position]);
       } else {
         const std::int32_t q = scratch_.indices[position];
-        PutVarint((static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31)) + 1u, out);
+        entropy::PutVarint((static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31)) + 1u,
+                           out);
       }
     }
   }
 
   Bytes CodeAdaptive(const PredictorSpec& spec) const {
     Bytes body;
-    BinaryEncoder encoder(&body);
-    BitWriter writer{&encoder};
+    entropy::BinaryEncoder encoder(&body);
+    entropy::BitWriter writer{&encoder};
     GroupFlags flags(0);
     IndexModel model;
     std::size_t band_begin = 0;
@@ -351,10 +353,10 @@ class LevelEncoder {
 
   /// Writes whether indices are all zero.
   struct FlagWriter {
-    BinaryEncoder* encoder;
+    entropy::BinaryEncoder* encoder;
     const std::int32_t* indices;
 
-    bool operator()(AdaptiveBit* model, std::size_t begin, std::size_t end) const {
+    bool operator()(entropy::AdaptiveBit* model, std::size_t begin, std::size_t end) const {
       const bool zero = std::all_of(indices + begin, indices + end, [](std::int32_t q) { return q == 0; });
       encoder->Encode(zero, model);
       return zero;
@@ -387,16 +389,16 @@ class LevelEncoder {
       begin = band_end;
       run_ends.push_back(sink.size());
     }
-    const std::span<const CodedSymbol> symbols(scratch_.symbols.data(), sink.size());
+    const std::span<const entropy::CodedSymbol> symbols(scratch_.symbols.data(), sink.size());
 
     const int bits = fine ? 11 : 10;
-    std::vector<SymbolTable> tables(choice.shifts.size());
+    std::vector<entropy::SymbolTable> tables(choice.shifts.size());
     for (std::size_t t = 0; t < tables.size(); ++t) {
       tables[t].shift = choice.shifts[t];
       // A table may be left without samples when all of its groups are zero.
-      std::array<std::uint32_t, kSymbols> counts = sink.Counts(t);
+      std::array<std::uint32_t, entropy::kSymbols> counts = sink.Counts(t);
       if (std::all_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n == 0; })) counts[0] = 1;
-      Normalise(counts, bits, &tables[t]);
+      entropy::Normalise(counts, bits, &tables[t]);
     }
     Bytes body;
     std::uint32_t bins = 0;
@@ -405,28 +407,29 @@ class LevelEncoder {
     }
     PutLittleEndian(&body, bins);
     Bytes part;
-    EncodeTables(tables, bits, &part);
+    entropy::EncodeTables(tables, bits, &part);
     AppendPart(part, &body);
     if (!live.empty()) AppendPart(group_flags, &body);
     if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
       AppendPart(sink.LowBits(), &body);
-    EncodeRans(symbols, run_ends, tables, bits, many ? kManyLanes : kFewLanes, &body);
+    entropy::EncodeRans(symbols, run_ends, tables, bits, many ? entropy::kManyLanes : entropy::kFewLanes,
+                        &body);
     return WithHead(LevelMode::kRans, flags, spec, PositionsOf(sink.too_large()), body);
   }
 
   static void AppendPart(const Bytes& part, Bytes* out) {
-    PutVarint(part.size(), out);
+    entropy::PutVarint(part.size(), out);
     out->insert(out->end(), part.begin(), part.end());
   }
 
   /// Begin and end of the runs of a band that have symbols.
   using LiveRuns = std::vector<std::pair<std::size_t, std::size_t>>;
 
-  /// Codes flags, and says for every band what is left; nothing when flags would not pay.
+  /// Codes flags; returns the remaining runs of every band, or nothing if flags do not pay.
   std::vector<LiveRuns> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
     std::vector<LiveRuns> live;
     std::size_t zeros = 0;
-    BinaryEncoder encoder(out);
+    entropy::BinaryEncoder encoder(out);
     GroupFlags flags(GroupFlags::kMostActiveWithTables);
     std::size_t band_begin = 0;
     for (const std::size_t band_end : scratch_.coded_ends) {
@@ -449,7 +452,7 @@ class LevelEncoder {
     return live;
   }
 
-  /// Positions among all new samples of some of the coded ones.
+  /// Converts positions among the coded samples to positions among all new samples.
   std::vector<std::size_t> PositionsOf(const std::vector<std::size_t>& coded) const {
     if (scratch_.valid.empty() || coded.empty()) return coded;
     std::vector<std::size_t> positions;
@@ -463,7 +466,7 @@ class LevelEncoder {
 
   using Word = decltype(OrderedBits(T{}));
 
-  /// Makes the bands exactly the samples; missing ones what is predicted for them from these.
+  /// Sets the bands to the exact samples, missing ones to their predictions from these.
   template <typename Use>
   void ForEachExact(Use use) {
     for (const int band : kBandOrder) {
@@ -485,7 +488,7 @@ class LevelEncoder {
     }
   }
 
-  /// Leaves the quantised bands as they were: whether exact coding wins is not known yet.
+  /// Restores the quantised bands afterwards: exact coding may not win.
   Bytes CodeExact(const PredictorSpec& spec) {
     KeepBands();
     std::vector<Word> words;
@@ -496,7 +499,7 @@ class LevelEncoder {
     });
     RestoreBands();
     Bytes body;
-    AppendPlanes(std::as_bytes(std::span(words)), sizeof(T), PlaneLayout::kBytes, 1, &body);
+    entropy::AppendPlanes(std::as_bytes(std::span(words)), sizeof(T), entropy::PlaneLayout::kBytes, 1, &body);
     return WithHead(LevelMode::kExact, 0, spec, {}, body);
   }
 

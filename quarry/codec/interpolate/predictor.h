@@ -14,7 +14,7 @@ namespace quarry::interpolate {
 
 /// Order of the interpolation between samples.
 enum class Order : std::uint8_t { kLinear = 0, kCubic = 1, kQuintic = 2 };
-/// Order of the extrapolation behind the last sample of an axis of even length.
+/// Order of the extrapolation after the last sample of an axis of even length.
 enum class Extrapolation : std::uint8_t { kLinear = 0, kQuadratic = 1, kCubic = 2 };
 
 struct PredictorSpec {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <type_traits>
 
-/// The arithmetic of predictions: the same in encoder and decoder on every machine. Floating point is
-/// additions and products by powers of two alone, each rounded on its own (a fused multiply-add would not
+/// The arithmetic of predictions: the same in encoder and decoder on every machine. Floating-point operations
+/// are only additions and products by powers of two, each rounded separately (a fused multiply-add would not
 /// change them); integers wrap around or have room to spare. Loops over these functions vectorise.
 namespace quarry::lossless {
 
@@ -17,8 +17,8 @@ using WordOf =
                        std::conditional_t<sizeof(V) == 2, std::uint16_t,
                                           std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>>>;
 
-/// In which predictions are computed: integers of 8 and 16 bits have room for sums there, those of 32 and 64
-/// wrap around.
+/// The type in which predictions are computed: integers of 8 and 16 bits have room for sums there, those of
+/// 32 and 64 bits wrap around.
 template <typename V>
 using WorkOf =
     std::conditional_t<std::is_floating_point_v<V>, V,
@@ -53,8 +53,8 @@ constexpr Word ShiftDown(Word word, int bits) {
                            static_cast<Word>(kTop >> bits));
 }
 
-/// The bits of a sample as a two's complement number that grows with the sample. Keeps negative zero and
-/// every NaN apart.
+/// The bits of a sample as a two's complement number that grows with the sample. Distinguishes negative zero
+/// and every NaN.
 template <typename V>
 WordOf<V> OrderedWord(V sample) {
   using Word = WordOf<V>;
@@ -82,15 +82,15 @@ V SampleOf(WordOf<V> ordered) {
   return sample;
 }
 
-/// The same rounded to the nearest, for predictions.
+/// ShiftDown rounded to the nearest, for predictions.
 template <typename Word>
 constexpr Word ShiftDownRounded(Word word, int bits) {
   return ShiftDown<Word>(static_cast<Word>(word + static_cast<Word>(static_cast<Word>(Word{1} << bits) >> 1)),
                          bits);
 }
 
-/// Inverse of ShiftDown where the lowest `bits` of an ordered word were dropped because all samples have
-/// zeros there: these are ones in the ordered words of negative floating-point samples.
+/// Inverse of ShiftDown if the lowest `bits` of an ordered word were dropped because all samples have zeros
+/// there: these are ones in the ordered words of negative floating-point samples.
 template <typename V>
 WordOf<V> RestoreDropped(WordOf<V> word, int bits) {
   using Word = WordOf<V>;
@@ -107,7 +107,7 @@ WorkOf<V> Load(V sample) {
   return static_cast<std::make_signed_t<WordOf<V>>>(OrderedWord<V>(sample));
 }
 
-/// Ordered word of a prediction. NaN counts as zero: which of its bits an operation sets differs between
+/// Ordered word of a prediction. NaN counts as zero, because its bits after an operation differ between
 /// machines.
 template <typename V>
 WordOf<V> OrderedPrediction(WorkOf<V> prediction) {
@@ -130,7 +130,7 @@ WordOf<V> OrderedPrediction(WorkOf<V> prediction) {
   }
 }
 
-/// What a missing sample is replaced by: the prediction, but finite.
+/// The replacement of a missing sample: the prediction, but finite.
 template <typename V>
 V Replacement(WorkOf<V> prediction) {
   if constexpr (std::is_floating_point_v<V>) return prediction - prediction == 0 ? prediction : V{0};

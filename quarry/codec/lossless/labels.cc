@@ -4,21 +4,21 @@
 #include <array>
 #include <bit>
 
-#include "quarry/codec/binary_coder.h"
+#include "quarry/codec/entropy/binary_coder.h"
+#include "quarry/codec/entropy/planes.h"
+#include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
-#include "quarry/codec/planes.h"
-#include "quarry/codec/varint.h"
 
 namespace quarry::lossless {
 namespace {
 
-// Lists of samples that are equal to no neighbour repeat themselves; long ones are no labels.
+// Lists of samples that equal no neighbour are repetitive; long lists are not of labels.
 constexpr std::size_t kLongList = 8192;
 constexpr int kListLevel = 9;
 constexpr int kLongListLevel = 1;
 
-/// Around a new sample, as bits: its neighbours along the axis of the pass (`after` is `before`
-/// where there is none), the sample in the row before, and the one before it in its own row.
+/// Bits of the samples around a new one: its neighbours along the axis of the pass (`after` is `before` at
+/// the end), the sample in the row before, and the one before it in its own row.
 template <typename Word>
 struct Neighbours {
   Word before;
@@ -26,7 +26,7 @@ struct Neighbours {
   Word above;
   Word left;
 
-  /// 0 for one that is equal to `before`, else 1 for one equal to `after`, else 2.
+  /// 0 if equal to `before`, else 1 if equal to `after`, else 2.
   unsigned Kind(Word word) const { return word == before ? 0 : word == after ? 1 : 2; }
   unsigned Context() const { return Kind(above) + 3 * Kind(left); }
 };
@@ -34,18 +34,18 @@ struct Neighbours {
 /// Probabilities of all decisions of a step.
 struct Models {
   struct Decisions {
-    std::array<AdaptiveBit, 9> before;
-    std::array<AdaptiveBit, 9> after;
-    std::array<AdaptiveBit, 9> above;
-    std::array<AdaptiveBit, 9> left;
+    std::array<entropy::AdaptiveBit, 9> before;
+    std::array<entropy::AdaptiveBit, 9> after;
+    std::array<entropy::AdaptiveBit, 9> above;
+    std::array<entropy::AdaptiveBit, 9> left;
   };
-  std::array<Decisions, 2> decisions;  // [neighbours along the axis differ]
-  std::array<AdaptiveBit, 2> rows;     // [the last row was an exception]
+  std::array<Decisions, 2> decisions;        // [neighbours along the axis differ]
+  std::array<entropy::AdaptiveBit, 2> rows;  // [the last row was an exception]
 };
 
-/// The decisions about one pass, in the same order for both sides. `Side` codes them: Decide(bit, model)
-/// returns the bit, which only the encoder knows beforehand; Listed(sample, neighbours) the same for a sample
-/// that is in the list.
+/// The decisions about one pass, in the same order in encoder and decoder. `Side` codes them: Decide(bit,
+/// model) returns the bit, known beforehand only to the encoder; Listed(sample, neighbours) does the same for
+/// a sample in the list.
 template <typename V, typename Side>
 class PassDecisions {
  public:
@@ -67,7 +67,7 @@ class PassDecisions {
     return side_->Listed(sample, near);
   }
 
-  /// True when a sample of the row differs from its neighbours where they all agree.
+  /// True when a sample of the row differs from its neighbours although they all agree.
   bool Exception(bool exception) {
     last_exception_ = side_->Decide(exception, &models_->rows[last_exception_ ? 1 : 0]);
     return last_exception_;
@@ -97,7 +97,7 @@ class EncodingSide {
  public:
   using Word = WordOf<V>;
 
-  bool Decide(bool bit, AdaptiveBit* model) {
+  bool Decide(bool bit, entropy::AdaptiveBit* model) {
     encoder_.Encode(bit, model);
     ++decisions_;
     return bit;
@@ -116,22 +116,22 @@ class EncodingSide {
     encoder_.Finish();
     const int level = list_.size() < kLongList ? kListLevel : kLongListLevel;
     Bytes values, differences;
-    AppendPlanes(std::as_bytes(std::span<const Word>(list_)), sizeof(Word), PlaneLayout::kBytes, level,
-                 &values);
-    AppendPlanes(std::as_bytes(std::span<const Word>(differences_)), sizeof(Word), PlaneLayout::kBytes, level,
-                 &differences);
+    entropy::AppendPlanes(std::as_bytes(std::span<const Word>(list_)), sizeof(Word),
+                          entropy::PlaneLayout::kBytes, level, &values);
+    entropy::AppendPlanes(std::as_bytes(std::span<const Word>(differences_)), sizeof(Word),
+                          entropy::PlaneLayout::kBytes, level, &differences);
     const bool relative = differences.size() < values.size();
     const Bytes& list = relative ? differences : values;
     out->push_back(static_cast<std::byte>(kLabelsKind | order << 3 | (relative ? 1u : 0u) << 6));
-    PutVarint(list_.size(), out);
+    entropy::PutVarint(list_.size(), out);
     out->insert(out->end(), list.begin(), list.end());
-    PutVarint(bits_.size(), out);
+    entropy::PutVarint(bits_.size(), out);
     out->insert(out->end(), bits_.begin(), bits_.end());
   }
 
  private:
   Bytes bits_;
-  BinaryEncoder encoder_{&bits_};
+  entropy::BinaryEncoder encoder_{&bits_};
   std::size_t decisions_ = 0;
   std::vector<Word> list_;
   std::vector<Word> differences_;
@@ -145,7 +145,7 @@ class DecodingSide {
   DecodingSide(ByteSpan bits, Buffer<Word> list, bool relative)
       : decoder_(bits), list_(std::move(list)), relative_(relative) {}
 
-  bool Decide(bool /*bit*/, AdaptiveBit* model) { return decoder_.Decode(model); }
+  bool Decide(bool /*bit*/, entropy::AdaptiveBit* model) { return decoder_.Decode(model); }
   Word Listed(Word /*sample*/, const Neighbours<Word>& near) {
     const Word word = next_ < list_.size() ? list_[next_] : Word{0};
     ++next_;
@@ -156,7 +156,7 @@ class DecodingSide {
   bool Finished() const { return next_ == list_.size(); }
 
  private:
-  BinaryDecoder decoder_;
+  entropy::BinaryDecoder decoder_;
   Buffer<Word> list_;
   bool relative_;
   std::size_t next_ = 0;
@@ -177,7 +177,7 @@ class LabelRows {
 
   const Rows& rows() const { return rows_; }
 
-  /// Turns to a row; `result` has those before it.
+  /// Moves to a row; `result` has the rows before it.
   void MoveTo(const RowPlace& place, const V* result) {
     before_ = even_ + EvenRowOffset(shape_, axis_, place);
     after_ = After(place);
@@ -189,7 +189,7 @@ class LabelRows {
   /// The samples of a row, from an array like the result.
   const V* Samples(const RowPlace& place, const V* from) { return OddRow(place, from, &gathered_samples_); }
 
-  /// True when a valid sample differs from its neighbours where they agree.
+  /// True when a valid sample differs from its neighbours although they agree.
   bool HasException(const V* samples) const {
     Word exception = 0;
     for (std::int64_t k = 0; k < rows_.length; ++k) {
@@ -213,7 +213,7 @@ class LabelRows {
 
   /// Codes a row into `result`.
   /// @param samples    null on the decoding side
-  /// @param exception  what HasException says
+  /// @param exception  result of HasException
   template <typename Side>
   void Code(const RowPlace& place, const V* samples, bool exception, PassDecisions<V, Side>* decisions,
             V* result) {
@@ -234,7 +234,7 @@ class LabelRows {
   static Word Bits(V sample) { return std::bit_cast<Word>(sample); }
   bool Valid(std::int64_t k) const { return gathered_valid_[static_cast<std::size_t>(k)] != 0; }
 
-  /// Zero where both neighbours and the sample in the row before are equal.
+  /// Zero if both neighbours and the sample in the row before are equal.
   Word Disagreement(std::int64_t k) const {
     const Word before = Bits(before_[k]);
     return static_cast<Word>((before ^ Bits(after_[k])) | (before ^ Bits(above_[k])));
@@ -272,7 +272,7 @@ class LabelRows {
     return gathered_after_.data();
   }
 
-  /// The odd samples of a row, gathered where they are not side by side.
+  /// The odd samples of a row, gathered unless they are contiguous.
   const V* OddRow(const RowPlace& place, const V* from, Buffer<V>* gathered) const {
     if (axis_ != 0) return from + RowOffset(shape_, axis_, place);
     GatherRow<V>(shape_, axis_, place, from, gathered->data());
@@ -323,7 +323,7 @@ double ShareOfLabels(const GridView<V>& grid, int axis) {
   Buffer<V> even(Count(EvenShape(grid.shape, axis)));
   TakeEven<V>(grid.samples, grid.shape, axis, even.data());
   LabelRows<V> rows(even.data(), grid.shape, axis, grid.valid);
-  // Every row costs a few microseconds at most: a few dozen are enough.
+  // Every row costs a few microseconds at most; a few dozen are enough.
   const std::int64_t count = rows.rows().outer * rows.rows().inner;
   const std::int64_t stride = std::max<std::int64_t>(1, count / 64);
   std::int64_t equal = 0;
@@ -353,20 +353,21 @@ Status DecodeLabels(const V* coarse, const GridView<V>& grid, std::size_t new_sa
   const unsigned order = header >> 3 & 7;
   if (order >= kAxisOrders.size()) return DataLoss("unknown order {} of axes in a level", order);
   *payload = payload->subspan(1);
-  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t listed, TakeVarint(payload));
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t listed, entropy::TakeVarint(payload));
   if (listed > new_samples) return DataLoss("a level of {} new samples lists {}", new_samples, listed);
   Buffer<Word> list(listed);
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(list))));
+  QUARRY_ASSIGN_OR_RETURN(
+      const std::size_t used,
+      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(list))));
   *payload = payload->subspan(used);
-  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bits, TakeVarint(payload));
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bits, entropy::TakeVarint(payload));
   if (bits > payload->size())
     return DataLoss("{} bytes of a level's labels have only {}", bits, payload->size());
   DecodingSide<V> side(payload->first(bits), std::move(list), (header >> 6 & 1) != 0);
   *payload = payload->subspan(bits);
   CodeLabels<V>(coarse, GridView<V>{nullptr, grid.shape, grid.valid, grid.dropped_bits}, order, &side,
                 result);
-  if (!side.Finished()) return DataLoss("the list of a level's labels has another length than its bits say");
+  if (!side.Finished()) return DataLoss("the length of the list of a level's labels contradicts its bits");
   return Status::Ok();
 }
 

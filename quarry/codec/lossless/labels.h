@@ -4,23 +4,23 @@
 #include "quarry/base/status.h"
 #include "quarry/codec/lossless/passes.h"
 
-/// Steps of grids in which most samples are equal to a neighbour: labels, masks, images with an empty
-/// background. Which neighbour a new sample is equal to is coded bit by bit, arithmetically, and the few that
-/// are equal to none are listed.
+/// Steps of grids in which most samples equal a neighbour: labels, masks, images with an empty background. An
+/// arithmetic coder codes, bit by bit, which neighbour a new sample equals; the few that equal none are
+/// listed.
 namespace quarry::lossless {
 
 /// The lowest three bits of the first byte of such a step.
 inline constexpr unsigned kLabelsKind = 7;
 
-/// Part of the new samples that are equal to a neighbour along the last axis, from a part of the grid.
+/// Share of the new samples that equal a neighbour along the last axis, estimated from a part of the grid.
 template <typename V>
 double ShareOfLabels(const GridView<V>& grid, int axis);
 
 /// Appends the step to `grid`.
 /// @param coarse  as for EncodeStep
 /// @param order   index of kAxisOrders
-/// @param result  what DecodeLabels will make of it
-/// @returns bits that were coded arithmetically: they are what decoding takes its time for
+/// @param result  the output of DecodeLabels
+/// @returns number of arithmetically coded bits, which dominate the decoding time
 template <typename V>
 std::size_t EncodeLabels(const V* coarse, const GridView<V>& grid, unsigned order, Bytes* out, V* result);
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
+#include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/lossless/fixed_point.h"
 #include "quarry/codec/lossless/step.h"
-#include "quarry/codec/planes.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -18,7 +18,7 @@ using lossless::Buffer;
 using lossless::GridView;
 using lossless::WordOf;
 
-// First byte of the coarsest level: how the whole patch is stored. In the first two ways finer levels are
+// First byte of the coarsest level: how the whole patch is stored. In the first two modes finer levels are
 // empty.
 enum class PatchMode : std::uint8_t {
   kConstant = 0,  // one sample follows
@@ -27,22 +27,22 @@ enum class PatchMode : std::uint8_t {
   kIntegers = 3,  // an exponent follows, then the levels of integers: see fixed_point.h
 };
 
-// The grid that nothing predicts has at most this many samples along each axis: where levels are few, the
-// coarsest goes on like those above it.
+// The unpredicted base grid has at most this many samples along each axis. If the patch has few levels, the
+// payload of the coarsest also holds the coarser grids down to the base.
 constexpr std::int64_t kBaseExtent = 4;
 
-// A patch in one piece makes every level cost as much as the finest: it has to be small.
+// A patch in one piece makes every level cost as much as the finest, so it must be small.
 constexpr std::size_t kMaxWhole = 4096;
-// What levels of such a patch may come to: more is not worth trying.
+// Largest size of the levels of such a patch: larger ones are not worth trying.
 constexpr std::size_t kMaxLevelsOfWhole = 16384;
 constexpr int kWholeZstdLevel = 9;
 
-// A patch is coded as integers when that is estimated to save at least this part.
+// A patch is coded as integers if the estimated saving is at least this part.
 constexpr double kIntegersWorthwhile = 1.0 / 64;
 
 std::size_t Count(const Index3& shape) { return static_cast<std::size_t>(Volume(shape)); }
 
-/// Grids of a patch, the levels and below the coarsest those that only the coder knows.
+/// Number of grids of a patch: its levels, and the coarser grids inside the coder.
 int GridCount(const PatchLayout& layout) {
   int grids = layout.levels;
   const auto extent = [&](int grid) { return std::ranges::max(LevelShape(layout.shape, grid)); };
@@ -83,7 +83,7 @@ int UnusedBits(std::span<const V> samples) {
 }
 
 /// Payloads of all levels, without the first bytes of the coarsest.
-/// @param samples  missing ones replaced by anything plausible
+/// @param samples  missing ones replaced by plausible values
 template <typename V>
 void AppendLevels(const PatchLayout& layout, std::span<const V> samples, Validity validity, int dropped_bits,
                   std::vector<Bytes>* payloads) {
@@ -109,7 +109,7 @@ void AppendLevels(const PatchLayout& layout, std::span<const V> samples, Validit
 template <typename T>
 class Encoder {
  public:
-  /// @param samples  all of them, missing ones anything
+  /// @param samples  all of them; missing ones can be anything
   Encoder(const PatchLayout& layout, std::span<const T> samples, Validity validity)
       : layout_(layout), samples_(samples), validity_(validity) {
     if (validity.empty()) return;
@@ -132,7 +132,8 @@ class Encoder {
   }
 
  private:
-  /// Every missing sample becomes the valid one before it, the first ones the first valid one.
+  /// Every missing sample gets the value of the valid one before it, the first ones that of the first valid
+  /// one.
   void FillPlausibly() {
     const auto first =
         std::find_if(validity_.begin(), validity_.end(), [](std::uint8_t v) { return v != 0; });
@@ -162,9 +163,9 @@ class Encoder {
 
   std::vector<Bytes> Whole() const {
     Bytes best;
-    for (const PlaneLayout planes : {PlaneLayout::kBytes, PlaneLayout::kWords}) {
+    for (const entropy::PlaneLayout planes : {entropy::PlaneLayout::kBytes, entropy::PlaneLayout::kWords}) {
       Bytes coded;
-      AppendPlanes(std::as_bytes(samples_), sizeof(T), planes, kWholeZstdLevel, &coded);
+      entropy::AppendPlanes(std::as_bytes(samples_), sizeof(T), planes, kWholeZstdLevel, &coded);
       if (best.empty() || coded.size() < best.size()) best.swap(coded);
     }
     std::vector<Bytes> payloads = Payloads(PatchMode::kWhole);
@@ -213,7 +214,7 @@ class Encoder {
 
 // ---- Decoding
 
-/// The grids of a patch, from the coarsest level on. V is the type of the numbers that are coded.
+/// The grids of a patch, from the coarsest level on. V is the type of the coded numbers.
 template <typename V>
 class LevelsDecoder {
  public:
@@ -330,8 +331,8 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
-  /// All levels in one stream. It is unpacked again for each level: samples of level 0 that wait for the finer
-  /// levels would be thousands of times as large as a coarse one.
+  /// All levels in one stream. Each level unpacks it again: keeping the samples of level 0 for the finer
+  /// levels would take thousands of times the memory of a coarse level.
   Status ReadWhole(ByteSpan* payload) {
     QUARRY_ASSIGN_OR_RETURN(const std::size_t used, Unpack(*payload).second);
     packed_.assign(payload->begin(), payload->begin() + static_cast<std::ptrdiff_t>(used));
@@ -342,7 +343,8 @@ class Decoder final : public PatchDecoder {
   /// The samples of level 0, and how many bytes of the stream they took.
   std::pair<Buffer<T>, Result<std::size_t>> Unpack(ByteSpan packed) const {
     Buffer<T> whole(Count(layout_.shape));
-    Result<std::size_t> used = ReadPlanes(packed, sizeof(T), std::as_writable_bytes(std::span(whole)));
+    Result<std::size_t> used =
+        entropy::ReadPlanes(packed, sizeof(T), std::as_writable_bytes(std::span(whole)));
     return {std::move(whole), std::move(used)};
   }
 
@@ -360,7 +362,7 @@ class Decoder final : public PatchDecoder {
     if (payload->size() < 2) return DataLoss("the coarsest level of a patch ends in its first bytes");
     exponent_ = GetLittleEndian<std::int16_t>(payload->data());
     if (!lossless::IsExponent<T>(exponent_))
-      return DataLoss("{} is no exponent of samples of {} bytes", exponent_, sizeof(T));
+      return DataLoss("{} is not an exponent for samples of {} bytes", exponent_, sizeof(T));
     *payload = payload->subspan(2);
     integers_.emplace(layout_, 0);
     return Status::Ok();
@@ -398,7 +400,7 @@ class Decoder final : public PatchDecoder {
   Buffer<T> samples_;
 };
 
-/// What readers will get of each level.
+/// The samples that readers get of each level.
 std::vector<Bytes> SubsampledLevels(const PatchLayout& layout, ByteSpan samples) {
   std::vector<Bytes> levels(static_cast<std::size_t>(layout.levels));
   DispatchType(layout.type, [&]<typename T>(T) {
@@ -421,7 +423,7 @@ bool LosslessCoder::Supports(DataType type) const {
 Result<CodedPatch> LosslessCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                          double /*tolerance*/) const {
   if (!Supports(layout.type))
-    return InvalidArgument("coder lossless does not code type {}", static_cast<int>(layout.type));
+    return InvalidArgument("codec lossless does not code type {}", static_cast<int>(layout.type));
   const std::size_t count = Count(layout.shape);
   if (samples.empty() || samples.size() != count * SizeOf(layout.type)) {
     return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),

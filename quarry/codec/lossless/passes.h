@@ -8,8 +8,8 @@
 #include "quarry/base/memory.h"
 #include "quarry/geometry/box.h"
 
-/// The arrays of a pass: it doubles the resolution along one axis. Samples that are known become the even
-/// ones along that axis, the odd ones are new. Arrays are dense, x fastest; `shape` is always that of the
+/// The arrays of a pass, which doubles the resolution along one axis. Known samples become the even ones
+/// along that axis, new samples the odd ones. Arrays are dense, x fastest; `shape` is always that of the
 /// result.
 namespace quarry::lossless {
 
@@ -59,14 +59,14 @@ struct Rows {
   std::int64_t length;
 };
 
-/// Where a row stands in its pass.
+/// Position of a row in its pass.
 struct RowPlace {
   std::int64_t outer;
   std::int64_t inner;
 };
 
-/// Rows that lie before this one along y; in a pass along y itself along z, since there the row before along
-/// y is two samples away.
+/// Number of rows before this one along y. In a pass along y it counts along z, because the previous row
+/// along y is two samples away.
 inline std::int64_t RowsBefore(int axis, const RowPlace& place) {
   return axis == 1 ? place.outer : place.inner;
 }
@@ -74,14 +74,15 @@ inline RowPlace RowBefore(int axis, const RowPlace& place, std::int64_t count) {
   return axis == 1 ? RowPlace{place.outer - count, place.inner} : RowPlace{place.outer, place.inner - count};
 }
 
-/// Where the row of the result begins; along x all of it, its odd samples are every second one.
+/// Offset of the row in the result. In a pass along x this is the whole row, whose odd samples are every
+/// second one.
 inline std::int64_t RowOffset(const Index3& shape, int axis, const RowPlace& place) {
   const std::int64_t z = axis == 2 ? 2 * place.outer + 1 : place.outer;
   const std::int64_t y = axis == 1 ? 2 * place.inner + 1 : place.inner;
   return (z * shape[1] + y) * shape[0];
 }
 
-/// Where the even samples before those of the row begin, in their own array.
+/// Offset of the even samples before those of the row, in their own array.
 inline std::int64_t EvenRowOffset(const Index3& shape, int axis, const RowPlace& place) {
   const Index3 even = EvenShape(shape, axis);
   return (place.outer * even[1] + place.inner) * even[0];
@@ -98,7 +99,7 @@ void GatherRow(const Index3& shape, int axis, const RowPlace& place, const T* re
   }
 }
 
-/// Stores the odd samples of a row in the result, along x together with the even ones of that row.
+/// Stores the odd samples of a row in the result; along x also the even ones of that row.
 template <typename T>
 void ScatterRow(const T* even, const Index3& shape, int axis, const RowPlace& place, const T* row,
                 T* result) {
@@ -116,7 +117,7 @@ void ScatterRow(const T* even, const Index3& shape, int axis, const RowPlace& pl
   if (shape[0] % 2 != 0) samples[shape[0] - 1] = evens[odd];
 }
 
-/// Copies the even samples to their places in the result, along y and z; along x ScatterRow has done so.
+/// Copies the even samples to their places in the result, along y and z; along x, ScatterRow does this.
 template <typename T>
 void ScatterEven(const T* even, const Index3& shape, int axis, T* result) {
   if (axis == 0) return;
@@ -129,18 +130,18 @@ void ScatterEven(const T* even, const Index3& shape, int axis, T* result) {
   }
 }
 
-/// One grid of a patch. Encoders are given anything plausible for missing samples.
+/// One grid of a patch. In encoders, missing samples have plausible values.
 template <typename V>
 struct GridView {
   const V* samples = nullptr;
   Index3 shape{};
   const std::uint8_t* valid = nullptr;  ///< null when every sample is valid
-  /// This many lowest bits are zero in every sample, or in the ordered word of every sample that is not
-  /// negative, and one in the others: see OrderedWord. They are not coded.
+  /// This many lowest bits are not coded: they are zero in every sample, or zero in the ordered words of
+  /// samples that are not negative and one in the others (see OrderedWord).
   int dropped_bits = 0;
 };
 
-/// Orders in which the passes of a step take the axes; their indices are stored.
+/// Axis orders for the passes of a step; their indices are stored.
 inline constexpr std::array<std::array<int, 3>, 6> kAxisOrders = {
     {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
 
@@ -171,7 +172,7 @@ class PassArrays {
     }
   }
 
-  /// After pass 0, 1 or 2; null when there is no array.
+  /// After pass 0, 1 or 2; null without an array.
   const T* After(std::size_t pass) const {
     return pass == 2 ? finest_ : finest_ == nullptr ? nullptr : between_[pass].data();
   }
@@ -196,7 +197,7 @@ std::size_t NewSamples(const GridView<V>& grid) {
   return count;
 }
 
-/// The passes of a step, one after the other; `pass(p, even, result)` does one of them.
+/// The passes of a step, one after the other; `pass(p, even, result)` does one.
 template <typename V, typename DoPass>
 void RunPasses(const V* coarse, const std::array<Index3, 4>& shapes, V* result, DoPass do_pass) {
   std::array<Buffer<V>, 2> between;

@@ -8,7 +8,7 @@
 namespace quarry::lossless {
 namespace {
 
-/// Around an odd sample: b and c are its neighbours, a and d the next even ones.
+/// Stencils around an odd sample: b and c are its neighbours, a and d the next even ones.
 enum class Stencil { kMean, kCubic, kQuadraticBefore, kQuadraticAfter, kExtrapolate, kBefore, kZero };
 
 /// @param i     odd sample of the line, that is sample 2 i + 1
@@ -26,8 +26,8 @@ Stencil ChooseStencil(Predictor predictor, std::int64_t i, std::int64_t even) {
   return has_d ? Stencil::kQuadraticAfter : Stencil::kMean;
 }
 
-/// predictions[k] from the even samples at[-1][k] to at[2][k], `stride` apart; only those that the stencil
-/// has are read.
+/// predictions[k] from the even samples at[-1][k] to at[2][k], `stride` apart; reads only those in the
+/// stencil.
 template <typename V>
 void Apply(Stencil stencil, const V* at, std::int64_t stride, std::int64_t count, WorkOf<V>* predictions) {
   using Work = WorkOf<V>;
@@ -68,7 +68,7 @@ void Apply(Stencil stencil, const V* at, std::int64_t stride, std::int64_t count
 template <typename V>
 void PredictAlongX(Predictor predictor, const V* even, std::int64_t evens, std::int64_t odds,
                    WorkOf<V>* predictions) {
-  // The stencil is the same for all samples but the first and the last two.
+  // The stencil is the same for all samples except the first and the last two.
   std::int64_t i = 0;
   const auto one = [&] {
     Apply<V>(ChooseStencil(predictor, i, evens), even + i, 1, 1, predictions + i);
@@ -97,8 +97,8 @@ void PredictRow(const Pass<V>& pass, Predictor predictor, const RowPlace& place,
   Apply<V>(stencil, row, stride, even[0], predictions);
 }
 
-/// Adds to predictions what the rows before carry: `before` is the error of the last one, `second` that of
-/// the one before it.
+/// Adds the carried errors to predictions: `before` is the error of the previous row, `second` that of the
+/// one before it.
 template <typename V>
 void AddCarry(Carry carry, const WorkOf<V>* predictions, const WorkOf<V>* before, const WorkOf<V>* second,
               std::int64_t count, WorkOf<V>* carried) {
@@ -136,7 +136,7 @@ class ErrorHistory {
     second_ = Slots(rows) * length_;
   }
 
-  /// Predictions with what is carried to them.
+  /// Predictions plus carried errors.
   void AddTo(Carry carry, const RowPlace& place, const Work* predictions, Work* carried) const {
     const std::int64_t before = RowsBefore(axis_, place);
     AddCarry<V>(CarryAfter(carry, before), predictions, Slot(before - 1, place), Slot(before - 2, place),
@@ -266,7 +266,7 @@ class RowCoder {
  private:
   std::size_t Length() const { return static_cast<std::size_t>(rows_.length); }
 
-  /// Missing samples become their prediction, without what is carried, so that they carry nothing on.
+  /// Replaces missing samples by their prediction without carried errors, so that they carry nothing on.
   void ReplaceMissing(const RowPlace& place) {
     GatherRow<std::uint8_t>(pass_.shape, pass_.axis, place, pass_.valid, valid_.data());
     const Work* replacements = predictions_.data();
@@ -296,7 +296,7 @@ class RowCoder {
   Buffer<Word> words_;
   Buffer<V> samples_;
   Buffer<std::uint8_t> valid_;
-  const Work* now_ = nullptr;  // predictions of the row, with what is carried to it
+  const Work* now_ = nullptr;  // predictions of the row, plus carried errors
 };
 
 /// Moves the valid words to the front; `valid` is empty when all are. @returns how many there are
@@ -316,12 +316,12 @@ class WidthHistogram {
  public:
   template <typename Word>
   void Count(const Word* words, std::int64_t count) {
-    // Two counts in turn: increments of the same one wait for each other.
+    // Two counters in turn: increments of the same counter wait for each other.
     for (std::int64_t k = 0; k < count; ++k)
       ++counts_[static_cast<std::size_t>(k & 1)][static_cast<std::size_t>(std::bit_width(words[k]))];
   }
 
-  /// Bits of an entropy coder that codes the width and copies the bits below the highest.
+  /// Bits of an entropy coder that codes the width and copies the bits below the highest one.
   double Bits() const {
     std::array<std::int64_t, kWidths> counts;
     for (std::size_t width = 0; width < kWidths; ++width)
@@ -336,7 +336,7 @@ class WidthHistogram {
   }
 
  private:
-  /// About log2, the same on every machine, as the choice between predictors has to be.
+  /// Approximate log2, the same on every machine: the choice of predictors must not depend on the machine.
   static double Log2(std::int64_t count) {
     if (count == 0) return 0;
     const int floor = std::bit_width(static_cast<std::uint64_t>(count)) - 1;

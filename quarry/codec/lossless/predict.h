@@ -6,9 +6,9 @@
 #include "quarry/codec/lossless/arithmetic.h"
 #include "quarry/codec/lossless/passes.h"
 
-/// From a grid of a patch to the next finer one without loss: every new sample is predicted from samples that
-/// are known, and its difference from the prediction is an unsigned word, small where the prediction is good.
-/// docs/format.md, "Payload of lossless", has the arithmetic.
+/// Lossless refinement of a grid to the next finer one: every new sample is predicted from known samples, and
+/// its difference from the prediction is an unsigned word, small if the prediction is good. docs/format.md,
+/// "Payload of lossless", has the arithmetic.
 namespace quarry::lossless {
 
 /// Along the axis of the pass. The numbers are stored.
@@ -19,8 +19,8 @@ enum class Predictor : std::uint8_t {
   kNone = 3,    ///< zero
 };
 
-/// What the row before (along another axis) says about this one: it has missed its own prediction by an error
-/// that is known when this row is decoded, and errors of smooth fields are smooth. The numbers are stored.
+/// How the error of the previous row (along another axis) corrects this one: the decoder knows that error,
+/// and errors of smooth fields are smooth. The numbers are stored.
 enum class Carry : std::uint8_t {
   kNone = 0,
   kHalf = 1,          ///< half of its error is added to the prediction
@@ -41,27 +41,27 @@ struct Pass {
   Index3 shape{};           ///< of the result
   int axis = 0;
   PassCode code;
-  /// This many lowest bits are zero in every sample, or in the ordered word of every sample that is not
-  /// negative, and one in the others: see OrderedWord. They are not part of the words.
+  /// This many lowest bits are not part of the words: they are zero in every sample, or zero in the ordered
+  /// words of samples that are not negative and one in the others (see OrderedWord).
   int dropped_bits = 0;
   const std::uint8_t* valid = nullptr;  ///< of the result; null when every sample is valid
 };
 
 /// Writes the words of the valid odd samples of `samples`, in the order in which ReconstructPass reads them;
-/// there is room for Volume(OddShape()). `result` gets the samples that ReconstructPass makes of them:
-/// missing ones are replaced.
+/// there is room for Volume(OddShape()). `result` gets the output of ReconstructPass, with missing samples
+/// replaced.
 /// @returns words written
 template <typename V>
 std::size_t EncodePass(const Pass<V>& pass, const V* samples, WordOf<V>* words, V* result);
 
-/// The result from the even samples and as many words as it has valid odd samples.
+/// Reconstructs the result from the even samples and one word for each valid odd sample.
 /// @returns words read
 template <typename V>
 std::size_t ReconstructPass(const Pass<V>& pass, const WordOf<V>* words, V* result);
 
 /// Estimated bits of the words that EncodePass would write with the predictor of `pass` and each Carry, from
 /// one group of rows in `stride`.
-/// @param samples  the result, missing samples replaced by anything plausible
+/// @param samples  the result, with missing samples replaced by plausible values
 template <typename V>
 std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples, std::int64_t stride);
 

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <numeric>
 
+#include "quarry/codec/entropy/planes.h"
+#include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
 #include "quarry/codec/lossless/step.h"
-#include "quarry/codec/planes.h"
-#include "quarry/codec/varint.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::lossless {
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTableLevel = 3;
 
-// A trial is worth it when of this many samples one in kOneRepeated has a value that another has too.
+// A trial is worth it if, of this many samples, one in kOneRepeated shares its value with another.
 constexpr std::size_t kSeen = 4096;
 constexpr std::size_t kOneRepeated = 32;
 
@@ -26,8 +26,7 @@ struct Indexed {
   std::int32_t index;
 };
 
-/// Sorts by word: by one byte after the other, beginning with the lowest; bytes that are all equal are left
-/// out.
+/// Radix sort by word, from the lowest byte to the highest; skips bytes that are all equal.
 template <typename Word>
 void SortByWord(Buffer<Indexed<Word>>* items) {
   std::array<std::array<std::uint32_t, 256>, sizeof(Word)> counts{};
@@ -60,8 +59,8 @@ V SampleOfKey(WordOf<V> key) {
   return SampleOf<V>(static_cast<Word>(key ^ static_cast<Word>(Word{1} << kTopBit<Word>)));
 }
 
-/// The different values of the valid samples, and the rank of each sample among them; missing ones get that
-/// of the valid sample before them.
+/// The distinct values of the valid samples, and the rank of each sample among them; missing samples get the
+/// rank of the valid sample before them.
 template <typename V>
 struct Ranking {
   Buffer<WordOf<V>> keys;
@@ -121,7 +120,7 @@ bool RanksLookGood(const GridView<V>& grid) {
   if constexpr (sizeof(V) < 4) return false;
   const std::size_t count = Count(grid.shape);
   if (count < 2 * kSeen) return false;
-  // Odd, so as not to stay in one column.
+  // Odd, so that samples are not all from one column.
   const std::size_t stride = count / kSeen | 1;
   Buffer<V> seen;
   for (std::size_t i = 0; i < count && seen.size() < kSeen; i += stride) {
@@ -149,11 +148,11 @@ RankedGrid<V> AppendRankTable(const V* coarse, const GridView<V>& grid, Bytes* o
   Buffer<Word> listed;
   std::set_difference(fine.keys.begin(), fine.keys.end(), known.keys.begin(), known.keys.end(),
                       std::back_inserter(listed));
-  PutVarint(listed.size(), out);
+  entropy::PutVarint(listed.size(), out);
   Buffer<Word> differences(listed.size());
   std::adjacent_difference(listed.begin(), listed.end(), differences.begin());
-  AppendPlanes(std::as_bytes(std::span<const Word>(differences)), sizeof(Word), PlaneLayout::kBytes,
-               kTableLevel, out);
+  entropy::AppendPlanes(std::as_bytes(std::span<const Word>(differences)), sizeof(Word),
+                        entropy::PlaneLayout::kBytes, kTableLevel, out);
   RankedGrid<V> ranked = Merge<V>(std::move(known), listed);
   ranked.samples = std::move(fine.ranks);
   return ranked;
@@ -163,11 +162,12 @@ template <typename V>
 Result<RankedGrid<V>> ReadRankTable(const V* coarse, const GridView<V>& grid, std::size_t new_samples,
                                     ByteSpan* payload) {
   using Word = WordOf<V>;
-  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, TakeVarint(payload));
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, entropy::TakeVarint(payload));
   if (count > new_samples) return DataLoss("a level of {} new samples lists {} values", new_samples, count);
   Buffer<Word> listed(count);
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(listed))));
+  QUARRY_ASSIGN_OR_RETURN(
+      const std::size_t used,
+      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(listed))));
   *payload = payload->subspan(used);
   std::partial_sum(listed.begin(), listed.end(), listed.begin());
   RankedGrid<V> ranked = Merge<V>(RankCoarse<V>(coarse, grid), listed);

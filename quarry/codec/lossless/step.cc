@@ -4,19 +4,19 @@
 #include <cstring>
 #include <limits>
 
+#include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/lossless/labels.h"
 #include "quarry/codec/lossless/ranks.h"
-#include "quarry/codec/planes.h"
 
 namespace quarry::lossless {
 namespace {
 
-// zstd 3 is hardly smaller than 1 on the noise that predictions leave, and often larger.
+// zstd 3 is hardly smaller than 1 on the noise of prediction errors, and often larger.
 constexpr int kNumericLevel = 1;
-// For grids that repeat themselves: level 9 is 1 % smaller and takes twice the time.
+// For repetitive grids: level 9 is 1 % smaller and takes twice the time.
 constexpr int kRepeatsLevel = 3;
 
-// Samples that an estimate looks at: for choosing the order of the axes, and then the predictors.
+// Number of samples for an estimate: for the order of the axes, then for the predictors.
 constexpr std::int64_t kAxisSamples = 1024;
 constexpr std::int64_t kPredictorSamples = 3072;
 constexpr std::array kSmoothPredictors = {Predictor::kLinear, Predictor::kCubic};
@@ -25,12 +25,12 @@ constexpr std::array kAllPredictors = {Predictor::kLinear, Predictor::kCubic, Pr
 // Words on which layouts are tried.
 constexpr std::size_t kTrialWords = 16384;
 
-// Repeats reach further than the part that is tried.
+// Repeats extend beyond the tried part.
 constexpr double kRepeatsHope = 1.0;
-// At least this part of the new samples has to be equal to a neighbour.
+// At least this share of the new samples must equal a neighbour.
 constexpr double kShareOfLabels = 0.5;
 constexpr std::size_t kBytesPerDecision = 4;
-// What ranks may cost, in parts of what the samples themselves do.
+// Largest cost of ranks relative to that of the samples themselves.
 constexpr double kRanksWorthwhile = 0.97;
 
 std::uint16_t PackStepCode(const StepCode& code) {
@@ -82,21 +82,22 @@ void ReconstructWords(const V* coarse, const GridView<V>& grid, const StepCode& 
   });
 }
 
-/// Words in the layout that is smallest, or looks so on a part from the middle of them.
+/// Appends words in the smaller layout, chosen by a trial on a part from their middle if there are many.
 template <typename Word>
 void AppendBestPlanes(std::span<const Word> words, int zstd_level, Bytes* out) {
   const std::size_t trial = std::min(words.size(), kTrialWords);
   const std::span<const Word> part = words.subspan((words.size() - trial) / 2, trial);
   Bytes bytes, bits;
-  AppendPlanes(std::as_bytes(part), sizeof(Word), PlaneLayout::kBytes, zstd_level, &bytes);
-  AppendPlanes(std::as_bytes(part), sizeof(Word), PlaneLayout::kBits, zstd_level, &bits);
+  entropy::AppendPlanes(std::as_bytes(part), sizeof(Word), entropy::PlaneLayout::kBytes, zstd_level, &bytes);
+  entropy::AppendPlanes(std::as_bytes(part), sizeof(Word), entropy::PlaneLayout::kBits, zstd_level, &bits);
   if (trial == words.size()) {
     const Bytes& best = bits.size() < bytes.size() ? bits : bytes;
     out->insert(out->end(), best.begin(), best.end());
     return;
   }
-  const PlaneLayout layout = bits.size() < bytes.size() ? PlaneLayout::kBits : PlaneLayout::kBytes;
-  AppendPlanes(std::as_bytes(words), sizeof(Word), layout, zstd_level, out);
+  const entropy::PlaneLayout layout =
+      bits.size() < bytes.size() ? entropy::PlaneLayout::kBits : entropy::PlaneLayout::kBytes;
+  entropy::AppendPlanes(std::as_bytes(words), sizeof(Word), layout, zstd_level, out);
 }
 
 /// Ordered words of the valid samples.
@@ -147,7 +148,7 @@ PassChoice SearchPass(const GridView<V>& grid, int axis, std::span<const Predict
   return best;
 }
 
-/// The axis that is best predicted from its even samples, out of those that are not `used`.
+/// The axis that is best predicted from its even samples, among those that are not `used`.
 template <typename V>
 int SearchAxis(const GridView<V>& grid, const std::array<bool, 3>& used) {
   int best_axis = -1;
@@ -155,7 +156,7 @@ int SearchAxis(const GridView<V>& grid, const std::array<bool, 3>& used) {
   for (int axis = 0; axis < 3; ++axis) {
     if (used[static_cast<std::size_t>(axis)]) continue;
     const bool empty = Volume(OddShape(grid.shape, axis)) == 0;
-    // Passes along different axes code nearly as many samples: what they spend is compared directly.
+    // Passes along different axes code nearly as many samples, so their bits are compared directly.
     const double bits = empty ? std::numeric_limits<double>::max()
                               : SearchPass<V>(grid, axis, kSmoothPredictors, kAxisSamples).bits;
     if (best_axis < 0 || bits < best_bits) {
@@ -166,18 +167,19 @@ int SearchAxis(const GridView<V>& grid, const std::array<bool, 3>& used) {
   return best_axis;
 }
 
-/// True when the words, whole, look hardly larger than `bytes`: on a part, since coding them all is slow.
+/// True if the words, coded whole, look hardly larger than `bytes`; judged from a part, since coding all is
+/// slow.
 template <typename Word>
 bool RepeatsLookGood(std::span<const Word> words, std::size_t bytes) {
   const std::size_t trial = std::min(words.size(), kTrialWords);
   Bytes coded;
-  AppendPlanes(std::as_bytes(words.subspan((words.size() - trial) / 2, trial)), sizeof(Word),
-               PlaneLayout::kWords, kNumericLevel, &coded);
+  entropy::AppendPlanes(std::as_bytes(words.subspan((words.size() - trial) / 2, trial)), sizeof(Word),
+                        entropy::PlaneLayout::kWords, kNumericLevel, &coded);
   return static_cast<double>(coded.size()) * static_cast<double>(words.size()) <
          kRepeatsHope * static_cast<double>(bytes) * static_cast<double>(trial);
 }
 
-/// A step on its way to the smallest.
+/// A candidate for the smallest step.
 template <typename V>
 struct Candidate {
   Bytes bytes;
@@ -199,7 +201,7 @@ Candidate<V> Predicted(const V* coarse, const GridView<V>& grid, const StepCode&
   return predicted;
 }
 
-/// The new samples as they are, for grids that repeat themselves.
+/// The new samples unchanged, for repetitive grids.
 template <typename V>
 void TryRepeats(const V* coarse, const GridView<V>& grid, StepCode code, Candidate<V>* best) {
   for (PassCode& pass : code.passes) pass = {Predictor::kNone, Carry::kNone};
@@ -208,8 +210,8 @@ void TryRepeats(const V* coarse, const GridView<V>& grid, StepCode code, Candida
   EncodeWords<V>(coarse, grid, code, &words, repeats.result.data());
   if (!RepeatsLookGood<WordOf<V>>(words, best->bytes.size())) return;
   PutLittleEndian(&repeats.bytes, PackStepCode(code));
-  AppendPlanes(std::as_bytes(std::span<const WordOf<V>>(words)), sizeof(V), PlaneLayout::kWords,
-               kRepeatsLevel, &repeats.bytes);
+  entropy::AppendPlanes(std::as_bytes(std::span<const WordOf<V>>(words)), sizeof(V),
+                        entropy::PlaneLayout::kWords, kRepeatsLevel, &repeats.bytes);
   KeepSmaller(std::move(repeats), best);
 }
 
@@ -221,7 +223,7 @@ void TryLabels(const V* coarse, const GridView<V>& grid, const StepCode& code, s
   const auto order = static_cast<unsigned>(std::find(kAxisOrders.begin(), kAxisOrders.end(), code.axes) -
                                            kAxisOrders.begin());
   const std::size_t decisions = EncodeLabels<V>(coarse, grid, order, &labels.bytes, labels.result.data());
-  // Decisions are slow to decode: where there are many they have to be worth it.
+  // Decisions are slow to decode: many of them must pay off.
   const bool slow = decisions * kBytesPerDecision > new_samples * sizeof(V);
   if (slow && 2 * labels.bytes.size() > best->bytes.size()) return;
   KeepSmaller(std::move(labels), best);
@@ -247,7 +249,7 @@ void TryRanks(const V* coarse, const GridView<V>& grid, std::size_t new_samples,
   const Candidate<std::int32_t> step =
       EncodeDirectly<std::int32_t>(ranked.coarse.data(), rank_grid, new_samples);
   ranks.bytes.insert(ranks.bytes.end(), step.bytes.begin(), step.bytes.end());
-  // Ranks cost time on the decoding side.
+  // Ranks cost decoding time.
   if (static_cast<double>(ranks.bytes.size()) > kRanksWorthwhile * static_cast<double>(best->bytes.size()))
     return;
   ranked.ToSamples(step.result, ranks.result.data());
@@ -266,8 +268,9 @@ Status DecodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_
   const StepCode code = UnpackStepCode(GetLittleEndian<std::uint16_t>(payload->data()));
   *payload = payload->subspan(sizeof(std::uint16_t));
   Buffer<Word> words(new_samples);
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
+  QUARRY_ASSIGN_OR_RETURN(
+      const std::size_t used,
+      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
   *payload = payload->subspan(used);
   ReconstructWords<V>(coarse, grid, code, words.data(), result);
   return Status::Ok();
@@ -289,7 +292,7 @@ Status DecodeRanks(const V* coarse, const GridView<V>& grid, std::size_t new_sam
 
 template <typename V>
 StepCode SearchStepCode(const GridView<V>& grid, double* bytes) {
-  // The last pass first: it has the most samples. What is left for the others is a grid without its odd ones.
+  // The last pass first: it has the most samples. The grid without its odd samples is left for the others.
   StepCode code;
   double bits = 0;
   std::array<bool, 3> used{};
@@ -365,8 +368,9 @@ Status DecodeBase(const GridView<V>& grid, ByteSpan* payload, V* result) {
   using Word = WordOf<V>;
   const std::size_t count = Count(grid.shape);
   Buffer<Word> words(grid.valid == nullptr ? count : CountValid(grid.valid, count));
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                          ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
+  QUARRY_ASSIGN_OR_RETURN(
+      const std::size_t used,
+      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
   *payload = payload->subspan(used);
   Word before = 0;
   for (Word& word : words) {

@@ -6,7 +6,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/codec/lossless/predict.h"
 
-/// Steps of the lossless coder as bytes: a step leads from one grid of a patch to the next finer one.
+/// Steps of the lossless coder as bytes: a step refines one grid of a patch to the next finer one.
 namespace quarry::lossless {
 
 /// How a step predicts.
@@ -15,15 +15,15 @@ struct StepCode {
   std::array<PassCode, 3> passes;       ///< in the same order
 };
 
-/// The code that looks best for this grid, by estimates from a part of it.
-/// @param bytes  what the words of the step should come to; may be null
+/// The code that looks best for this grid, estimated from a part of it.
+/// @param bytes  gets the estimated size of the words of the step; may be null
 template <typename V>
 StepCode SearchStepCode(const GridView<V>& grid, double* bytes);
 
 /// Appends the step to `grid`.
-/// @param coarse  every second sample of it, missing ones replaced as by the steps before; what DecodeStep
-///                will be given
-/// @param result  what DecodeStep will make of it
+/// @param coarse  every second sample of it, with missing ones replaced as by the previous steps; the input
+///                of DecodeStep
+/// @param result  the output of DecodeStep
 template <typename V>
 void EncodeStep(const V* coarse, const GridView<V>& grid, Bytes* out, V* result);
 
@@ -33,7 +33,7 @@ void EncodeStep(const V* coarse, const GridView<V>& grid, Bytes* out, V* result)
 template <typename V>
 Status DecodeStep(const V* coarse, const GridView<V>& grid, ByteSpan* payload, V* result);
 
-/// The coarsest grid of a patch, which nothing predicts.
+/// The coarsest grid of a patch, which is not predicted.
 template <typename V>
 void EncodeBase(const GridView<V>& grid, Bytes* out, V* result);
 template <typename V>

@@ -87,10 +87,17 @@ TEST(ParseBytes, UnderstandsUnitsAndRefusesTheRest) {
   for (const char* bad : {"", "x", "-1", "3 apples", "1e30"}) EXPECT_FALSE(ParseBytes(bad).ok()) << bad;
 }
 
+TEST(Printable, ShowsWhatWouldCommandATerminalOrALog) {
+  EXPECT_EQ(Printable("p\u00e9n\u2192\U0001f30a \"x\""), "p\u00e9n\u2192\U0001f30a \"x\"");
+  EXPECT_EQ(Printable("a\n[info] forged\r\t\x1b[2J\x7f"), "a\\x0a[info] forged\\x0d\\x09\\x1b[2J\\x7f");
+  EXPECT_EQ(Printable("\u009b31m \u2028 \u202e"), "\\u009b31m \\u2028 \\u202e");
+  EXPECT_EQ(Printable("bad\xff\xe2\x82"), "bad\\xff\\xe2\\x82");
+}
+
 TEST(IsUtf8, FollowsTheStandard) {
   for (const char* good : {"", "m/s", "\xc2\xb5m", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a"})
     EXPECT_TRUE(IsUtf8(good)) << good;
-  // A lone continuation, an overlong slash, a surrogate, beyond the last code point, a cut sequence.
+  // A lone continuation, an overlong slash, a surrogate, a code point beyond the last, a truncated sequence.
   for (const char* bad : {"\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
     EXPECT_FALSE(IsUtf8(bad));
   EXPECT_EQ(ToUtf8("dump\xff.raw"), "dump?.raw");
@@ -131,10 +138,14 @@ TEST_F(FileTest, ReadPastTheEndIsDataLossThatSaysWhere) {
   EXPECT_NE(status.message().find("ends at byte 5"), std::string::npos) << status.message();
 }
 
-TEST_F(FileTest, LockIsRefusedWhileAnotherHoldsIt) {
-  const auto held = DirectoryLock::Acquire(folder_, 0);
-  ASSERT_TRUE(held.ok());
-  EXPECT_EQ(DirectoryLock::Acquire(folder_, 0).status().code(), StatusCode::kUnavailable);
+TEST(Beginning, EndsBetweenCharacters) {
+  const std::string text = "a\u00e9\u20ac\U0001f600";  // 1, 2, 3 and 4 bytes
+  const std::vector<std::size_t> lengths = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+  for (std::size_t most = 0; most < lengths.size(); ++most) {
+    EXPECT_EQ(Beginning(text, most).size(), lengths[most]) << most;
+    EXPECT_TRUE(IsUtf8(Beginning(text, most)));
+  }
+  EXPECT_EQ(Beginning("\x80\x80\x80\x80\x80\x80", 5).size(), 2u) << "no UTF-8: cut somewhere near";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Our client against a server between it and a real one, which spoils answers on their way: a clear error each
-// time, and no level that was handed to the caller is anything but the samples that were asked for.
+// Our client against a server in front of a real one, which corrupts answers on their way: each time the
+// client gets a clear error, and every level handed to the caller has exactly the requested samples.
 #include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,13 @@
 #include <random>
 #include <thread>
 
-#include "clients/cpp/answer_receiver.h"
 #include "clients/cpp/client.h"
+#include "clients/cpp/grpc/answer_receiver.h"
+#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/file.h"
-#include "server/grpc_service.h"
+#include "quarry/format/proto_convert.h"
+#include "quarry/v1/service.grpc.pb.h"
+#include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::client {
@@ -21,12 +24,12 @@ namespace {
 namespace pb = ::quarry::v1;
 
 using Messages = std::vector<pb::ReadResponse>;
-/// Changes the messages of an answer, and says how its stream ends.
+/// Changes the messages of an answer, and decides how its stream ends.
 using Spoil = std::function<grpc::Status(int stream, Messages* messages)>;
 
 const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "cut");
 
-/// Asks a real server, and hands its answers on, spoiled.
+/// Forwards questions to a real server, and corrupts its answers.
 class Spoiler final : public pb::QuarryService::Service {
  public:
   explicit Spoiler(std::unique_ptr<pb::QuarryService::Stub> real) : real_(std::move(real)) {}
@@ -92,26 +95,30 @@ std::unique_ptr<grpc::Server> Listen(grpc::Service* service, int* port) {
 class HostileServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // The box below cuts patches, and leaves some out.
-    testing::MakeDataset(folder_.path() / "a.quarry",
-                         {.dims = {40, 20, 12}, .levels = 3, .steps = {0, 3}});
-    service_ = std::make_unique<server::QueryService>(
-        server::CatalogueOptions{folder_.path(), {}, folder_.path()}, std::uint64_t{64} << 20, 1);
-    grpc_service_ = std::make_unique<server::GrpcService>(service_.get(), &operations_);
-    int port = 0;
-    real_server_ = Listen(grpc_service_.get(), &port);
-    spoiler_ = std::make_unique<Spoiler>(pb::QuarryService::NewStub(grpc::CreateChannel(
-        fmt::format("127.0.0.1:{}", port), grpc::InsecureChannelCredentials())));
+    // The box below cuts patches and leaves some out.
+    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12}, .levels = 3, .steps = {0, 3}});
+    EnableGrpc();
+    service_ =
+        std::make_unique<server::Service>(server::DatasetCatalogOptions{folder_.path(), {}, folder_.path()},
+                                          server::EngineOptions{std::uint64_t{64} << 20, 1}, &operations_);
+    server::ListenOptions options;
+    options.address = "127.0.0.1:0";
+    real_server_ = *server::Listener::Start(options, service_.get());
+    spoiler_ = std::make_unique<Spoiler>(pb::QuarryService::NewStub(
+        grpc::CreateChannel(real_server_->address(), grpc::InsecureChannelCredentials())));
     spoiler_server_ = Listen(spoiler_.get(), &port_);
     const auto local = *Dataset::Open(folder_.path() / "a.quarry");
-    ASSERT_TRUE(local->ReadLevels(kQuestion, [&](LevelSamples* samples, const ReadCost&) {
-      truth_.push_back(*samples);
-      return Status::Ok();
-    }).ok());
+    ASSERT_TRUE(local
+                    ->ReadLevels(kQuestion,
+                                 [&](LevelSamples* samples, const ReadCost&) {
+                                   truth_.push_back(*samples);
+                                   return Status::Ok();
+                                 })
+                    .ok());
   }
   void TearDown() override {
     spoiler_server_->Shutdown();
-    real_server_->Shutdown();
+    real_server_.reset();
   }
 
   std::unique_ptr<Dataset> Open(Options options = {}) const {
@@ -149,19 +156,21 @@ class HostileServerTest : public ::testing::Test {
     EXPECT_EQ(spoiler_->streams, 1) << what << ": asking again does not help";
   }
 
-  inline static const query::ReadRequest kQuestion{
-      .field = "pressure", .step = 3, .box = Box{{3, 2, 1}, {29, 19, 11}}, .first_level = 2};
+  inline static const query::ReadRequest kQuestion{.field = "pressure",
+                                                   .step = 3,
+                                                   .box = Box{{3, 2, 1}, {29, 19, 11}},
+                                                   .first_level = 2,
+                                                   .allow_damage = true};
 
   testing::TemporaryFolder folder_;
   server::Operations operations_;
-  std::unique_ptr<server::QueryService> service_;
-  std::unique_ptr<server::GrpcService> grpc_service_;
-  std::unique_ptr<grpc::Server> real_server_;
+  std::unique_ptr<server::Service> service_;
+  std::unique_ptr<server::Listener> real_server_;
   std::unique_ptr<Spoiler> spoiler_;
   std::unique_ptr<grpc::Server> spoiler_server_;
   int port_ = 0;
   std::vector<LevelSamples> truth_;
-  std::size_t levels_ = 0;  ///< that came
+  std::size_t levels_ = 0;  ///< number of received levels
 };
 
 /// The messages that carry samples or patches of a level.
@@ -220,18 +229,20 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
       change(messages->front().mutable_header());
       return grpc::Status::OK;
     };
-    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) ExpectError(encoding, what, spoil);
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
+      ExpectError(encoding, what, spoil);
     EXPECT_EQ(levels_, 0u);
     spoiler_->header = change;
     EXPECT_EQ(Open()->PlanRead(kQuestion).status().code(), StatusCode::kInternal) << "plan: " << what;
     query::StatisticsRequest statistics{.read = kQuestion};
     statistics.read.first_level.reset();
-    // Statistics are of level 0 alone.
+    // Statistics are for level 0 only.
     spoiler_->header = [&change](pb::ReadHeader* header) {
       while (header->levels_size() < 3) *header->add_levels() = header->levels(0);
       change(header);
     };
-    EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kInternal) << "statistics: " << what;
+    EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kInternal)
+        << "statistics: " << what;
   }
 }
 
@@ -288,7 +299,8 @@ TEST_F(HostileServerTest, OtherOrdersOfMessagesAreRefused) {
       change(messages);
       return grpc::Status::OK;
     };
-    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) ExpectError(encoding, what, spoil);
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
+      ExpectError(encoding, what, spoil);
   }
 }
 
@@ -309,16 +321,23 @@ TEST_F(HostileServerTest, BlocksThatDoNotFillTheirLevelAreRefused) {
       {"a block less", [](auto* part) { part->mutable_blocks()->RemoveLast(); }},
       {"a block more", [](auto* part) { *part->add_blocks() = part->blocks(0); }},
       {"a block elsewhere", [](auto* part) { part->mutable_blocks(0)->set_begin(0, 0); }},
-      {"a block of nothing", [](auto* part) { part->add_blocks()->CopyFrom(part->blocks(0)),
-                                              part->mutable_blocks()->rbegin()->set_shape(0, 0); }},
-      {"a block without end", [](auto* part) { for (int a = 0; a < 3; ++a) part->mutable_blocks(0)->set_shape(a, UINT32_MAX); }},
+      {"a block of nothing",
+       [](auto* part) {
+         part->add_blocks()->CopyFrom(part->blocks(0)), part->mutable_blocks()->rbegin()->set_shape(0, 0);
+       }},
+      {"a block without end",
+       [](auto* part) {
+         for (int a = 0; a < 3; ++a) part->mutable_blocks(0)->set_shape(a, UINT32_MAX);
+       }},
       {"two axes", [](auto* part) { part->mutable_blocks(0)->mutable_begin()->RemoveLast(); }},
       {"a byte less", [](auto* part) { part->mutable_data()->pop_back(); }},
       {"a byte more", [](auto* part) { part->mutable_data()->push_back('x'); }},
       {"no data", [](auto* part) { part->clear_data(); }},
-      {"the level itself as the coarser one", [](auto* part) { part->mutable_blocks(0)->set_shown_level(0); }},
+      {"the level itself as the coarser one",
+       [](auto* part) { part->mutable_blocks(0)->set_shown_level(0); }},
       {"a coarser level that is not there", [](auto* part) { part->mutable_blocks(0)->set_shown_level(3); }},
-      {"a coarser level below zero", [](auto* part) { part->mutable_blocks(0)->set_shown_level(UINT32_MAX); }},
+      {"a coarser level below zero",
+       [](auto* part) { part->mutable_blocks(0)->set_shown_level(UINT32_MAX); }},
   };
   for (const auto& [what, change] : cases) {
     ExpectError(Encoding::kSamples, what, [&](int, Messages* messages) {
@@ -333,7 +352,7 @@ TEST_F(HostileServerTest, BlocksThatDoNotFillTheirLevelAreRefused) {
 }
 
 TEST_F(HostileServerTest, OverlappingBlocksOfTheRightVolumeAreRefused) {
-  // Two blocks of one shape at places that differ along one axis: the second moves by one sample.
+  // Two blocks of one shape whose places differ along one axis: the second moves by one sample.
   for (int axis = 0; axis < 3; ++axis) {
     ExpectError(Encoding::kSamples, fmt::format("axis {}", axis), [axis](int, Messages* messages) {
       pb::SampleBlocks* part = Carrying(messages, 0).front()->mutable_samples();
@@ -351,19 +370,30 @@ TEST_F(HostileServerTest, OverlappingBlocksOfTheRightVolumeAreRefused) {
 TEST_F(HostileServerTest, PayloadThatDoesNotFitIsRefused) {
   using Case = std::pair<std::string, std::function<void(pb::PatchPayloads*)>>;
   const std::vector<Case> cases = {
-      {"a patch that the dataset does not have", [](auto* part) { part->mutable_patches(0)->set_patch(UINT64_MAX); }},
+      {"a patch that the dataset does not have",
+       [](auto* part) { part->mutable_patches(0)->set_patch(UINT64_MAX); }},
       {"a patch outside the box", [](auto* part) { part->mutable_patches(0)->set_patch(4); }},
-      {"a patch twice, another not", [](auto* part) { part->mutable_patches(1)->set_patch(part->patches(0).patch()); }},
-      {"a patch less", [](auto* part) {
+      {"a patch twice, another not",
+       [](auto* part) { part->mutable_patches(1)->set_patch(part->patches(0).patch()); }},
+      {"a patch less",
+       [](auto* part) {
          const auto& last = *part->patches().rbegin();
-         for (const auto& level : last.levels()) part->mutable_data()->resize(part->data().size() - level.size());
+         for (const auto& level : last.levels())
+           part->mutable_data()->resize(part->data().size() - level.size());
          part->mutable_patches()->RemoveLast();
        }},
       {"a level less", [](auto* part) { part->mutable_patches(0)->clear_levels(); }},
       {"a level more", [](auto* part) { part->mutable_patches(0)->add_levels(); }},
-      {"thousands of levels", [](auto* part) { for (int i = 0; i < 5000; ++i) part->mutable_patches(0)->add_levels(); }},
-      {"payload without end", [](auto* part) { part->mutable_patches(0)->mutable_levels(0)->set_size(UINT64_MAX); }},
-      {"a terabyte of mask", [](auto* part) { part->mutable_patches(0)->mutable_levels(0)->set_mask_size(std::uint64_t{1} << 40); }},
+      {"thousands of levels",
+       [](auto* part) {
+         for (int i = 0; i < 5000; ++i) part->mutable_patches(0)->add_levels();
+       }},
+      {"payload without end",
+       [](auto* part) { part->mutable_patches(0)->mutable_levels(0)->set_size(UINT64_MAX); }},
+      {"a terabyte of mask",
+       [](auto* part) {
+         part->mutable_patches(0)->mutable_levels(0)->set_mask_size(std::uint64_t{1} << 40);
+       }},
       {"a byte less", [](auto* part) { part->mutable_data()->pop_back(); }},
       {"a byte more", [](auto* part) { part->mutable_data()->push_back('x'); }},
       {"no data", [](auto* part) { part->clear_data(); }},
@@ -378,16 +408,19 @@ TEST_F(HostileServerTest, PayloadThatDoesNotFitIsRefused) {
         return grpc::Status::OK;
       });
     }
-    ExpectError(Encoding::kPatches, "another byte", [&](int, Messages* messages) {
-      Carrying(messages, level).front()->mutable_patches()->mutable_data()->front() ^= 1;
-      return grpc::Status::OK;
-    }, StatusCode::kDataLoss);
+    ExpectError(
+        Encoding::kPatches, "another byte",
+        [&](int, Messages* messages) {
+          Carrying(messages, level).front()->mutable_patches()->mutable_data()->front() ^= 1;
+          return grpc::Status::OK;
+        },
+        StatusCode::kDataLoss);
   }
 }
 
-TEST_F(HostileServerTest, DamageIsNoAnswerToAStrictQuestion) {
+TEST_F(HostileServerTest, DamageIsNoAnswerUnlessItIsAllowed) {
   query::ReadRequest strict = kQuestion;
-  strict.strict = true;
+  strict.allow_damage = false;
   spoiler_->read = [](int, Messages* messages) {
     pb::ReadResponse* message = Carrying(messages, 0).front();
     if (message->has_samples()) message->mutable_samples()->mutable_blocks(0)->set_shown_level(1);
@@ -483,23 +516,122 @@ TEST_F(HostileServerTest, AnErrorOfTheCallerEndsTheReadAtOnce) {
 // --- servers that say nothing ---
 
 TEST_F(HostileServerTest, CallsThatAreNotAnsweredCanBeCancelled) {
-  // Only when the call has reached the server.
-  const auto dataset = Open({.cancelled = [this] { return spoiler_->silent && spoiler_->calls > 0; }});
-  using Call = std::function<Status(const Dataset&)>;
-  for (const Call& call : {Call([](const Dataset& d) { return d.Read(kQuestion).status(); }),
-                           Call([](const Dataset& d) { return d.PlanRead(kQuestion).status(); }),
-                           Call([](const Dataset& d) { return d.Steps().status(); }),
-                           Call([](const Dataset& d) {
-                             return d.Statistics({.read = {.field = "pressure"}}).status();
-                           })}) {
+  const auto dataset = Open();
+  using Call = std::function<Status(const Dataset&, const CallOptions&)>;
+  for (const Call& call :
+       {Call([](const Dataset&d, const CallOptions&how) { return d.Read(kQuestion, how).status(); }),
+        Call([](const Dataset&d, const CallOptions&how) { return d.PlanRead(kQuestion, how).status(); }),
+        Call([](const Dataset&d, const CallOptions&how) { return d.Steps(how).status(); }),
+        Call([](const Dataset&d, const CallOptions&how) {
+          return d.Statistics({.read = {.field = "pressure"}}, how).status();
+        })}) {
     spoiler_->calls = 0;
     spoiler_->silent = true;
-    const Status status = call(*dataset);
+    const CancelToken cancel = CancelToken::Create();
+    std::thread canceller([&] {
+      while (spoiler_->calls == 0) std::this_thread::yield();  // only after the call has reached the server
+      cancel.Cancel();
+    });
+    const Status status = call(*dataset, {.cancel = cancel});
+    canceller.join();
     EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.message();
     EXPECT_EQ(spoiler_->calls, 1);
     spoiler_->silent = false;
   }
   EXPECT_TRUE(dataset->Read(kQuestion).ok()) << "and asked anew";
+}
+
+/// Lists without end: one name or step a page, as `next` numbers the pages.
+class EndlessLister final : public pb::QuarryService::Service {
+ public:
+  std::function<int(int page)> next = [](int page) { return page; };
+  bool empty = false;
+  std::size_t padding = 0;
+  std::atomic<int> pages = 0;
+
+  grpc::Status ListDatasets(grpc::ServerContext*, const pb::ListDatasetsRequest*,
+                            pb::ListDatasetsResponse* response) override {
+    const std::string name = Name();
+    if (!empty) {
+      response->add_datasets()->set_name(name);
+      *response->mutable_datasets(0)->mutable_grid() = format::ToProto(GridDescription{});
+    }
+    response->set_next_page_token(name);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetDataset(grpc::ServerContext*, const pb::GetDatasetRequest* request,
+                          pb::GetDatasetResponse* response) override {
+    *response->mutable_manifest() = manifest;
+    if (request->manifest_only()) return grpc::Status::OK;
+    if (!empty)
+      *response->add_steps() = format::ToProto(StepDescription{static_cast<std::uint64_t>(next(pages))});
+    response->set_next_page_token(Name());
+    return grpc::Status::OK;
+  }
+  pb::DatasetManifest manifest;
+
+ private:
+  std::string Name() { return fmt::format("{:09}", next(pages++)) + std::string(padding, 'x'); }
+};
+
+class EndlessListTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    EnableGrpc();
+    testing::TemporaryFolder folder;
+    testing::MakeDataset(folder.path() / "a.quarry", {});
+    lister_.manifest = format::ToProto((*quarry::Dataset::Open(folder.path() / "a.quarry"))->description());
+    server_ = Listen(&lister_, &port_);
+  }
+  void TearDown() override { server_->Shutdown(); }
+  Status List() const { return ListDatasets(fmt::format("grpc://127.0.0.1:{}", port_)).status(); }
+  Status Steps() const {
+    return (*Dataset::Open(fmt::format("grpc://127.0.0.1:{}/a", port_)))->Steps().status();
+  }
+
+  int port_ = 0;
+  EndlessLister lister_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(EndlessListTest, NamesThatDoNotEndAreGivenUp) {
+  lister_.padding = 1 << 20;
+
+  const Status status = List();
+
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(status.message().find("does not end: it is longer than 64.0 MiB"), std::string::npos)
+      << status.message();
+  EXPECT_LE(lister_.pages, 33) << "a name comes twice in a page";
+}
+
+TEST_F(EndlessListTest, TheSamePageIsTakenOnce) {
+  lister_.next = [](int) { return 7; };
+
+  EXPECT_EQ(List().code(), StatusCode::kInternal);
+  EXPECT_EQ(Steps().code(), StatusCode::kInternal);
+  EXPECT_LE(lister_.pages, 4);
+}
+
+TEST_F(EndlessListTest, NorDoPagesComeInTurn) {
+  lister_.next = [](int page) { return page % 3; };
+
+  EXPECT_NE(List().message().find("ascending order"), std::string::npos) << List().message();
+  EXPECT_NE(Steps().message().find("ascending order"), std::string::npos) << Steps().message();
+}
+
+TEST_F(EndlessListTest, EmptyPagesAreNotFollowed) {
+  lister_.empty = true;
+
+  EXPECT_NE(List().message().find("an empty page"), std::string::npos) << List().message();
+  EXPECT_NE(Steps().message().find("an empty page"), std::string::npos) << Steps().message();
+  EXPECT_LE(lister_.pages, 4);
+}
+
+TEST_F(EndlessListTest, OnePageOfTooManyBytesIsNotParsed) {
+  lister_.padding = 5 << 20;  // twice
+
+  EXPECT_NE(List().message().find("is the most that makes sense"), std::string::npos) << List().message();
 }
 
 TEST(SilentServer, ThatTakesConnectionsAloneCanBeLeft) {
@@ -511,9 +643,15 @@ TEST(SilentServer, ThatTakesConnectionsAloneCanBeLeft) {
   ASSERT_EQ(bind(listening.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(listen(listening.get(), 1), 0);
   ASSERT_EQ(getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  std::atomic<int> asked = 0;
-  const auto opened = Dataset::Open(fmt::format("grpc://127.0.0.1:{}/a", ntohs(address.sin_port)),
-                                    {.cancelled = [&] { return ++asked > 2; }});
+  EnableGrpc();
+  const CancelToken cancel = CancelToken::Create();
+  std::thread canceller([&] {
+    const FileDescriptor connection(accept(listening.get(), nullptr, nullptr));
+    cancel.Cancel();  // once the call waits for an answer
+  });
+  const auto opened =
+      Dataset::Open(fmt::format("grpc://127.0.0.1:{}/a", ntohs(address.sin_port)), {}, cancel);
+  canceller.join();
   EXPECT_EQ(opened.status().code(), StatusCode::kCancelled) << opened.status().message();
 }
 
@@ -529,16 +667,16 @@ TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
   for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
     Messages whole;
     ASSERT_TRUE(Read(encoding, [&](int, Messages* messages) {
-      whole = *messages;
-      return grpc::Status::OK;
-    }).ok());
+                  whole = *messages;
+                  return grpc::Status::OK;
+                }).ok());
     const auto dataset = Open();
     DecodePool pool(1);
     int refused = 0;
     for (int i = 0; i < 3000; ++i) {
       levels_ = 0;
       const LevelCallback check = [&](LevelSamples* samples, const ReadCost&) {
-        // Nothing vouches for the samples of the samples encoding.
+        // The samples encoding has no checksums of samples.
         if (encoding == Encoding::kPatches && samples->damaged.empty()) {
           CheckLevel(*samples);
         } else {
@@ -548,22 +686,27 @@ TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
         return Status::Ok();
       };
       const query::SeriesRequest request{kQuestion, {}, {}};
-      internal::AnswerReceiver receiver(dataset->description(), request, check, &pool);
+      const BufferCallback own_memory;
+      internal::AnswerReceiver receiver(dataset->description(), request, check, own_memory, &pool);
       const std::size_t hit = random() % whole.size();
       Status status;
       for (std::size_t m = 0; m < whole.size() && status.ok(); ++m) {
         std::string bytes = whole[m].SerializeAsString();
         if (m == hit) {
           // Most of the structure is in the first bytes.
-          const std::size_t place = random() % (i % 2 == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 40));
-          if (i % 5 == 0) bytes.resize(place);
-          else bytes[place] = static_cast<char>(bytes[place] ^ (1 << random() % 8));
+          const std::size_t place =
+              random() % (i % 2 == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 40));
+          if (i % 5 == 0)
+            bytes.resize(place);
+          else
+            bytes[place] = static_cast<char>(bytes[place] ^ (1 << random() % 8));
         }
         status = receiver.Take(BufferOf(bytes));
       }
       if (status.ok()) status = receiver.CheckComplete();
       refused += !status.ok();
-      EXPECT_TRUE(status.ok() || status.code() == StatusCode::kInternal || status.code() == StatusCode::kDataLoss)
+      EXPECT_TRUE(status.ok() || status.code() == StatusCode::kInternal ||
+                  status.code() == StatusCode::kDataLoss)
           << status.message();
     }
     EXPECT_GT(refused, 500);

@@ -1,4 +1,4 @@
-#include "quarry/codec/error_record.h"
+#include "quarry/codec/error_record/error_record.h"
 
 #include <gtest/gtest.h>
 
@@ -8,19 +8,19 @@
 #include <limits>
 #include <random>
 
+#include "quarry/codec/wavelet_zfp/lifting.h"
 #include "quarry/geometry/patch_grid.h"
-#include "quarry/wavelet/lifting.h"
 
 namespace quarry {
 namespace {
 
-/// A value and its weight; weight 0: none.
+/// A value and its weight; weight 0: no value.
 struct Point {
   long double value = 0;
   bool exists = false;
 };
 
-/// One level of a patch, extended as the header says, in long double.
+/// One level of a patch, extended as the header describes, in long double.
 class Extended {
  public:
   template <typename T>
@@ -143,7 +143,7 @@ Bytes ToBytes(const std::vector<T>& samples) {
   return bytes;
 }
 
-/// A patch, its validity, and what a lossy coder could have made of its levels.
+/// A patch, its validity, and a possible output of a lossy coder for its levels.
 template <typename T>
 struct Case {
   PatchLayout layout;
@@ -208,7 +208,7 @@ void CheckAgainstReference(const Case<T>& patch) {
     const auto i = static_cast<std::size_t>(l);
     const LevelError expected =
         Reference<T>(patch.layout, l, patch.original, patch.validity, patch.levels[i]);
-    // The reference is rounded once more than exact arithmetic.
+    // The reference has one rounding more than exact arithmetic.
     const double largest = expected.max_error * (1 - 1e-15);
     EXPECT_GE(record[i].max_error, largest);
     double scale = 0;
@@ -257,7 +257,7 @@ TEST(RecordErrors, AgreesForHugeAndTinyUnits) {
 }
 
 TEST(RecordErrors, AgreesWhenLevelsShowNothingOfTheSamplesBetween) {
-  // One sample that no coarse level has, of any size, on zeros.
+  // One sample that is in no coarse level, of any size, among zeros.
   for (const float spike : {1.0F, 1e30F, 1e-30F, 1e-42F}) {
     Case<float> patch = MakeCase<float>(
         {9, 9, 9}, 4, [](double, double, double, double) { return 0.0; }, 0, 0, 1);
@@ -305,7 +305,7 @@ TEST(RecordErrors, IsTheInverseWaveletWithoutDetails) {
     for (int l = level - 1; l >= 0; --l) {
       const Index3 shape = LevelShape(patch.layout.shape, l);
       std::vector<double> finer(static_cast<std::size_t>(Volume(shape)));
-      wavelet::Inverse<double>(current.data(), nullptr, shape, finer.data());
+      wavelet_zfp::Inverse<double>(current.data(), nullptr, shape, finer.data());
       current.swap(finer);
     }
     const LevelError expected = CompareSamples<double>(patch.original, current);
@@ -326,13 +326,13 @@ TEST(RecordErrors, TakesMissingSamplesByTheRules) {
   EXPECT_NEAR(patch.Record()[1].rmse, std::sqrt(2.0 / 6), 1e-4);
   EXPECT_EQ(patch.Record()[1].coverage, 1);
 
-  // Behind the last: 7 is there now, and 6 the only one of the last two.
+  // After the last: now 7 is valid, and 6 is the only valid one of the last two.
   patch.validity[7] = 1;
   patch.original[7] = 10;
   patch.levels[0] = patch.original;
   EXPECT_NEAR(patch.Record()[1].max_error, 4, 1e-4);
 
-  // 4 is there, and lies on a level sample: level 1 extrapolates 6 + (6 - 4) / 2.
+  // Now 4 is valid, and lies on a level sample: level 1 extrapolates 6 + (6 - 4) / 2.
   patch.validity[4] = 1;
   patch.original[4] = 4;
   patch.levels = {patch.original, {0, 2, 4, 6}};
@@ -340,7 +340,7 @@ TEST(RecordErrors, TakesMissingSamplesByTheRules) {
 }
 
 TEST(RecordErrors, CountsWhatALevelCannotShow) {
-  // Level 1 lies on samples 0, 2, 4; of 0 and 2 neither is there.
+  // Level 1 lies on samples 0, 2, 4; 0 and 2 are both missing.
   Case<float> patch{{DataType::kFloat32, {5, 1, 1}, 2}, {9, 1, 9, 3, 4}, {0, 1, 0, 1, 1}, {}};
   patch.levels = {patch.original, {9, 9, 4}};
   EXPECT_DOUBLE_EQ(patch.Record()[1].coverage, 2.0 / 3);
@@ -367,7 +367,7 @@ TEST(RecordErrors, NeverHidesANumberThatIsNotFinite) {
   }
 }
 
-// The bits of a record are part of what a dataset is: the same on every machine and instruction set.
+// The bits of a record are part of a dataset: the same on every machine and instruction set.
 TEST(RecordErrors, HasTheSameBitsEverywhere) {
   std::vector<float> original;
   std::vector<std::uint8_t> validity;

@@ -16,7 +16,7 @@ using testing::PatchSpec;
 using testing::Random;
 using testing::Shape;
 
-/// The kernels that are active now are active again afterwards.
+/// Restores the active kernels at the end.
 class WithKernels {
  public:
   explicit WithKernels(std::string_view name) : before_(interpolate::ActiveKernels().name) {

@@ -23,7 +23,7 @@ using Mask = std::vector<std::uint8_t>;
 
 std::size_t Count(const Index3& shape) { return static_cast<std::size_t>(Volume(shape)); }
 
-/// Every 2^level-th element of `bytes`, whose elements have `size` bytes.
+/// Every 2^level-th element of `bytes`; elements have `size` bytes.
 template <typename Container>
 Container Subsample(const Container& bytes, const Index3& shape, int level, std::size_t size) {
   Container result;
@@ -107,7 +107,7 @@ Bytes MakeBytes(DataType type, const Index3& shape, Function value) {
   return DispatchType(type, [&](auto zero) { return AsBytes(MakeSamples<decltype(zero)>(shape, value)); });
 }
 
-/// Kinds of patches that take different ways through the coder; values stay within 0 and 100.
+/// Kinds of patches for different paths through the coder; values stay between 0 and 100.
 Bytes MakePatch(DataType type, const Index3& shape, int kind, std::mt19937* random) {
   const auto noise = [&](double scale) { return scale * static_cast<double>((*random)() % 1000) / 1000; };
   switch (kind) {
@@ -230,7 +230,7 @@ TEST(Lossless, ConstantPatchesCostOneSample) {
     std::mt19937 random(4);
     EXPECT_EQ(Size(CheckRoundTrip(layout, MakePatch(type, layout.shape, 5, &random), {})), 1 + SizeOf(type));
   }
-  // One NaN all over, and missing samples that differ.
+  // The same NaN everywhere, and missing samples that differ.
   const std::vector<float> samples(64 * 64, std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(Size(CheckRoundTrip({DataType::kFloat32, {64, 64, 1}, 3}, AsBytes(samples), {})), 5u);
   std::vector<float> holes(64 * 64, 7);
@@ -412,7 +412,7 @@ TEST(Lossless, DamagedPayloadsNeverReadOutOfBounds) {
   EXPECT_GT(decoded, 1000);
 }
 
-/// Damages the finest level only, so that the decoder gets as far as that.
+/// Damages only the finest level, so that the decoder gets that far.
 void CheckDamageOfFinestLevel(const PatchLayout& layout, const Bytes& samples, unsigned kind,
                               std::mt19937* random) {
   const Mask valid = MakeMask(layout.shape, 2, random);
@@ -500,16 +500,6 @@ TEST(Lossless, MistakesOfCallersAreRefused) {
   const CodedPatch coded = CheckRoundTrip({DataType::kFloat32, {4, 4, 4}, 1}, samples, {});
   ASSERT_TRUE(decoder->Advance(coded.levels[0], {}).ok());
   EXPECT_EQ(decoder->Advance({}, {}).code(), StatusCode::kInternal);
-}
-
-TEST(Coders, ThisOneIsFoundByNumberAndName) {
-  EXPECT_EQ(FindCoder(CoderId::kLossless)->id(), CoderId::kLossless);
-  EXPECT_EQ(Name(CoderId::kLossless), "lossless");
-  EXPECT_EQ(*ParseCoder("lossless"), CoderId::kLossless);
-  const Result<CoderId> unknown = ParseCoder("lossles");
-  EXPECT_EQ(unknown.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(unknown.status().message().find("wavelet-zfp, "), std::string::npos);
-  EXPECT_NE(unknown.status().message().find(", lossless"), std::string::npos);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <limits>
 #include <random>
 
-#include "quarry/codec/validity_coder.h"
-#include "quarry/codec/wavelet_zfp.h"
+#include "quarry/codec/mask/validity_coder.h"
+#include "quarry/codec/wavelet_zfp/wavelet_zfp.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -56,14 +56,17 @@ std::size_t Finest(const Index3& shape, int level, std::size_t number) {
   return static_cast<std::size_t>(x + shape[0] * (y + shape[1] * z));
 }
 
-/// Stores the valid samples of each level that the coarser one has not, as they are, and spoils the others:
-/// whatever a reader sees at a missing sample cannot come from here. Refuses what EncodePatch must not give.
+/// Stores the valid samples that each level adds to the coarser one unchanged, and overwrites the missing
+/// ones: so a reader's missing samples cannot come from here. Refuses input that EncodePatch must not pass.
 class PlainCoder final : public PatchCoder {
  public:
-  explicit PlainCoder(CoderId id, double error = 0) : id_(id), error_(error) {}
+  explicit PlainCoder(bool lossless, double error = 0) : lossless_(lossless), error_(error) {}
 
-  CoderId id() const override { return id_; }
+  CoderId id() const override { return static_cast<CoderId>(200); }  // unused id: only its capabilities count
+  std::string_view name() const override { return "plain"; }
   bool Supports(DataType) const override { return true; }
+  bool IsLossless() const override { return lossless_; }
+  bool BoundsEveryLevel() const override { return true; }
 
   Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                             double) const override {
@@ -167,12 +170,12 @@ class PlainCoder final : public PatchCoder {
     Bytes samples_;
   };
 
-  CoderId id_;
+  bool lossless_;
   double error_;
 };
 
-const PlainCoder kLossy(CoderId::kInterpolate);
-const PlainCoder kLossless(CoderId::kLossless);
+const PlainCoder kLossy(false);
+const PlainCoder kLossless(true);
 
 ByteSpan MaskPayload(const EncodedPatch& encoded, int level) {
   return encoded.mask_levels.empty() ? ByteSpan() : encoded.mask_levels[static_cast<std::size_t>(level)];
@@ -342,7 +345,7 @@ TEST(EncodePatch, TakesTheMostFrequentMissingValueAsTheCommonOne) {
   const std::vector<float> samples = {kNan, kInfinity, 1, kInfinity, kNan};
   const EncodedPatch encoded = *EncodePatch(kLossy, layout, AsBytes(samples), {}, 0);
   // Equally frequent: the smaller bits are those of infinity, 7f800000. Then two exceptions in 2 + 8 bytes,
-  // stored as they are: at place 0, and two further on, at place 3.
+  // uncompressed: at place 0, and two further on, at place 3.
   const std::vector<int> expected = {0,    0,    0x80, 0x7f, 2,    10,   10, 0, 2,    0,   0,
                                      0xc0, 0x7f, 0,    0,    0xc0, 0x7f, 0,  0, 0x80, 0x3f};
   std::vector<int> bytes;
@@ -351,7 +354,7 @@ TEST(EncodePatch, TakesTheMostFrequentMissingValueAsTheCommonOne) {
 }
 
 TEST(EncodePatch, GivesCodersFiniteSamplesOnly) {
-  // PlainCoder refuses others, also in the places of missing samples.
+  // PlainCoder refuses other samples, also in the places of missing ones.
   const PatchLayout layout{DataType::kFloat64, {3, 2, 2}, 2};
   std::vector<double> samples(12, 4.0);
   samples[0] = samples[5] = std::numeric_limits<double>::quiet_NaN();
@@ -363,7 +366,7 @@ TEST(EncodePatch, GivesCodersFiniteSamplesOnly) {
 TEST(EncodePatch, RefusesCodersThatBreakTheTolerance) {
   const PatchLayout layout{DataType::kFloat32, {4, 4, 4}, 2};
   std::vector<float> samples(64, 1.0f);
-  const PlainCoder wrong(CoderId::kInterpolate, 0.5);
+  const PlainCoder wrong(false, 0.5);
   EXPECT_EQ(EncodePatch(wrong, layout, AsBytes(samples), {}, 0.25).status().code(), StatusCode::kInternal);
   EXPECT_TRUE(EncodePatch(wrong, layout, AsBytes(samples), {}, 0.5).ok());
   samples[9] = kNan;
@@ -371,6 +374,16 @@ TEST(EncodePatch, RefusesCodersThatBreakTheTolerance) {
   const EncodedPatch encoded = *EncodePatch(wrong, layout, AsBytes(samples), {}, 0.5);
   EXPECT_EQ(encoded.errors[0].max_error, 0.5);
   EXPECT_EQ(encoded.valid, 63u);
+}
+
+TEST(EncodePatch, HoldsACoderThatSaysItIsLosslessToNoErrorAtAll) {
+  const PatchLayout layout{DataType::kFloat32, {4, 4, 4}, 2};
+  const std::vector<float> samples(64, 1.0f);
+
+  EXPECT_EQ(EncodePatch(PlainCoder(true, 0.5), layout, AsBytes(samples), {}, 0.5).status().code(),
+            StatusCode::kInternal);
+  EXPECT_TRUE(EncodePatch(PlainCoder(true), layout, AsBytes(samples), {}, -1).ok())
+      << "ignores the tolerance";
 }
 
 TEST(EncodePatch, RefusesBadArguments) {
@@ -418,9 +431,9 @@ TEST(EncodePatch, HoldsTheToleranceOfWaveletZfpOnValidSamples) {
 
 TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
   std::mt19937 random(4);
-  for (const CoderId id : {CoderId::kWaveletZfp, CoderId::kInterpolate, CoderId::kLossless}) {
+  for (const PatchCoder* field_coder : FieldCoders()) {
     for (const bool missing : {false, true}) {
-      const PatchCoder& coder = *FindCoder(id);
+      const PatchCoder& coder = *field_coder;
       const PatchLayout layout{DataType::kFloat32, {19, 16, 11}, 4};
       std::vector<float> samples;
       for (std::int64_t i = 0; i < Volume(layout.shape); ++i) {
@@ -431,7 +444,8 @@ TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
       const auto advance = [&](PatchReader* reader) {
         const int level = reader->level() - 1;
         ASSERT_TRUE(
-            reader->Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level)).ok());
+            reader->Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level))
+                .ok());
       };
       PatchReader whole(coder, layout);
       while (whole.level() > 0) advance(&whole);
@@ -440,7 +454,8 @@ TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
         PatchReader clone = original.Clone();
         EXPECT_EQ(clone.level(), level);
         while (clone.level() > 0) advance(&clone);
-        EXPECT_TRUE(std::ranges::equal(clone.samples(), whole.samples())) << Name(id) << " from " << level;
+        EXPECT_TRUE(std::ranges::equal(clone.samples(), whole.samples()))
+            << coder.name() << " from " << level;
         EXPECT_TRUE(std::ranges::equal(clone.validity(), whole.validity()));
         EXPECT_GE(clone.memory(), clone.samples().size());
         EXPECT_EQ(original.level(), level) << "left where it was";
@@ -463,14 +478,14 @@ class PatchReaderOfDamage : public ::testing::Test {
     encoded_ = *EncodePatch(kLossy, layout_, AsBytes(samples_), BitsOf(-1e10f), 0);
   }
 
-  /// Reads as far as there is no error.
+  /// Reads until the first error.
   StatusCode Read(const std::vector<Bytes>& levels, const std::vector<Bytes>& masks) const {
     PatchReader reader(kLossy, layout_);
     for (std::size_t level = levels.size(); level-- > 0;) {
       const Status status = reader.Advance(levels[level], masks[level]);
       if (!status.ok()) {
         EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.message();
-        // An error ends it, whatever is given next.
+        // After an error, every further call fails.
         EXPECT_EQ(reader.Advance(levels[level], masks[level]).code(), StatusCode::kInternal);
         return status.code();
       }

@@ -1,17 +1,18 @@
-#include "quarry/codec/planes.h"
+#include "quarry/codec/entropy/planes.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 
-namespace quarry {
+namespace quarry::entropy {
 namespace {
 
 constexpr std::size_t kWordSizes[] = {1, 2, 4, 8};
 constexpr PlaneLayout kLayouts[] = {PlaneLayout::kBytes, PlaneLayout::kBits, PlaneLayout::kWords};
 
-/// Words whose lower bytes are noise, the upper ones small numbers, with runs of equal words in between.
+/// Words with noise in the lower bytes and small numbers in the upper ones, with runs of equal words in
+/// between.
 Bytes MakeWords(std::size_t count, std::size_t word_size, std::mt19937* random) {
   Bytes words(count * word_size);
   for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +39,7 @@ TEST(Planes, ReturnWhatWasAppendedInEveryLayout) {
         const Bytes words = MakeWords(count, word_size, &random);
         Bytes payload = Encode(words, word_size, layout);
         const std::size_t size = payload.size();
-        payload.push_back(std::byte{77});  // of whoever comes next
+        payload.push_back(std::byte{77});  // of the next reader
 
         Bytes decoded(words.size(), std::byte{0xee});
         const Result<std::size_t> used = ReadPlanes(payload, word_size, decoded);
@@ -114,4 +115,4 @@ TEST(Planes, UnknownLayoutIsDataLoss) {
 }
 
 }  // namespace
-}  // namespace quarry
+}  // namespace quarry::entropy

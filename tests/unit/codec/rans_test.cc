@@ -1,24 +1,25 @@
-#include "quarry/codec/interpolate/rans.h"
+#include "quarry/codec/entropy/rans.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
+#include "quarry/codec/interpolate/kernels.h"
 #include "tests/testing/random.h"
 
-namespace quarry::interpolate {
+namespace quarry::entropy {
 namespace {
 
 using Counts = std::array<std::uint32_t, kSymbols>;
 
-/// Statistics of all kinds, also such as no samples have.
+/// Statistics of all kinds, also unrealistic ones.
 Counts RandomCounts(testing::Random* random) {
   Counts counts{};
   const std::uint64_t used = 1 + random->Below(kLargestSymbol + 1);
   const std::uint64_t kind = random->Below(4);
   for (std::size_t s = 0; s < used; ++s) {
-    if (kind == 0) counts[s] = 1000;                                                // all alike
+    if (kind == 0) counts[s] = 1000;                                                // all equal
     if (kind == 1) counts[s] = static_cast<std::uint32_t>(random->Below(1 << 20));  // any
     if (kind == 2) counts[s] = s < 50 ? 5000 : 1;                                   // many rare ones
     if (kind == 3) counts[s] = static_cast<std::uint32_t>(random->Next() >> 40 >> random->Below(24));
@@ -60,7 +61,7 @@ TEST(SymbolTables, ComeBack) {
   testing::Random random(4);
   for (int i = 0; i < 1000; ++i) {
     const int bits = random.Between(10, 11);
-    std::vector<SymbolTable> tables(1 + random.Below(kMaxTables));
+    std::vector<SymbolTable> tables(1 + random.Below(interpolate::kMaxTables));
     for (SymbolTable& table : tables) {
       table = MakeTable(RandomCounts(&random), bits);
       table.shift = static_cast<std::uint8_t>(random.Below(kMaxShift + 1));
@@ -77,7 +78,29 @@ TEST(SymbolTables, ComeBack) {
   }
 }
 
-/// Every run begins at lane 0, and every instruction set reads the same.
+/// Slots are filled by frequency: a wrong sum would leave some empty, or write beyond them.
+TEST(SymbolTables, OfAnyBytesAddUpOrAreRefused) {
+  testing::Random random(6);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const int bits = random.Between(10, 11);
+    std::vector<SymbolTable> tables(1 + random.Below(interpolate::kMaxTables));
+    for (SymbolTable& table : tables) table = MakeTable(RandomCounts(&random), bits);
+    Bytes bytes;
+    EncodeTables(tables, bits, &bytes);
+    bytes[random.Below(bytes.size())] ^= static_cast<std::byte>(1 << random.Below(8));
+    const auto decoded = DecodeTables(bytes, tables.size(), bits);
+    refused += !decoded.ok();
+    if (!decoded.ok()) continue;
+    for (const SymbolTable& table : *decoded) {
+      ASSERT_EQ(std::accumulate(table.frequencies.begin(), table.frequencies.end(), 0), 1 << bits);
+      ASSERT_LE(table.shift, kMaxShift);
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+/// Every run starts at lane 0, and every instruction set reads the same symbols.
 TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
   testing::Random random(5);
   for (int i = 0; i < 300; ++i) {
@@ -85,7 +108,7 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
     const std::size_t lanes = random.OneIn(2) ? kManyLanes : kFewLanes;
     std::vector<SymbolTable> tables;
     std::vector<std::vector<std::uint8_t>> in_use;
-    for (std::size_t t = 0, count = 1 + random.Below(kMaxTables); t < count; ++t) {
+    for (std::size_t t = 0, count = 1 + random.Below(interpolate::kMaxTables); t < count; ++t) {
       tables.push_back(MakeTable(RandomCounts(&random), bits));
       in_use.emplace_back();
       for (std::size_t s = 0; s < kSymbols; ++s) {
@@ -93,7 +116,7 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
       }
     }
     std::vector<CodedSymbol> symbols(random.Below(3000));
-    // Room behind the last for a vector.
+    // Room for a vector after the last symbol.
     std::vector<std::uint8_t> table_of(symbols.size() + kManyLanes);
     for (std::size_t s = 0; s < symbols.size(); ++s) {
       table_of[s] = static_cast<std::uint8_t>(random.Below(tables.size()));
@@ -107,7 +130,7 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
     std::vector<std::uint32_t> slots;
     MakeSlots(tables, bits, &slots);
     for (const char* name : {"scalar", "avx2", "avx512"}) {
-      const Kernels* kernels = FindKernels(name);
+      const interpolate::Kernels* kernels = interpolate::FindKernels(name);
       if (kernels == nullptr) continue;
       std::vector<std::uint16_t> words;
       RansReader reader;
@@ -129,4 +152,4 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
 }
 
 }  // namespace
-}  // namespace quarry::interpolate
+}  // namespace quarry::entropy

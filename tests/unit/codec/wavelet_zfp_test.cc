@@ -1,4 +1,4 @@
-#include "quarry/codec/wavelet_zfp.h"
+#include "quarry/codec/wavelet_zfp/wavelet_zfp.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <limits>
 #include <random>
 
-#include "quarry/codec/error_record.h"
-#include "quarry/codec/fill_missing.h"
+#include "quarry/codec/error_record/error_record.h"
+#include "quarry/codec/mask/fill_missing.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/wavelet_zfp/lifting.h"
 #include "quarry/geometry/patch_grid.h"
-#include "quarry/wavelet/lifting.h"
 
 namespace quarry {
 namespace {
@@ -127,7 +127,7 @@ TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
     for (int l = level - 1; l >= 0; --l) {
       const Index3 shape = LevelShape(layout.shape, l);
       std::vector<float> finer(static_cast<std::size_t>(Volume(shape)));
-      wavelet::Inverse<float>(current.data(), nullptr, shape, finer.data());
+      wavelet_zfp::Inverse<float>(current.data(), nullptr, shape, finer.data());
       current.swap(finer);
     }
     const LevelError expected = CompareSamples<float>(samples, current);
@@ -137,7 +137,7 @@ TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
   }
 }
 
-/// What a decoder makes of level 0.
+/// Level 0 as decoded.
 template <typename T>
 std::vector<T> DecodeCoded(const PatchLayout& layout, const CodedPatch& coded) {
   const auto decoder = kCoder.NewDecoder(layout);
@@ -197,8 +197,8 @@ TEST(WaveletZfp, BytesDoNotDependOnWhatStandsInMissingSamples) {
 }
 
 TEST(WaveletZfp, MissingSamplesCostLittle) {
-  // A smooth field with a hole of a quarter of the patch, as under an island: not more than with the field in
-  // it.
+  // A smooth field with a hole of a quarter of the patch, like an island: no larger than with the field in
+  // its place.
   std::mt19937 random(11);
   const PatchLayout layout{DataType::kFloat32, {64, 64, 16}, 5};
   const std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
@@ -245,7 +245,7 @@ TEST(FillMissing, TakesTheNearestAlongXThenYThenZ) {
 
   std::vector<float> expected = {1, 1, 1, 2, 2, 1, 1, 1, 2, 2, 3, 3, 4, 4, 4};
   expected.insert(expected.end(), 30, 5);
-  EXPECT_EQ(FillMissing<float>({5, 3, 3}, samples, validity), expected);
+  EXPECT_EQ(mask::FillMissing<float>({5, 3, 3}, samples, validity), expected);
 }
 
 TEST(WaveletZfp, ConstantPatchesCostAFewBytes) {
@@ -315,13 +315,6 @@ TEST(WaveletZfp, EveryTruncationOfAPayloadIsHandled) {
       }
     }
   }
-}
-
-TEST(FindCoder, NamesAndNumbersAgree) {
-  EXPECT_EQ(*ParseCoder("wavelet-zfp"), CoderId::kWaveletZfp);
-  EXPECT_EQ(FindCoder(CoderId::kWaveletZfp)->id(), CoderId::kWaveletZfp);
-  EXPECT_EQ(FindCoder(static_cast<CoderId>(200)), nullptr);
-  EXPECT_EQ(ParseCoder("jpeg").status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_F(DatasetTest, ADamagedMaskIsReportedWithItsPlace) {
   const fs::path mask = MasksOf(path()).at(0);
   DamageByte(mask / "0000.qsf", format::SubfileHeader::kEncodedSize + 1);
   const auto dataset = Open();
-  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .strict = true});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
   ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
@@ -200,7 +200,7 @@ TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   const fs::path subfile = path() / "steps/000000/pressure/0000.qsf";
   DamageByte(subfile, format::SubfileHeader::kEncodedSize + 20);
   const auto dataset = Open();
-  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .strict = true});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
   ReadEngine engine(kMemory, 2);
   IgnoringSink sink;
   const Status status = ExecuteRead(
@@ -285,7 +285,7 @@ TEST_F(DatasetTest, AFollowerGetsEveryStepOnce) {
   StepFollower later(path(), 7);
   EXPECT_EQ(Numbers(&all), (Steps{3, 7}));
   EXPECT_EQ(Numbers(&later), Steps{});
-  // Steps within one tick of the file system's clock, and one with a smaller number than those before.
+  // Steps within one tick of the file system's clock, and one with a smaller number than the previous ones.
   for (const std::uint64_t step : {8, 9, 5, 10}) {
     MakeDataset(path(), {.steps = {step}});
     EXPECT_EQ(Numbers(&all), Steps{step});

@@ -1,4 +1,4 @@
-// Reads that share an engine: what is decoded once, what memory they take, and who waits for whom.
+// Reads that share an engine: what is decoded only once, how much memory they take, and who waits for whom.
 #include "quarry/dataset/reader.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ class Collector : public BlockSink {
     const auto* from = reinterpret_cast<const float*>(bytes.data());
     for (std::int64_t z = 0; z < shape[2]; ++z) {
       for (std::int64_t y = 0; y < shape[1]; ++y) {
-        const std::int64_t row = (extent.begin[2] - extent_.begin[2] + z) * whole[1] +
-                                 (extent.begin[1] - extent_.begin[1] + y);
+        const std::int64_t row =
+            (extent.begin[2] - extent_.begin[2] + z) * whole[1] + (extent.begin[1] - extent_.begin[1] + y);
         std::copy_n(from, shape[0], samples.begin() + row * whole[0] + extent.begin[0] - extent_.begin[0]);
         from += shape[0];
       }
@@ -69,8 +69,8 @@ class ReaderTest : public ::testing::Test {
     return collector.samples;
   }
 
-  /// Pinned by one read of everything.
-  std::uint64_t Pinned() const { return query::PinnedMemory(whole_); }
+  /// Memory pinned by one read of everything.
+  std::uint64_t Pinned() const { return query::DeliveryMemory(whole_); }
 
   testing::TemporaryFolder folder_;
   testing::DatasetRecipe recipe_;
@@ -82,17 +82,17 @@ class ReaderTest : public ::testing::Test {
 TEST_F(ReaderTest, WhatWasDecodedIsNotDecodedAgain) {
   ReadEngine engine(std::uint64_t{64} << 20, 2);
   EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
-  const PatchStore::State first = engine.store.state();
+  const PatchStore::State first = engine.store->state();
   EXPECT_EQ(first.misses, whole_.patches.size());
   EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
-  EXPECT_EQ(engine.store.state().misses, first.misses);
-  EXPECT_EQ(engine.store.state().pinned, 0u);
+  EXPECT_EQ(engine.store->state().misses, first.misses);
+  EXPECT_EQ(engine.store->state().pinned, 0u);
 }
 
 TEST_F(ReaderTest, AFinerLevelGoesOnFromTheCoarserOneThatIsThere) {
   ReadEngine engine(std::uint64_t{64} << 20, 2);
   Read(&engine, {.field = "pressure", .level = 2});
-  // The coarse payload is not needed any more: bytes of it that are damaged do no harm.
+  // The coarse payload is no longer needed: damaged bytes in it do no harm.
   const query::ReadPlan plan = *dataset_->Plan({.field = "pressure"});
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
     if (entry.path().extension() != ".qsf") continue;
@@ -119,20 +119,19 @@ TEST_F(ReaderTest, ReadsAtTheSameTimeDecodeEachPatchOnce) {
   for (int i = 0; i < 8; ++i)
     reads.push_back(std::async(std::launch::async, [&] { return Read(&engine, {.field = "pressure"}); }));
   for (auto& read : reads) EXPECT_EQ(read.get(), expected_);
-  EXPECT_EQ(engine.store.state().misses, whole_.patches.size());
+  EXPECT_EQ(engine.store->state().misses, whole_.patches.size());
 }
 
 TEST_F(ReaderTest, LittleMemoryCostsTimeAndNothingElse) {
-  // Room for two reads of one patch each and for what they decode in: everything else has to make way.
+  // Room for two reads of one patch each and their decoding: everything else must be evicted.
   ReadEngine engine(6 * Pinned(), 2);
   std::vector<std::future<std::vector<float>>> reads;
   for (int i = 0; i < 8; ++i) {
-    reads.push_back(std::async(std::launch::async, [&] {
-      return Read(&engine, {.field = "pressure", .first_level = 3});
-    }));
+    reads.push_back(std::async(std::launch::async,
+                               [&] { return Read(&engine, {.field = "pressure", .first_level = 3}); }));
   }
   for (auto& read : reads) EXPECT_EQ(read.get(), expected_);
-  const PatchStore::State state = engine.store.state();
+  const PatchStore::State state = engine.store->state();
   EXPECT_GT(state.evictions, 0u);
   EXPECT_LE(state.stored, 6 * Pinned());
   EXPECT_EQ(state.pinned + state.reads + state.waiting, 0u);
@@ -167,7 +166,7 @@ TEST_F(ReaderTest, ACancelledReadLeavesNothingBehind) {
     const Status status = ExecuteRead(
         *dataset_, whole_, &engine, [&] { return collector.blocks >= after; }, &collector);
     EXPECT_EQ(status.code(), StatusCode::kCancelled);
-    EXPECT_EQ(engine.store.state().pinned, 0u);
+    EXPECT_EQ(engine.store->state().pinned, 0u);
   }
   EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
 }

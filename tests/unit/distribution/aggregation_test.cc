@@ -25,7 +25,7 @@ double MaxOverMean(const std::vector<std::uint64_t>& bytes) {
          static_cast<double>(bytes.size()) / sum;
 }
 
-/// Smallest largest run by trying every cut.
+/// The smallest possible largest run, found by trying every cut.
 std::uint64_t BruteForce(const std::vector<std::uint64_t>& sizes, std::size_t from, std::size_t files) {
   if (files == 1)
     return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(from), sizes.end(), std::uint64_t{0});

@@ -67,11 +67,9 @@ TEST(PlacePatches, BalancedIsBalancedForAnyBoxesAndEmptyRanks) {
                          1 + static_cast<std::int64_t>(random() % 40)};
     const PatchGrid grid = *PatchGrid::Create(dims, {8, 4, 8});
     const int ranks = 1 + static_cast<int>(random() % 60);
-    const Ownership owned =
-        ReadingOwnership(grid.domain(), {1, 1, 1}, ranks, ReadingOrder::kConsecutive);
+    const Ownership owned = ReadingOwnership(grid.domain(), {1, 1, 1}, ranks, ReadingOrder::kConsecutive);
     const std::vector<std::int64_t> target = TargetCounts(grid.patch_count(), ranks);
-    const auto counts =
-        CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced, target), ranks);
+    const auto counts = CountPerRank(PlacePatches(grid, owned, PlacementStrategy::kBalanced, target), ranks);
 
     EXPECT_EQ(counts, TargetCounts(grid.patch_count(), ranks));
     EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), grid.patch_count());
@@ -116,7 +114,7 @@ TEST(ReadingOwnership, CoversTheRegionOnceInWholeUnitsForAnyNumberOfRanks) {
   }
 }
 
-// Marrinan et al., section IV.A: images dealt out one by one.
+// Marrinan et al., section IV.A: images distributed one by one.
 TEST(ReadingOwnership, DealsOutImagesRoundRobin) {
   const Ownership owned = ReadingOwnership({{0, 0, 0}, {8, 6, 5}}, {8, 6, 1}, 2, ReadingOrder::kRoundRobin);
   EXPECT_EQ(owned[0].size(), 3u);

@@ -12,8 +12,8 @@ namespace {
 using Sizes = std::vector<std::uint64_t>;
 
 TEST(Extrapolate, EqualsTheHandComputationAlongOneAxis) {
-  // New centres at 1/8, 3/8, 5/8, 7/8; old ones at 1/4 and 3/4: the outermost are constant, the others a quarter
-  // of the way from one old size to the other.
+  // New centres at 1/8, 3/8, 5/8, 7/8; old ones at 1/4 and 3/4: the outermost are constant, the others a
+  // quarter of the way from one old size to the other.
   EXPECT_EQ(Extrapolate({{2, 1, 1}, {10, 20}}, {4, 1, 1}).bytes, (Sizes{10, 13, 18, 20}));
   EXPECT_EQ(Extrapolate({{1, 2, 1}, {100, 200}}, {1, 4, 1}).bytes, (Sizes{100, 125, 175, 200}));
   // 3 to 2: centres 1/4 and 3/4 lie at 1/4 and 7/4 between the old centres 0, 1, 2.
@@ -21,8 +21,8 @@ TEST(Extrapolate, EqualsTheHandComputationAlongOneAxis) {
 }
 
 TEST(Extrapolate, EqualsTheHandComputationInSpace) {
-  // Sizes 64 (x + 2 y + 4 z) on 2x2x2: between the centres the interpolation is the same linear function, with
-  // each coordinate 0, 1/4, 3/4, 1 on 4 cells.
+  // Sizes 64 (x + 2 y + 4 z) on 2x2x2: between the centres the interpolation is the same linear function,
+  // with each coordinate 0, 1/4, 3/4, 1 on 4 cells.
   const SizeGrid grid{{2, 2, 2}, {0, 64, 128, 192, 256, 320, 384, 448}};
   const Sizes at = {0, 16, 48, 64};
 
@@ -55,10 +55,10 @@ Sizes Quartiles(Sizes sizes) {
   return {sizes[sizes.size() / 4], sizes[sizes.size() / 2], sizes[sizes.size() * 3 / 4]};
 }
 
-/// Compressed sizes around a flame: much in a wrinkled sheet, little far from it, some in the burnt gas.
+/// Compressed sizes around a flame: large in a wrinkled sheet, small far from it, medium in the burnt gas.
 /// @param half_thickness  of the sheet where sizes fall to 1/e, as a fraction of the domain
 SizeGrid Flame(std::int64_t n, double half_thickness) {
-  // Sums over parts of a cell: a rank has what is in all of its box, not what is in its centre.
+  // Sums over parts of a cell: a rank has the data of its whole box, not only of its centre.
   constexpr std::int64_t kParts = 4;
   const auto position = [n](std::int64_t i) {
     return (static_cast<double>(i) + 0.5) / static_cast<double>(n * kParts);
@@ -80,7 +80,7 @@ SizeGrid Flame(std::int64_t n, double half_thickness) {
   return SumToProcessGrid(parts, {n, n, n});
 }
 
-/// Quartiles of 4,096 generated sizes over those of the 512 measured ones.
+/// Quartiles of 4,096 generated sizes relative to those of the 512 measured ones.
 std::vector<double> QuartileRatios(const SizeGrid& measured) {
   const Sizes before = Quartiles(measured.bytes);
   const Sizes after = Quartiles(Extrapolate(measured, {16, 16, 16}).bytes);

@@ -179,12 +179,13 @@ TEST(DatasetManifest, CoordinatesAreLeftOutWhereAllAxesAreEven) {
 
 TEST(DatasetManifest, ImpossibleCoordinatesAreRefused) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::vector<std::vector<double>> wrong = {{0, 1, 2, 3, 4, 5},
-                                                  {0, 1, 2, 3, 4, 5, 6, 7},
-                                                  {0, 1, 2, 3, 3, 5, 6},
-                                                  {0, 1, 2, 3, 2, 1, 0},
-                                                  {0, 1, 2, 3, 4, 5, kInfinity},
-                                                  {0, 1, 2, std::numeric_limits<double>::quiet_NaN(), 4, 5, 6}};
+  const std::vector<std::vector<double>> wrong = {
+      {0, 1, 2, 3, 4, 5},
+      {0, 1, 2, 3, 4, 5, 6, 7},
+      {0, 1, 2, 3, 3, 5, 6},
+      {0, 1, 2, 3, 2, 1, 0},
+      {0, 1, 2, 3, 4, 5, kInfinity},
+      {0, 1, 2, std::numeric_limits<double>::quiet_NaN(), 4, 5, 6}};
   for (const std::vector<double>& coordinates : wrong) {
     DatasetDescription dataset = ExampleDataset();
     dataset.grid.coordinates[2] = coordinates;

@@ -170,7 +170,7 @@ TEST(DecodePatchTable, RoundTripAndEveryFlippedBitIsFound) {
   }
 }
 
-// A table whose checksum is right may still lie: a writer with a bug, or somebody hostile.
+// A table with a correct checksum may still be wrong: from a writer with a bug, or an attacker.
 TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
   std::vector<std::vector<PatchEntry>> bad(8, ExampleRows());
   bad[0][0].levels[2].offset = 3;                      // inside the header

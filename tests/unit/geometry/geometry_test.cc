@@ -70,7 +70,7 @@ TEST(PatchGrid, RefusesImpossibleGrids) {
 }
 
 TEST(MortonOrder, VisitsQuadrantsOneAfterAnother) {
-  // 4 x 4 patches: the Z of the lower left 2 x 2 first.
+  // 4 x 4 patches: the Z order starts with the lower left 2 x 2.
   const PatchGrid grid = *PatchGrid::Create({4, 4, 1}, {1, 1, 1});
   const std::vector<std::int64_t> order = grid.MortonOrder();
   EXPECT_EQ(std::vector<std::int64_t>(order.begin(), order.begin() + 8),
@@ -103,8 +103,8 @@ TEST(JoinBoxes, MakesOneOfThoseThatMakeUpOne) {
   }
   std::shuffle(cells.begin(), cells.end(), std::mt19937(1));
   EXPECT_EQ(JoinBoxes(cells), (std::vector<Box>{{{0, 0, 0}, {10, 4, 3}}}));
-  // Without one cell, in the middle of a row: two parts of its row, the rows of its plane on both sides, and the
-  // planes below and above it.
+  // With one cell missing in the middle of a row: two parts of its row, the rows of its plane on both sides,
+  // and the planes below and above it.
   std::erase(cells, Box{{4, 2, 1}, {6, 3, 2}});
   const std::vector<Box> joined = JoinBoxes(cells);
   EXPECT_EQ(joined.size(), 6u);

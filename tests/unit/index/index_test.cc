@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
+#include <latch>
 #include <random>
 
-#include "quarry/index/index_reader.h"
+#include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/seal.h"
+#include "quarry/storage/memory_storage.h"
+#include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::index {
@@ -22,24 +26,25 @@ class IndexTest : public ::testing::Test {
   }
 
   fs::path path() const { return folder_.path() / "a.quarry"; }
-  fs::path index() const { return DefaultIndexFolder(path()); }
+  fs::path index() const { return DefaultIndexFolder(path()).path; }
   std::shared_ptr<const Dataset> Open() const { return *Dataset::Open(path()); }
   Result<IndexReport> Update(bool rebuild = false) const {
     return UpdateIndex(*Open(), index(), rebuild, [](std::uint64_t, std::uint64_t) {});
   }
-  Result<std::shared_ptr<const IndexCatalog>> OpenIndex() const {
-    return IndexCatalog::Open(Open(), index(), folder_.path());
+  Result<std::shared_ptr<const IndexLocator>> OpenIndex() const {
+    return IndexLocator::Open(Open(), index(), folder_.path());
   }
 
   /// Same records from index and tables, for every step and some boxes.
-  void ExpectSameAsTables() const {
-    const auto dataset = Open();
-    const auto catalog = *OpenIndex();
+  void ExpectSameAsTables() const { ExpectSameAsTables(*Open(), **OpenIndex()); }
+  static void ExpectSameAsTables(const Dataset& of, const IndexLocator& index) {
+    const Dataset* dataset = &of;
+    const IndexLocator* locator = &index;
     const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
     for (const std::uint64_t step : dataset->steps()) {
       for (const Box& positions :
            {Box{{0, 0, 0}, grid.patches()}, Box{{1, 1, 0}, {3, 2, 2}}, Box{{4, 2, 1}, {5, 3, 2}}}) {
-        const auto indexed = catalog->Find(step, 0, positions);
+        const auto indexed = locator->Find(step, 0, positions);
         const auto expected = dataset->tables().Find(step, 0, positions);
         ASSERT_TRUE(indexed.ok()) << indexed.status().message();
         ASSERT_EQ(indexed->size(), expected->size());
@@ -47,7 +52,7 @@ class IndexTest : public ::testing::Test {
           EXPECT_EQ((*indexed)[i].subfile, (*expected)[i].subfile);
           EXPECT_EQ((*indexed)[i].patch, (*expected)[i].patch);
         }
-        const auto indexed_mask = catalog->FindMask(step, 0, positions);
+        const auto indexed_mask = locator->FindMask(step, 0, positions);
         const auto expected_mask = dataset->tables().FindMask(step, 0, positions);
         ASSERT_TRUE(indexed_mask.ok()) << indexed_mask.status().message();
         ASSERT_EQ(indexed_mask->size(), expected_mask->size());
@@ -183,18 +188,98 @@ TEST_F(IndexTest, TheIndexOfAnotherDatasetIsNotBelieved) {
   MakeDataset(other.path() / "b.quarry", {.tolerance = 0.5, .steps = {0, 1}});
   fs::copy(index(), other.path() / "b.quarry/index", fs::copy_options::recursive);
   const auto dataset = *Dataset::Open(other.path() / "b.quarry");
-  const auto catalog = *IndexCatalog::Open(dataset, other.path() / "b.quarry/index", other.path());
-  EXPECT_FALSE(*catalog->IsCurrent(0));
-  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, catalog.get()),
+  const auto locator = *IndexLocator::Open(dataset, other.path() / "b.quarry/index", other.path());
+  EXPECT_FALSE(*locator->IsCurrent(0));
+  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, locator.get()),
             testing::ReadAll(*dataset, {.field = "pressure"}));
 }
 
 TEST_F(IndexTest, PrivateCopiesLeaveNothingBehind) {
   ASSERT_TRUE(Update().ok());
   testing::TemporaryFolder scratch;
-  const auto catalog = IndexCatalog::Open(Open(), index(), scratch.path());
-  ASSERT_TRUE(catalog.ok());
+  const auto locator = IndexLocator::Open(Open(), index(), scratch.path());
+  ASSERT_TRUE(locator.ok());
   EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+/// Copies dataset and index from disk to memory.
+Location CopyToMemory(const fs::path& path) {
+  auto memory = std::make_shared<MemoryStorage>();
+  const Status copied = memory->CopyFolder(path, "a.quarry");
+  EXPECT_TRUE(copied.ok()) << copied.message();
+  return {memory, "a.quarry"};
+}
+
+TEST_F(IndexTest, AnIndexInMemoryHoldsWhatTheTablesHold) {
+  ASSERT_TRUE(Update().ok());
+  MakeDataset(path(), {.steps = {7}});  // published after the index
+  const Location copy = CopyToMemory(path());
+  const auto dataset = *Dataset::Open(copy);
+  const auto locator = IndexLocator::Open(dataset, DefaultIndexFolder(copy), folder_.path());
+  ASSERT_TRUE(locator.ok()) << locator.status().message();
+
+  EXPECT_TRUE(*(*locator)->IsCurrent(1));
+  EXPECT_FALSE(*(*locator)->IsCurrent(7));
+  ExpectSameAsTables(*dataset, **locator);
+  EXPECT_EQ(testing::ReadAll(*dataset, {.field = "pressure"}, locator->get()),
+            testing::ReadAll(*Open(), {.field = "pressure"}));
+}
+
+TEST_F(IndexTest, ADatasetInMemoryIsIndexedAndItsIndexVerified) {
+  const auto dataset = *Dataset::Open(CopyToMemory(path()));
+  const testing::TemporaryFolder local;
+  const auto report = UpdateIndex(*dataset, local.path(), false, [](std::uint64_t, std::uint64_t) {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->steps_added, 2u);
+  EXPECT_TRUE(VerifyIndex(*dataset, local.path()).ok());
+  EXPECT_TRUE(VerifyIndex(*dataset, CopyToMemory(local.path())).ok());
+}
+
+TEST_F(IndexTest, EveryFaultOfAStorageIsNoticedAndLeavesNoCopyBehind) {
+  using testing::Fault;
+  using testing::Operation;
+  ASSERT_TRUE(Update().ok());
+  const Location copy = CopyToMemory(path());
+  const auto dataset = *Dataset::Open(copy);
+  const testing::TemporaryFolder scratch;
+  const auto open = [&](const std::shared_ptr<testing::FaultyStorage>& faulty) {
+    return IndexLocator::Open(dataset, DefaultIndexFolder({faulty, copy.path}), scratch.path()).status();
+  };
+  const auto counted = std::make_shared<testing::FaultyStorage>(copy.storage);
+  ASSERT_TRUE(open(counted).ok());
+  const std::size_t reads = counted->Calls(Operation::kRead).size();
+  ASSERT_GE(reads, 2u) << "seal and data file";
+  for (std::size_t n = 1; n <= reads; ++n) {
+    const auto with = [&](const Fault& fault) {
+      const auto faulty = std::make_shared<testing::FaultyStorage>(copy.storage);
+      faulty->Add(Operation::kRead, "*", n, 1, fault);
+      return open(faulty);
+    };
+    EXPECT_EQ(with(Fault::Lie()).code(), StatusCode::kDataLoss) << "read " << n;
+    EXPECT_EQ(with(Fault::Truncate()).code(), StatusCode::kDataLoss) << "read " << n;
+    EXPECT_EQ(with(Fault::Fail(InternalError("the disk is gone"))).message(), "the disk is gone");
+    EXPECT_TRUE(fs::is_empty(scratch.path()));
+  }
+}
+
+/// A file system that does not answer for one step.
+TEST_F(IndexTest, AStepThatHangsHoldsUpNoOtherStep) {
+  ASSERT_TRUE(Update().ok());
+  const auto faulty = std::make_shared<testing::FaultyStorage>(Location(path()).storage);
+  std::latch asked(1);
+  std::latch answer(1);
+  faulty->Add({testing::Operation::kOpen, "*/steps/000000/step.json", 1, 1, [&](const testing::StorageCall&) {
+                 asked.count_down();
+                 answer.wait();
+                 return testing::Fault{};
+               }});
+  const Location there(faulty, path().string());
+  const auto locator = *IndexLocator::Open(*Dataset::Open(there), DefaultIndexFolder(there), folder_.path());
+  auto hanging = std::async(std::launch::async, [&] { return *locator->IsCurrent(0); });
+  asked.wait();
+  EXPECT_TRUE(*locator->IsCurrent(1));
+  answer.count_down();
+  EXPECT_TRUE(hanging.get());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "writer/input/input.h"
+#include "quarry/input/input.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace quarry::writer {
+namespace quarry::input {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,7 +42,7 @@ std::vector<float> Floats(const Bytes& bytes) {
   return {begin, begin + bytes.size() / sizeof(float)};
 }
 
-/// The only moment of a dump.
+/// The only time step of a dump.
 std::unique_ptr<Input> OpenOne(const std::string& path, const InputOptions& options) {
   auto inputs = OpenInputs(path, options);
   EXPECT_TRUE(inputs.ok()) << inputs.status().message();
@@ -58,7 +58,8 @@ TEST_F(InputTest, ReadsDimsTypeAndFieldFromTheName) {
 }
 
 TEST_F(InputTest, ReadsAnyBoxInXFastestOrder) {
-  const auto input = OpenOne(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
+  const auto input =
+      OpenOne(Save("a.f32", Counting(24)), {.dims = Index3{4, 3, 2}, .type = DataType::kFloat32});
   // Sample (x, y, z) is x + 4 (y + 3 z).
   EXPECT_EQ(Floats(*ReadBox(*input, {{1, 1, 0}, {3, 3, 2}})),
             (std::vector<float>{5, 6, 9, 10, 17, 18, 21, 22}));
@@ -70,8 +71,9 @@ TEST_F(InputTest, ReadsAnyBoxInXFastestOrder) {
 TEST_F(InputTest, SwapsBigEndianSamplesAndSkipsTheOffset) {
   Bytes bytes(5, std::byte{0xee});
   for (const std::byte byte : Counting(6, true)) bytes.push_back(byte);
-  const auto input = OpenOne(Save("a.raw", bytes),
-                 {.dims = Index3{6, 1, 1}, .type = DataType::kFloat32, .big_endian = true, .offset = 5});
+  const auto input =
+      OpenOne(Save("a.raw", bytes),
+              {.dims = Index3{6, 1, 1}, .type = DataType::kFloat32, .big_endian = true, .offset = 5});
   EXPECT_EQ(Floats(*ReadBox(*input, {{0, 0, 0}, {6, 1, 1}})), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
@@ -97,9 +99,10 @@ Bytes Npy(const std::string& dictionary, const Bytes& samples) {
 }
 
 TEST_F(InputTest, ReadsNpyWithZyxShape) {
-  const auto input = OpenOne(Save("density.npy",
-                      Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }", Counting(24))),
-                 {});
+  const auto input =
+      OpenOne(Save("density.npy",
+                   Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }", Counting(24))),
+              {});
   EXPECT_EQ(input->info().field, "density");
   EXPECT_EQ(input->info().dims, (Index3{4, 3, 2}));
   EXPECT_EQ(Floats(*ReadBox(*input, {{1, 0, 1}, {2, 1, 2}})), (std::vector<float>{13}));
@@ -125,4 +128,4 @@ TEST_F(InputTest, MissingFilesAreNotFound) {
 }
 
 }  // namespace
-}  // namespace quarry::writer
+}  // namespace quarry::input

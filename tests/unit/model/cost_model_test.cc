@@ -13,7 +13,7 @@ using distribution::Ownership;
 using distribution::Placement;
 using distribution::ProcessGridBoxes;
 
-/// Nothing costs anything, so that a test sets what it is about.
+/// A machine where nothing costs anything, so that a test sets only its own subject.
 Machine FreeMachine() {
   Machine machine;
   for (const MachineConstant& constant : MachineConstants())
@@ -56,7 +56,7 @@ TEST(ExchangeTraffic, CountsPartsThatMove) {
 TEST(ExchangeTraffic, KnowsWhoSharesANode) {
   const PatchGrid grid = *PatchGrid::Create({16, 1, 1}, {4, 1, 1});
   const Ownership owned = OneBoxEach(ProcessGridBoxes({16, 1, 1}, {4, 1, 1}));
-  // Every patch goes to the next rank; from rank 1 to 2 and 3 to 0 to another node.
+  // Every patch goes to the next rank; from rank 1 to 2 and from 3 to 0 this is another node.
   const Placement placement = {1, 2, 3, 0};
 
   const Traffic traffic = ExchangeTraffic(grid, owned, FindSharers(grid, owned), placement, 1, 2);
@@ -140,7 +140,7 @@ TEST(Predict, EncodesOnAllCores) {
       Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 16.384);
   EXPECT_DOUBLE_EQ(
       Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 2, 2})).of(Phase::kEncode).total(), 8.192);
-  // A rank that is not bound has both cores.
+  // A rank without binding has both cores.
   machine.cores_per_rank = 0;
   EXPECT_DOUBLE_EQ(
       Predict(machine, MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 1})).of(Phase::kEncode).total(), 8.192);
@@ -151,7 +151,7 @@ TEST(Predict, EncodesOnAllCores) {
 }
 
 // 12 samples of 4 bytes, patches of 4, ranks of 6: as above, 8 bytes of patch 1 move. The balanced placement
-// gives patch 1 to rank 0.
+// assigns patch 1 to rank 0.
 TEST(Predict, PricesTheExchange) {
   Machine machine = FreeMachine();
   machine.gather_bandwidth_bytes_per_s = 2;
@@ -202,7 +202,7 @@ TEST(Predict, WritesTheFilesOfARankOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 2 + 2 * 0.5 + 0.25);
   machine.write_bandwidth_total_bytes_per_s = 512;
   EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 8 + 0.5 + 0.25);
-  // As many files as patches, not more.
+  // At most as many files as patches.
   workload.files = 100;
   EXPECT_EQ(Predict(machine, workload).files, 8u);
 }

@@ -23,7 +23,8 @@ TEST(CutToChunks, TakesWholeLayersThenRowsThenPatches) {
 
 TEST(CutToChunks, CoversEveryPatchOnce) {
   const PatchGrid grid = Grid();
-  for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{50000}, std::uint64_t{300000}, std::uint64_t{900000}}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1}, std::uint64_t{50000}, std::uint64_t{300000}, std::uint64_t{900000}}) {
     std::vector<int> seen(static_cast<std::size_t>(grid.patch_count()), 0);
     std::int64_t samples = 0;
     for (const Box& patches : CutToChunks(grid, 4, bytes, {1, 1, 1})) {

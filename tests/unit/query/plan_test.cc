@@ -74,9 +74,9 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
       for (std::size_t r = 1; r < fetch.ranges.size(); ++r) {
         const ByteRange& before = fetch.ranges[r - 1];
         EXPECT_TRUE(before.file < fetch.ranges[r].file ||
-                    before.offset + before.size + kMaxGap < fetch.ranges[r].offset);
+                    before.offset + before.size + plan.read_gap < fetch.ranges[r].offset);
       }
-      const auto check = [&](const CatalogEntry& from, bool of_mask, int level, const Slice& slice) {
+      const auto check = [&](const LocatedPatch& from, bool of_mask, int level, const Slice& slice) {
         const auto& entry = from.patch.levels[static_cast<std::size_t>(level)];
         if (entry.size == 0) return;
         const ByteRange& range = fetch.ranges[slice.range];
@@ -105,7 +105,7 @@ TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
   double covered = 0;
   for (const PlannedPatch& patch : plan.patches) {
     const format::PatchEntry& row = patch.entry.patch;
-    EXPECT_EQ(patch.mask.has_value(), static_cast<std::int64_t>(row.valid) < patch.samples.volume());
+    EXPECT_EQ(patch.mask != nullptr, static_cast<std::int64_t>(row.valid) < patch.samples.volume());
     if (patch.mask) {
       EXPECT_EQ(patch.mask->patch.patch_index, row.patch_index);
       ++masked;
@@ -139,7 +139,7 @@ TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
     }
     const double error = std::pow(10.0, -5.0 + static_cast<double>(random() % 600) / 100);
     const auto plan = dataset_->Plan({.field = "pressure", .box = box, .max_error = error});
-    // Level 0 meets every patch, so that its plan has the records of all.
+    // Level 0 needs every patch, so its plan has all records.
     const ReadPlan all = *dataset_->Plan({.field = "pressure", .box = box, .level = 0});
     int expected = levels - 1;
     for (; expected >= 0; --expected) {
@@ -193,15 +193,15 @@ INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
                          });
 
 /// The tables of a dataset with a mask that is not the field's.
-class OtherMask final : public PatchCatalog {
+class OtherMask final : public PatchLocator {
  public:
-  OtherMask(const PatchCatalog& tables, std::function<void(std::vector<CatalogEntry>*)> change)
+  OtherMask(const PatchLocator& tables, std::function<void(std::vector<LocatedPatch>*)> change)
       : tables_(tables), change_(std::move(change)) {}
-  Result<std::vector<CatalogEntry>> Find(std::uint64_t step, std::size_t field,
+  Result<std::vector<LocatedPatch>> Find(std::uint64_t step, std::size_t field,
                                          const Box& positions) const override {
     return tables_.Find(step, field, positions);
   }
-  Result<std::vector<CatalogEntry>> FindMask(std::uint64_t step, std::size_t field,
+  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t step, std::size_t field,
                                              const Box& positions) const override {
     auto mask = tables_.FindMask(step, field, positions);
     change_(&*mask);
@@ -209,8 +209,8 @@ class OtherMask final : public PatchCatalog {
   }
 
  private:
-  const PatchCatalog& tables_;
-  const std::function<void(std::vector<CatalogEntry>*)> change_;
+  const PatchLocator& tables_;
+  const std::function<void(std::vector<LocatedPatch>*)> change_;
 };
 
 TEST(Plan, AMaskThatDoesNotFitTheFieldIsDamage) {
@@ -218,19 +218,46 @@ TEST(Plan, AMaskThatDoesNotFitTheFieldIsDamage) {
   testing::MakeDataset(folder.path() / "a.quarry", {.missing = true});
   const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
   const ReadRequest request{.field = "pressure"};
-  const auto code_with = [&](std::function<void(std::vector<CatalogEntry>*)> change) {
-    const OtherMask catalog(dataset->tables(), std::move(change));
-    return dataset->Plan(request, &catalog).status().code();
+  const auto code_with = [&](std::function<void(std::vector<LocatedPatch>*)> change) {
+    const OtherMask locator(dataset->tables(), std::move(change));
+    return dataset->Plan(request, &locator).status().code();
   };
 
-  EXPECT_EQ(code_with([](std::vector<CatalogEntry>*) {}), StatusCode::kOk);
-  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->clear(); }), StatusCode::kDataLoss);
-  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) { mask->pop_back(); }), StatusCode::kDataLoss);
-  EXPECT_EQ(code_with([](std::vector<CatalogEntry>* mask) {
+  EXPECT_EQ(code_with([](std::vector<LocatedPatch>*) {}), StatusCode::kOk);
+  EXPECT_EQ(code_with([](std::vector<LocatedPatch>* mask) { mask->clear(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<LocatedPatch>* mask) { mask->pop_back(); }), StatusCode::kDataLoss);
+  EXPECT_EQ(code_with([](std::vector<LocatedPatch>* mask) {
               for (format::LevelEntry& level : (*mask)[3].patch.levels) level.size = 0;
             }),
             StatusCode::kDataLoss)
       << "missing samples, but no mask payload";
+}
+
+/// An unregistered coder, of which only the levels matter.
+class UnknownCoder final : public PatchCoder {
+ public:
+  explicit UnknownCoder(bool bounds_every_level) : bounds_every_level_(bounds_every_level) {}
+  CoderId id() const override { return static_cast<CoderId>(200); }
+  std::string_view name() const override { return "unknown to all"; }
+  bool Supports(DataType) const override { return true; }
+  bool IsLossless() const override { return false; }
+  bool BoundsEveryLevel() const override { return bounds_every_level_; }
+  Result<CodedPatch> Encode(const PatchLayout&, ByteSpan, Validity, double) const override {
+    return InvalidArgument("codes nothing");
+  }
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout&) const override { return nullptr; }
+
+ private:
+  bool bounds_every_level_;
+};
+
+TEST(LevelForStride, AsksTheCoderWhetherCoarseLevelsAreSamplesOfTheField) {
+  DatasetDescription dataset;
+  dataset.grid.dims = {64, 64, 1};
+  dataset.levels = 4;
+
+  EXPECT_EQ(LevelForStride(dataset, UnknownCoder(true), {4, 8, 1}), 2);
+  EXPECT_EQ(LevelForStride(dataset, UnknownCoder(false), {4, 8, 1}), 0);
 }
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {

@@ -1,5 +1,5 @@
-// Kinds of questions beyond a level: what they choose, what they cost, and that their answers are those of a
-// reader who takes everything and works it out.
+// Questions other than for a level: what they select and cost, and that their answers equal those computed
+// from all samples.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class QueryTest : public ::testing::TestWithParam<QueryCase> {
     return originals_[static_cast<std::size_t>(x + recipe_.dims[0] * (y + recipe_.dims[1] * z))];
   }
 
-  /// Originals at the places of an answer's samples, in their order.
+  /// Originals at the places of an answer's samples, in the same order.
   std::vector<float> OriginalsAt(const LevelExtent& level) const {
     std::vector<float> samples;
     for (auto z = level.extent.begin[2]; z < level.extent.end[2]; ++z) {
@@ -106,7 +106,7 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
   for (int i = 0; i < 300; ++i) {
     ReadRequest request{.field = "pressure", .box = RandomBox()};
     if (random_() % 2 == 0) request.first_level = recipe_.levels - 1;
-    // What each level alone would cost.
+    // The cost of each level alone.
     std::vector<std::uint64_t> costs;
     for (int level = 0; level < recipe_.levels; ++level) {
       ReadRequest at = request;
@@ -162,7 +162,7 @@ TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
     const std::vector<float> answer = testing::ReadAll(*dataset_, request);
     EXPECT_EQ(plan.price.reply_bytes, expected.size() * sizeof(float));
     ASSERT_EQ(answer.size(), expected.size());
-    // By their bits: missing samples are NaN.
+    // Compared by bits: missing samples are NaN.
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(answer)), std::as_bytes(std::span(expected))))
         << ToString(*request.stride) << " " << ToString(*request.box);
   }
@@ -192,8 +192,9 @@ TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
         for (auto x = request.box->begin[0]; x < request.box->end[0]; ++x) {
           if (!is_left_out({x, y, z})) continue;
           ++left_out;
-          for (const float sample : {OriginalAt(x, y, z), whole[static_cast<std::size_t>(
-                                                              x + recipe_.dims[0] * (y + recipe_.dims[1] * z))]})
+          for (const float sample :
+               {OriginalAt(x, y, z),
+                whole[static_cast<std::size_t>(x + recipe_.dims[0] * (y + recipe_.dims[1] * z))]})
             ASSERT_FALSE(sample >= request.values->low && sample <= request.values->high) << x << "," << y;
         }
       }
@@ -311,7 +312,7 @@ TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginal
       const Bounded& at = found.percentiles.at(p).at;
       EXPECT_LE(at.low, PercentileOf(originals, percentiles[p]));
       EXPECT_GE(at.high, PercentileOf(originals, percentiles[p]));
-      // 40 and more is the range with the error of the coarsest level, a 65536th of it the width of a bin.
+      // The range with the error of the coarsest level is at least 40, and a bin is a 65536th of it.
       EXPECT_NEAR(at.value, PercentileOf(samples, percentiles[p]), 1e-3);
     }
 
@@ -396,7 +397,7 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
   std::set<Index3> patches;
   std::size_t missing = 0;
   for (std::size_t i = 0; i < request.points.size(); ++i) {
-    // Along x, then y, then z: another way than that of the library.
+    // Along x, then y, then z: unlike the library.
     Index3 low{};
     Index3 high{};
     std::array<double, 3> t{};

@@ -36,8 +36,8 @@ TEST(MapLayout, EqualsExampleE1OfThePaper) {
 
   ASSERT_TRUE(mapping.ok()) << mapping.status().message();
   ASSERT_EQ(mapping->rounds(), 2u);
-  // Round 0 moves the rows 0 to 3: their left halves to rank 0, their right halves to rank 1. Round 1 moves the
-  // rows 4 to 7 to ranks 2 and 3.
+  // Round 0 moves the rows 0 to 3: their left halves to rank 0, their right halves to rank 1. Round 1 moves
+  // the rows 4 to 7 to ranks 2 and 3.
   for (std::size_t round = 0; round < 2; ++round) {
     const std::span<const Part> parts = mapping->Round(round);
     ASSERT_EQ(parts.size(), 8u);
@@ -51,25 +51,25 @@ TEST(MapLayout, EqualsExampleE1OfThePaper) {
   }
 }
 
-TEST(PlanForRank, IsFigure1bOfThePaper) {
-  const RankPlan plan = PlanForRank(ExampleE1(), 0);
+TEST(ScheduleForRank, IsFigure1bOfThePaper) {
+  const RankSchedule schedule = ScheduleForRank(ExampleE1(), 0);
 
-  EXPECT_EQ(plan.rounds, 2u);
-  EXPECT_EQ(plan.copies, (std::vector<Part>{{0, 0, 0, 0, Cell(0, 0, 4, 1)}}));
-  EXPECT_EQ(plan.sends, (std::vector<Part>{{0, 1, 0, 0, Cell(4, 0, 4, 1)},
-                                           {0, 2, 1, 0, Cell(0, 4, 4, 1)},
-                                           {0, 3, 1, 0, Cell(4, 4, 4, 1)}}));
-  EXPECT_EQ(plan.receives, (std::vector<Part>{{1, 0, 0, 0, Cell(0, 1, 4, 1)},
-                                              {2, 0, 0, 0, Cell(0, 2, 4, 1)},
-                                              {3, 0, 0, 0, Cell(0, 3, 4, 1)}}));
+  EXPECT_EQ(schedule.rounds, 2u);
+  EXPECT_EQ(schedule.copies, (std::vector<Part>{{0, 0, 0, 0, Cell(0, 0, 4, 1)}}));
+  EXPECT_EQ(schedule.sends, (std::vector<Part>{{0, 1, 0, 0, Cell(4, 0, 4, 1)},
+                                               {0, 2, 1, 0, Cell(0, 4, 4, 1)},
+                                               {0, 3, 1, 0, Cell(4, 4, 4, 1)}}));
+  EXPECT_EQ(schedule.receives, (std::vector<Part>{{1, 0, 0, 0, Cell(0, 1, 4, 1)},
+                                                  {2, 0, 0, 0, Cell(0, 2, 4, 1)},
+                                                  {3, 0, 0, 0, Cell(0, 3, 4, 1)}}));
 }
 
 TEST(CountTraffic, AddsUpExampleE1) {
   const TrafficTable table = CountTraffic(ExampleE1(), sizeof(float));
 
   ASSERT_EQ(table.rounds, 2u);
-  // In round 0 rank 0 keeps the left half of row 0, 4 samples, sends its right half to rank 1, and receives the
-  // left halves of rows 1, 2 and 3.
+  // In round 0 rank 0 keeps the left half of row 0, 4 samples, sends its right half to rank 1, and receives
+  // the left halves of rows 1, 2 and 3.
   EXPECT_EQ(table.At(0, 0).bytes_kept, 16);
   EXPECT_EQ(table.At(0, 0).messages_sent, 1);
   EXPECT_EQ(table.At(0, 0).bytes_sent, 16);
@@ -83,7 +83,8 @@ TEST(CountTraffic, AddsUpExampleE1) {
 }
 
 TEST(CountTraffic, TakesSeveralPartsToOneRankForOneMessage) {
-  Layout layout{{10, 1, 1}, {{Cell(0, 0, 10, 1)}, {}}, {{}, {Cell(0, 0, 3, 1), Cell(6, 0, 4, 1), Cell(2, 0, 2, 1)}}};
+  Layout layout{
+      {10, 1, 1}, {{Cell(0, 0, 10, 1)}, {}}, {{}, {Cell(0, 0, 3, 1), Cell(6, 0, 4, 1), Cell(2, 0, 2, 1)}}};
 
   const TrafficTable table = CountTraffic(layout, 2);
 
@@ -92,14 +93,15 @@ TEST(CountTraffic, TakesSeveralPartsToOneRankForOneMessage) {
 }
 
 TEST(CountRounds, IsTheLargestNumberOfChunks) {
-  EXPECT_EQ(CountRounds({{Cell(0, 0, 1, 1)}, {}, {Cell(1, 0, 1, 1), Cell(2, 0, 1, 1), Cell(3, 0, 1, 1)}}), 3u);
+  EXPECT_EQ(CountRounds({{Cell(0, 0, 1, 1)}, {}, {Cell(1, 0, 1, 1), Cell(2, 0, 1, 1), Cell(3, 0, 1, 1)}}),
+            3u);
   EXPECT_EQ(CountRounds({{Cell(0, 0, 1, 1), Box{}}, {Box{}, Box{}, Box{}}}), 1u) << "empty chunks at the end";
   EXPECT_EQ(CountRounds({{}, {}}), 0u);
 }
 
 TEST(CheckLayout, NamesBothRanksOfAnOverlap) {
   Layout layout = ExampleE1();
-  layout.owned[2][1] = Cell(0, 5, 8, 2);  // row 5 is that of rank 1
+  layout.owned[2][1] = Cell(0, 5, 8, 2);  // row 5 belongs to rank 1
 
   EXPECT_EQ(MessageOf(layout),
             "ranks 1 and 2 both own [0:8,5:6,0:1): box 1 of rank 1 is [0:8,5:6,0:1), box 1 of rank 2 is "
@@ -118,7 +120,8 @@ TEST(CheckLayout, NamesTheHole) {
   layout.owned[2][1] = Cell(0, 6, 7, 1);
 
   EXPECT_EQ(MessageOf(layout),
-            "none of 4 ranks owns [7:8,6:7,0:1) of the domain of 8x8x1 samples; the owned boxes must cover all of it");
+            "none of 4 ranks owns [7:8,6:7,0:1) of the domain of 8x8x1 samples; the owned boxes must cover "
+            "all of it");
 }
 
 TEST(CheckLayout, NamesTheRankWhoseBoxIsOutside) {
@@ -127,9 +130,10 @@ TEST(CheckLayout, NamesTheRankWhoseBoxIsOutside) {
   Layout needed = ExampleE1();
   needed.needed[3][0] = Cell(4, -1, 4, 4);
 
-  EXPECT_EQ(MessageOf(owned),
-            "rank 1 owns [1:9,5:6,0:1) (its box 1), which is not inside the domain of 8x8x1 samples; correct its "
-            "size or offset");
+  EXPECT_EQ(
+      MessageOf(owned),
+      "rank 1 owns [1:9,5:6,0:1) (its box 1), which is not inside the domain of 8x8x1 samples; correct its "
+      "size or offset");
   EXPECT_NE(MessageOf(needed).find("rank 3 needs [4:8,-1:3,0:1) (its box 0)"), std::string::npos);
 }
 
@@ -147,7 +151,7 @@ TEST(CheckDomain, RefusesWhatOffsetsCannotHold) {
   EXPECT_FALSE(CheckDomain({8, 8, 1}, 0).ok());
 }
 
-/// Cuts a box at random until there are `count`, and deals the pieces out.
+/// Splits a box at random into `count` pieces, and distributes them.
 Ownership RandomTiling(const Index3& dims, std::size_t ranks, std::size_t count, std::mt19937* random) {
   std::vector<Box> boxes = {{{0, 0, 0}, dims}};
   while (boxes.size() < count) {
@@ -177,15 +181,17 @@ TEST(CheckLayout, FindsAnyMissingAndAnyDoubleBoxOfARandomTiling) {
     while (layout.owned[rank].empty()) rank = (rank + 1) % 5;
     const Box lost = layout.owned[rank].back();
     layout.owned[rank].pop_back();
-    EXPECT_NE(MessageOf(layout).find(fmt::format("owns {} of the domain", ToString(lost))), std::string::npos);
+    EXPECT_NE(MessageOf(layout).find(fmt::format("owns {} of the domain", ToString(lost))),
+              std::string::npos);
 
     layout.owned[rank].push_back(lost);
-    layout.owned[random() % 5].push_back({lost.begin, {lost.begin[0] + 1, lost.begin[1] + 1, lost.begin[2] + 1}});
+    layout.owned[random() % 5].push_back(
+        {lost.begin, {lost.begin[0] + 1, lost.begin[1] + 1, lost.begin[2] + 1}});
     EXPECT_NE(MessageOf(layout).find("owned boxes must not overlap"), std::string::npos);
   }
 }
 
-TEST(MapLayout, IsWhatAllPairsOfBoxesGiveAndWhatTheRanksPlan) {
+TEST(MapLayout, IsWhatAllPairsOfBoxesGiveAndWhatTheRanksSchedule) {
   std::mt19937 random(11);
   for (int round = 0; round < 50; ++round) {
     const Index3 dims = {40, 17, 8};
@@ -210,11 +216,11 @@ TEST(MapLayout, IsWhatAllPairsOfBoxesGiveAndWhatTheRanksPlan) {
     std::vector<Part> sent;
     std::vector<Part> received;
     for (int rank = 0; rank < 6; ++rank) {
-      const RankPlan plan = PlanForRank(layout, rank);
-      sent.insert(sent.end(), plan.sends.begin(), plan.sends.end());
-      sent.insert(sent.end(), plan.copies.begin(), plan.copies.end());
-      received.insert(received.end(), plan.receives.begin(), plan.receives.end());
-      received.insert(received.end(), plan.copies.begin(), plan.copies.end());
+      const RankSchedule schedule = ScheduleForRank(layout, rank);
+      sent.insert(sent.end(), schedule.sends.begin(), schedule.sends.end());
+      sent.insert(sent.end(), schedule.copies.begin(), schedule.copies.end());
+      received.insert(received.end(), schedule.receives.begin(), schedule.receives.end());
+      received.insert(received.end(), schedule.copies.begin(), schedule.copies.end());
     }
     const auto in_order = [](const Part& a, const Part& b) {
       return std::tie(a.owned_box, a.source, a.target, a.needed_box) <
@@ -227,20 +233,21 @@ TEST(MapLayout, IsWhatAllPairsOfBoxesGiveAndWhatTheRanksPlan) {
   }
 }
 
-// A million chunks: quadratic work would not end.
+// A million chunks: quadratic work would take too long.
 TEST(MapLayout, ScalesToThousandsOfRanksWithManyChunks) {
   constexpr int kRanks = 4096;
   const Index3 dims = {256, 256, 1 << 20};
-  const Layout layout{
-      dims, distribution::ReadingOwnership({{0, 0, 0}, dims}, {256, 256, 1}, kRanks, distribution::ReadingOrder::kRoundRobin),
-      distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, {2, 2, 1024}))};
+  const Layout layout{dims,
+                      distribution::ReadingOwnership({{0, 0, 0}, dims}, {256, 256, 1}, kRanks,
+                                                     distribution::ReadingOrder::kRoundRobin),
+                      distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, {2, 2, 1024}))};
 
   EXPECT_TRUE(CheckLayout(layout).ok());
-  const RankPlan plan = PlanForRank(layout, 17);
+  const RankSchedule schedule = ScheduleForRank(layout, 17);
 
-  EXPECT_EQ(plan.rounds, 256u);
-  EXPECT_EQ(plan.sends.size() + plan.copies.size(), 256u * 4);
-  EXPECT_EQ(plan.receives.size() + plan.copies.size(), 1024u);
+  EXPECT_EQ(schedule.rounds, 256u);
+  EXPECT_EQ(schedule.sends.size() + schedule.copies.size(), 256u * 4);
+  EXPECT_EQ(schedule.receives.size() + schedule.copies.size(), 1024u);
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ struct Row {
 };
 
 // Marrinan et al., Table III: 4096 images of 4096 x 2048 float32.
-TEST(PlanStack, EqualsTableIIIOfThePaper) {
+TEST(CountStackTraffic, EqualsTableIIIOfThePaper) {
   const Index3 dims = {4096, 2048, 4096};
   for (const Row& row : {Row{3, 1, 4315.12, 152, 30.81}, Row{4, 1, 1920.00, 64, 31.50},
                          Row{5, 1, 1006.63, 33, 31.74}, Row{6, 1, 589.95, 19, 31.85}}) {
     const Index3 grid = {row.edge, row.edge, row.edge};
 
-    const StackPlan consecutive = PlanStack(dims, 4, grid, ReadingOrder::kConsecutive);
-    const StackPlan round_robin = PlanStack(dims, 4, grid, ReadingOrder::kRoundRobin);
+    const StackTraffic consecutive = CountStackTraffic(dims, 4, grid, ReadingOrder::kConsecutive);
+    const StackTraffic round_robin = CountStackTraffic(dims, 4, grid, ReadingOrder::kRoundRobin);
 
     EXPECT_EQ(consecutive.rounds, row.consecutive_rounds);
     EXPECT_NEAR(consecutive.mib_per_rank_per_round, row.consecutive_mib, 0.001 * row.consecutive_mib);
@@ -34,16 +34,16 @@ TEST(PlanStack, EqualsTableIIIOfThePaper) {
   }
 }
 
-// 4 images of 2 x 2 bytes on 2 x 1 x 1 ranks, in turn: in each of 2 rounds both ranks read an image, keep their
-// half and send 2 bytes.
-TEST(PlanStack, CountsASmallStackByHand) {
-  const StackPlan plan = PlanStack({2, 2, 4}, 1, {2, 1, 1}, ReadingOrder::kRoundRobin);
+// 4 images of 2 x 2 bytes on 2 x 1 x 1 ranks, in turn: in each of 2 rounds both ranks read an image, keep
+// their half and send 2 bytes.
+TEST(CountStackTraffic, CountsASmallStackByHand) {
+  const StackTraffic traffic = CountStackTraffic({2, 2, 4}, 1, {2, 1, 1}, ReadingOrder::kRoundRobin);
 
-  EXPECT_EQ(plan.rounds, 2);
-  EXPECT_EQ(plan.messages, 4);
-  EXPECT_EQ(plan.bytes_moved, 8);
-  EXPECT_EQ(plan.bytes_kept, 8);
-  EXPECT_DOUBLE_EQ(plan.mib_per_rank_per_round, 2.0 / (1 << 20));
+  EXPECT_EQ(traffic.rounds, 2);
+  EXPECT_EQ(traffic.messages, 4);
+  EXPECT_EQ(traffic.bytes_moved, 8);
+  EXPECT_EQ(traffic.bytes_kept, 8);
+  EXPECT_DOUBLE_EQ(traffic.mib_per_rank_per_round, 2.0 / (1 << 20));
 }
 
 }  // namespace

@@ -62,5 +62,28 @@ TEST(ClientShares, ClientsWithoutCallsAreForgotten) {
   EXPECT_EQ(shares.size(), 0u);
 }
 
+TEST(ClientShares, CallsComeNoFasterThanAllowed) {
+  ClientShares shares({.calls_per_second = 1e-6});
+  EXPECT_EQ(shares.Begin("alice").status().code(), StatusCode::kResourceExhausted) << "less than one call";
+  ClientShares quick({.calls_per_second = 2});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(quick.Begin("alice").ok()) << "twice as many at once";
+  const Status refused = quick.Begin("alice").status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("more than the 2 calls a second"), std::string::npos) << refused.message();
+  EXPECT_TRUE(quick.Begin("bob").ok());
+  EXPECT_EQ(quick.size(), 2u) << "remembered, though no call runs";
+}
+
+TEST(RateLimit, RefillsWithTime) {
+  RateLimit limit(2, 4);
+  const auto start = RateLimit::Clock::now();
+  EXPECT_TRUE(limit.Allow(start, 4));
+  EXPECT_FALSE(limit.Allow(start));
+  EXPECT_TRUE(limit.Allow(start + std::chrono::milliseconds(500)));
+  EXPECT_FALSE(limit.Allow(start + std::chrono::milliseconds(500)));
+  EXPECT_FALSE(limit.IsFull(start + std::chrono::seconds(2)));
+  EXPECT_TRUE(limit.IsFull(start + std::chrono::seconds(3)));
+}
+
 }  // namespace
 }  // namespace quarry::server

@@ -1,6 +1,6 @@
-// Questions of every kind, from many clients at once, in both encodings, through little memory: each answer is
-// the one that a single thread reads from the directory, and costs what its plan says. QUARRY_TEST_FULL=1 asks
-// 10,000 of them.
+// Questions of every kind, from many clients at once, in both encodings, with little memory: each answer
+// equals that of a single thread reading the directory, and costs what its plan says. QUARRY_TEST_FULL=1 asks
+// 10,000 questions.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,10 @@
 #include <variant>
 
 #include "clients/cpp/client.h"
+#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/checksum.h"
-#include "server/grpc_service.h"
+#include "quarry/query/statistics.h"
+#include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::server {
@@ -22,7 +24,7 @@ constexpr int kClients = 16;
 
 using Request = std::variant<query::SeriesRequest, query::StatisticsRequest, query::PointsRequest>;
 
-/// All that an answer consists of, as one number for each level; and what it was said to cost.
+/// Everything in an answer, as one number for each level; and its stated cost.
 struct Answer {
   StatusCode code = StatusCode::kOk;
   std::vector<std::uint64_t> parts;
@@ -45,6 +47,9 @@ void PrintTo(const Answer& answer, std::ostream* out) {
   for (const std::uint64_t part : answer.parts) *out << ' ' << part;
 }
 
+/// Reading a directory offers no choice of encoding.
+constexpr client::Encoding kFromDirectory = client::Encoding::kAuto;
+
 Answer Ask(const client::Dataset& dataset, const query::SeriesRequest& request, client::Encoding encoding) {
   Answer answer;
   const auto plans = dataset.PlanSeries(request);
@@ -60,8 +65,12 @@ Answer Ask(const client::Dataset& dataset, const query::SeriesRequest& request, 
         const query::AnswerHeader& plan = plans->at(answers++);
         answer.price += plan.price;
         EXPECT_EQ(cost.price, plan.price);
-        EXPECT_EQ(cost.bytes_received,
-                  encoding == client::Encoding::kPatches ? plan.price.bytes : plan.price.reply_bytes);
+        if (encoding == kFromDirectory) {
+          EXPECT_LE(cost.bytes_received, plan.price.bytes) << "less where patches are in memory";
+        } else {
+          EXPECT_EQ(cost.bytes_received,
+                    encoding == client::Encoding::kPatches ? plan.price.bytes : plan.price.reply_bytes);
+        }
         return Status::Ok();
       });
   EXPECT_TRUE(status.ok()) << status.message();
@@ -76,12 +85,11 @@ Answer Ask(const client::Dataset& dataset, const query::StatisticsRequest& reque
   if (!found.ok()) return answer;
   answer.price = found->header.price;
   const query::Statistics& statistics = found->statistics;
-  // NaN, where no sample is valid, is unlike itself; its bits are not.
-  const std::array<double, 12> numbers = {statistics.min.value,  statistics.min.low,  statistics.min.high,
-                                          statistics.max.value,  statistics.max.low,  statistics.max.high,
-                                          statistics.mean.value, statistics.mean.low, statistics.mean.high,
-                                          statistics.stddev.value, statistics.stddev.low,
-                                          statistics.stddev.high};
+  // A checksum of the bits, because NaN (no valid sample) does not equal itself.
+  const std::array<double, 12> numbers = {
+      statistics.min.value, statistics.min.low,      statistics.min.high,   statistics.max.value,
+      statistics.max.low,   statistics.max.high,     statistics.mean.value, statistics.mean.low,
+      statistics.mean.high, statistics.stddev.value, statistics.stddev.low, statistics.stddev.high};
   answer.parts = {statistics.valid, statistics.missing, ChecksumOf(numbers)};
   return answer;
 }
@@ -151,7 +159,7 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
       {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
   testing::MakeDataset(folder.path() / "c.quarry", {.coder = CoderId::kInterpolate, .missing = true});
   testing::MakeDataset(folder.path() / "d.quarry",
-                       {.dims = {120, 90, 70}, .patch = {16, 16, 16}, .coder = CoderId::kInterpolate});
+                       {.dims = {150, 120, 100}, .patch = {16, 16, 16}, .coder = CoderId::kInterpolate});
 
   std::vector<Question> questions;
   {
@@ -164,44 +172,41 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
       question.dataset = static_cast<std::size_t>(questioner.Below(4));
       const client::Dataset& dataset = *datasets[question.dataset];
       question.request = questioner.Next(dataset.description());
-      // A directory is read as it is stored.
       question.expected = std::visit(
-          [&](const auto& request) { return Ask(dataset, request, client::Encoding::kPatches); },
-          question.request);
+          [&](const auto& request) { return Ask(dataset, request, kFromDirectory); }, question.request);
       questions.push_back(std::move(question));
     }
   }
 
-  // Room for one question about statistics and others beside it, and not for what all of them decode.
-  QueryService service(CatalogueOptions{folder.path(), {}, folder.path()},
-                       5 * query::StatisticsAccumulator::kMemory / 2, 2);
+  // Room for one statistics question and others beside it, but not for all that they decode together.
+  client::EnableGrpc();
   Operations operations;
-  GrpcService grpc_service(&service, &operations);
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&grpc_service);
-  const auto server = builder.BuildAndStart();
+  Service service(DatasetCatalogOptions{folder.path(), {}, folder.path()},
+                  EngineOptions{3 * query::StatisticsAccumulator::kMemory, 2}, &operations);
+  ListenOptions options;
+  options.address = "127.0.0.1:0";
+  auto listener = *Listener::Start(options, &service);
   std::atomic<std::size_t> next = 0;
   std::vector<std::thread> clients;
   for (int c = 0; c < kClients; ++c) {
-    clients.emplace_back([&, encoding = c % 2 == 0 ? client::Encoding::kSamples : client::Encoding::kPatches] {
-      std::vector<std::unique_ptr<client::Dataset>> datasets;
-      for (const std::string& name : names) {
-        datasets.push_back(*client::Dataset::Open(fmt::format("grpc://127.0.0.1:{}/{}", port, name),
-                                                  {.threads = 1, .encoding = encoding}));
-      }
-      for (std::size_t i = next++; i < questions.size(); i = next++) {
-        const Question& question = questions[i];
-        const Answer answer = std::visit(
-            [&](const auto& request) { return Ask(*datasets[question.dataset], request, encoding); },
-            question.request);
-        EXPECT_EQ(answer, question.expected) << "question " << i;
-      }
-    });
+    clients.emplace_back(
+        [&, encoding = c % 2 == 0 ? client::Encoding::kSamples : client::Encoding::kPatches] {
+          std::vector<std::unique_ptr<client::Dataset>> datasets;
+          for (const std::string& name : names) {
+            datasets.push_back(*client::Dataset::Open(fmt::format("grpc://{}/{}", listener->address(), name),
+                                                      {.threads = 1, .encoding = encoding}));
+          }
+          for (std::size_t i = next++; i < questions.size(); i = next++) {
+            const Question& question = questions[i];
+            const Answer answer = std::visit(
+                [&](const auto& request) { return Ask(*datasets[question.dataset], request, encoding); },
+                question.request);
+            EXPECT_EQ(answer, question.expected) << "question " << i;
+          }
+        });
   }
   for (std::thread& client : clients) client.join();
-  server->Shutdown();
+  listener.reset();
   const PatchStore::State state = service.store().state();
   EXPECT_EQ(state.pinned + state.reserved + state.waiting, 0u);
   EXPECT_GT(state.evictions, 0u) << "or the memory was not little";

@@ -13,7 +13,7 @@
 namespace quarry::server {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kOwnAllocator = true;
 #else
 constexpr bool kOwnAllocator = false;
@@ -27,7 +27,7 @@ TEST(MemoryGuard, GivesBackWhatLiesFreeBetweenBuffersInUse) {
   for (std::size_t i = 0; i < kCount; ++i) buffers.push_back(std::make_unique<char[]>(kBytes));
   const std::uint64_t full = PrivateMemory();
   ASSERT_GE(full, kCount * kBytes);
-  // One in sixteen stays in use, the last with them: the heap cannot shrink from its end.
+  // One in sixteen stays in use, including the last: the heap cannot shrink from its end.
   for (std::size_t i = 0; i < kCount; ++i) {
     if (i % 16 != 15) buffers[i].reset();
   }

@@ -9,9 +9,10 @@
 #include <thread>
 
 #include "clients/cpp/client.h"
+#include "clients/cpp/grpc/client_grpc.h"
 #include "google/rpc/status_details.pb.h"
-#include "server/grpc_service.h"
-#include "server/listener.h"
+#include "quarry/v1/service.grpc.pb.h"
+#include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::server {
@@ -19,8 +20,8 @@ namespace {
 
 namespace pb = ::quarry::v1;
 
-/// A server as main makes it, on a free port, with what a test sets in `operations_` and `listen_` before
-/// Start.
+/// A server like that of main, on a free port, with the test's settings of `operations_` and `listen_` from
+/// before Start.
 class OperationsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -35,11 +36,11 @@ class OperationsTest : public ::testing::Test {
   std::filesystem::path Path(const std::string& name) const { return folder_.path() / (name + ".quarry"); }
 
   void Start() {
-    service_ = std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()},
-                                              std::uint64_t{1} << 30, 2);
+    client::EnableGrpc();
+    service_ = std::make_unique<Service>(DatasetCatalogOptions{folder_.path(), {}, folder_.path()},
+                                         EngineOptions{std::uint64_t{1} << 30, 2}, &operations_);
     operations_.metrics.WatchStore([this] { return service_->store().state(); });
-    grpc_service_ = std::make_unique<GrpcService>(service_.get(), &operations_);
-    auto listener = Listener::Start(listen_, grpc_service_.get());
+    auto listener = Listener::Start(listen_, service_.get());
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     listener_ = *std::move(listener);
     channel_ = grpc::CreateChannel(listener_->address(), grpc::InsecureChannelCredentials());
@@ -70,9 +71,8 @@ class OperationsTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
   std::ostringstream log_;
   ListenOptions listen_;
-  std::unique_ptr<QueryService> service_;
+  std::unique_ptr<Service> service_;
   Operations operations_;
-  std::unique_ptr<GrpcService> grpc_service_;
   std::unique_ptr<Listener> listener_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<pb::QuarryService::Stub> stub_;
@@ -127,7 +127,7 @@ TEST_F(OperationsTest, MetricsCountWhatWasDone) {
   ASSERT_TRUE(dataset->Read({.field = "pressure"}).ok());
   ASSERT_FALSE(dataset->Read({.field = "nothing"}).ok());
   // A reply can arrive before its call has been counted.
-  listener_->Drain(&operations_, std::chrono::seconds(60));
+  listener_->Drain(std::chrono::seconds(60));
 
   const std::string text = operations_.metrics.Text();
   for (const std::string& line :
@@ -153,7 +153,7 @@ TEST_F(OperationsTest, DamageIsCountedByDataset) {
   }
   Start();
   EXPECT_EQ(ReadWith("", "a").code(), StatusCode::kDataLoss);
-  listener_->Drain(&operations_, std::chrono::seconds(60));
+  listener_->Drain(std::chrono::seconds(60));
   EXPECT_NE(operations_.metrics.Text().find("quarry_damage_total{dataset=\"a\"} 1\n"), std::string::npos)
       << operations_.metrics.Text();
   EXPECT_NE(log_.str().find("[error] request"), std::string::npos) << log_.str();
@@ -233,8 +233,8 @@ TEST_F(OperationsTest, HealthIsServingWithoutATokenUntilTheServerDrains) {
   EXPECT_EQ(whole.Next(), kServing);
   EXPECT_EQ(service.Next(), kServing);
 
-  operations_.running = 1;  // a call that takes its time
-  std::thread drain([&] { listener_->Drain(&operations_, std::chrono::hours(1)); });
+  operations_.running = 1;  // a call that takes long
+  std::thread drain([&] { listener_->Drain(std::chrono::hours(1)); });
   EXPECT_EQ(whole.Next(), kNotServing);
   EXPECT_EQ(service.Next(), kNotServing);
   while (!operations_.draining) std::this_thread::yield();
@@ -242,10 +242,11 @@ TEST_F(OperationsTest, HealthIsServingWithoutATokenUntilTheServerDrains) {
   EXPECT_EQ(Plan(&context, "a", "pressure").error_code(), grpc::StatusCode::UNAVAILABLE);
   operations_.running = 0;
   drain.join();  // far within the hour, though two streams watch
+  listener_.reset();
   EXPECT_EQ(whole.Next(), "");
 }
 
-/// How a Read ends whose question is never sent, or is the bytes given.
+/// How a Read ends whose question is never sent, or consists of the given bytes.
 grpc::Status ReadWithQuestion(const std::shared_ptr<grpc::Channel>& channel, const char* token,
                               std::optional<std::string> question) {
   grpc::GenericStub stub(channel);
@@ -273,7 +274,7 @@ TEST_F(OperationsTest, AReadIsRefusedBeforeItsQuestionIsThere) {
   Start();
   EXPECT_EQ(ReadWithQuestion(channel_, nullptr, {}).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(ReadWithQuestion(channel_, "guess", {}).error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_EQ(ReadWithQuestion(channel_, "t", "\xff\xff").error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(ReadWithQuestion(channel_, "t", "\xff\xff").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(operations_.running, 0);
 }
 
@@ -286,16 +287,22 @@ TEST_F(OperationsTest, LongTextsOfErrorsArriveShortened) {
   EXPECT_TRUE(status.error_message().ends_with(" ...")) << status.error_message();
 }
 
-TEST_F(OperationsTest, MoreFieldsThanAnswersAreRefusedUnread) {
+TEST_F(OperationsTest, QuestionsThatGrowInMemoryAreRefusedUnparsed) {
   Start();
-  pb::PlanReadRequest request;
-  request.mutable_query()->set_dataset("a");
-  for (int i = 0; i < 200'000; ++i) request.mutable_query()->add_fields(std::to_string(i));
-  grpc::ClientContext context;
-  pb::PlanReadResponse response;
-  const grpc::Status status = stub_->PlanRead(&context, request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_NE(status.error_message().find("200000 fields"), std::string::npos) << status.error_message();
+  const auto ask = [&](int fields, const std::string& field) {
+    pb::PlanReadRequest request;
+    request.mutable_query()->set_dataset("a");
+    for (int i = 0; i < fields; ++i) request.mutable_query()->add_fields(field);
+    grpc::ClientContext context;
+    pb::PlanReadResponse response;
+    return stub_->PlanRead(&context, request, &response);
+  };
+  const grpc::Status many = ask(5000, "");
+  EXPECT_EQ(many.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(many.error_message().find("more than 4096"), std::string::npos) << many.error_message();
+  const grpc::Status large = ask(200, std::string(10'000, 'u'));
+  EXPECT_EQ(large.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(large.error_message().find("262144"), std::string::npos) << large.error_message();
 }
 
 // --- who may listen, and be listened to ---
@@ -316,11 +323,11 @@ TEST_F(OperationsTest, TwoServersDoNotShareAPort) {
   Start();
   ListenOptions second = listen_;
   second.address = listener_->address();
-  EXPECT_EQ(Listener::Start(second, grpc_service_.get()).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Listener::Start(second, service_.get()).status().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(OperationsTest, TokensOpenTheirDatasetsOnly) {
-  // A dataset whose name is that of another one with the ending that may be left out.
+  // A dataset whose name is that of another one plus the optional ending.
   testing::MakeDataset(Path("a.quarry"), {});
   SetTokens("alice sha256:" + Sha256Hex("token-a") + " a\nall sha256:" + Sha256Hex("token-all") + " *\n");
   Start();
@@ -336,7 +343,7 @@ TEST_F(OperationsTest, TokensOpenTheirDatasetsOnly) {
   EXPECT_EQ(ReadWith("token-a", "a.quarry").code(), StatusCode::kPermissionDenied)
       << "another dataset than \"a\"";
   EXPECT_EQ(ReadWith("two words", "a").code(), StatusCode::kInvalidArgument);
-  listener_->Drain(&operations_, std::chrono::seconds(60));
+  listener_->Drain(std::chrono::seconds(60));
   EXPECT_NE(log_.str().find("(\"alice\"): Read \"a\" OK"), std::string::npos) << log_.str();
   EXPECT_EQ(log_.str().find("token-a"), std::string::npos) << "tokens do not go into the log";
 }
@@ -355,6 +362,7 @@ TEST_F(OperationsTest, ListsShowWhatTheTokenIsFor) {
 }
 
 TEST(Client, SendsNoTokenInPlainTextToOtherMachines) {
+  client::EnableGrpc();
   client::Options options;
   options.security.token = "t";
   const Status status = client::Dataset::Open("grpc://192.0.2.1:1/a", options).status();
@@ -451,7 +459,7 @@ TEST_F(OperationsTest, WithoutTokensAClientIsItsAddress) {
     EXPECT_TRUE(dataset->Read({.field = "pressure", .level = 1}).ok()) << "the advice is good";
   }
   EXPECT_TRUE(ReadWith("", "a").ok());
-  listener_->Drain(&operations_, std::chrono::seconds(60));
+  listener_->Drain(std::chrono::seconds(60));
   EXPECT_EQ(operations_.clients.size(), 0u);
 }
 
@@ -474,7 +482,7 @@ TEST_F(OperationsTest, AnAnswerThatTakesTooLongEnds) {
 
 TEST_F(OperationsTest, AClientThatTakesNothingIsCutOff) {
   operations_.limits.time = operations_.limits.grace = std::chrono::milliseconds(100);
-  // More than any window of HTTP/2 takes at once.
+  // More than any HTTP/2 window takes at once.
   testing::MakeDataset(Path("large"), {.dims = {256, 256, 128}, .patch = {64, 64, 64}});
   Start();
   pb::ReadRequest request;
@@ -482,7 +490,7 @@ TEST_F(OperationsTest, AClientThatTakesNothingIsCutOff) {
   request.mutable_query()->set_field("pressure");
   grpc::ClientContext context;
   const auto stream = stub_->Read(&context, request);
-  // Not one Read of the client: the server's call must end all the same, and give its memory back.
+  // Without any Read of the client: the server's call must still end, and return its memory.
   while (operations_.metrics.Text().find("method=\"Read\"} 1") == std::string::npos)
     std::this_thread::yield();
   EXPECT_NE(operations_.metrics.Text().find("code=\"DEADLINE_EXCEEDED\",method=\"Read\"} 1"),
@@ -522,7 +530,7 @@ class TlsTest : public OperationsTest {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
 
-  /// A certificate NAME.pem with the key NAME-key.pem that vouches for itself.
+  /// A self-signed certificate NAME.pem with the key NAME-key.pem.
   void Certify(const std::string& name) const {
     Openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=" + name +
             " -addext subjectAltName=IP:127.0.0.1 -keyout " + name + "-key.pem -out " + name + ".pem");
@@ -545,9 +553,9 @@ TEST_F(TlsTest, SaysWhatIsWrongWithTheFiles) {
   const Status mixed = Tls::Load({File("server.pem"), File("other-key.pem"), {}}).status();
   EXPECT_EQ(mixed.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(mixed.message().find("does not belong"), std::string::npos) << mixed.message();
-  const double days =
-      ((*Tls::Load({File("server.pem"), File("server-key.pem"), {}}))->certificate_end() - std::time(nullptr)) /
-      86400;
+  const double days = ((*Tls::Load({File("server.pem"), File("server-key.pem"), {}}))->certificate_end() -
+                       std::time(nullptr)) /
+                      86400;
   EXPECT_NEAR(days, 2, 0.01);
 }
 
@@ -574,14 +582,16 @@ TEST_F(TlsTest, BothSidesMustShowACertificateThatTheOtherTrusts) {
   EXPECT_EQ(read("stranger.pem", "viewer").code(), StatusCode::kUnavailable);
   EXPECT_EQ(read("none.pem", "viewer").code(), StatusCode::kNotFound);
   EXPECT_EQ(ReadWith("", "a").code(), StatusCode::kUnavailable) << "plain text against TLS";
-  listener_->Drain(&operations_, std::chrono::seconds(60));
+  listener_->Drain(std::chrono::seconds(60));
   EXPECT_NE(log_.str().find("(\"viewer\"): Read \"a\" OK"), std::string::npos) << log_.str();
 }
 
 TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   for (const char* name : {"first", "second", "viewer", "stranger"}) Certify(name);
-  const auto install = [&](const std::string& certificate, const std::string& key, const std::string& clients) {
-    for (const auto& [from, to] : {std::pair(certificate + ".pem", "server.pem"), {key + "-key.pem", "server-key.pem"},
+  const auto install = [&](const std::string& certificate, const std::string& key,
+                           const std::string& clients) {
+    for (const auto& [from, to] : {std::pair(certificate + ".pem", "server.pem"),
+                                   {key + "-key.pem", "server-key.pem"},
                                    {clients + ".pem", "clients.pem"}}) {
       std::filesystem::copy_file(File(from), File(to), std::filesystem::copy_options::overwrite_existing);
     }
@@ -601,7 +611,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   const auto before = open("first", "viewer");
   ASSERT_TRUE(before.ok()) << before.status().message();
 
-  // What does not fit together changes nothing.
+  // A mismatched pair changes nothing.
   install("second", "first", "stranger");
   EXPECT_EQ(tls->Reload().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(open("first", "viewer").ok());

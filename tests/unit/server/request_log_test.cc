@@ -57,6 +57,28 @@ TEST(ServerLog, OtherMessagesAreObjectsToo) {
   EXPECT_EQ(line["message"], "a \"quoted\" word\nand a line");
 }
 
+TEST(ServerLog, NoMessageForgesALine) {
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    Captured captured(format);
+    captured.log.logger()->info(
+        "dataset a\n[2026-01-01 00:00:00.000] [quarry-server] [info] forged: no index");
+    captured.log.logger()->info("\x1b[2Jcleared");
+    ASSERT_EQ(captured.lines().size(), 2u);
+    EXPECT_EQ(captured.text.str().find('\x1b'), std::string::npos);
+  }
+}
+
+TEST(ServerLog, StrangersDoNotFillIt) {
+  Captured captured(LogFormat::kText);
+  RequestRecord stranger = Example();
+  stranger.code = StatusCode::kUnauthenticated;
+  for (int i = 0; i < 1000; ++i) captured.log.Write(stranger);
+  EXPECT_LT(captured.lines().size(), 100u);
+  EXPECT_GE(captured.lines().size(), 10u);
+  captured.log.Write(Example());
+  EXPECT_NE(captured.lines().back().find("Read \"run42\" OK"), std::string::npos) << captured.lines().back();
+}
+
 TEST(ServerLog, NamesFromOutsideStayInTheirLine) {
   for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
     Captured captured(format);

@@ -9,7 +9,9 @@
 #include <string>
 
 #include "clients/cpp/client.h"
-#include "server/grpc_service.h"
+#include "clients/cpp/grpc/client_grpc.h"
+#include "quarry/v1/service.grpc.pb.h"
+#include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::server {
@@ -27,12 +29,14 @@ class ServingTest : public ::testing::Test {
     testing::MakeDataset(Path("c"), {.missing = true});
     Start(std::uint64_t{1} << 30);
   }
-  void TearDown() override { server_->Shutdown(); }
+  void TearDown() override { listener_.reset(); }
 
   void Start(std::uint64_t memory) {
+    client::EnableGrpc();
+    listener_.reset();
     service_ =
-        std::make_unique<QueryService>(CatalogueOptions{folder_.path(), {}, folder_.path()}, memory, 2);
-    grpc_service_ = std::make_unique<GrpcService>(service_.get(), &operations_, std::chrono::milliseconds(5));
+        std::make_unique<Service>(DatasetCatalogOptions{folder_.path(), {}, folder_.path()},
+                                  EngineOptions{memory, 2}, &operations_, std::chrono::milliseconds(5));
     Listen();
     stub_ = pb::QuarryService::NewStub(
         grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials()));
@@ -40,10 +44,12 @@ class ServingTest : public ::testing::Test {
 
   /// On a free port the first time, and on the same one again.
   void Listen() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:" + std::to_string(port_), grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(grpc_service_.get());
-    server_ = builder.BuildAndStart();
+    ListenOptions options;
+    options.address = "127.0.0.1:" + std::to_string(port_);
+    auto listener = Listener::Start(options, service_.get());
+    ASSERT_TRUE(listener.ok()) << listener.status().message();
+    listener_ = *std::move(listener);
+    port_ = std::stoi(listener_->address().substr(listener_->address().rfind(':') + 1));
   }
 
   std::filesystem::path Path(const std::string& name) const { return folder_.path() / (name + ".quarry"); }
@@ -59,10 +65,9 @@ class ServingTest : public ::testing::Test {
 
   testing::TemporaryFolder folder_;
   int port_ = 0;
-  std::unique_ptr<QueryService> service_;
+  std::unique_ptr<Service> service_;
   Operations operations_;
-  std::unique_ptr<GrpcService> grpc_service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Listener> listener_;
   std::unique_ptr<pb::QuarryService::Stub> stub_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 class WatchStepsTest : public ServingTest {};
 
-/// The numbers that a watcher hears of until `last`, each step read as soon as it is announced.
+/// The steps announced to a watcher until `last`, each read as soon as it is announced.
 std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::WatchRequest& request,
                                       std::uint64_t last) {
   const auto dataset = *client::Dataset::Open(target);
@@ -18,7 +18,7 @@ std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::W
   const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
     steps.push_back(step.step);
     const query::ReadRequest question{.field = "pressure", .step = step.step, .level = 2};
-    // From the object that watches, and opened anew, as by another program that was told.
+    // From the watching object, and opened anew, as by another program that was notified.
     const auto read = dataset->Read(question);
     const auto told = client::Dataset::Open(target);
     EXPECT_TRUE(read.ok()) << read.status().message();
@@ -32,7 +32,8 @@ std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::W
 TEST_F(WatchStepsTest, WatchersGetEveryStepOnceInOrderAndReadable) {
   constexpr std::uint64_t kLast = 9;
   auto first = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{}, kLast);
-  auto second = std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{.after = 2}, kLast);
+  auto second =
+      std::async(std::launch::async, WatchUntil, Target("a"), client::WatchRequest{.after = 2}, kLast);
   auto local = std::async(std::launch::async, WatchUntil, Path("a").string(), client::WatchRequest{}, kLast);
   for (std::uint64_t step = 3; step <= kLast; ++step) testing::MakeDataset(Path("a"), {.steps = {step}});
   const std::vector<std::uint64_t> all = {0, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -64,9 +65,8 @@ TEST_F(WatchStepsTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
   const Status status = remote->WatchSteps({}, [&](const StepDescription& step) {
     steps.push_back(step.step);
     if (step.step == 2 || step.step == 4) {
-      // Cuts the connection. The new server has the port of the old one.
-      server_->Shutdown(std::chrono::system_clock::now());
-      server_->Wait();
+      // Cuts the connection. The new server has the same port.
+      listener_.reset();
       testing::MakeDataset(Path("a"), {.steps = {step.step + 1, step.step + 2}});
       Listen();
     }
@@ -77,20 +77,21 @@ TEST_F(WatchStepsTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
 }
 
 TEST_F(WatchStepsTest, WatchingEndsWithADrainAndWhenTheClientHasEnough) {
-  std::atomic<bool> enough = false;
-  const auto impatient = *client::Dataset::Open(Target("a"), {.cancelled = [&] { return enough.load(); }});
-  const auto watch = [&](const client::Dataset* dataset) {
-    return dataset->WatchSteps({.patience_ms = 0}, [&](const StepDescription& step) {
-      if (step.step == 2) enough = true;
-      return true;
-    });
+  const auto remote = Remote("a");
+  const auto watch = [&](const client::CallOptions& call) {
+    return remote->WatchSteps(
+        {.patience_ms = 0},
+        [&](const StepDescription& step) {
+          if (step.step == 2) call.cancel.Cancel();
+          return true;
+        },
+        call);
   };
-  EXPECT_EQ(watch(impatient.get()).code(), StatusCode::kCancelled);
-  const auto patient = Remote("a");
-  auto result = std::async(std::launch::async, watch, patient.get());
+  EXPECT_EQ(watch({.cancel = CancelToken::Create()}).code(), StatusCode::kCancelled);
+  auto result = std::async(std::launch::async, watch, client::CallOptions{});
   operations_.draining = true;
   EXPECT_EQ(result.get().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(watch(patient.get()).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(watch({}).code(), StatusCode::kUnavailable);
 }
 
 TEST_F(WatchStepsTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
@@ -111,7 +112,7 @@ TEST_F(WatchStepsTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
     return seen;
   });
   heard.get_future().wait();
-  // As long as several limits: the experiment is the time, not a wait for something.
+  // Several times the limit: the elapsed time is the experiment, not a wait for an event.
   EXPECT_EQ(steps.wait_for(std::chrono::milliseconds(800)), std::future_status::timeout);
   testing::MakeDataset(Path("a"), {.steps = {3}});
   EXPECT_EQ(steps.get(), (std::vector<std::uint64_t>{0, 2, 3}));

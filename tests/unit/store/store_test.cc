@@ -1,4 +1,4 @@
-// The memory that reads share: who gets it, who waits for it, what makes place; and the order of decoding.
+// The memory that reads share: who gets it, who waits for it, what is evicted; and the order of decoding.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -34,7 +34,7 @@ PatchKey Key(std::uint64_t patch, int level = 0) {
   return key;
 }
 
-/// Decodes a patch into the store, as a read does.
+/// Decodes a patch into the store, like a read.
 void Store(PatchStore* store, const PatchKey& key, const StoredPatch& patch) {
   PatchStore::Claim claim = store->TryClaim(key, {});
   ASSERT_TRUE(claim);
@@ -42,32 +42,119 @@ void Store(PatchStore* store, const PatchKey& key, const StoredPatch& patch) {
   claim.Finish(patch, &memory);
 }
 
-TEST(PatchStorePin, LetsReadsInUpToHalfOfTheBudget) {
-  PatchStore store(100);
-  EXPECT_EQ(store.Pin(51, kNever).status().code(), StatusCode::kResourceExhausted);
-  auto first = store.Pin(30, kNever);
+TEST(PatchStorePin, LetsRequestsInUpToThreeEighthsOfTheBudget) {
+  PatchStore store(800);
+  EXPECT_EQ(store.Pin(301, kNever).status().code(), StatusCode::kResourceExhausted);
+  auto first = store.Pin(200, kNever);
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(store.Pin(21, kAtOnce).status().code(), StatusCode::kCancelled) << "waits for the first one";
-  EXPECT_TRUE(store.Pin(20, kNever).ok());
+  EXPECT_EQ(store.Pin(101, kAtOnce).status().code(), StatusCode::kCancelled) << "waits for the first one";
+  EXPECT_TRUE(store.Pin(100, kNever).ok());
   first->Release();
-  EXPECT_TRUE(store.Pin(50, kNever).ok());
+  EXPECT_TRUE(store.Pin(300, kNever).ok());
+}
+
+TEST(PatchStorePin, QuestionsHaveAnEighthOfTheirOwn) {
+  PatchStore store(800);
+  const auto question = *store.PinQuestion(100, kNever);
+  EXPECT_EQ(store.PinQuestion(1, kAtOnce).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(store.PinQuestion(101, kNever).status().code(), StatusCode::kResourceExhausted);
+  const auto pinned = store.Pin(300, kNever);
+  EXPECT_TRUE(pinned.ok()) << "questions never keep an answer out";
+  EXPECT_TRUE(store.Reserve(400, kNever).ok()) << "nor do both of them keep a batch out";
+}
+
+TEST(PatchStorePin, GrowsOnlyWithoutWaitingAndBehindNobody) {
+  PatchStore store(800);
+  auto first = *store.Pin(100, kNever);
+  EXPECT_TRUE(first.Resize(300));
+  EXPECT_FALSE(first.Resize(301));
+  EXPECT_EQ(first.bytes(), 300u) << "it is as large as it was";
+  EXPECT_TRUE(first.Resize(50));
+  EXPECT_EQ(store.state().pinned, 50u);
+  auto second = *store.Pin(200, kNever);
+  auto third = std::async(std::launch::async, [&] { return store.Pin(100, kNever).ok(); });
+  while (store.state().waiting == 0) std::this_thread::yield();
+  EXPECT_FALSE(first.Resize(51)) << "the third came before";
+  second.Release();
+  EXPECT_TRUE(third.get());
+}
+
+/// Two requests that hold a third of the memory each and need two thirds: one of them lets go.
+TEST(MakePinned, RequestsThatTurnOutLargerDoNotStopEachOther) {
+  PatchStore store(800);
+  std::latch both(2);
+  const auto request = [&] {
+    bool first = true;
+    return MakePinned(
+               &store, 100, kNever,
+               [&]() -> Result<int> {
+                 if (std::exchange(first, false)) both.arrive_and_wait();
+                 return 1;
+               },
+               [](int) { return 250; })
+        .ok();
+  };
+  auto one = std::async(std::launch::async, request);
+  auto other = std::async(std::launch::async, request);
+  EXPECT_TRUE(one.get());
+  EXPECT_TRUE(other.get());
+  EXPECT_EQ(store.state().pinned, 0u);
+}
+
+TEST(PatchStoreObtain, LoadsOnceForAllAndCountsWhatIsKept) {
+  PatchStore store(1000);
+  std::atomic<int> loads = 0;
+  PatchKey key;
+  key.level = -1;
+  const auto load = [&]() -> Result<PatchStore::Loaded> {
+    ++loads;
+    EXPECT_EQ(store.state().reserved, 300u);
+    return PatchStore::Loaded{std::make_shared<const int>(7), 200};
+  };
+  const auto obtain = [&] {
+    return *store.Obtain(
+        key, [] { return 300; }, load);
+  };
+  std::vector<std::future<std::shared_ptr<const void>>> all;
+  for (int i = 0; i < 8; ++i) all.push_back(std::async(std::launch::async, obtain));
+  const auto object = obtain();
+  for (auto& one : all) EXPECT_EQ(one.get(), object);
+  EXPECT_EQ(loads, 1);
+  EXPECT_EQ(store.state().stored, 200u);
+  EXPECT_EQ(store.state().reserved, 0u);
+
+  const auto pinned = *store.Pin(375, kNever);
+  const auto batch = *store.Reserve(500, kNever);
+  EXPECT_EQ(store.state().stored, 0u) << "it makes room";
+}
+
+TEST(PatchStoreObtain, AFailureIsNotKept) {
+  PatchStore store(1000);
+  const auto none = [] { return std::uint64_t{0}; };
+  const auto fail = []() -> Result<PatchStore::Loaded> { return DataLoss("damaged"); };
+  const auto load = []() -> Result<PatchStore::Loaded> {
+    return PatchStore::Loaded{std::make_shared<int>(1), 1};
+  };
+  EXPECT_EQ(store.Obtain({}, none, fail).status().message(), "damaged");
+  EXPECT_TRUE(store.Obtain({}, none, load).ok());
 }
 
 TEST(PatchStorePin, RefusesWithTheNumbersWhereTooManyWait) {
   PatchStore store(4096, 1);
-  auto first = *store.Pin(2048, kNever);
+  auto first = *store.Pin(1536, kNever);
   auto second = std::async(std::launch::async, [&] { return store.Pin(1024, kNever).ok(); });
   while (store.state().waiting == 0) std::this_thread::yield();
   const Status refused = store.Pin(1, kNever).status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(refused.message().find("2.00 KiB of 4.00 KiB are in use by 1 reads, and 1 wait"), std::string::npos)
+  EXPECT_NE(refused.message().find("1.50 KiB of 4.00 KiB are in use by 1 requests, and 1 wait"),
+            std::string::npos)
       << refused.message();
   first.Release();
   EXPECT_TRUE(second.get());
 }
 
 TEST(PatchStorePin, ASmallReadDoesNotOvertakeALargeOneThatWaits) {
-  PatchStore store(200);
+  PatchStore store(320);
   auto first = *store.Pin(60, kNever);
   std::atomic<bool> small_is_in = false;
   auto large = std::async(std::launch::async, [&] {
@@ -89,7 +176,8 @@ TEST(PatchStorePin, ASmallReadDoesNotOvertakeALargeOneThatWaits) {
 
 TEST(PatchStoreReserve, IsNeverKeptOutByWhatIsPinned) {
   PatchStore store(100);
-  const auto pinned = *store.Pin(50, kNever);
+  const auto question = *store.PinQuestion(12, kNever);
+  const auto pinned = *store.Pin(38, kNever);
   const auto batch = store.Reserve(50, kNever);
   EXPECT_TRUE(batch.ok());
   EXPECT_FALSE(store.TryReserve(1));
@@ -183,8 +271,8 @@ TEST(PatchStoreEviction, LeavesPatchesToThoseWhoHoldThem) {
   PatchStore store(2 * PatchStore::BytesOf(patch));
   Store(&store, Key(1), patch);
   const StoredPatch held = *store.Take(Key(1), kNever);
-  const auto pinned = *store.Pin(PatchStore::BytesOf(patch), kNever);
-  const auto reserved = *store.Reserve(PatchStore::BytesOf(patch), kNever);
+  const auto pinned = *store.Pin(store.MostPinned(), kNever);
+  const auto reserved = *store.Reserve(store.MostReserved(), kNever);
   EXPECT_EQ(store.state().patches, 0u);
   EXPECT_EQ(reinterpret_cast<const float*>(held->samples().data())[99], 99.5f);
 }

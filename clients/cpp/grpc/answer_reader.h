@@ -1,0 +1,51 @@
+#pragma once
+
+#include <google/protobuf/io/coded_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "quarry/v1/service.pb.h"
+
+namespace quarry::client::internal {
+
+/// The bytes of a message after its description, to be copied to their place.
+class MessageData {
+ public:
+  MessageData(google::protobuf::io::CodedInputStream* stream, std::size_t size)
+      : stream_(stream), size_(size) {}
+
+  std::size_t size() const { return size_; }
+  /// The next bytes. False when there are fewer.
+  bool Read(std::byte* to, std::size_t bytes) {
+    if (bytes > size_) return false;
+    size_ -= bytes;
+    return stream_->ReadRaw(to, static_cast<int>(bytes));
+  }
+
+ private:
+  google::protobuf::io::CodedInputStream* stream_;
+  std::size_t size_;
+};
+
+/// Receives the parts of an answer.
+class AnswerHandler {
+ public:
+  virtual ~AnswerHandler() = default;
+
+  virtual Status Header(const ::quarry::v1::ReadHeader& header) = 0;
+  /// @param part  without its data
+  virtual Status Samples(const ::quarry::v1::SampleBlocks& part, MessageData* data) = 0;
+  virtual Status Patches(const ::quarry::v1::PatchPayloads& part, MessageData* data) = 0;
+  virtual Status LevelEnd(const ::quarry::v1::LevelEnd& end) = 0;
+  virtual Status ReadEnd() = 0;
+  /// After the part that it belongs to.
+  virtual void Position(std::string position) = 0;
+};
+
+/// Takes a ReadResponse apart, and copies samples and payload only to where the handler wants them:
+/// protobuf's own parser would first collect them in a string. Unknown fields are skipped.
+/// @errors kInternal: not a ReadResponse; errors of the handler
+Status ParseAnswer(const grpc::ByteBuffer& message, AnswerHandler* handler);
+
+}  // namespace quarry::client::internal

@@ -1,0 +1,165 @@
+#include "clients/cpp/grpc/answer_receiver.h"
+
+#include <algorithm>
+
+#include "quarry/wire/convert.h"
+
+namespace quarry::client::internal {
+
+namespace pb = ::quarry::v1;
+
+namespace {
+
+/// Whether the spacing of an answer's samples is that of its level.
+bool SpacingFits(const DatasetDescription& dataset, const query::ReadRequest& request,
+                 const query::LevelExtent& level) {
+  const std::int64_t step = std::int64_t{1} << level.level;
+  if (!request.stride) return level.spacing == Index3{step, step, step};
+  bool fits = level.spacing == *request.stride;
+  for (std::size_t a = 0; a < 3; ++a)
+    fits = fits && (dataset.grid.dims[a] == 1 || level.spacing[a] % step == 0);
+  return fits;
+}
+
+/// Finest and coarsest level of the answer; the server chooses the finest if the question names none.
+std::pair<int, int> ExpectedLevels(const query::ReadRequest& request, const query::AnswerHeader& header) {
+  const bool chosen = request.max_error || request.max_bytes || request.stride;
+  const int finest = chosen && !header.levels.empty() ? header.levels.back().level : request.level;
+  return {finest, std::max(finest, request.first_level.value_or(finest))};
+}
+
+/// Checks field, type and step.
+Status CheckSubject(const DatasetDescription& dataset, const query::SeriesRequest& request,
+                    const query::AnswerHeader& header) {
+  const std::vector<std::string>& fields = request.fields;
+  const bool wanted = fields.empty() ? header.field == request.read.field
+                                     : std::ranges::find(fields, header.field) != fields.end();
+  const auto field = dataset.FindField(header.field);
+  if (!wanted || !field || header.type != dataset.fields[*field].type)
+    return InternalError("the server announces {} samples of the field \"{}\", which were not asked for",
+                         Name(header.type), header.field);
+  if ((request.read.step && header.step != *request.read.step) ||
+      (request.steps && !request.steps->Contains(header.step)))
+    return InternalError("the server announces step {}, which was not asked for", header.step);
+  return Status::Ok();
+}
+
+Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& request,
+                   const query::AnswerHeader& header) {
+  const auto [finest, coarsest] = ExpectedLevels(request, header);
+  if (header.levels.size() != static_cast<std::size_t>(coarsest - finest + 1))
+    return InternalError("the server announces {} levels instead of those from {} to {}",
+                         header.levels.size(), coarsest, finest);
+  const Box grid{{0, 0, 0}, dataset.grid.dims};
+  const Box box = Intersect(request.box.value_or(grid), grid);
+  int due = coarsest;
+  for (const query::LevelExtent& level : header.levels) {
+    const bool known = level.level == due-- && level.level < dataset.levels;
+    if (!known || !SpacingFits(dataset, request, level) || level.extent != SpacedBox(box, level.spacing)) {
+      return InternalError("the server announces {} of level {}, which was not asked for",
+                           ToString(level.extent), level.level);
+    }
+  }
+  for (const Box& part : header.left_out) {
+    if (!request.values || !box.Contains(part))
+      return InternalError("the server leaves out {}, which was asked for", ToString(part));
+  }
+  return Status::Ok();
+}
+
+/// Fails if a message has more bytes than it describes.
+Status CheckTaken(const MessageData& data) {
+  if (data.size() == 0) return Status::Ok();
+  return InternalError("a message of the server has {} bytes too many", data.size());
+}
+
+}  // namespace
+
+Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset,
+                                        const query::SeriesRequest& request, const pb::ReadHeader& message) {
+  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, wire::FromProto(message));
+  if (header.field.empty()) header.field = request.read.field;  // an older server
+  QUARRY_RETURN_IF_ERROR(CheckSubject(dataset, request, header));
+  QUARRY_RETURN_IF_ERROR(CheckLevels(dataset, request.read, header));
+  return header;
+}
+
+Status AnswerReceiver::Take(const grpc::ByteBuffer& message) {
+  QUARRY_RETURN_IF_ERROR(ParseAnswer(message, this));
+  if (!assembler_) return InternalError("the server's answer does not begin with a header");
+  return Status::Ok();
+}
+
+Status AnswerReceiver::Header(const pb::ReadHeader& message) {
+  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(dataset_, request_, message));
+  if (begun_ && header.number == header_.number) {
+    const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
+      return a.level == b.level && a.extent == b.extent && a.spacing == b.spacing;
+    };
+    const bool goes_on = header.field == header_.field && header.type == header_.type &&
+                         header.step == header_.step && header.left_out == header_.left_out &&
+                         std::ranges::equal(header.levels, header_.levels, same);
+    return goes_on ? Status::Ok() : InternalError("the server goes on with another answer");
+  }
+  if (begun_) QUARRY_RETURN_IF_ERROR(assembler_->CheckComplete());
+  if (header.number != (begun_ ? header_.number + 1 : 0) || header.number >= header.count ||
+      header.count > query::kMaxAnswers)
+    return InternalError("the server sends answer {} of {} out of order", header.number, header.count);
+  const FieldDescription& field = dataset_.fields[*dataset_.FindField(header.field)];
+  header_ = header;
+  decoder_.reset();
+  bytes_received_ = 0;
+  assembler_.emplace(std::move(header), field.no_sample_bits(), on_level_, buffer_);
+  return Status::Ok();
+}
+
+Status AnswerReceiver::Samples(const pb::SampleBlocks& part, MessageData* data) {
+  if (!assembler_) return Status::Ok();
+  begun_ = true;
+  bytes_received_ += data->size();
+  const auto read = [data](std::byte* to, std::size_t bytes) { return data->Read(to, bytes); };
+  for (const pb::BlockExtent& block : part.blocks()) {
+    QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
+    std::optional<int> shown;
+    if (block.has_shown_level()) {
+      shown = static_cast<int>(block.shown_level());
+      if (!request_.read.allow_damage || *shown <= static_cast<int>(part.level()) ||
+          *shown >= dataset_.levels)
+        return InternalError("the server shows level {} for level {}", *shown, part.level());
+    }
+    QUARRY_RETURN_IF_ERROR(assembler_->AddBlock(static_cast<int>(part.level()), extent, read, shown));
+  }
+  return CheckTaken(*data);
+}
+
+Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data) {
+  if (!assembler_) return Status::Ok();
+  begun_ = true;
+  bytes_received_ += data->size();
+  if (!decoder_) {
+    QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(dataset_, request_.read, header_, pool_));
+  }
+  QUARRY_RETURN_IF_ERROR(decoder_->Add(part, data, &*assembler_));
+  return CheckTaken(*data);
+}
+
+Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
+  if (!assembler_) return Status::Ok();
+  begun_ = true;
+  if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel(&*assembler_));
+  return assembler_->EndLevel(static_cast<int>(end.level()), {header_.price, bytes_received_});
+}
+
+Status AnswerReceiver::ReadEnd() {
+  if (!assembler_) return Status::Ok();
+  ended_ = true;
+  return CheckComplete();
+}
+
+Status AnswerReceiver::CheckComplete() const {
+  QUARRY_RETURN_IF_ERROR(assembler_->CheckComplete());
+  if (header_.number + 1 == header_.count) return Status::Ok();
+  return InternalError("the server ended after {} of {} answers", header_.number + 1, header_.count);
+}
+
+}  // namespace quarry::client::internal

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "clients/cpp/grpc/answer_reader.h"
+#include "clients/cpp/grpc/payload_decoder.h"
+#include "clients/cpp/level_assembler.h"
+
+namespace quarry::client::internal {
+
+/// Parses an answer's header. Whatever a server says, samples are those of the question, and memory is taken
+/// only for parts of the grid.
+/// @errors kInternal: another field, type, step, level, spacing or extent than asked for
+Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset,
+                                        const query::SeriesRequest& request,
+                                        const ::quarry::v1::ReadHeader& message);
+
+/// Assembles the answers to a request from one or more streams. The server is not trusted: its messages are
+/// checked against the dataset. One caller at a time.
+class AnswerReceiver final : public AnswerHandler {
+ public:
+  /// @param dataset, request, on_level, buffer, pool  outlive it
+  AnswerReceiver(const DatasetDescription& dataset, const query::SeriesRequest& request,
+                 const LevelCallback& on_level, const BufferCallback& buffer, DecodePool* pool)
+      : dataset_(dataset), request_(request), on_level_(on_level), buffer_(buffer), pool_(pool) {}
+
+  /// @errors kInternal: not an answer to the request; errors of the callback
+  Status Take(const grpc::ByteBuffer& message);
+
+  /// Where to resume a stream that breaks now.
+  const std::string& position() const { return position_; }
+  bool ended() const { return ended_; }
+  /// @errors kInternal when something is missing
+  Status CheckComplete() const;
+
+  /// Whether another stream can follow a broken one: a position vouches for everything before it.
+  bool CanGoOn() const { return !position_.empty() || !begun_; }
+
+  Status Header(const ::quarry::v1::ReadHeader& message) override;
+  Status Samples(const ::quarry::v1::SampleBlocks& part, MessageData* data) override;
+  Status Patches(const ::quarry::v1::PatchPayloads& part, MessageData* data) override;
+  Status LevelEnd(const ::quarry::v1::LevelEnd& end) override;
+  Status ReadEnd() override;
+  void Position(std::string position) override { position_ = std::move(position); }
+
+ private:
+  const DatasetDescription& dataset_;
+  const query::SeriesRequest& request_;
+  const LevelCallback& on_level_;
+  const BufferCallback& buffer_;
+  DecodePool* const pool_;
+  query::AnswerHeader header_;  ///< of the current answer
+  std::optional<LevelAssembler> assembler_;
+  std::unique_ptr<PayloadDecoder> decoder_;
+  std::string position_;
+  std::uint64_t bytes_received_ = 0;  ///< of this answer
+  bool begun_ = false;                ///< something came after the first header
+  bool ended_ = false;
+};
+
+}  // namespace quarry::client::internal

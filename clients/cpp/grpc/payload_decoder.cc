@@ -1,0 +1,187 @@
+#include "clients/cpp/grpc/payload_decoder.h"
+
+#include <algorithm>
+
+#include "quarry/base/checksum.h"
+#include "quarry/query/patch_part.h"
+
+namespace quarry::client::internal {
+
+namespace pb = ::quarry::v1;
+
+namespace {
+
+/// Most decoded samples that may wait for their turn.
+constexpr std::size_t kMostUnderWay = 64 << 20;
+
+}  // namespace
+
+/// One patch on its way from payload to samples.
+struct PayloadDecoder::Task {
+  struct Level {
+    Bytes mask;
+    Bytes payload;
+  };
+
+  std::uint64_t patch = 0;
+  int level = 0;  ///< of the answer
+  query::PatchPart part;
+  Box samples;  ///< of the patch, level 0
+  std::vector<Level> levels;
+  std::unique_ptr<PatchReader> reader;
+  std::size_t bytes = 0;  ///< of the samples
+  std::promise<Status> done;
+  std::future<Status> result = done.get_future();
+
+  void Run() {
+    Status status;
+    try {
+      for (const Level& payload : levels) {
+        status = reader->Advance(payload.payload, payload.mask);
+        if (!status.ok()) break;
+      }
+    } catch (const std::bad_alloc&) {
+      status = {StatusCode::kInternal, "no memory"};  // a text that allocates nothing
+    }
+    levels.clear();
+    done.set_value(std::move(status));
+  }
+};
+
+Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescription& dataset,
+                                                             const query::ReadRequest& request,
+                                                             const query::AnswerHeader& header,
+                                                             DecodePool* pool) {
+  const auto number = dataset.FindField(header.field);
+  if (!number || header.levels.empty())
+    return InternalError("the server answers for a field \"{}\", which the dataset does not have",
+                         header.field);
+  const CoderId id = dataset.fields[*number].coder;
+  const PatchCoder* coder = FindCoder(id);
+  if (coder == nullptr || !coder->Supports(header.type))
+    return InternalError(
+        "coder {} is not known, or not for this type; use a newer Quarry, or the samples "
+        "encoding",
+        static_cast<int>(id));
+  QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  query::Query query;
+  query.box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
+  query.stride = request.stride;
+  query.allow_damage = request.allow_damage;
+  return std::unique_ptr<PayloadDecoder>(
+      new PayloadDecoder(dataset, std::move(grid), std::move(query), pool, coder, header));
+}
+
+PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query,
+                               DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
+    : levels_(dataset.levels),
+      grid_(std::move(grid)),
+      query_(std::move(query)),
+      pool_(pool),
+      coder_(coder),
+      type_(header.type),
+      answer_(header.levels) {}
+
+PayloadDecoder::~PayloadDecoder() {
+  for (const std::shared_ptr<Task>& task : under_way_) task->result.wait();
+}
+
+Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb::PatchPayload& patch,
+                                                                       int level, MessageData* data) {
+  auto task = std::make_shared<Task>();
+  task->patch = patch.patch();
+  task->level = level;
+  if (task->patch >= static_cast<std::uint64_t>(grid_.patch_count()))
+    return InternalError("the server sent patch {}, and the dataset has {}", task->patch,
+                         grid_.patch_count());
+  task->samples = grid_.PatchBox(static_cast<std::int64_t>(task->patch));
+  if (Intersect(task->samples, query_.box).empty())
+    return InternalError("the server sent patch {}, which was not asked for", task->patch);
+  if (patch.levels_size() > levels_)
+    return InternalError("the server sent {} levels of patch {}, and the dataset has {}", patch.levels_size(),
+                         task->patch, levels_);
+  if (patch.damaged() && !query_.allow_damage)
+    return InternalError("the server sent patch {} as damaged instead of an error", task->patch);
+  task->part = query::PartOf(query_, level, task->samples);
+  if (const auto kept = readers_.find(task->patch); kept != readers_.end()) {
+    task->reader = std::move(kept->second);
+    readers_.erase(kept);
+  } else {
+    task->reader = std::make_unique<PatchReader>(*coder_, PatchLayout{type_, task->samples.shape(), levels_});
+  }
+  const auto take = [&](std::uint64_t size, std::uint64_t checksum, Bytes* bytes) -> Status {
+    if (size > data->size())
+      return InternalError("the server's payload of patch {} is {} bytes short", task->patch,
+                           size - data->size());
+    bytes->resize(size);
+    if (!data->Read(bytes->data(), size)) return InternalError("a message of the server ends early");
+    if (size == 0 || Checksum(*bytes) == checksum) return Status::Ok();
+    return DataLoss("payload of patch {} was damaged on its way; ask again", task->patch);
+  };
+  for (const pb::LevelPayload& payload : patch.levels()) {
+    Task::Level& added = task->levels.emplace_back();
+    QUARRY_RETURN_IF_ERROR(take(payload.mask_size(), payload.mask_checksum(), &added.mask));
+    QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload));
+  }
+  // Finer levels of a damaged patch are useless; the server does not remember damage from coarser levels.
+  if (damaged_.contains(task->patch)) task->levels.clear();
+  if (patch.damaged()) damaged_.insert(task->patch);
+  const int reached = task->reader->level() - static_cast<int>(task->levels.size());
+  if (damaged_.contains(task->patch) ? reached <= level : reached != level)
+    return InternalError("the server sent {} levels of patch {}, which do not lead to level {}",
+                         task->levels.size(), task->patch, level);
+  if (reached == levels_)
+    return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is",
+                    task->patch);
+  task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * SizeOf(type_);
+  return task;
+}
+
+Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, LevelAssembler* assembler) {
+  const int level = static_cast<int>(part.level());
+  if (std::ranges::none_of(answer_, [&](const query::LevelExtent& one) { return one.level == level; }))
+    return InternalError("the server sent payload of level {}, which is not in the answer", level);
+  for (const pb::PatchPayload& patch : part.patches()) {
+    QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<Task> task, MakeTask(patch, level, data));
+    while (!under_way_.empty() && bytes_under_way_ + task->bytes > kMostUnderWay)
+      QUARRY_RETURN_IF_ERROR(Finish(assembler));
+    pool_->Submit({level, 0}, [task] { task->Run(); });
+    bytes_under_way_ += task->bytes;
+    under_way_.push_back(task);
+    // Finished patches are handed on at once.
+    while (under_way_.front()->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+      QUARRY_RETURN_IF_ERROR(Finish(assembler));
+      if (under_way_.empty()) break;
+    }
+  }
+  return Status::Ok();
+}
+
+Status PayloadDecoder::EndLevel(LevelAssembler* assembler) {
+  while (!under_way_.empty()) QUARRY_RETURN_IF_ERROR(Finish(assembler));
+  return Status::Ok();
+}
+
+/// Finishes the oldest patch.
+Status PayloadDecoder::Finish(LevelAssembler* assembler) {
+  const std::shared_ptr<Task> task = under_way_.front();
+  under_way_.pop_front();
+  bytes_under_way_ -= task->bytes;
+  Status status = task->result.get();
+  if (!status.ok())
+    return std::move(status).Annotate(fmt::format("cannot decode patch {} of the server", task->patch));
+  const int shown = task->reader->level();
+  if (!task->part.extent.empty()) {
+    const Box decoded = LevelBox(task->samples, shown);
+    if (decoded.empty())
+      return DataLoss("patch {} is damaged, and its coarser level {} has no sample", task->patch, shown);
+    const std::optional<int> damaged = shown == task->level ? std::nullopt : std::optional(shown);
+    const query::CutSamples cut =
+        query::Cut(task->part, task->reader->samples(), decoded, shown - task->level, SizeOf(type_));
+    QUARRY_RETURN_IF_ERROR(assembler->AddBlock(task->level, task->part.extent, cut.samples, damaged));
+  }
+  if (task->level > answer_.back().level) readers_[task->patch] = std::move(task->reader);
+  return Status::Ok();
+}
+
+}  // namespace quarry::client::internal

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "clients/cpp/grpc/answer_reader.h"
+#include "clients/cpp/level_assembler.h"
+#include "quarry/codec/patch_codec.h"
+#include "quarry/query/plan.h"
+#include "quarry/store/decode_pool.h"
+
+namespace quarry::client::internal {
+
+/// Decodes the payload of an answer on the threads of a pool, while more of it arrives, and hands the samples
+/// to an assembler. The server is not trusted: its messages are checked against the dataset. One caller at a
+/// time.
+class PayloadDecoder {
+ public:
+  /// @param pool     outlives the decoder
+  /// @param request  the question of the answer
+  /// @errors kInternal: the description has an unknown coder
+  static Result<std::unique_ptr<PayloadDecoder>> Make(const DatasetDescription& dataset,
+                                                      const query::ReadRequest& request,
+                                                      const query::AnswerHeader& header, DecodePool* pool);
+
+  /// Waits for the decoding that has started.
+  ~PayloadDecoder();
+
+  /// Starts on the patches of a message; waits while too much is in progress.
+  Status Add(const ::quarry::v1::PatchPayloads& part, MessageData* data, LevelAssembler* assembler);
+
+  /// Waits for all patches of the level.
+  Status EndLevel(LevelAssembler* assembler);
+
+ private:
+  struct Task;
+
+  PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query, DecodePool* pool,
+                 const PatchCoder* coder, const query::AnswerHeader& header);
+  Result<std::shared_ptr<Task>> MakeTask(const ::quarry::v1::PatchPayload& patch, int level,
+                                         MessageData* data);
+  Status Finish(LevelAssembler* assembler);
+
+  const int levels_;
+  const PatchGrid grid_;
+  const query::Query query_;
+  DecodePool* const pool_;
+  const PatchCoder* const coder_;
+  const DataType type_;
+  const std::vector<query::LevelExtent> answer_;                   ///< its levels, coarsest first
+  std::map<std::uint64_t, std::unique_ptr<PatchReader>> readers_;  ///< a finer level continues from these
+  std::set<std::uint64_t> damaged_;                                ///< patches
+  std::deque<std::shared_ptr<Task>> under_way_;
+  std::size_t bytes_under_way_ = 0;
+};
+
+}  // namespace quarry::client::internal

@@ -1,0 +1,334 @@
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "clients/cpp/grpc/answer_receiver.h"
+#include "clients/cpp/grpc/client_grpc.h"
+#include "clients/cpp/grpc/connection.h"
+#include "clients/cpp/grpc/pages.h"
+#include "clients/cpp/transport.h"
+#include "quarry/format/proto_convert.h"
+#include "quarry/wire/convert.h"
+
+namespace quarry::client::internal {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+/// [bytes] Most of all pages of a list: a server without an end must not take all memory.
+constexpr std::uint64_t kMostStepBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostListBytes = 64 << 20;
+/// [bytes] The largest replies of methods whose replies are small: parsed, they may take forty times as much.
+constexpr std::size_t kLargestList = 8 << 20;
+constexpr std::size_t kLargestStatistics = 1 << 20;
+constexpr std::size_t kLargestPoints = query::kMaxPoints * sizeof(double) + (64 << 10);
+
+Result<DatasetDescription> FetchDescription(const Connection& connection, const std::string& dataset,
+                                            const CancelToken& cancel) {
+  pb::GetDatasetRequest request;
+  request.set_dataset(dataset);
+  request.set_manifest_only(true);
+  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                          connection.Call<pb::GetDatasetResponse>("GetDataset", request, cancel));
+  return format::FromProto(response.manifest());
+}
+
+class RemoteDataset final : public Dataset {
+ public:
+  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name,
+                DatasetDescription description)
+      : connection_(std::move(connection)),
+        name_(std::move(name)),
+        description_(std::move(description)),
+        newest_(std::make_shared<const DatasetDescription>(description_)),
+        pool_(connection_->threads()) {}
+
+  const DatasetDescription& description() const override { return description_; }
+
+  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
+    std::vector<StepDescription> steps;
+    pb::GetDatasetRequest request;
+    request.set_dataset(name_);
+    Pages<std::uint64_t> pages(connection_->server().address, kMostStepBytes);
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                              connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
+      for (const pb::StepManifest& manifest : response.steps()) {
+        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_.grid));
+        QUARRY_RETURN_IF_ERROR(pages.TakeItem(step.step));
+        steps.push_back(std::move(step));
+      }
+      QUARRY_ASSIGN_OR_RETURN(const bool more, pages.TakePage(response));
+      if (!more) return steps;
+      request.set_page_token(response.next_page_token());
+    }
+  }
+
+  Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request,
+                                                      const CallOptions& call) const override {
+    QUARRY_RETURN_IF_ERROR(CheckRequest(request));
+    pb::PlanReadRequest message;
+    *message.mutable_query() = wire::ToProto(name_, request);
+    QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
+                            connection_->Call<pb::PlanReadResponse>("PlanRead", message, call.cancel));
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
+    std::vector<query::AnswerHeader> answers(1);
+    QUARRY_ASSIGN_OR_RETURN(answers.front(), ParseHeader(*described, request, response.header()));
+    for (const pb::ReadHeader& header : response.more_headers()) {
+      QUARRY_ASSIGN_OR_RETURN(answers.emplace_back(), ParseHeader(*described, request, header));
+    }
+    return answers;
+  }
+
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                    const CallOptions& call) const override {
+    QUARRY_RETURN_IF_ERROR(CheckRequest(request));
+    pb::ReadRequest message;
+    *message.mutable_query() = wire::ToProto(name_, request);
+    // The payload of a patch fits into one message.
+    constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
+    const bool fits = Volume(description_.patch) * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
+    message.set_encoding(connection_->wants_patches() && fits ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
+    AnswerReceiver receiver(*described, request, on_level, call.buffer, &pool_);
+    int failures = 0;
+    while (true) {
+      message.set_resume_after(receiver.position());
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver, call.cancel));
+      if (!broken) return receiver.CheckComplete();
+      failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
+      if (!receiver.CanGoOn() || !connection_->WaitBeforeRetry(failures, call.cancel)) {
+        if (call.cancel.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+        return *broken;
+      }
+    }
+  }
+
+  Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
+                                             const CallOptions& call) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(query::SamplesOf(request), description_.levels));
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::GetStatisticsResponse response,
+        connection_->Call<pb::GetStatisticsResponse>("GetStatistics", wire::ToProto(name_, request),
+                                                     call.cancel, kLargestStatistics));
+    QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
+    const query::SeriesRequest samples{query::SamplesOf(request), {}, {}};
+    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(samples, call.cancel));
+    QUARRY_ASSIGN_OR_RETURN(answer.header, ParseHeader(*described, samples, response.header()));
+    return answer;
+  }
+
+  Status WatchSteps(const WatchRequest& request, const StepCallback& on_step,
+                    const CallOptions& call) const override {
+    using Clock = std::chrono::steady_clock;
+    std::optional<std::uint64_t> after = request.after;
+    Clock::time_point heard = Clock::now();
+    std::chrono::milliseconds pause = kFirstPause;
+    while (true) {
+      bool was_heard = false;
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> lost,
+                              WatchOnce(on_step, &after, &was_heard, call.cancel));
+      if (!lost) return Status::Ok();
+      if (was_heard) {
+        heard = Clock::now();
+        pause = kFirstPause;
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          heard + std::chrono::milliseconds(request.patience_ms) - Clock::now());
+      if (left.count() <= 0) return *lost;
+      if (!Connection::Pause(std::min(pause, left), call.cancel))
+        return {StatusCode::kCancelled, "the watching was cancelled"};
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
+ protected:
+  Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request,
+                                             const CallOptions& call) const override {
+    QUARRY_ASSIGN_OR_RETURN(const pb::ReadPointsResponse response,
+                            connection_->Call<pb::ReadPointsResponse>(
+                                "ReadPoints", wire::ToProto(name_, request), call.cancel, kLargestPoints));
+    query::PointsAnswer answer = wire::FromProto(response);
+    const std::size_t expected = request.price_only ? 0 : request.points.size();
+    if (answer.values.size() == expected) return answer;
+    return InternalError("the server {} answers {} points with {} values", connection_->server().address,
+                         expected, answer.values.size());
+  }
+
+ private:
+  /// The dataset with all requested fields that it has: a running simulation may have added some since Open.
+  Result<std::shared_ptr<const DatasetDescription>> DescriptionFor(const query::SeriesRequest& request,
+                                                                   const CancelToken& cancel) const {
+    const std::vector<std::string> fields =
+        request.fields.empty() ? std::vector{request.read.field} : request.fields;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = [this](const std::string& field) { return newest_->FindField(field).has_value(); };
+      if (std::ranges::all_of(fields, known)) return newest_;
+    }
+    // Without the lock: a caller that waits for the server must not keep others from being cancelled.
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection_, name_, cancel));
+    auto newest = std::make_shared<const DatasetDescription>(std::move(description));
+    const std::lock_guard lock(mutex_);
+    return newest_ = std::move(newest);
+  }
+
+  /// Refuses what can be refused without a server.
+  Status CheckRequest(const query::SeriesRequest& request) const {
+    QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
+    return query::CheckLevels(request.read, description_.levels);
+  }
+
+  static constexpr std::chrono::milliseconds kFirstPause{100};
+  static constexpr std::chrono::milliseconds kLongestPause{5000};
+
+  /// Follows the steps for as long as a connection lasts.
+  /// @param[in,out] after  the largest step of a callback
+  /// @param[out] heard  true once the server has begun to answer
+  /// @returns nothing when the callback wants no more, otherwise how the connection was lost
+  Result<std::optional<Status>> WatchOnce(const StepCallback& on_step, std::optional<std::uint64_t>* after,
+                                          bool* heard, const CancelToken& cancel) const {
+    pb::WatchStepsRequest request;
+    request.set_dataset(name_);
+    if (*after) request.set_after(**after);
+    auto context = connection_->NewContext();
+    context->set_deadline(std::chrono::system_clock::time_point::max());
+    RemoteCall stream = connection_->Start("WatchSteps", request, std::move(context), cancel);
+    stream.WaitForHeaders();
+    *heard = stream.HasHeader(kRequestIdKey);
+    grpc::ByteBuffer bytes;
+    while (stream.Next(&bytes)) {
+      pb::WatchStepsResponse message;
+      grpc::ProtoBufferReader reader(&bytes);
+      if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader))
+        return InternalError("the server {} sends invalid steps", connection_->server().address);
+      QUARRY_ASSIGN_OR_RETURN(const StepDescription step,
+                              format::FromProto(message.step(), description_.grid));
+      *after = std::max(after->value_or(0), step.step);
+      if (!on_step(step)) return std::optional<Status>();
+    }
+    const grpc::Status finished = stream.Finish();
+    if (cancel.cancelled()) return Status(StatusCode::kCancelled, "the watching was cancelled");
+    const ServerAddress& server = connection_->server();
+    // gRPC says CANCELLED for a call on a connection that just broke, and when a server cuts it.
+    const bool cut = finished.ok() || finished.error_code() == grpc::StatusCode::CANCELLED;
+    Status status = FromGrpc(finished, server);
+    if (cut) {
+      status = {StatusCode::kUnavailable,
+                fmt::format("the connection to the server {} was cut; watch again", server.address)};
+    }
+    if (status.code() != StatusCode::kUnavailable) return status;
+    return std::optional(std::move(status));
+  }
+
+  /// Reads from the position in the request to the end.
+  /// @returns nothing, or how the stream broke before the end
+  Result<std::optional<Status>> ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver,
+                                         const CancelToken& cancel) const {
+    RemoteCall stream = connection_->Start("Read", request, connection_->NewContext(), cancel);
+    grpc::ByteBuffer message;
+    while (stream.Next(&message)) QUARRY_RETURN_IF_ERROR(receiver->Take(message));
+    grpc::Status finished = stream.Finish();
+    if (cancel.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
+    // gRPC says CANCELLED for a call on a connection that just broke.
+    if (finished.error_code() == grpc::StatusCode::CANCELLED)
+      finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
+    Status status = FromGrpc(finished, connection_->server());
+    const bool broke = status.code() == StatusCode::kUnavailable;
+    if (!broke) QUARRY_RETURN_IF_ERROR(status);
+    if (receiver->ended()) return std::optional<Status>();
+    if (broke) return std::optional(std::move(status));
+    return std::optional(
+        Status(StatusCode::kUnavailable,
+               fmt::format("the answer of {} ended early; ask again", connection_->server().address)));
+  }
+
+  const std::shared_ptr<const Connection> connection_;
+  const std::string name_;
+  const DatasetDescription description_;  ///< as of Open
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const DatasetDescription> newest_;
+  mutable DecodePool pool_;  ///< for answers in patches
+};
+
+constexpr std::string_view kPlainScheme = "grpc://";
+constexpr std::string_view kTlsScheme = "grpcs://";
+
+struct RemoteTarget {
+  ServerAddress server;
+  std::string name;  ///< of the dataset; may be empty
+
+  std::string scheme() const { return std::string(server.tls ? kTlsScheme : kPlainScheme); }
+};
+
+/// @errors kInvalidArgument: no HOST:PORT
+Result<RemoteTarget> SplitTarget(const std::string& target) {
+  RemoteTarget remote;
+  remote.server.tls = target.starts_with(kTlsScheme);
+  const std::string rest = target.substr(remote.scheme().size());
+  const std::size_t slash = rest.find('/');
+  std::string& address = remote.server.address;
+  address = rest.substr(0, slash);
+  if (slash != std::string::npos) remote.name = rest.substr(slash + 1);
+  while (!remote.name.empty() && remote.name.back() == '/') remote.name.pop_back();
+  const std::size_t colon = address.rfind(':');
+  if (colon != std::string::npos && colon > 0 && colon + 1 < address.size()) return remote;
+  return InvalidArgument("\"{}\" is not a server address; write grpc://HOST:PORT/NAME", target);
+}
+
+Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& target, const Options& options,
+                                            const CancelToken& cancel) {
+  QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, SplitTarget(target));
+  if (remote.name.empty())
+    return InvalidArgument("\"{}\" names no dataset; write {}{}/NAME, or list the names with \"quarry ls\"",
+                           target, remote.scheme(), remote.server.address);
+  QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(remote.server, options));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection, remote.name, cancel));
+  return std::unique_ptr<Dataset>(
+      std::make_unique<RemoteDataset>(std::move(connection), remote.name, std::move(description)));
+}
+
+Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const Options& options,
+                                               const CancelToken& cancel) {
+  QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, SplitTarget(target));
+  QUARRY_ASSIGN_OR_RETURN(const auto connection, Connection::Make(remote.server, options));
+  std::vector<DatasetSummary> summaries;
+  pb::ListDatasetsRequest request;
+  Pages<std::string> pages(remote.server.address, kMostListBytes);
+  for (bool more = true; more;) {
+    QUARRY_ASSIGN_OR_RETURN(
+        const pb::ListDatasetsResponse response,
+        connection->Call<pb::ListDatasetsResponse>("ListDatasets", request, cancel, kLargestList));
+    for (const pb::DatasetSummary& summary : response.datasets()) {
+      QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
+      QUARRY_RETURN_IF_ERROR(pages.TakeItem(summary.name()));
+      summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});
+    }
+    QUARRY_ASSIGN_OR_RETURN(more, pages.TakePage(response));
+    request.set_page_token(response.next_page_token());
+  }
+  if (remote.name.empty()) return summaries;
+  std::erase_if(summaries, [&](const DatasetSummary& summary) {
+    return summary.name != remote.name && summary.name + ".quarry" != remote.name;
+  });
+  if (!summaries.empty()) return summaries;
+  return NotFound("the server {} has no dataset \"{}\"; list the names with \"quarry ls {}{}\"",
+                  remote.server.address, remote.name, remote.scheme(), remote.server.address);
+}
+
+}  // namespace
+}  // namespace quarry::client::internal
+
+namespace quarry::client {
+
+void EnableGrpc() {
+  for (const char* scheme : {"grpc", "grpcs"})
+    internal::RegisterTransport(scheme, {internal::OpenRemote, internal::ListRemote});
+}
+
+}  // namespace quarry::client

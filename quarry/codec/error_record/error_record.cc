@@ -1,0 +1,163 @@
+#include "quarry/codec/error_record/error_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+#include "quarry/codec/error_record/compare_levels.h"
+#include "quarry/codec/error_record/lanes.h"
+#include "quarry/codec/error_record/samples.h"
+#include "quarry/codec/instruction_sets.h"
+
+namespace quarry {
+namespace error_record {
+namespace {
+
+/// Any units give a correct record; these, from a few hundred samples, give an accurate one.
+template <typename Real, typename T>
+Units<Real> ChooseUnits(const Samples<T>& samples) {
+  const size_t stride = samples.count / 512 | 1;  // odd, so that samples are not all from one column
+  double min = std::numeric_limits<double>::infinity();
+  double max = -min;
+  for (size_t i = 0; i < samples.count; i += stride) {
+    if (samples.validity != nullptr && samples.validity[i] == 0) continue;
+    min = std::min(min, static_cast<double>(samples.original[i]));
+    max = std::max(max, static_cast<double>(samples.original[i]));
+  }
+  const double magnitude = std::max(std::abs(min), std::abs(max));
+  if (!(magnitude > 0) || !std::isfinite(magnitude)) return {};
+  constexpr int kMost = std::numeric_limits<Real>::max_exponent - 2;
+  const double scale = std::ldexp(1.0, -std::clamp(std::ilogb(magnitude), -kMost, kMost));
+  return {static_cast<Real>(scale), static_cast<Real>(0.5 * (min * scale) + 0.5 * (max * scale))};
+}
+
+// Rounding up to a difference, in units of the largest magnitude involved and of the rounding of one
+// operation: 1 for the samples themselves, 3 times that and 1 for each of the three extensions (40 in all), 5
+// for each of the three interpolations, 3 for the difference and its square; 5 more cover higher orders.
+constexpr double kRounding = 63;
+
+/// How far the largest difference may exceed the computed one: rounding, and squares too small for Real.
+template <typename Real>
+double RoundingBound(const Level<Real>& level) {
+  using Limits = std::numeric_limits<Real>;
+  const double magnitude = static_cast<double>(level.largest) + level.LargestError();
+  return kRounding * (static_cast<double>(Limits::epsilon()) / 2) * magnitude +
+         std::sqrt(static_cast<double>(Limits::min()));
+}
+
+/// Whether sums are in range and rounding is small beside the error.
+template <typename Real>
+bool IsPrecise(const Level<Real>& level) {
+  return std::isfinite(Sum(level.lanes.squares)) && RoundingBound(level) <= level.LargestError() / 8;
+}
+
+template <typename Real>
+LevelError RecordOf(const Level<Real>& level, double valid, double covered, double scale) {
+  if (covered == 0) return {0, 0, 0};
+  const double rmse = std::sqrt(Sum(level.lanes.squares) / covered) / scale;
+  const double largest = (level.LargestError() + RoundingBound(level)) / scale;
+  return {std::isnan(rmse) ? rmse : largest, rmse, covered / valid};
+}
+
+template <typename T, typename Real>
+struct ToUnits {
+  QUARRY_INLINE static void Run(const T* in, size_t count, const Units<Real>* units, Real* out) {
+    const auto [scale, centre] = *units;
+    for (size_t i = 0; i < count; ++i) out[i] = static_cast<Real>(in[i]) * scale - centre;
+  }
+};
+
+template <typename Real, typename T>
+Buffer<Real> InUnits(const T* samples, size_t count, const Units<Real>& units) {
+  Buffer<Real> out(count);
+  RunOnBestInstructionSet<ToUnits<T, Real>>(samples, count, &units, out.data());
+  return out;
+}
+
+/// The valid original samples in units, and their weights; 0 where missing.
+template <typename Real, typename T>
+Weighted<Real> OriginalInUnits(const Samples<T>& finest, const Units<Real>& units) {
+  Weighted<Real> original{InUnits(finest.original, finest.count, units), {}};
+  if (finest.validity != nullptr) {
+    original.weights.resize(finest.count);
+    for (size_t i = 0; i < finest.count; ++i) {
+      original.weights[i] = finest.validity[i] != 0 ? Real(1) : Real(0);
+      original.values[i] = finest.validity[i] != 0 ? original.values[i] : Real(0);
+    }
+  }
+  return original;
+}
+
+template <typename Real>
+bool IsZero(const Buffer<Real>& values) {
+  return std::all_of(values.begin(), values.end(), [](Real value) { return value == 0; });
+}
+
+/// Compares levels `numbers` in Real arithmetic; returns those that need more precision.
+template <typename Real, typename T>
+std::vector<int> CompareCoarse(const Index3& shape, const Samples<T>& finest, const Units<Real>& units,
+                               std::span<const Bytes> decoded, const std::vector<int>& numbers,
+                               std::vector<LevelError>* errors) {
+  const bool masked = finest.validity != nullptr;
+  const Weighted<Real> samples = OriginalInUnits(finest, units);
+  const Original<Real> original{shape, samples.values.data(), masked ? samples.weights.data() : nullptr};
+  std::vector<Level<Real>> levels(numbers.size());
+  for (size_t i = 0; i < levels.size(); ++i) {
+    levels[i].level = numbers[i];
+    const Bytes& bytes = decoded[static_cast<size_t>(numbers[i])];
+    levels[i].grid.values =
+        InUnits(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T), units);
+  }
+  if (masked) {
+    RunOnBestInstructionSet<CompareLevels<Real, true>>(&original, &levels);
+  } else {
+    RunOnBestInstructionSet<CompareLevels<Real, false>>(&original, &levels);
+  }
+  const auto valid = static_cast<double>(CountValid(finest));
+  const bool original_is_zero = IsZero(samples.values);
+  std::vector<int> imprecise;
+  for (const Level<Real>& level : levels) {
+    const double covered = masked ? Sum(level.lanes.covered) : valid;
+    LevelError& error = (*errors)[static_cast<size_t>(level.level)];
+    if (original_is_zero && level.largest == 0) {  // a constant patch: nothing was rounded
+      error = {0, 0, covered / valid};
+    } else {
+      error = RecordOf(level, valid, covered, static_cast<double>(units.scale));
+      if (!IsPrecise(level)) imprecise.push_back(level.level);
+    }
+  }
+  return imprecise;
+}
+
+template <typename T>
+std::vector<LevelError> RecordTyped(const PatchLayout& layout, ByteSpan original, Validity validity,
+                                    std::span<const Bytes> decoded) {
+  const Samples<T> finest = SamplesOf<T>(original, decoded[0], validity);
+  std::vector<LevelError> errors(static_cast<size_t>(layout.levels));
+  errors[0] = CompareSamples<T>({finest.original, finest.count}, {finest.decoded, finest.count}, validity);
+  std::vector<int> levels(errors.size() - 1);
+  std::iota(levels.begin(), levels.end(), 1);
+  if (levels.empty()) return errors;
+  if constexpr (std::is_same_v<CompareAs<T>, float>) {
+    levels = CompareCoarse(layout.shape, finest, ChooseUnits<float>(finest), decoded, levels, &errors);
+  }
+  if (!levels.empty())
+    CompareCoarse(layout.shape, finest, ChooseUnits<double>(finest), decoded, levels, &errors);
+  return errors;
+}
+
+}  // namespace
+}  // namespace error_record
+
+std::vector<LevelError> RecordErrors(const PatchLayout& layout, ByteSpan original, Validity validity,
+                                     std::span<const Bytes> decoded) {
+  const auto record = [&](auto zero) {
+    using T = decltype(zero);
+    return error_record::RecordTyped<T>(layout, original, validity, decoded);
+  };
+  return DispatchType(layout.type, record);
+}
+
+}  // namespace quarry

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "quarry/codec/coder.h"
+
+namespace quarry {
+
+/// The coder of Fan et al. (section IV.B): multilinear B-spline wavelet, each level compressed by zfp at
+/// fixed accuracy. Coarse levels are low-pass filtered: smooth to look at, but not samples of the original.
+///
+/// One accuracy for all levels would exceed the tolerance, because the inverse transform amplifies the errors
+/// of coarse levels. So each coarser level is coded four times more accurately (nearly free: it has an eighth
+/// of the samples), and the whole patch is decoded and compared; its unit of accuracy then shrinks until
+/// every sample holds the tolerance. A patch that cannot hold it (tolerance near the precision of the type)
+/// is stored verbatim, in the same levels.
+///
+/// Missing samples are filled before the transform (mask::FillMissing) and not compared; the decoder ignores
+/// them.
+///
+/// Payload layout: docs/format.md, "Payload of wavelet-zfp". Types: float32 and float64.
+class WaveletZfpCoder final : public PatchCoder {
+ public:
+  CoderId id() const override { return CoderId::kWaveletZfp; }
+  std::string_view name() const override { return "wavelet-zfp"; }
+  bool Supports(DataType type) const override { return IsFloat(type); }
+  bool IsLossless() const override { return false; }
+  bool BoundsEveryLevel() const override { return false; }
+  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                            double tolerance) const override;
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+};
+
+}  // namespace quarry

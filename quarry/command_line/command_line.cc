@@ -1,0 +1,233 @@
+#include "quarry/command_line/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <type_traits>
+
+#include "quarry/base/version.h"
+
+namespace quarry::command_line {
+namespace {
+
+template <typename T>
+struct ValueKind {
+  using Scalar = T;
+  static constexpr bool kList = false;
+};
+template <typename T>
+struct ValueKind<std::optional<T>> : ValueKind<T> {};
+template <typename T>
+struct ValueKind<std::vector<T>> {
+  using Scalar = T;
+  static constexpr bool kList = true;
+};
+
+template <typename T>
+const char* NameOfType() {
+  if constexpr (std::is_floating_point_v<T>) return "FLOAT";
+  if constexpr (std::is_unsigned_v<T>) return "UINT";
+  if constexpr (std::is_integral_v<T>) return "INT";
+  return "TEXT";
+}
+
+template <typename T>
+bool ReadValue(const CLI::results_t& texts, T* value) {
+  using Kind = ValueKind<T>;
+  T read{};
+  for (const std::string& text : texts) {
+    typename Kind::Scalar scalar{};
+    // CLI11 takes -5 for 2^64 - 5.
+    if (std::is_unsigned_v<typename Kind::Scalar> && text.starts_with('-')) return false;
+    if (!CLI::detail::lexical_cast(text, scalar)) return false;
+    if constexpr (Kind::kList) {
+      read.push_back(std::move(scalar));
+    } else {
+      read = std::move(scalar);
+    }
+  }
+  *value = std::move(read);
+  return true;
+}
+
+}  // namespace
+
+Option& Option::Required() {
+  option_->required();
+  description_->required = true;
+  return *this;
+}
+
+Option& Option::Group(const std::string& heading) {
+  option_->group(heading);
+  description_->group = heading;
+  return *this;
+}
+
+Option& Option::Environment(const std::string& variable) {
+  option_->envname(variable);
+  description_->environment = variable;
+  return *this;
+}
+
+Option& Option::Needs(const std::string& other) {
+  option_->needs(other);
+  return *this;
+}
+
+Option& Option::Excludes(const std::string& other) {
+  option_->excludes(other);
+  return *this;
+}
+
+Option& Option::SeparatedBy(char separator) {
+  option_->delimiter(separator)->allow_extra_args(false);
+  return *this;
+}
+
+Option& Option::Exactly(int count) {
+  option_->expected(count);
+  return *this;
+}
+
+Option& Option::OneOf(const std::vector<std::string>& words) {
+  option_->check(CLI::IsMember(words));
+  description_->choices = words;
+  return *this;
+}
+
+Option& Option::Between(double low, double high) {
+  option_->check([=](const std::string& text) {
+    double value = 0;
+    const bool inside = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+    return inside ? std::string() : fmt::format("{} is not between {} and {}", text, low, high);
+  });
+  option_->type_name(fmt::format("{} in [{} - {}]", description_->value, low, high));
+  description_->limits = fmt::format("{} to {}", low, high);
+  return *this;
+}
+
+Option& Option::Positive() {
+  option_->check(CLI::PositiveNumber);
+  description_->limits = "positive";
+  return *this;
+}
+
+Option& Option::NonNegative() {
+  option_->check(CLI::NonNegativeNumber);
+  description_->limits = "not negative";
+  return *this;
+}
+
+Option& Option::Path() {
+  option_->type_name("PATH");
+  description_->value = "PATH";
+  return *this;
+}
+
+Parser::Parser(const std::string& program, const std::string& description)
+    : Parser(new CLI::App(description, program), program, description) {
+  owned_.reset(app_);
+  app_->set_version_flag("--version", fmt::format("{} {}", program, kVersion));
+  Remember("--version", "", "Display program version information and exit");
+}
+
+Parser::Parser(CLI::App* app, const std::string& name, const std::string& description) : app_(app) {
+  description_.name = name;
+  description_.description = description;
+  Remember("-h,--help", "", "Print this help message and exit");
+}
+
+Parser::~Parser() = default;
+
+OptionDescription* Parser::Remember(const std::string& names, const std::string& value,
+                                    const std::string& description) {
+  OptionDescription& known = description_.options.emplace_back();
+  known.names = CLI::detail::split(names, ',');
+  for (std::string& name : known.names) {
+    if (name.starts_with('!')) name.erase(0, 1);
+  }
+  known.value = value;
+  known.description = description;
+  return &known;
+}
+
+template <typename T>
+Option Parser::AddOption(const std::string& names, T* value, const std::string& description) {
+  using Kind = ValueKind<T>;
+  const char* type = NameOfType<typename Kind::Scalar>();
+  CLI::callback_t read = [value](const CLI::results_t& texts) { return ReadValue(texts, value); };
+  CLI::Option* option = app_->add_option(names, std::move(read), description);
+  option->type_name(type);
+  if constexpr (Kind::kList) option->expected(CLI::detail::expected_max_vector_size);
+  OptionDescription* known = Remember(names, type, description);
+  known->repeated = Kind::kList;
+  return {option, known};
+}
+
+template Option Parser::AddOption(const std::string&, std::string*, const std::string&);
+template Option Parser::AddOption(const std::string&, int*, const std::string&);
+template Option Parser::AddOption(const std::string&, unsigned*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::int64_t*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::uint64_t*, const std::string&);
+template Option Parser::AddOption(const std::string&, float*, const std::string&);
+template Option Parser::AddOption(const std::string&, double*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::optional<int>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::optional<std::int64_t>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::optional<std::uint64_t>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::optional<double>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::vector<std::string>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::vector<std::int64_t>*, const std::string&);
+template Option Parser::AddOption(const std::string&, std::vector<double>*, const std::string&);
+
+Option Parser::AddFlag(const std::string& names, bool* value, const std::string& description) {
+  CLI::Option* option = app_->add_flag(names, *value, description);
+  return {option, Remember(names, "", description)};
+}
+
+void Parser::AddConfigFile(const std::string& name, const std::string& description) {
+  app_->set_config(name, "", description);
+  Remember(name, "PATH", description);
+  app_->allow_config_extras(CLI::config_extras_mode::error);
+  config_option_ = name;
+}
+
+Parser* Parser::AddCommand(const std::string& name, const std::string& description) {
+  app_->require_subcommand(1);
+  commands_.emplace_back(new Parser(app_->add_subcommand(name, description), name, description));
+  return commands_.back().get();
+}
+
+bool Parser::chosen() const { return app_->parsed(); }
+
+void Parser::SetFooter(const std::string& text) {
+  app_->footer(text);
+  description_.footer = text;
+}
+
+Result<std::optional<std::string>> Parser::Parse(int argc, const char* const* argv) {
+  using Text = std::optional<std::string>;
+  if (argc == 2 && std::string_view(argv[1]) == "--help-json") return Text(ToJson(Describe()));
+  try {
+    app_->parse(argc, argv);
+    return Text();
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    app_->exit(success, text, text);
+    return Text(text.str());
+  } catch (const CLI::FileError& error) {
+    return NotFound("{}: {}; give a file that is there, and that this user may read", config_option_,
+                    error.what());
+  } catch (const CLI::ConfigError& error) {
+    return InvalidArgument("{}: {}; the names are those of {} --help, without --", config_option_,
+                           error.what(), program());
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument("{}; run {} --help", error.what(), program());
+  }
+}
+
+CommandDescription Parser::Describe() const {
+  CommandDescription description = description_;
+  for (const auto& command : commands_) description.commands.push_back(command->Describe());
+  return description;
+}
+
+}  // namespace quarry::command_line

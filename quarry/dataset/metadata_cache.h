@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "quarry/format/description.h"
+#include "quarry/format/subfile_table.h"
+#include "quarry/store/patch_store.h"
+
+namespace quarry {
+
+/// [bytes] of memory.
+std::uint64_t MemoryOf(const DatasetDescription& dataset);
+std::uint64_t MemoryOf(const StepDescription& step);
+std::uint64_t MemoryOf(const format::SubfileTable& table);
+
+/// The manifests of steps and the patch tables of one open dataset, in the store that it shares with others:
+/// the ones used last stay, as far as requests leave room. Thread-safe.
+class MetadataCache {
+ public:
+  /// @param store  not null
+  explicit MetadataCache(std::shared_ptr<PatchStore> store);
+
+  /// Which object: a step, a subfile of a field and step, or a subfile of a mask.
+  struct Key {
+    enum class Kind { kStep, kTable, kMaskTable };
+    Kind kind = Kind::kStep;
+    std::uint64_t step = 0;  ///< or the name of the mask
+    std::size_t field_number = 0;
+    std::size_t subfile = 0;
+  };
+
+  /// @param bytes  returns what loading takes at most
+  /// @param load   returns a Result<T>; may not use the cache
+  /// @errors those of `load`
+  template <typename T, typename Load>
+  Result<std::shared_ptr<const T>> Obtain(const Key& key, const std::function<std::uint64_t()>& bytes,
+                                          const Load& load) const {
+    const auto load_one = [&]() -> Result<PatchStore::Loaded> {
+      Result<T> loaded = load();
+      if (!loaded.ok()) return std::move(loaded).status();
+      const std::uint64_t kept = MemoryOf(*loaded);
+      return PatchStore::Loaded{std::make_shared<const T>(*std::move(loaded)), kept};
+    };
+    QUARRY_ASSIGN_OR_RETURN(const auto object, store_->Obtain(KeyInStore(key), bytes, load_one));
+    return std::static_pointer_cast<const T>(object);
+  }
+
+  /// Memory for something that is loaded and not kept.
+  Result<PatchStore::Memory> Reserve(std::uint64_t bytes) const;
+
+ private:
+  PatchKey KeyInStore(const Key& key) const;
+
+  const std::shared_ptr<PatchStore> store_;
+  const std::uint64_t
+      dataset_;  ///< another one each time that a dataset is opened: it may have been replaced
+};
+
+}  // namespace quarry

@@ -1,0 +1,159 @@
+#include "quarry/dataset/table_locator.h"
+
+#include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
+#include "quarry/geometry/morton.h"
+
+namespace quarry {
+
+Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,
+                         std::size_t subfile) {
+  return root / format::StepFolder(step) / field / format::SubfileName(subfile);
+}
+
+Location MaskSubfileLocation(const Location& root, std::uint64_t mask, std::size_t subfile) {
+  return root / format::MaskFolder(mask) / format::SubfileName(subfile);
+}
+
+namespace {
+
+/// The subfile that a manifest describes by `expected`. A file that is undamaged may still be the wrong one:
+/// from another step, or from an older write.
+/// @param header  what the file's own must equal, except order, version and number of patches
+Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHeader& header,
+                                  const SubfileDescription& expected) {
+  Result<std::shared_ptr<const StoredObject>> file = path.Open();
+  if (!file.ok() && file.status().code() == StatusCode::kNotFound)
+    return DataLoss("\"{}\" is missing, though step.json lists it", path);
+  if (!file.ok()) return StatusOfPart(std::move(file).status());
+  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(**file));
+  format::SubfileHeader wanted = header;
+  wanted.version = table.header.version;
+  wanted.order = table.header.order;
+  wanted.patch_count = expected.patches;
+  if (table.header != wanted || table.footer.table_checksum != expected.table_checksum ||
+      table.footer.file_size != expected.bytes) {
+    return DataLoss("\"{}\" is not the subfile that step.json describes (field \"{}\", step {}, number {})",
+                    path, table.header.field_name, table.header.step, table.header.subfile_number);
+  }
+  return table;
+}
+
+using TableOf = std::function<Result<std::shared_ptr<const SubfileTable>>(std::size_t subfile)>;
+
+/// The rows for some positions from the tables of one set of subfiles; exactly one for each position.
+/// @param folder  of the subfiles, for messages
+Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const Box& positions,
+                                                  const std::vector<SubfileDescription>& subfiles,
+                                                  const TableOf& table_of, const Location& folder) {
+  std::vector<query::LocatedPatch> found;
+  found.reserve(static_cast<std::size_t>(positions.volume()));
+  std::uint64_t last_code = 0;
+  for (std::size_t s = 0; s < subfiles.size(); ++s) {
+    if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), positions).empty()) continue;
+    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const SubfileTable> table, table_of(s));
+    for (const format::PatchEntry& row : table->rows) {
+      const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
+      if (!positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) continue;
+      // Tables and subfiles are in Morton order: a patch that is in two of them shows here.
+      const std::uint64_t code = MortonEncode(p);
+      if (!found.empty() && code <= last_code) {
+        return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"", folder / subfiles[s].name,
+                        row.patch_index);
+      }
+      last_code = code;
+      found.push_back({static_cast<std::uint32_t>(s), row});
+    }
+  }
+  if (found.size() != static_cast<std::size_t>(positions.volume())) {
+    return DataLoss("\"{}\" lists {} of the {} patches at positions {}; run \"quarry verify\"", folder,
+                    found.size(), positions.volume(), ToString(positions));
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const StepDescription>> TableLocator::StepWith(std::uint64_t step,
+                                                                      std::size_t field_number) const {
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const StepDescription> description, steps_(step));
+  const std::string& name = dataset_.fields[field_number].name;
+  if (description->FindField(name) == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
+  return description;
+}
+
+Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, std::size_t field_number,
+                                                            const Box& positions) const {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset_.grid.dims, dataset_.patch));
+  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
+  const std::string& name = dataset_.fields[field_number].name;
+  return FindRows(
+      grid, positions, description->FindField(name)->subfiles,
+      [&](std::size_t subfile) { return Table(step, field_number, subfile); },
+      root_ / format::StepFolder(step) / name);
+}
+
+Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t step, std::size_t field_number,
+                                                                const Box& positions) const {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset_.grid.dims, dataset_.patch));
+  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
+  const auto& mask = description->FindField(dataset_.fields[field_number].name)->mask;
+  if (!mask) return std::vector<query::LocatedPatch>();
+  return FindRows(
+      grid, positions, mask->subfiles, [&](std::size_t subfile) { return MaskTable(*mask, subfile); },
+      root_ / format::MaskFolder(mask->name));
+}
+
+/// [bytes] to read and decode a table.
+std::uint64_t TableLocator::LoadingMemory(const SubfileDescription& subfile) const {
+  const auto levels = static_cast<std::uint64_t>(dataset_.levels);
+  constexpr std::uint64_t kAllocation = 16;
+  const std::uint64_t decoded =
+      sizeof(format::PatchEntry) + kAllocation + levels * sizeof(format::LevelEntry);
+  return subfile.patches * (format::PatchEntry::EncodedSize(dataset_.levels) + decoded);
+}
+
+Result<std::shared_ptr<const SubfileTable>> TableLocator::Table(std::uint64_t step, std::size_t field_number,
+                                                                std::size_t subfile) const {
+  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
+  const FieldStepDescription& field = *description->FindField(dataset_.fields[field_number].name);
+  return metadata_->Obtain<SubfileTable>(
+      {MetadataCache::Key::Kind::kTable, step, field_number, subfile},
+      [&] { return LoadingMemory(field.subfiles[subfile]); },
+      [&] { return LoadTable(*description, field_number, subfile); });
+}
+
+Result<std::shared_ptr<const SubfileTable>> TableLocator::MaskTable(const MaskDescription& mask,
+                                                                    std::size_t subfile) const {
+  return metadata_->Obtain<SubfileTable>(
+      {MetadataCache::Key::Kind::kMaskTable, mask.name, 0, subfile},
+      [&] { return LoadingMemory(mask.subfiles[subfile]); }, [&] { return LoadMaskTable(mask, subfile); });
+}
+
+Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::size_t field_number,
+                                             std::size_t subfile) const {
+  const FieldDescription& field = dataset_.fields[field_number];
+  const FieldStepDescription& described = *step.FindField(field.name);
+  format::SubfileHeader header;
+  header.step = step.step;
+  header.field_number = static_cast<std::uint32_t>(field_number);
+  header.subfile_number = static_cast<std::uint32_t>(subfile);
+  header.dims = dataset_.grid.dims;
+  header.patch = dataset_.patch;
+  header.levels = dataset_.levels;
+  header.type = field.type;
+  header.coder = field.coder;
+  header.field_name = field.name;
+  header.mask = described.mask_name();
+  return LoadExpected(SubfileLocation(root_, step.step, field.name, subfile), header,
+                      described.subfiles[subfile]);
+}
+
+Result<SubfileTable> TableLocator::LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const {
+  format::SubfileHeader header =
+      format::MaskHeader(mask.name, dataset_.grid.dims, dataset_.patch, dataset_.levels, dataset_.order);
+  header.subfile_number = static_cast<std::uint32_t>(subfile);
+  return LoadExpected(MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile]);
+}
+
+}  // namespace quarry

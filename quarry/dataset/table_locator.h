@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "quarry/dataset/metadata_cache.h"
+#include "quarry/format/description.h"
+#include "quarry/format/subfile_table.h"
+#include "quarry/query/patch_locator.h"
+#include "quarry/storage/location.h"
+
+namespace quarry {
+
+using format::SubfileTable;
+
+/// Returns the description of a step, read before by the owner of the lookup.
+using StepLookup = std::function<Result<std::shared_ptr<const StepDescription>>(std::uint64_t)>;
+
+/// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes;
+/// their tables are kept while there is room.
+class TableLocator final : public query::PatchLocator {
+ public:
+  /// @param dataset, metadata  outlive the locator; the latter keeps the tables
+  TableLocator(Location root, const DatasetDescription& dataset, StepLookup steps,
+               const MetadataCache* metadata)
+      : root_(std::move(root)), dataset_(dataset), steps_(std::move(steps)), metadata_(metadata) {}
+
+  Result<std::vector<query::LocatedPatch>> Find(std::uint64_t step, std::size_t field_number,
+                                                const Box& positions) const override;
+  Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
+                                                    const Box& positions) const override;
+
+  /// One subfile's table, checked against its own checksums and against step.json.
+  Result<std::shared_ptr<const SubfileTable>> Table(std::uint64_t step, std::size_t field_number,
+                                                    std::size_t subfile) const;
+  /// The same of a mask that a step.json describes.
+  Result<std::shared_ptr<const SubfileTable>> MaskTable(const MaskDescription& mask,
+                                                        std::size_t subfile) const;
+
+ private:
+  std::uint64_t LoadingMemory(const SubfileDescription& subfile) const;
+  Result<SubfileTable> LoadTable(const StepDescription& step, std::size_t field_number,
+                                 std::size_t subfile) const;
+  Result<SubfileTable> LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const;
+  Result<std::shared_ptr<const StepDescription>> StepWith(std::uint64_t step, std::size_t field_number) const;
+
+  const Location root_;
+  const DatasetDescription& dataset_;
+  const StepLookup steps_;
+  const MetadataCache* const metadata_;
+};
+
+/// Path of a subfile of the dataset at `root`.
+Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,
+                         std::size_t subfile);
+/// The same for a subfile of a mask.
+Location MaskSubfileLocation(const Location& root, std::uint64_t mask, std::size_t subfile);
+
+}  // namespace quarry

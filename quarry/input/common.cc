@@ -1,0 +1,184 @@
+// Shared by the readers of several formats.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "quarry/format/description.h"
+#include "quarry/format/manifest.h"
+#include "quarry/input/formats.h"
+
+namespace quarry::input::internal {
+
+namespace fs = std::filesystem;
+
+std::string InputName::Source(const std::string& chosen) const {
+  const fs::path plain = fs::path(file).lexically_normal();
+  // A folder may end in a slash.
+  std::string source = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+  return chosen.empty() ? source : fmt::format("{}:{}", source, chosen);
+}
+
+InputName ParseInputName(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    for (std::size_t colon = path.find(':'); colon != std::string::npos; colon = path.find(':', colon + 1)) {
+      const std::string file = path.substr(0, colon);
+      if (fs::is_regular_file(file, ignored)) return {path, file, path.substr(colon + 1)};
+    }
+  }
+  return {path, path, ""};
+}
+
+std::string FieldFromName(std::string name) {
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.') c = '_';
+  }
+  while (!name.empty() && name[0] == '.') name.erase(0, 1);
+  name.resize(std::min(name.size(), format::kMaxFieldName));
+  return name.empty() ? "field" : name;
+}
+
+std::string FieldFromPath(const std::string& path) { return FieldFromName(fs::path(path).stem().string()); }
+
+void SwapBytes(std::span<std::byte> samples, std::size_t size) {
+  if (size == 1) return;
+  for (std::size_t i = 0; i < samples.size(); i += size) {
+    const auto sample = samples.subspan(i, size);
+    std::reverse(sample.begin(), sample.end());
+  }
+}
+
+void PlaceAxis(const std::vector<double>& positions, InputAxis* axis) {
+  if (positions.empty() || !AreCoordinates(positions)) return;
+  axis->origin = positions.front();
+  if (positions.size() == 1) return;
+  const double spacing = (positions.back() - positions.front()) / static_cast<double>(positions.size() - 1);
+  if (!std::isfinite(spacing)) return;
+  axis->spacing = spacing;
+  const double largest = std::max(std::abs(positions.front()), std::abs(positions.back()));
+  // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it.
+  const double rounding = std::max(1e-6 * std::abs(spacing), std::ldexp(largest, -23));
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (std::abs(positions[i] - (positions.front() + spacing * static_cast<double>(i))) > rounding) {
+      axis->coordinates = positions;
+      return;
+    }
+  }
+}
+
+namespace {
+
+/// Paths of variables may be written with or without the slash of the root.
+std::string_view WithoutSlash(std::string_view name) { return name.substr(name.starts_with('/') ? 1 : 0); }
+
+std::string List(const std::vector<Variable>& variables) {
+  std::string list;
+  constexpr std::size_t kListed = 30;
+  for (std::size_t i = 0; i < std::min(variables.size(), kListed); ++i) {
+    const Variable& variable = variables[i];
+    if (!list.empty()) list += ", ";
+    list += variable.name;
+    list += variable.obstacle.empty() ? " " + ToString(variable.dims) : " (" + variable.obstacle + ")";
+  }
+  if (variables.size() > kListed) list += fmt::format(", and {} more", variables.size() - kListed);
+  return list;
+}
+
+}  // namespace
+
+Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Variable>& variables) {
+  const auto convertible = [](const Variable& variable) { return variable.obstacle.empty(); };
+  if (!name.variable.empty()) {
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      const Variable& variable = variables[i];
+      if (WithoutSlash(variable.name) != WithoutSlash(name.variable)) continue;
+      if (convertible(variable)) return i;
+      return InvalidArgument("\"{}\" cannot be converted: {}", name.path, variable.obstacle);
+    }
+    if (variables.empty()) return NotFound("\"{}\" has no variables at all", name.file);
+    return NotFound("\"{}\" has no variable \"{}\"; it holds {}", name.file, name.variable, List(variables));
+  }
+  int axes = 0;
+  for (const Variable& variable : variables)
+    axes = convertible(variable) ? std::max(axes, variable.axes) : axes;
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (convertible(variables[i]) && variables[i].axes == axes) candidates.push_back(i);
+  }
+  if (candidates.size() == 1) return candidates.front();
+  if (candidates.empty()) {
+    return InvalidArgument("\"{}\" has no variable that can be converted{}{}", name.file,
+                           variables.empty() ? "" : "; it holds ", List(variables));
+  }
+  std::vector<Variable> named;
+  for (const std::size_t i : candidates) named.push_back(variables[i]);
+  return InvalidArgument("\"{}\" holds several variables; name one, as in \"{}:{}\", out of {}", name.file,
+                         name.file, named.front().name, List(named));
+}
+
+Status CheckOptions(const InputInfo& info, const InputOptions& options) {
+  if (options.dims && *options.dims != info.dims) {
+    return InvalidArgument("--dims {} contradict \"{}\", which holds {} (x,y,z); leave the option out",
+                           ToString(*options.dims), info.path, ToString(info.dims));
+  }
+  if (options.type == DataType::kFloat32 && info.type == DataType::kFloat64) {
+    return InvalidArgument(
+        "--type float32 contradicts \"{}\", which holds float64; to convert it to float32, give "
+        "--store-as float32 instead",
+        info.path);
+  }
+  if (options.type && *options.type != info.type) {
+    return InvalidArgument("--type {} contradicts \"{}\", which holds {}; leave the option out",
+                           Name(*options.type), info.path, Name(info.type));
+  }
+  return Status::Ok();
+}
+
+namespace {
+
+template <std::size_t kSize>
+void CopyStrided(const std::byte* from, std::byte* to, const std::array<std::int64_t, 3>& counts,
+                 const std::array<std::int64_t, 3>& strides) {
+  // Walks both sides in tiles: otherwise one of them would touch a cache line for every sample.
+  constexpr std::int64_t kTile = 32;
+  for (std::int64_t i0 = 0; i0 < counts[0]; i0 += kTile) {
+    for (std::int64_t j = 0; j < counts[1]; ++j) {
+      for (std::int64_t k0 = 0; k0 < counts[2]; k0 += kTile) {
+        for (std::int64_t i = i0; i < std::min(counts[0], i0 + kTile); ++i) {
+          const std::byte* row = from + static_cast<std::size_t>((i * counts[1] + j) * counts[2]) * kSize;
+          for (std::int64_t k = k0; k < std::min(counts[2], k0 + kTile); ++k) {
+            std::memcpy(
+                to + static_cast<std::size_t>(i * strides[0] + j * strides[1] + k * strides[2]) * kSize,
+                row + static_cast<std::size_t>(k) * kSize, kSize);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void CopyPermuted(std::span<const std::byte> block, const Box& part, const std::array<int, 3>& order,
+                  std::size_t size, const Box& box, std::span<std::byte> samples) {
+  const Index3 shape = box.shape();
+  const Index3 stride = {1, shape[0], shape[0] * shape[1]};
+  std::int64_t first = 0;
+  for (std::size_t a = 0; a < 3; ++a) first += (part.begin[a] - box.begin[a]) * stride[a];
+  std::array<std::int64_t, 3> counts{};
+  std::array<std::int64_t, 3> strides{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto axis = static_cast<std::size_t>(order[i]);
+    counts[i] = part.shape()[axis];
+    strides[i] = stride[axis];
+  }
+  std::byte* to = samples.data() + static_cast<std::size_t>(first) * size;
+  if (size == 1) return CopyStrided<1>(block.data(), to, counts, strides);
+  if (size == 2) return CopyStrided<2>(block.data(), to, counts, strides);
+  if (size == 4) return CopyStrided<4>(block.data(), to, counts, strides);
+  CopyStrided<8>(block.data(), to, counts, strides);
+}
+
+}  // namespace quarry::input::internal

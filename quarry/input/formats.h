@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+
+#include "quarry/input/input.h"
+
+/// The readers behind OpenInputs, one per format, and what they share. Each reader that needs a library is a
+/// target of its own, which a build may leave out.
+namespace quarry::input::internal {
+
+using Inputs = std::vector<std::unique_ptr<Input>>;
+
+/// FILE or FILE:VARIABLE, taken apart.
+struct InputName {
+  std::string path;      ///< as the user wrote it
+  std::string file;      ///< the file, folder or pattern alone
+  std::string variable;  ///< empty: none was given
+
+  /// File name and variable without folders: InputInfo::source.
+  std::string Source(const std::string& variable) const;
+};
+
+/// Takes a name apart at the first colon with a file before it, unless the whole is a file.
+InputName ParseInputName(const std::string& path);
+
+Result<Inputs> OpenRaw(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenNpy(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenHdf5(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenVti(const InputName& name, const InputOptions& options);
+
+/// `name` with the characters replaced that a field name cannot have.
+std::string FieldFromName(std::string name);
+
+/// "dir/run42.f32" -> "run42", as a field name.
+std::string FieldFromPath(const std::string& path);
+
+/// Reverses the bytes of every sample of `size` bytes.
+void SwapBytes(std::span<std::byte> samples, std::size_t size);
+
+/// Origin and spacing of an axis from the positions of its samples; also `coordinates`, unless the positions
+/// are evenly spaced within a millionth of the spacing or the precision of float32. Positions that are not
+/// finite and strictly monotonic are ignored: the axis stays as it is.
+void PlaceAxis(const std::vector<double>& positions, InputAxis* axis);
+
+/// A variable in a file that may hold several.
+struct Variable {
+  std::string name;
+  Index3 dims{};         ///< x, y, z
+  int axes = 0;          ///< how many there are
+  std::string obstacle;  ///< why it cannot be converted; empty if it can
+};
+
+/// The variable that the user named, or the only candidate: the one with the most axes among those that can
+/// be converted.
+/// @returns its position in `variables`
+/// @errors kNotFound: no variable of that name; kInvalidArgument: none or several to choose from, with a
+/// list; the named one cannot be converted
+Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Variable>& variables);
+
+/// @errors kInvalidArgument: --dims or --type contradict the file
+Status CheckOptions(const InputInfo& info, const InputOptions& options);
+
+/// Copies a block of a file's array, whose axes are the grid's in another order, to its place in a box of
+/// samples, x fastest.
+/// @param block  samples of `part`, dense
+/// @param order  the grid's axes (0 x, 1 y, 2 z) in the order of the block, slowest first
+void CopyPermuted(std::span<const std::byte> block, const Box& part, const std::array<int, 3>& order,
+                  std::size_t size, const Box& box, std::span<std::byte> samples);
+
+}  // namespace quarry::input::internal

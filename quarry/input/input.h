@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/base/data_type.h"
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "quarry/geometry/box.h"
+
+/// Dumps in foreign formats, read box by box. Nothing here knows MPI: every rank reads its own boxes.
+namespace quarry::input {
+
+/// What the user said about inputs; all of it may also come from a file's name or from the file itself.
+struct InputOptions {
+  std::string format;  ///< a name of KnownFormats(), or empty: from the file name
+  std::optional<Index3> dims;
+  std::optional<DataType> type;
+  bool big_endian = false;
+  std::uint64_t offset = 0;  ///< bytes before the first sample
+  std::string field;         ///< empty: from the file
+};
+
+/// One axis of a dump's grid, as far as the file describes it.
+struct InputAxis {
+  std::string name;   ///< empty: unknown
+  std::string units;  ///< empty: unknown
+  std::optional<double> origin;
+  std::optional<double> spacing;
+  /// Positions of all samples along the axis, if they are not evenly spaced; empty otherwise.
+  std::vector<double> coordinates;
+};
+
+/// What a dump holds: one field at one moment.
+struct InputInfo {
+  std::string path;    ///< as the user wrote it, the variable included: for messages
+  std::string source;  ///< file name and variable without folders: what step.json keeps
+  std::string field;
+  Index3 dims{};
+  DataType type = DataType::kFloat32;
+  std::string units;
+  std::optional<double> fill;  ///< the file's own value of missing samples, exactly as in a sample
+  std::optional<double> time;
+  std::array<InputAxis, 3> axes;  ///< x, y, z
+  /// Samples x, y, z of the smallest part worth reading on its own (an image of a stack, a chunk); units
+  /// begin at sample (0,0,0).
+  Index3 unit = {1, 1, 1};
+};
+
+/// A dump that is open for reading.
+class Input {
+ public:
+  virtual ~Input() = default;
+
+  const InputInfo& info() const { return info_; }
+
+  /// Reads a box of samples, in native byte order, x fastest.
+  /// @param samples  exactly the bytes of the box
+  /// @errors kDataLoss: the file is damaged or shorter than it says, with path and offset
+  /// @threads one caller at a time; local: every rank reads its own part
+  virtual Status ReadBox(const Box& box, std::span<std::byte> samples) const = 0;
+
+  /// Images of a stack that ReadBox has read so far, rereads included; 0 for all other formats.
+  virtual std::uint64_t images_read() const { return 0; }
+
+ protected:
+  explicit Input(InputInfo info) : info_(std::move(info)) {}
+
+  InputInfo info_;
+};
+
+/// Finds out what `path` holds and checks that its size fits. Understands names like
+/// `run-pressure-[128-64-64]-Float32.raw`, NumPy's .npy (C order, shape [z, y, x]), and `FILE:VARIABLE` in
+/// formats that hold several variables.
+/// @returns one input for each moment in the file, in order: several if a variable has a time axis
+/// @errors kNotFound: no such file or variable; kInvalidArgument: dims, type or size do not fit, with both
+/// numbers; kUnavailable: this build has no reader for the format, with the missing library
+Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, const InputOptions& options);
+
+/// The values of --format in this build.
+std::vector<std::string> KnownFormats();
+
+/// Reads a box into a new buffer.
+Result<Bytes> ReadBox(const Input& input, const Box& box);
+
+}  // namespace quarry::input

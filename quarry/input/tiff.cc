@@ -1,0 +1,373 @@
+// Stacks of TIFF images, one for each z: a folder, a pattern, or a file with several pages; through libtiff.
+
+#include "quarry/input/tiff.h"
+
+#include <fnmatch.h>
+#include <tiffio.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <filesystem>
+
+#include "quarry/base/file.h"
+#include "quarry/input/formats.h"
+
+namespace quarry::input::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The library's last error; it calls back from inside its functions.
+thread_local std::string last_error;
+
+/// Collects the library's errors, which it would print to stderr, and drops its warnings about unknown tags.
+void Silence() {
+  TIFFSetWarningHandler(nullptr);
+  TIFFSetErrorHandler([](const char* module, const char* format, va_list arguments) {
+    char text[512] = {};
+    std::vsnprintf(text, sizeof(text), format, arguments);
+    last_error = module == nullptr ? text : fmt::format("{}: {}", module, text);
+  });
+}
+
+std::string LastError() { return last_error.empty() ? "no reason given" : last_error; }
+
+struct CloseTiff {
+  void operator()(TIFF* tiff) const { TIFFClose(tiff); }
+};
+using Tiff = std::unique_ptr<TIFF, CloseTiff>;
+
+Result<Tiff> OpenFile(const std::string& path) {
+  // The file system's own errors first.
+  QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(RandomAccessFile::Open(path)));
+  last_error.clear();
+  // Not mapped (m): a file that gets truncated must give an error, not a signal.
+  Tiff tiff(TIFFOpen(path.c_str(), "rm"));
+  if (tiff) return tiff;
+  return DataLoss("\"{}\" is not a TIFF file, or is damaged: {}", path, LastError());
+}
+
+/// What all images of a stack have in common.
+struct ImageShape {
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+  DataType type = DataType::kUint8;
+
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+  std::string ToString() const { return fmt::format("{}x{} {}", width, height, Name(type)); }
+};
+
+std::optional<DataType> ToDataType(std::uint16_t bits, std::uint16_t format) {
+  const bool is_signed = format == SAMPLEFORMAT_INT;
+  if (format == SAMPLEFORMAT_IEEEFP) {
+    if (bits == 32) return DataType::kFloat32;
+    if (bits == 64) return DataType::kFloat64;
+  } else if (is_signed || format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID) {
+    if (bits == 8) return is_signed ? DataType::kInt8 : DataType::kUint8;
+    if (bits == 16) return is_signed ? DataType::kInt16 : DataType::kUint16;
+    if (bits == 32) return is_signed ? DataType::kInt32 : DataType::kUint32;
+  }
+  return std::nullopt;
+}
+
+/// Of the current page.
+Result<ImageShape> ReadShape(TIFF* tiff, const std::string& path) {
+  ImageShape shape;
+  std::uint16_t bits = 1;
+  std::uint16_t samples = 1;
+  std::uint16_t format = SAMPLEFORMAT_UINT;
+  TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &shape.width);
+  TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &shape.height);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &bits);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &samples);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
+  if (shape.width == 0 || shape.height == 0) return DataLoss("\"{}\" has an image without a size", path);
+  if (samples != 1) {
+    return InvalidArgument("\"{}\" has {} samples per pixel; convert it to grey values, one sample per pixel",
+                           path, samples);
+  }
+  const std::optional<DataType> type = ToDataType(bits, format);
+  if (!type) {
+    return InvalidArgument(
+        "\"{}\" has samples of {} bits and format {}; integers of 8, 16 or 32 bits and floats of "
+        "32 or 64 are understood",
+        path, bits, format);
+  }
+  shape.type = *type;
+  const auto row = static_cast<std::uint64_t>(shape.width) * SizeOf(shape.type);
+  if (!TIFFIsTiled(tiff) && static_cast<std::uint64_t>(TIFFScanlineSize64(tiff)) != row)
+    return DataLoss("\"{}\" has rows of {} bytes instead of {}", path, TIFFScanlineSize64(tiff), row);
+  return shape;
+}
+
+/// One image of a stack: a file, or a page of one.
+struct ImagePlace {
+  std::string path;
+  std::uint64_t page_offset = 0;  ///< 0: the first page of the file
+};
+
+/// Reads parts of the current page.
+class ImageReader {
+ public:
+  ImageReader(TIFF* tiff, const std::string& path, const ImageShape& shape)
+      : tiff_(tiff), path_(path), shape_(shape), size_(SizeOf(shape.type)) {}
+
+  /// @param box      x and y
+  /// @param samples  exactly its bytes
+  Status Read(const Box& box, std::span<std::byte> samples) {
+    last_error.clear();
+    return TIFFIsTiled(tiff_) ? ReadTiles(box, samples) : ReadStrips(box, samples);
+  }
+
+ private:
+  Status ReadStrips(const Box& box, std::span<std::byte> samples) {
+    std::uint32_t rows = shape_.height;
+    TIFFGetFieldDefaulted(tiff_, TIFFTAG_ROWSPERSTRIP, &rows);
+    rows = std::clamp<std::uint32_t>(rows, 1, shape_.height);
+    const std::size_t row_bytes = static_cast<std::size_t>(shape_.width) * size_;
+    for (std::int64_t y = box.begin[1] / rows * rows; y < box.end[1]; y += rows) {
+      const Box strip = {{0, y, 0}, {shape_.width, std::min<std::int64_t>(y + rows, shape_.height), 1}};
+      const std::size_t bytes = static_cast<std::size_t>(strip.shape()[1]) * row_bytes;
+      const auto number = static_cast<std::uint32_t>(y / rows);
+      const bool whole = Intersect(strip, box) == strip;
+      if (!whole) buffer_.resize(bytes);
+      // A strip that is used whole needs no copy.
+      std::byte* to =
+          whole ? samples.data() + static_cast<std::size_t>(y - box.begin[1]) * row_bytes : buffer_.data();
+      if (TIFFReadEncodedStrip(tiff_, number, to, static_cast<tmsize_t>(bytes)) !=
+          static_cast<tmsize_t>(bytes))
+        return Damaged(fmt::format("strip {}", number));
+      if (!whole) Copy(strip, box, samples);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadTiles(const Box& box, std::span<std::byte> samples) {
+    std::uint32_t width = 0;
+    std::uint32_t height = 0;
+    TIFFGetField(tiff_, TIFFTAG_TILEWIDTH, &width);
+    TIFFGetField(tiff_, TIFFTAG_TILELENGTH, &height);
+    const tmsize_t bytes = TIFFTileSize(tiff_);
+    std::uint64_t expected = static_cast<std::uint64_t>(width) * height;
+    if (width == 0 || height == 0 || __builtin_mul_overflow(expected, size_, &expected) ||
+        static_cast<std::uint64_t>(bytes) != expected) {
+      return Damaged(fmt::format("its tiles of {}x{}", width, height));
+    }
+    buffer_.resize(expected);
+    for (std::int64_t y = box.begin[1] / height * height; y < box.end[1]; y += height) {
+      for (std::int64_t x = box.begin[0] / width * width; x < box.end[0]; x += width) {
+        const std::uint32_t number =
+            TIFFComputeTile(tiff_, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 0, 0);
+        if (TIFFReadEncodedTile(tiff_, number, buffer_.data(), bytes) != bytes)
+          return Damaged(fmt::format("tile {}", number));
+        Copy({{x, y, 0}, {x + width, y + height, 1}}, box, samples);
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// Copies the samples of `part`, in the buffer, that lie in `box`.
+  void Copy(const Box& part, const Box& box, std::span<std::byte> samples) const {
+    const Box common = Intersect(part, box);
+    const std::size_t bytes = static_cast<std::size_t>(common.shape()[0]) * size_;
+    for (std::int64_t y = common.begin[1]; y < common.end[1]; ++y) {
+      const auto from =
+          static_cast<std::size_t>((y - part.begin[1]) * part.shape()[0] + common.begin[0] - part.begin[0]);
+      const auto to =
+          static_cast<std::size_t>((y - box.begin[1]) * box.shape()[0] + common.begin[0] - box.begin[0]);
+      std::memcpy(samples.data() + to * size_, buffer_.data() + from * size_, bytes);
+    }
+  }
+
+  Status Damaged(const std::string& what) const {
+    return DataLoss("image \"{}\": {} cannot be read: {}; fetch the file again", path_, what, LastError());
+  }
+
+  TIFF* tiff_;
+  const std::string& path_;
+  const ImageShape& shape_;
+  std::size_t size_;
+  Bytes buffer_;
+};
+
+class TiffInput final : public Input {
+ public:
+  TiffInput(InputInfo info, ImageShape shape, std::vector<ImagePlace> images)
+      : Input(std::move(info)), shape_(shape), images_(std::move(images)) {}
+
+  /// Opens every image that the box meets once.
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    const Box plane = {{box.begin[0], box.begin[1], 0}, {box.end[0], box.end[1], 1}};
+    const std::size_t bytes = static_cast<std::size_t>(plane.volume()) * SizeOf(info_.type);
+    Tiff tiff;
+    std::string open;  // stays open for all its pages
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
+      const ImagePlace& image = images_[static_cast<std::size_t>(z)];
+      if (image.path != open) {
+        QUARRY_ASSIGN_OR_RETURN(tiff, OpenFile(image.path));
+        open = image.path;
+      }
+      if (image.page_offset != 0 && TIFFSetSubDirectory(tiff.get(), image.page_offset) == 0)
+        return DataLoss("page {} of \"{}\" cannot be found: {}", z, image.path, LastError());
+      QUARRY_RETURN_IF_ERROR(CheckShape(tiff.get(), image.path));
+      ++images_read_;
+      QUARRY_RETURN_IF_ERROR(
+          ImageReader(tiff.get(), image.path, shape_)
+              .Read(plane, samples.subspan(static_cast<std::size_t>(z - box.begin[2]) * bytes, bytes)));
+    }
+    return Status::Ok();
+  }
+
+  std::uint64_t images_read() const override { return images_read_; }
+
+ private:
+  Status CheckShape(TIFF* tiff, const std::string& path) const {
+    QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff, path));
+    if (shape == shape_) return Status::Ok();
+    return InvalidArgument(
+        "image \"{}\" is {}, but the first of the stack, \"{}\", is {}; a stack has images of one kind", path,
+        shape.ToString(), images_.front().path, shape_.ToString());
+  }
+
+  ImageShape shape_;
+  std::vector<ImagePlace> images_;
+  mutable std::uint64_t images_read_ = 0;
+};
+
+bool HasTiffEnding(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return ending == ".tif" || ending == ".tiff";
+}
+
+/// The files of a folder, or those that match the last part of a pattern, in natural order.
+Result<std::vector<std::string>> ListFiles(const InputName& name) {
+  std::error_code error;
+  const bool folder = fs::is_directory(name.file, error);
+  if (!folder && fs::exists(name.file, error)) return std::vector<std::string>{name.file};
+  const fs::path pattern = fs::path(name.file).filename();
+  fs::path parent = folder ? fs::path(name.file) : fs::path(name.file).parent_path();
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(parent.empty() ? "." : parent, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path file = it->path().filename();
+    const bool wanted =
+        folder ? HasTiffEnding(file) : fnmatch(pattern.c_str(), file.c_str(), FNM_PERIOD) == 0;
+    if (wanted) files.push_back((parent / file).string());
+  }
+  if (error) return ErrnoStatus(error.value(), "cannot list", parent.string());
+  if (files.empty()) {
+    return NotFound("there is no {} \"{}\"; give a folder of .tif files, a pattern, or a file",
+                    folder ? ".tif or .tiff file in" : "file", name.file);
+  }
+  std::sort(files.begin(), files.end(), NaturalLess);
+  return files;
+}
+
+/// The pages of a file that holds several images; skips previews in between.
+Result<std::vector<ImagePlace>> ListPages(TIFF* tiff, const std::string& path, const ImageShape& first) {
+  std::vector<ImagePlace> pages;
+  last_error.clear();
+  do {
+    std::uint32_t kind = 0;
+    TIFFGetFieldDefaulted(tiff, TIFFTAG_SUBFILETYPE, &kind);
+    if (!pages.empty() && (kind & FILETYPE_REDUCEDIMAGE) != 0) continue;
+    QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff, path));
+    if (shape != first) {
+      return InvalidArgument("page {} of \"{}\" is {}, but the first is {}; a stack has images of one kind",
+                             pages.size(), path, shape.ToString(), first.ToString());
+    }
+    pages.push_back({path, TIFFCurrentDirOffset(tiff)});
+  } while (TIFFReadDirectory(tiff) == 1);
+  if (TIFFLastDirectory(tiff) == 0)
+    return DataLoss("\"{}\" ends or is damaged behind page {}: {}", path, pages.size() - 1, LastError());
+  return pages;
+}
+
+/// ImageJ keeps stacks of more than 4 GiB as one page with the number of images in its description.
+Status CheckImageJ(TIFF* tiff, const std::string& path, std::size_t pages) {
+  char* description = nullptr;
+  if (TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &description) == 0 || description == nullptr)
+    return Status::Ok();
+  const std::string text = description;
+  const std::size_t images = text.find("\nimages=");
+  if (!text.starts_with("ImageJ=") || images == std::string::npos) return Status::Ok();
+  const unsigned long count = std::strtoul(text.c_str() + images + 8, nullptr, 10);
+  if (count == pages) return Status::Ok();
+  return InvalidArgument(
+      "\"{}\" is an ImageJ stack of {} images, of which {} are pages; save it as an image sequence, and give "
+      "its folder",
+      path, count, pages);
+}
+
+/// "scan/img_*.tif" -> "img", or "scan" if the pattern begins with a wildcard.
+std::string FieldOf(const InputName& name) {
+  std::string stem = fs::path(name.Source("")).stem().string();
+  stem.resize(std::min(stem.size(), stem.find_first_of("*?[")));
+  while (!stem.empty() && (stem.back() == '_' || stem.back() == '-' || stem.back() == '.')) stem.pop_back();
+  if (stem.empty()) stem = fs::path(name.file).parent_path().filename().string();
+  return FieldFromName(stem);
+}
+
+}  // namespace
+
+bool NaturalLess(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto run = [&](const std::string& text, std::size_t* at) {
+      while (*at < text.size() && text[*at] == '0') ++*at;
+      const std::size_t begin = *at;
+      while (*at < text.size() && digit(text[*at])) ++*at;
+      return text.substr(begin, *at - begin);
+    };
+    const std::string x = run(a, &i);
+    const std::string y = run(b, &j);
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+  }
+  // "img01" and "img1" differ only in zeros.
+  if (i == a.size() && j == b.size()) return a < b;
+  return i == a.size();
+}
+
+Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
+  Silence();
+  if (!name.variable.empty()) {
+    return InvalidArgument("\"{}\" holds images without names; leave \":{}\" out", name.file, name.variable);
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::string> files, ListFiles(name));
+  // The others are checked when they are read: opening thousands of files takes long on some file systems.
+  QUARRY_ASSIGN_OR_RETURN(const Tiff tiff, OpenFile(files.front()));
+  QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff.get(), files.front()));
+  std::vector<ImagePlace> images;
+  if (files.size() == 1) {
+    const Tiff& first = tiff;
+    QUARRY_ASSIGN_OR_RETURN(images, ListPages(first.get(), files.front(), shape));
+    TIFFSetDirectory(first.get(), 0);
+    QUARRY_RETURN_IF_ERROR(CheckImageJ(first.get(), files.front(), images.size()));
+  } else {
+    for (const std::string& file : files) images.push_back({file, 0});
+  }
+  InputInfo info;
+  info.path = name.path;
+  info.source = name.Source("");
+  info.field = options.field.empty() ? FieldOf(name) : options.field;
+  info.dims = {shape.width, shape.height, static_cast<std::int64_t>(images.size())};
+  info.type = shape.type;
+  info.unit = {shape.width, shape.height, 1};
+  QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
+  Inputs inputs;
+  inputs.push_back(std::make_unique<TiffInput>(std::move(info), shape, std::move(images)));
+  return inputs;
+}
+
+}  // namespace quarry::input::internal

@@ -1,0 +1,320 @@
+#include "quarry/session/session.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "quarry/dataset/points.h"
+#include "quarry/dataset/statistics.h"
+
+namespace quarry {
+
+/// The answers of a request, and the dataset kept open for them. Questions and plans are made one by one.
+struct ReadSession::Series {
+  std::shared_ptr<const OpenedDataset> opened;
+  query::ReadRequest read;
+  std::vector<Dataset::Subject> subjects;  ///< none: `read` is the only question
+
+  std::size_t size() const { return subjects.empty() ? 1 : subjects.size(); }
+  query::ReadRequest Question(std::size_t number) const {
+    query::ReadRequest question = read;
+    if (subjects.empty()) return question;
+    question.field = opened->dataset->description().fields[subjects[number].field_number].name;
+    question.step = subjects[number].step;
+    return question;
+  }
+};
+
+/// What an answer takes beside its plan.
+struct ReadSession::Takes {
+  enum class Delivery { kNothing, kSamples, kPayload };
+  Delivery delivery = Delivery::kNothing;
+  std::uint64_t besides = 0;  ///< [bytes] of what receives it
+};
+
+namespace {
+
+std::function<bool()> CancelledBy(RequestControl* control) {
+  return [control] { return control->Cancelled(); };
+}
+
+Status NotOurPosition() {
+  return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
+}
+
+/// Whether an answer can continue from a position in it.
+Status CheckResume(const ResumePoint& from, const query::ReadPlan& plan) {
+  if (from.fingerprint == 0) return Status::Ok();  // the beginning
+  if (from.fingerprint != query::Fingerprint(plan)) {
+    return {StatusCode::kFailedPrecondition,
+            "the query or its data have changed since the answer began; ask again from the start"};
+  }
+  const bool inside = from.position.pass <= plan.levels.size() && from.position.patch <= plan.patches.size();
+  return inside ? Status::Ok() : NotOurPosition();
+}
+
+/// Passes on the samples of a read, and tells the caller of damage.
+class ReportingBlockSink final : public BlockSink {
+ public:
+  ReportingBlockSink(BlockSink* sink, RequestControl* control) : sink_(sink), control_(control) {}
+  Status Deliver(const SampleBlock& block) override { return sink_->Deliver(block); }
+  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+  void Damaged(const Status& what) override { control_->Damaged(what); }
+
+ private:
+  BlockSink* const sink_;
+  RequestControl* const control_;
+};
+
+class ReportingPayloadSink final : public PayloadSink {
+ public:
+  ReportingPayloadSink(PayloadSink* sink, RequestControl* control) : sink_(sink), control_(control) {}
+  Status Deliver(const StoredPayload& payload) override { return sink_->Deliver(payload); }
+  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+  void Damaged(const Status& what) override { control_->Damaged(what); }
+
+ private:
+  PayloadSink* const sink_;
+  RequestControl* const control_;
+};
+
+query::AnswerHeader NumberedHeader(const query::ReadPlan& plan, std::size_t number, std::size_t count) {
+  query::AnswerHeader header = query::HeaderOf(plan);
+  header.number = number;
+  header.count = count;
+  return header;
+}
+
+/// A description in memory, its message, and the bytes of the message.
+constexpr std::uint64_t kTimesInMessage = 4;
+
+Status PlanningCancelled() { return {StatusCode::kCancelled, "the planning was cancelled"}; }
+
+}  // namespace
+
+Result<ReadSession::Series> ReadSession::Expand(const std::string& dataset,
+                                                const query::SeriesRequest& request) {
+  QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
+  Series series;
+  QUARRY_ASSIGN_OR_RETURN(series.opened, source_->Find(dataset));
+  series.read = request.read;
+  if (!request.single()) {
+    QUARRY_ASSIGN_OR_RETURN(series.subjects, series.opened->dataset->Expand(request));
+  }
+  return series;
+}
+
+std::uint64_t ReadSession::Likely(const Dataset& dataset, const query::Query& query,
+                                  const Takes& takes) const {
+  const DatasetDescription& description = dataset.description();
+  const std::uint64_t planning = query::PlanningMemory(description, query);
+  std::uint64_t rest = takes.besides;
+  // Payload of a patch is seldom more than its samples.
+  if (takes.delivery != Takes::Delivery::kNothing) rest += query::DeliveryMemory(description, query);
+  // A level that the plan chooses may need far less than the one that is asked for.
+  const std::uint64_t most = store()->MostPinned();
+  return planning + std::min(rest, most - std::min(most, planning));
+}
+
+/// Plans in memory that is pinned before, for all that the answer takes.
+Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& opened,
+                                                        const query::ReadRequest& question,
+                                                        const Takes& takes, RequestControl* control) {
+  QUARRY_ASSIGN_OR_RETURN(const query::Query query, opened.dataset->Resolve(question));
+  const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
+  const auto need = [&](const query::ReadPlan& made) {
+    std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
+    if (takes.delivery == Takes::Delivery::kSamples) bytes += query::DeliveryMemory(made);
+    if (takes.delivery == Takes::Delivery::kPayload) bytes += PayloadMemory(made, store()->state().total);
+    return bytes;
+  };
+  return MakePinned(store(), Likely(*opened.dataset, query, takes), CancelledBy(control), plan, need);
+}
+
+Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest& request,
+                         RequestControl* control, PlanSink* sink) {
+  QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
+  // For the whole request, and before any of its plans: who holds memory does not wait for more.
+  std::uint64_t patches = 0;
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t planning, LargestPlanning(series, &patches));
+  const std::uint64_t kept = sink->memory(series.size(), request.read.values ? patches : 0);
+  QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store()->Pin(kept + planning, CancelledBy(control)));
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (control->Cancelled()) return PlanningCancelled();
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan,
+                            series.opened->dataset->Plan(series.Question(i), series.opened->index.get()));
+    QUARRY_RETURN_IF_ERROR(sink->Add(NumberedHeader(plan, i, series.size())));
+  }
+  (void)memory.Resize(kept);  // smaller
+  control->Hold(std::move(memory));
+  return Status::Ok();
+}
+
+/// @param[out] patches  most of a plan
+Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::uint64_t* patches) const {
+  const Dataset& dataset = *series.opened->dataset;
+  std::uint64_t largest = 0;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    QUARRY_ASSIGN_OR_RETURN(const query::Query query, dataset.Resolve(series.Question(i)));
+    largest = std::max(largest, query::PlanningMemory(dataset.description(), query));
+    *patches = query::MostPatches(dataset.description(), query);
+  }
+  return largest;
+}
+
+/// Of all answers.
+Result<query::Price> ReadSession::PriceOf(const Series& series, RequestControl* control) {
+  query::Price sum;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (control->Cancelled()) return PlanningCancelled();
+    QUARRY_ASSIGN_OR_RETURN(const auto planned, PlanPinned(*series.opened, series.Question(i), {}, control));
+    sum += planned.value.price;
+  }
+  return sum;
+}
+
+Status ReadSession::Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
+                            const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
+  const Dataset& dataset = *series.opened->dataset;
+  const std::function<bool()> cancelled = CancelledBy(control);
+  ReadUsage usage;
+  QUARRY_ASSIGN_OR_RETURN(const AnswerSink::Taker taker,
+                          sink->Begin({dataset.description().fields[plan.query.field_number], plan,
+                                       NumberedHeader(plan, number, series.size()), from, usage}));
+  if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
+    ReportingBlockSink reporting(*blocks, control);
+    QUARRY_RETURN_IF_ERROR(
+        ExecuteRead(dataset, plan, &engine_, cancelled, &reporting, from.position, &usage));
+  } else {
+    ReportingPayloadSink reporting(std::get<PayloadSink*>(taker), control);
+    QUARRY_RETURN_IF_ERROR(
+        ExecutePayloads(dataset, plan, &engine_, cancelled, &reporting, from.position, &usage));
+  }
+  control->CountPatches(plan.price.patches);
+  return Status::Ok();
+}
+
+Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest& request,
+                         const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
+  QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
+  if (from.answers >= series.size()) return NotOurPosition();
+  query::Price price;
+  if (series.size() > 1) {
+    QUARRY_ASSIGN_OR_RETURN(price, PriceOf(series, control));
+    QUARRY_RETURN_IF_ERROR(
+        control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer steps or fields at a time"}));
+  }
+  const Takes takes{sink->takes_payload() ? Takes::Delivery::kPayload : Takes::Delivery::kSamples,
+                    sink->memory()};
+  for (std::size_t i = from.answers; i < series.size(); ++i) {
+    const ResumePoint begin = i == from.answers ? from : ResumePoint{};
+    QUARRY_ASSIGN_OR_RETURN(const auto planned,
+                            PlanPinned(*series.opened, series.Question(i), takes, control));
+    const query::ReadPlan& plan = planned.value;
+    QUARRY_RETURN_IF_ERROR(CheckResume(begin, plan));
+    if (series.size() == 1) {
+      price = plan.price;
+      QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, &plan, ""}));
+    }
+    QUARRY_RETURN_IF_ERROR(Deliver(series, i, plan, begin, control, sink));
+  }
+  return sink->End(price);
+}
+
+Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& dataset,
+                                                        const query::StatisticsRequest& request,
+                                                        RequestControl* control) {
+  QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
+  PatchStore::Memory answer_memory;
+  query::StatisticsAnswer answer;
+  {
+    QUARRY_ASSIGN_OR_RETURN(
+        auto planned,
+        PlanPinned(*opened, query::SamplesOf(request),
+                   {Takes::Delivery::kSamples, query::StatisticsAccumulator::kMemory}, control));
+    const query::ReadPlan& plan = planned.value;
+    // No samples are delivered.
+    QUARRY_RETURN_IF_ERROR(
+        control->Admit({plan.price.bytes, 0, nullptr, "a smaller box, or for a coarser level"}));
+    QUARRY_ASSIGN_OR_RETURN(answer.statistics, ComputeStatistics(*opened->dataset, plan, request, &engine_,
+                                                                 CancelledBy(control)));
+    control->CountPatches(plan.price.patches);
+    answer.header = query::StatisticsHeader(plan);
+    answer_memory = std::move(planned.memory);
+  }
+  (void)answer_memory.Resize(query::StatisticsAccumulator::kAnswerMemory);  // smaller
+  control->Hold(std::move(answer_memory));
+  return answer;
+}
+
+Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
+                                                    const query::PointsRequest& request,
+                                                    RequestControl* control) {
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
+  QUARRY_ASSIGN_OR_RETURN(const query::Query query, opened->dataset->Resolve(request));
+  const std::uint64_t points = request.points.size() * query::kBytesPerPoint;
+  const auto plan = [&] { return opened->dataset->PlanPoints(request, query, opened->index.get()); };
+  const auto need = [&](const query::PointsPlan& made) {
+    return query::PlanMemory(made.read) + query::DeliveryMemory(made.read) + points;
+  };
+  QUARRY_ASSIGN_OR_RETURN(
+      auto planned, MakePinned(store(), Likely(*opened->dataset, query, {Takes::Delivery::kSamples, points}),
+                               CancelledBy(control), plan, need));
+  const query::Price price = planned.value.price_only ? query::Price{} : planned.value.read.price;
+  QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer points at a time"}));
+  QUARRY_ASSIGN_OR_RETURN(
+      query::PointsAnswer answer,
+      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, CancelledBy(control)));
+  control->CountPatches(price.patches);
+  (void)planned.memory.Resize(3 * sizeof(double) * answer.values.size());  // smaller
+  control->Hold(std::move(planned.memory));
+  return answer;
+}
+
+Status ReadSession::Watch(const std::string& dataset, std::optional<std::uint64_t> after, StepSink* sink) {
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
+  StepFollower follower(opened->dataset->root(), after, engine_.store);
+  while (true) {
+    QUARRY_RETURN_IF_ERROR(sink->Continue());
+    const auto polled = PollPinned(&follower, sink);
+    if (polled.status().code() == StatusCode::kNotFound) {
+      return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again when it is there",
+                      opened->name);
+    }
+    QUARRY_RETURN_IF_ERROR(polled.status());
+    if (polled->value.empty()) {
+      sink->Rest();
+      continue;
+    }
+    QUARRY_ASSIGN_OR_RETURN(const bool more, sink->Deliver(follower.dataset(), polled->value));
+    if (!more) return Status::Ok();
+  }
+}
+
+/// New steps, in memory of their size: descriptions, and the message of one of them. None while too many
+/// requests wait: a watcher can come back.
+Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* follower, StepSink* sink) {
+  if (!follower->Changed()) return Pinned<Steps>{};
+  bool again = false;
+  const auto poll = [&] {
+    if (std::exchange(again, true)) follower->Repeat();
+    return follower->Poll();
+  };
+  const auto need = [](const Steps& steps) {
+    std::uint64_t sum = 0;
+    std::uint64_t largest = 0;
+    for (const auto& step : steps) {
+      sum += MemoryOf(*step);
+      largest = std::max(largest, MemoryOf(*step));
+    }
+    return sum + kTimesInMessage * largest;
+  };
+  const std::uint64_t likely = std::min(kTimesInMessage * StepFollower::kMostBytes, store()->MostPinned());
+  Result<Pinned<Steps>> polled = MakePinned(
+      store(), likely, [&] { return !sink->Continue().ok(); }, poll, need);
+  if (polled.status().code() == StatusCode::kResourceExhausted) return Pinned<Steps>{};
+  return polled;
+}
+
+}  // namespace quarry

@@ -1,0 +1,176 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/dataset/reader.h"
+#include "quarry/dataset/step_follower.h"
+#include "quarry/query/points_question.h"
+#include "quarry/query/statistics_question.h"
+
+/// All questions to datasets, implemented once, for callers in this process and for servers behind any
+/// transport.
+namespace quarry {
+
+/// An open dataset, and the locator of its patches.
+struct OpenedDataset {
+  std::string name;
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const query::PatchLocator> index;  ///< null: the subfiles' own tables
+};
+
+/// Opens datasets by the names that callers use. Thread-safe.
+class DatasetSource {
+ public:
+  virtual ~DatasetSource() = default;
+  /// The dataset as it is now. @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
+  virtual Result<std::shared_ptr<const OpenedDataset>> Find(const std::string& name) = 0;
+};
+
+/// What a request takes, for the decision whether to admit it.
+struct Demand {
+  std::uint64_t payload = 0;              ///< [bytes] read from files
+  std::uint64_t reply = 0;                ///< [bytes] delivered
+  const query::ReadPlan* plan = nullptr;  ///< of the only answer; null if there are several, or no samples
+  std::string instead;                    ///< the end of "ask for ..."; empty: whatever the plan allows
+};
+
+/// The caller's control of a request while it is answered. One thread at a time.
+class RequestControl {
+ public:
+  virtual ~RequestControl() = default;
+  /// True ends the request with kCancelled. Asked between patches and between reads.
+  virtual bool Cancelled() = 0;
+  /// Asked once, when the request is planned and nothing is fetched yet. An error refuses it.
+  virtual Status Admit(const Demand&) { return Status::Ok(); }
+  /// Called on damage, before the samples shown instead.
+  virtual void Damaged(const Status&) {}
+  /// Called when an answer is complete, with the number of its patches.
+  virtual void CountPatches(std::uint64_t) {}
+  /// Takes over the memory that is counted for an answer in one piece, until it has gone.
+  virtual void Hold(PatchStore::Memory) {}
+};
+
+/// How much of a request was answered, so that another call can continue from there.
+struct ResumePoint {
+  std::uint64_t fingerprint = 0;  ///< of the plan, see query::Fingerprint; 0: the beginning
+  std::size_t answers = 0;        ///< delivered
+  query::Position position;       ///< in the answer after them
+  std::size_t parts = 0;          ///< of the patch at `position`, delivered by its sink
+};
+
+/// The beginning of an answer.
+struct AnswerStart {
+  const FieldDescription& field;
+  const query::ReadPlan& plan;
+  query::AnswerHeader header;
+  const ResumePoint& from;  ///< an earlier call delivered what comes before it
+  const ReadUsage& usage;   ///< what was read for this answer so far; grows while it is delivered
+};
+
+/// Receives the answers to a read, on the thread that called ReadSession::Read.
+class AnswerSink {
+ public:
+  virtual ~AnswerSink() = default;
+  /// What takes the answer: decoded samples, or stored payload. Used until the next Begin or End.
+  using Taker = std::variant<BlockSink*, PayloadSink*>;
+  virtual Result<Taker> Begin(const AnswerStart& start) = 0;
+  /// Whether the answers go to a PayloadSink.
+  virtual bool takes_payload() const { return false; }
+  /// [bytes] that the taker may keep from one call to the next.
+  virtual std::uint64_t memory() const { return 0; }
+  /// All answers are complete. @param price  of all of them, those before the resume point too
+  virtual Status End(const query::Price&) { return Status::Ok(); }
+};
+
+/// Receives the headers of a plan, one for each answer.
+class PlanSink {
+ public:
+  virtual ~PlanSink() = default;
+  virtual Status Add(query::AnswerHeader header) = 0;
+  /// [bytes] that the sink may keep of so many answers.
+  /// @param boxes  most that each may leave out
+  virtual std::uint64_t memory(std::size_t /*answers*/, std::uint64_t /*boxes*/) const { return 0; }
+};
+
+/// Receives the steps of a dataset that is still being written.
+class StepSink {
+ public:
+  virtual ~StepSink() = default;
+  /// Called before each look at the dataset. An error ends the watch.
+  virtual Status Continue() = 0;
+  /// Waits until it is time to look again.
+  virtual void Rest() = 0;
+  using Steps = std::span<const std::shared_ptr<const StepDescription>>;
+  /// @param dataset  has these steps and all before them
+  /// @returns false when no more are wanted
+  virtual Result<bool> Deliver(const std::shared_ptr<const Dataset>& dataset, Steps steps) = 0;
+};
+
+/// Answers requests, within one budget of memory: what a request takes is pinned before it is made. Each
+/// request waits for its memory once for each answer, and holds none while it waits. Thread-safe.
+class ReadSession {
+ public:
+  /// @param source  outlives the session
+  /// @param store   the memory of all requests together
+  /// @param threads  see ReadEngine
+  ReadSession(DatasetSource* source, std::shared_ptr<PatchStore> store, int threads)
+      : source_(source), engine_(std::move(store), threads) {}
+
+  PatchStore* store() const { return engine_.store.get(); }
+
+  /// What Read would answer and cost, without reading any payload: one header for each answer, at least one.
+  /// @errors those of DatasetSource::Find, Dataset::Expand, Dataset::Plan and of the sink; kCancelled
+  Status Plan(const std::string& dataset, const query::SeriesRequest& request, RequestControl* control,
+              PlanSink* sink);
+
+  /// Fetches, decodes and delivers.
+  /// @param from  where to continue
+  /// @errors besides: those of ExecuteRead; kInvalidArgument: no answer to this request has that resume
+  /// point; kFailedPrecondition: the answer has changed
+  Status Read(const std::string& dataset, const query::SeriesRequest& request, const ResumePoint& from,
+              RequestControl* control, AnswerSink* sink);
+
+  /// @errors besides: those of query::CheckStatistics
+  Result<query::StatisticsAnswer> Statistics(const std::string& dataset,
+                                             const query::StatisticsRequest& request,
+                                             RequestControl* control);
+
+  /// @param request  the caller has counted the memory of its points
+  /// @errors those of Dataset::PlanPoints and ExecuteRead
+  Result<query::PointsAnswer> ReadPoints(const std::string& dataset, const query::PointsRequest& request,
+                                         RequestControl* control);
+
+  /// Delivers every published step in ascending order, then each step when it is published, until the sink
+  /// ends it.
+  /// @param after  only steps with larger numbers
+  /// @errors kNotFound: the dataset has gone, or another is in its place; kDataLoss: a step is damaged
+  Status Watch(const std::string& dataset, std::optional<std::uint64_t> after, StepSink* sink);
+
+ private:
+  struct Series;
+  struct Takes;
+
+  Result<Series> Expand(const std::string& dataset, const query::SeriesRequest& request);
+  /// Memory that is likely to be needed for a question.
+  std::uint64_t Likely(const Dataset& dataset, const query::Query& query, const Takes& takes) const;
+  Result<Pinned<query::ReadPlan>> PlanPinned(const OpenedDataset& opened, const query::ReadRequest& question,
+                                             const Takes& takes, RequestControl* control);
+  Result<query::Price> PriceOf(const Series& series, RequestControl* control);
+  using Steps = std::vector<std::shared_ptr<const StepDescription>>;
+  Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
+  Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* patches) const;
+  Status Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
+                 const ResumePoint& from, RequestControl* control, AnswerSink* sink);
+
+  DatasetSource* const source_;
+  ReadEngine engine_;
+};
+
+}  // namespace quarry

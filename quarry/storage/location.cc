@@ -1,0 +1,36 @@
+#include "quarry/storage/location.h"
+
+#include "quarry/storage/posix_storage.h"
+
+namespace quarry {
+
+Location::Location(std::string at) : Location(PosixStorage::Instance(), std::move(at)) {}
+Location::Location(const char* at) : Location(std::string(at)) {}
+Location::Location(const std::filesystem::path& at) : Location(at.string()) {}
+
+std::string Location::name() const {
+  const std::string absolute = storage->AbsolutePath(path);
+  return absolute.substr(absolute.rfind('/') + 1);
+}
+
+Result<std::string> Location::ReadText(std::uint64_t limit) const {
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWhole(limit));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Location Location::Below(std::string_view name) const {
+  const bool separated = path.empty() || path.ends_with('/');
+  return {storage, fmt::format("{}{}{}", path, separated ? "" : "/", name)};
+}
+
+Status StatusOfPart(Status error) {
+  if (error.code() != StatusCode::kInvalidArgument) return error;
+  return {StatusCode::kDataLoss, error.message()};
+}
+
+Stamp StampOf(const Location& location) {
+  Result<ObjectInfo> info = location.Stat();
+  return info.ok() ? std::move(info->stamp) : Stamp("-");
+}
+
+}  // namespace quarry

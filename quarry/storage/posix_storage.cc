@@ -1,0 +1,137 @@
+#include "quarry/storage/posix_storage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "quarry/base/file.h"
+
+namespace quarry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class PosixObject final : public StoredObject {
+ public:
+  explicit PosixObject(std::shared_ptr<const FilePool::File> file) : file_(std::move(file)) {}
+
+  const std::string& path() const override { return file_->path(); }
+  std::uint64_t size() const override { return file_->size(); }
+  Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const override {
+    QUARRY_ASSIGN_OR_RETURN(const auto file, file_->Get());
+    return file->ReadAt(offset, out);
+  }
+  void ExpectRead(std::uint64_t offset, std::uint64_t size) const override {
+    if (const auto file = file_->Get(); file.ok()) (*file)->ExpectRead(offset, size);
+  }
+
+ private:
+  const std::shared_ptr<const FilePool::File> file_;
+};
+
+ObjectKind KindOf(unsigned mode) {
+  if (S_ISDIR(mode)) return ObjectKind::kFolder;
+  return S_ISREG(mode) ? ObjectKind::kFile : ObjectKind::kOther;
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
+
+/// The type of a name in a folder, without following it. @returns 0 if it has gone
+unsigned TypeOf(int folder, const dirent& entry) {
+  if (entry.d_type != DT_UNKNOWN) return DTTOIF(entry.d_type);
+  struct stat info;
+  return ::fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 ? info.st_mode : 0;
+}
+
+}  // namespace
+
+const std::shared_ptr<const Storage>& PosixStorage::Instance() {
+  static const std::shared_ptr<const Storage> instance = std::make_shared<const PosixStorage>();
+  return instance;
+}
+
+Result<FileDescriptor> PosixStorage::OpenPath(const std::string& path, int flags, const char* action) const {
+  if (opener_) return opener_->Open(path, flags, action);
+  FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (fd.get() < 0) return OpenError(errno, action, path);
+  return fd;
+}
+
+/// The kind of what a link leads to.
+ObjectKind PosixStorage::KindBehind(int folder, const std::string& name, const std::string& path) const {
+  struct stat info;
+  if (!opener_)
+    return ::fstatat(folder, name.c_str(), &info, 0) == 0 ? KindOf(info.st_mode) : ObjectKind::kOther;
+  const Result<FileDescriptor> target = opener_->Open(path, O_PATH, "stat");
+  return target.ok() && ::fstat(target->get(), &info) == 0 ? KindOf(info.st_mode) : ObjectKind::kOther;
+}
+
+Result<std::vector<FolderEntry>> PosixStorage::List(const std::string& folder) const {
+  QUARRY_ASSIGN_OR_RETURN(FileDescriptor fd, OpenPath(folder, kReadFlags | O_DIRECTORY, "list"));
+  const OpenFolder open(::fdopendir(fd.get()));
+  if (!open) return OpenError(errno, "list", folder);
+  (void)fd.Release();
+  std::vector<FolderEntry> entries;
+  while (true) {
+    errno = 0;
+    const dirent* const entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const unsigned type = TypeOf(::dirfd(open.get()), *entry);
+    const bool is_link = S_ISLNK(type);
+    const ObjectKind kind =
+        is_link ? KindBehind(::dirfd(open.get()), name, fmt::format("{}/{}", folder, name)) : KindOf(type);
+    entries.push_back({std::move(name), kind, is_link});
+  }
+  if (errno != 0) return OpenError(errno, "list", folder);
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Result<ObjectInfo> PosixStorage::Stat(const std::string& path) const {
+  struct statx info {};
+  constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_BTIME;
+  if (opener_) QUARRY_RETURN_IF_ERROR(opener_->CheckWithin(path));
+  if (::statx(AT_FDCWD, path.c_str(), 0, kWanted, &info) != 0) return ErrnoStatus(errno, "stat", path);
+  ObjectInfo found;
+  found.kind = KindOf(info.stx_mode);
+  found.size = info.stx_size;
+  const std::string inode =
+      fmt::format("{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, std::uint64_t{info.stx_ino});
+  // The inode number alone is not enough: a new folder may get that of a deleted one.
+  found.identity =
+      fmt::format("{}.{}.{}", inode, std::int64_t{info.stx_btime.tv_sec}, info.stx_btime.tv_nsec);
+  found.stamp = fmt::format("{}.{}.{}.{}", inode, std::uint64_t{info.stx_size},
+                            std::int64_t{info.stx_mtime.tv_sec}, info.stx_mtime.tv_nsec);
+  return found;
+}
+
+Result<std::shared_ptr<const StoredObject>> PosixStorage::Open(const std::string& path) const {
+  const auto open = [path, opener = opener_]() -> Result<RandomAccessFile> {
+    if (!opener) return RandomAccessFile::Open(path);
+    QUARRY_ASSIGN_OR_RETURN(FileDescriptor fd, opener->Open(path, kReadFlags, "open"));
+    return RandomAccessFile::Adopt(std::move(fd), path);
+  };
+  QUARRY_ASSIGN_OR_RETURN(auto file, files_->Add(open));
+  return std::shared_ptr<const StoredObject>(std::make_shared<const PosixObject>(std::move(file)));
+}
+
+std::string PosixStorage::AbsolutePath(const std::string& path) const {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  return Storage::AbsolutePath(error ? path : absolute.string());
+}
+
+}  // namespace quarry

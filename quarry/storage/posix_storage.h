@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "quarry/storage/file_pool.h"
+#include "quarry/storage/opener.h"
+#include "quarry/storage/storage.h"
+
+namespace quarry {
+
+/// The files of the operating system.
+class PosixStorage final : public Storage {
+ public:
+  /// All of them, through all symbolic links: the only one of its kind in this process.
+  static const std::shared_ptr<const Storage>& Instance();
+
+  PosixStorage() = default;
+  /// Those below a folder alone: no other path is opened. Links above the folder are followed. Stat follows
+  /// all links: it tells no contents, and is asked all the time.
+  /// @param files  most that are open for reading at a time; more are closed and opened again
+  PosixStorage(const std::string& root, FollowLinks links, std::size_t files = SIZE_MAX)
+      : opener_(std::in_place, root, links), files_(std::make_shared<FilePool>(files)) {}
+
+  Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
+  Result<ObjectInfo> Stat(const std::string& path) const override;
+  Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
+  /// Reading this many bytes is cheaper than a separate read.
+  std::uint64_t read_gap() const override { return 8 << 10; }
+  /// Clocks of file systems tick in milliseconds, some in seconds.
+  std::chrono::milliseconds stamp_tick() const override { return std::chrono::seconds(3); }
+  std::string AbsolutePath(const std::string& path) const override;
+
+ private:
+  /// @param action  for messages
+  Result<FileDescriptor> OpenPath(const std::string& path, int flags, const char* action) const;
+  ObjectKind KindBehind(int folder, const std::string& name, const std::string& path) const;
+
+  const std::optional<Opener> opener_;  ///< nothing: every path may be opened
+  const std::shared_ptr<FilePool> files_ = std::make_shared<FilePool>(SIZE_MAX);
+};
+
+}  // namespace quarry

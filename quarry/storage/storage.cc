@@ -1,0 +1,36 @@
+#include "quarry/storage/storage.h"
+
+#include <filesystem>
+
+#include "quarry/base/file.h"
+
+namespace quarry {
+
+Result<Bytes> Storage::ReadWhole(const std::string& path, std::uint64_t limit) const {
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> object, Open(path));
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path, object->size(), limit));
+  Bytes bytes(object->size());
+  QUARRY_RETURN_IF_ERROR(object->ReadAt(0, bytes));
+  return bytes;
+}
+
+Status Storage::ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const {
+  // A coarse level is a few bytes in each of many places. Reading them one after the other from a disk takes
+  // the sum of all its delays; announced together, they overlap.
+  if (ranges.size() > 1) {
+    for (const ReadRange& range : ranges) range.object->ExpectRead(range.offset, range.out.size());
+  }
+  for (const ReadRange& range : ranges) {
+    if (cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+    QUARRY_RETURN_IF_ERROR(range.object->ReadAt(range.offset, range.out));
+  }
+  return Status::Ok();
+}
+
+std::string Storage::AbsolutePath(const std::string& path) const {
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
+  while (normal.ends_with('/')) normal.pop_back();
+  return normal == "." ? std::string() : normal;
+}
+
+}  // namespace quarry

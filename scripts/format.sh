@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Formats the C and C++ sources with the version of clang-format that Debian 12 has.
+# Usage: scripts/format.sh [--check]     --check changes nothing, and ends with 1 if something is not formatted
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/install-dependencies.sh clang-format
+program=$(command -v clang-format-14 || command -v clang-format)
+if [ "${1:-}" != --check ]; then
+  git ls-files -z '*.cc' '*.h' '*.c' '*.inl' | xargs -0 "$program" -i
+  exit 0
+fi
+wrong=$({ git ls-files -z '*.cc' '*.h' '*.c' '*.inl' | xargs -0 "$program" --dry-run --Werror 2>&1 || true; } |
+        sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error:.*/not formatted: \1/p' | sort -u)
+[ -z "$wrong" ] && exit 0
+printf '%s\n' "$wrong" "run scripts/format.sh"
+exit 1

@@ -1,0 +1,275 @@
+#include "server/acceptor.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "quarry/base/address.h"
+
+namespace quarry::server {
+namespace {
+
+using Clock = RateLimit::Clock;
+
+/// How often connections are looked at.
+constexpr auto kInspectEvery = std::chrono::milliseconds(10);
+
+struct PeerAddress {
+  std::string name;  ///< as gRPC writes it
+  std::string host;
+};
+
+/// "ipv4:127.0.0.1:50123", "ipv6:%5B::1%5D:50123".
+PeerAddress PeerOf(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return {fmt::format("ipv4:{}:{}", text.data(), ntohs(v4.sin_port)), text.data()};
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    constexpr std::size_t kPrefix = 12;  // bytes before the IPv4 address
+    ::inet_ntop(AF_INET, v6.sin6_addr.s6_addr + kPrefix, text.data(), text.size());
+    return {fmt::format("ipv4:{}:{}", text.data(), ntohs(v6.sin6_port)), text.data()};
+  }
+  ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+  return {fmt::format("ipv6:%5B{}%5D:{}", text.data(), ntohs(v6.sin6_port)), text.data()};
+}
+
+int PortOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
+                                            : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
+}
+
+void SetOption(int socket, int level, int option, int value) {
+  (void)::setsockopt(socket, level, option, &value, sizeof(value));
+}
+
+/// A client that has vanished is noticed within half a minute, also where nothing is being sent.
+void SetConnectionOptions(int socket) {
+  SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, 15);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+}
+
+FileDescriptor Spare() { return FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+Status CannotListen(const std::string& address, const std::string& why) {
+  return {
+      StatusCode::kUnavailable,
+      fmt::format("cannot listen on {} ({}); choose a free port of this machine, or port 0", address, why)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits,
+                                                   const ConnectionRules& rules) {
+  QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+  std::unique_ptr<Acceptor> acceptor(new Acceptor(limits, rules));
+  acceptor->wake_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (acceptor->wake_.get() < 0) return CannotListen(address, std::strerror(errno));
+  QUARRY_RETURN_IF_ERROR(acceptor->Bind(parsed));
+  acceptor->spare_ = Spare();
+  return acceptor;
+}
+
+/// Listens on every address of the host, on one port.
+Status Acceptor::Bind(const HostPort& address) {
+  const std::string written = fmt::format("{}:{}", address.host, address.port);
+  std::string host = address.host;
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
+    return CannotListen(written, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(found, &::freeaddrinfo);
+  int port = address.port;
+  int error = 0;
+  for (const addrinfo* it = found; it != nullptr; it = it->ai_next) {
+    FileDescriptor listener(::socket(it->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    SetOption(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    // Connections inherit it. Questions are short, and what lies here is still parsed when a flood is cut.
+    constexpr int kReceiveBytes = 128 << 10;
+    SetOption(listener.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
+    auto* const at = it->ai_addr;
+    (at->sa_family == AF_INET ? reinterpret_cast<sockaddr_in*>(at)->sin_port
+                              : reinterpret_cast<sockaddr_in6*>(at)->sin6_port) =
+        htons(static_cast<std::uint16_t>(port));
+    if (listener.get() < 0 || ::bind(listener.get(), at, it->ai_addrlen) != 0 ||
+        ::listen(listener.get(), SOMAXCONN) != 0) {
+      error = errno;
+      continue;
+    }
+    port = PortOf(listener.get());
+    listeners_.push_back(std::move(listener));
+  }
+  if (listeners_.empty()) return CannotListen(written, std::strerror(error));
+  address_ = fmt::format("{}:{}", address.host, port);
+  return Status::Ok();
+}
+
+void Acceptor::Start(Take take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  stopping_ = true;
+  ::eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) thread_.join();
+  listeners_.clear();
+}
+
+void Acceptor::Run() {
+  std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
+  for (const FileDescriptor& listener : listeners_) polled.push_back({listener.get(), POLLIN, 0});
+  Clock::time_point inspected = Clock::now();
+  while (!stopping_) {
+    const bool watching = state().open > 0;
+    (void)::poll(polled.data(), polled.size(), watching ? static_cast<int>(kInspectEvery.count()) : -1);
+    for (std::size_t i = 1; i < polled.size() && !stopping_; ++i) {
+      if (polled[i].revents != 0) AcceptAll(polled[i].fd);
+    }
+    if (const auto now = Clock::now(); now - inspected >= kInspectEvery) {
+      inspected = now;
+      InspectAll(now);
+    }
+  }
+}
+
+/// Accepts what waits, but not so many that the connections are not looked at.
+void Acceptor::AcceptAll(int listener) {
+  constexpr int kAtOnce = 64;
+  for (int i = 0; i < kAtOnce && AcceptOne(listener); ++i) {
+  }
+}
+
+/// Returns whether there may be more.
+bool Acceptor::AcceptOne(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  FileDescriptor socket(
+      ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.get() < 0) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      RefuseForDescriptors(listener, std::strerror(errno));
+      return false;
+    }
+    return errno == EINTR || errno == ECONNABORTED;
+  }
+  const PeerAddress peer = PeerOf(address);
+  {
+    const std::lock_guard lock(mutex_);
+    // A peer that is here again has closed its connection before.
+    Remove(peer.name);
+    if (const std::string reason = Excess(peer.host); !reason.empty()) {
+      ++state_.refused;
+      LogRefusal(fmt::format("connections from {} are refused: {}", peer.host, reason));
+      return true;
+    }
+    ++state_.accepted;
+    ++state_.open;
+    ++hosts_[peer.host];
+    connections_[peer.name] = {
+        std::make_shared<Connection>(socket.get(), InodeOf(socket.get()), peer.name, rules_), peer.host};
+  }
+  SetConnectionOptions(socket.get());
+  take_(listener, socket.Release());
+  return true;
+}
+
+/// Without a descriptor a connection cannot even be refused, and would wait until its client gives up.
+void Acceptor::RefuseForDescriptors(int listener, const std::string& why) {
+  spare_ = FileDescriptor();
+  { const FileDescriptor refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)); }
+  spare_ = Spare();
+  const std::lock_guard lock(mutex_);
+  ++state_.refused;
+  LogRefusal(
+      fmt::format("connections are refused: {}; raise the limit on open files (ulimit -n), or lower "
+                  "--connections",
+                  why));
+  // Others may need the descriptor more than the next client.
+  if (spare_.get() < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Why a connection from a host is one too many; empty if it is not.
+std::string Acceptor::Excess(const std::string& host) const {
+  if (state_.open >= static_cast<std::uint64_t>(limits_.total))
+    return fmt::format("{} are open, the most that --connections allows", limits_.total);
+  const auto its = hosts_.find(host);
+  if (its == hosts_.end() || its->second < limits_.per_address) return "";
+  return fmt::format("{} of this address are open, the most for one", its->second);
+}
+
+void Acceptor::Remove(const std::string& peer) {
+  const auto it = connections_.find(peer);
+  if (it == connections_.end()) return;
+  const auto host = hosts_.find(it->second.host);
+  if (--host->second == 0) hosts_.erase(host);
+  connections_.erase(it);
+  --state_.open;
+}
+
+void Acceptor::InspectAll(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> closed;
+  for (const auto& [peer, entry] : connections_) {
+    const Connection::Finding finding = entry.connection->Inspect(now);
+    if (finding == Connection::Finding::kGood) continue;
+    closed.push_back(peer);
+    if (finding == Connection::Finding::kClosed) continue;
+    entry.connection->Cut();
+    ++state_.cut;
+    LogRefusal(fmt::format("the connection from {} is cut: {}", peer,
+                           finding == Connection::Finding::kFlood
+                               ? "it sent much without asking anything"
+                               : "too many calls were cancelled at once, or had a wrong token"));
+  }
+  for (const std::string& peer : closed) Remove(peer);
+}
+
+/// One line a second, whatever strangers do.
+void Acceptor::LogRefusal(const std::string& what) {
+  if (!log_limit_.Allow(Clock::now())) {
+    ++unlogged_;
+    return;
+  }
+  const std::uint64_t others = std::exchange(unlogged_, 0);
+  spdlog::warn("{}{}", what, others == 0 ? "" : fmt::format(" ({} more like this before)", others));
+}
+
+std::shared_ptr<Connection> Acceptor::Find(const std::string& peer) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = connections_.find(peer);
+  return it == connections_.end() ? nullptr : it->second.connection;
+}
+
+Acceptor::State Acceptor::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+}  // namespace quarry::server

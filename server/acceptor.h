@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "quarry/base/address.h"
+#include "quarry/base/file.h"
+#include "quarry/base/status.h"
+#include "server/connection.h"
+
+namespace quarry::server {
+
+/// Most connections at a time. More are closed as soon as they are accepted; clients try again.
+struct ConnectionLimits {
+  int total = 1000;
+  int per_address = 500;
+};
+
+/// Accepts TCP connections for a transport, and watches over them until they are closed. A transport that
+/// accepts by itself may stop for ever when descriptors run out (gRPC before 1.53: CVE-2023-4785).
+/// Thread-safe.
+class Acceptor {
+ public:
+  /// Takes a new connection.
+  /// @param listener    descriptor that it came by
+  /// @param connection  its descriptor, not blocking; the transport closes it
+  using Take = std::function<void(int listener, int connection)>;
+
+  /// @param address  HOST:PORT; port 0 picks a free one
+  /// @errors kInvalidArgument: no HOST:PORT; kUnavailable: cannot listen there
+  static Result<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits,
+                                                  const ConnectionRules& rules = {});
+  ~Acceptor() { Stop(); }
+
+  /// HOST:PORT with the port that it has got.
+  const std::string& address() const { return address_; }
+
+  /// Begins to accept.
+  void Start(Take take);
+  /// Accepts no more, and watches no more.
+  void Stop();
+
+  /// The connection from a peer, while it is open; null for others.
+  /// @param peer  as Peer::address()
+  std::shared_ptr<Connection> Find(const std::string& peer) const;
+
+  /// The state at this moment, and counts since the start.
+  struct State {
+    std::uint64_t open = 0;
+    std::uint64_t accepted = 0;
+    std::uint64_t refused = 0;  ///< beyond a limit
+    std::uint64_t cut = 0;      ///< against ConnectionRules
+  };
+  State state() const;
+
+ private:
+  Acceptor(const ConnectionLimits& limits, const ConnectionRules& rules) : limits_(limits), rules_(rules) {}
+
+  struct Entry {
+    std::shared_ptr<Connection> connection;
+    std::string host;
+  };
+
+  Status Bind(const HostPort& address);
+  void Run();
+  void AcceptAll(int listener);
+  bool AcceptOne(int listener);
+  void RefuseForDescriptors(int listener, const std::string& why);
+  std::string Excess(const std::string& host) const;
+  void Remove(const std::string& peer);
+  void InspectAll(RateLimit::Clock::time_point now);
+  void LogRefusal(const std::string& what);
+
+  const ConnectionLimits limits_;
+  const ConnectionRules rules_;
+  std::string address_;
+  std::vector<FileDescriptor> listeners_;
+  FileDescriptor wake_;
+  FileDescriptor spare_;  ///< given up to refuse a connection when no descriptor is left
+  Take take_;
+  std::atomic<bool> stopping_ = false;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> connections_;  ///< by peer; guarded by mutex_, as the next
+  std::map<std::string, int> hosts_;          ///< connections of each address
+  State state_;
+  RateLimit log_limit_{1, 1};  ///< lines on refusals
+  std::uint64_t unlogged_ = 0;
+  std::thread thread_;  ///< last: it uses the others
+};
+
+}  // namespace quarry::server

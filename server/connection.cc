@@ -1,0 +1,54 @@
+#include "server/connection.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <optional>
+
+namespace quarry::server {
+namespace {
+
+/// [bytes] that a socket has received since it was connected; nothing if the kernel does not say.
+std::optional<std::uint64_t> BytesReceived(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  constexpr std::size_t kEnd = offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received);
+  if (size < kEnd) return std::nullopt;
+  return info.tcpi_bytes_received;
+}
+
+}  // namespace
+
+std::uint64_t InodeOf(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+}
+
+bool Connection::IsOpen() const { return InodeOf(descriptor_) == inode_; }
+
+Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
+  if (!IsOpen()) return Finding::kClosed;
+  if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
+  const std::optional<std::uint64_t> received = BytesReceived(descriptor_);
+  if (!received || progress_.exchange(false)) {
+    worth_ = received.value_or(0);
+    return Finding::kGood;
+  }
+  const auto expected = static_cast<std::uint64_t>(expected_.load());
+  return *received - worth_ > rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
+}
+
+void Connection::Cut() const {
+  // A file that has taken the place of the socket since then is no socket, or one whose client asks again.
+  if (!IsOpen()) return;
+  // The transport's close resets the connection, so that a client that still sends learns of it.
+  constexpr linger kReset{1, 0};
+  (void)::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &kReset, sizeof(kReset));
+  (void)::shutdown(descriptor_, SHUT_RDWR);
+}
+
+}  // namespace quarry::server

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "server/rate_limit.h"
+
+namespace quarry::server {
+
+/// What a client may do on one connection before it is closed. Good clients stay far below.
+struct ConnectionRules {
+  /// [bytes] that may arrive while no call arrives, no question is expected, and no message leaves: an
+  /// endless header, or frames that mean nothing. A transport may need time for them that grows with the
+  /// square.
+  std::uint64_t idle_bytes = 512 << 10;
+  /// Faults of its calls, see Connection::CountFault.
+  double faults_at_once = 200;
+  double faults_per_second = 50;
+};
+
+/// A client's connection, from its acceptance until the transport has closed it. The calls that it carries
+/// report to it, on any thread; Inspect is for one thread.
+class Connection {
+ public:
+  /// A call was cancelled before it had its answer: as a viewer does that moves on.
+  static constexpr int kCancelled = 1;
+  /// A call came with a wrong token.
+  static constexpr int kWrongToken = 20;
+
+  /// @param peer  "ipv4:127.0.0.1:50123", as Peer::address()
+  Connection(int descriptor, std::uint64_t inode, std::string peer, const ConnectionRules& rules)
+      : descriptor_(descriptor),
+        inode_(inode),
+        peer_(std::move(peer)),
+        rules_(rules),
+        faults_limit_(rules.faults_per_second, rules.faults_at_once) {}
+
+  const std::string& peer() const { return peer_; }
+
+  /// A call has arrived, or a message has left: the bytes before were worth it.
+  void Progress() { progress_ = true; }
+  /// A question of at most so many bytes may arrive; with a negative number it need not any more.
+  void Expect(std::int64_t bytes) { expected_ += bytes; }
+  /// @param weight  one of the constants above
+  void CountFault(int weight) { faults_ += weight; }
+
+  enum class Finding { kGood, kClosed, kFlood, kFaults };
+  /// Whether the transport has closed the connection, or the client has broken a rule since the last time.
+  Finding Inspect(RateLimit::Clock::time_point now);
+  /// Ends the connection under the transport, which then closes it.
+  void Cut() const;
+
+ private:
+  bool IsOpen() const;
+
+  const int descriptor_;       ///< the transport's: it may be closed, and be another file, at any moment
+  const std::uint64_t inode_;  ///< of the socket, which tells
+  const std::string peer_;
+  const ConnectionRules rules_;
+  std::atomic<bool> progress_ = false;
+  std::atomic<std::int64_t> expected_ = 0;
+  std::atomic<int> faults_ = 0;
+  std::uint64_t worth_ = 0;  ///< [bytes] received at the last sign of progress
+  RateLimit faults_limit_;
+};
+
+/// The inode of an open socket or file; 0 if the descriptor is closed.
+std::uint64_t InodeOf(int descriptor);
+
+}  // namespace quarry::server

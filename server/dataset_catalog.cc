@@ -1,0 +1,207 @@
+#include "server/dataset_catalog.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <new>
+
+#include "quarry/base/utf8.h"
+#include "quarry/index/index_locator.h"
+#include "quarry/index/index_writer.h"
+
+namespace quarry::server {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kSuffix = ".quarry";
+
+Stamp StampOfParts(const Location& dataset, const Location& index) {
+  return StampOf(dataset / "dataset.json") + " " + StampOf(dataset / "steps") + " " +
+         StampOf(index / "seal.json");
+}
+
+bool HasAllSteps(const Dataset& dataset) {
+  const auto steps = ListSteps(dataset.root());
+  return steps.ok() && *steps == dataset.steps();
+}
+
+}  // namespace
+
+Result<std::vector<FoundDataset>> DatasetCatalog::List(const Cancelled& cancelled) {
+  QUARRY_ASSIGN_OR_RETURN(const Found found, Search(cancelled));
+  return found->datasets;
+}
+
+std::vector<std::string> DatasetCatalog::PossibleNames(const std::string& asked) {
+  // The exact name first: a dataset may really be called NAME.quarry.
+  std::vector<std::string> names = {asked};
+  if (asked.ends_with(kSuffix)) names.push_back(asked.substr(0, asked.size() - kSuffix.size()));
+  return names;
+}
+
+std::optional<DatasetCatalog::Named> DatasetCatalog::Known(const std::string& asked) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& name : PossibleNames(asked)) {
+    if (const auto it = slots_.find(name); it != slots_.end()) return *it;
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<DatasetCatalog::Named>> DatasetCatalog::Lookup(const std::string& asked,
+                                                                    const Cancelled& cancelled) {
+  if (auto known = Known(asked)) return known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (Clock::now() < missing_until_) return std::optional<Named>();
+  }
+  QUARRY_ASSIGN_OR_RETURN(const Found found, Search(cancelled));
+  auto known = Known(asked);
+  // It may be in the folder that could not be searched.
+  if (!known) QUARRY_RETURN_IF_ERROR(found->incomplete);
+  return known;
+}
+
+Result<DatasetCatalog::Found> DatasetCatalog::Search(const Cancelled& cancelled) {
+  constexpr auto kLookUp = std::chrono::milliseconds(20);
+  std::unique_lock lock(mutex_);
+  const std::uint64_t wanted = begun_ + 1;
+  bool gone = false;
+  ++waiting_;
+  while (finished_ < wanted && !gone) {
+    if (!searching_) {
+      gone = !SearchOnce(&lock, cancelled);
+      continue;
+    }
+    searched_.wait_for(lock, kLookUp);
+    lock.unlock();
+    gone = cancelled();
+    lock.lock();
+  }
+  --waiting_;
+  if (finished_ < wanted) return Status(StatusCode::kCancelled, "the client has gone");
+  return *result_;
+}
+
+/// @returns false if it was cancelled
+bool DatasetCatalog::SearchOnce(std::unique_lock<std::mutex>* lock, const Cancelled& cancelled) {
+  searching_ = true;
+  const std::uint64_t number = ++begun_;
+  const Clock::time_point begin = Clock::now();
+  lock->unlock();
+  Result<Found> result = RunSearch(cancelled);
+  lock->lock();
+  searching_ = false;
+  searched_.notify_all();
+  if (result.status().code() == StatusCode::kCancelled) return false;
+  const bool complete = result.ok() && (*result)->incomplete.ok();
+  const Clock::duration took = Clock::now() - begin;
+  missing_until_ = Clock::now();
+  if (complete) missing_until_ += std::min<Clock::duration>(took, options_.longest_missing);
+  finished_ = number;
+  result_ = std::move(result);
+  return true;
+}
+
+/// Goes on for the others who wait when its own caller has gone.
+Result<DatasetCatalog::Found> DatasetCatalog::RunSearch(const Cancelled& cancelled) {
+  DiscoveryOptions options;
+  options.cancelled = [&] {
+    if (!cancelled()) return false;
+    const std::lock_guard lock(mutex_);
+    return waiting_ == 1;
+  };
+  // An exception would leave everybody waiting for this search.
+  try {
+    QUARRY_ASSIGN_OR_RETURN(Discovery found, Discover(options_.root, options));
+    Keep(found);
+    LogLeftOut(found);
+    return Found(std::make_shared<const Discovery>(std::move(found)));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "there is no memory to search for datasets; ask later");
+  }
+}
+
+void DatasetCatalog::Keep(const Discovery& found) {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, std::shared_ptr<Slot>> slots;
+  // A folder that cannot be listed now may hold what was found before.
+  if (!found.incomplete.ok()) slots = slots_;
+  for (const FoundDataset& dataset : found.datasets) {
+    const auto known = slots_.find(dataset.name);
+    const bool same = known != slots_.end() && known->second->location.path == dataset.location.path;
+    slots[dataset.name] = same ? known->second : std::make_shared<Slot>(dataset.location);
+  }
+  slots_ = std::move(slots);
+}
+
+/// Once, as long as it stays the same.
+void DatasetCatalog::LogLeftOut(const Discovery& found) {
+  std::string left_out = found.incomplete.message();
+  if (!found.left_out.empty()) left_out += (left_out.empty() ? "" : "; ") + found.left_out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_out == left_out_) return;
+    left_out_ = left_out;
+  }
+  if (!left_out.empty()) spdlog::warn("the search for datasets is incomplete: {}", left_out);
+}
+
+Result<std::optional<std::string>> DatasetCatalog::NameOf(const std::string& asked,
+                                                          const Cancelled& cancelled) {
+  QUARRY_ASSIGN_OR_RETURN(const auto found, Lookup(asked, cancelled));
+  return found ? std::optional(found->first) : std::nullopt;
+}
+
+Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::string& asked) {
+  QUARRY_ASSIGN_OR_RETURN(const auto found, Lookup(asked, Never));
+  if (!found)
+    return NotFound("there is no dataset \"{}\" here; list the names with \"quarry ls\"",
+                    Beginning(asked, 100));
+  const std::string& name = found->first;
+  Slot& slot = *found->second;
+  const Location index = IndexFolder(name, slot.location);
+  const std::lock_guard lock(slot.mutex);
+  const Stamp stamp = StampOfParts(slot.location, index);
+  const bool same = slot.served && !slot.watch.Differs(stamp) && !slot.served->dataset->outdated();
+  const bool holds = slot.watch.Holds(stamp, slot.location.storage->stamp_tick());
+  if (same && holds) return slot.served;
+  if (!same || !HasAllSteps(*slot.served->dataset)) {
+    slot.served = nullptr;  // what cannot be opened now is not what it was before
+    QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location));
+  }
+  slot.watch.Looked();
+  return slot.served;
+}
+
+void DatasetCatalog::Forget() {
+  const std::lock_guard lock(mutex_);
+  // Others may be waiting for a file in the old ones.
+  for (auto& [name, slot] : slots_) slot = std::make_shared<Slot>(slot->location);
+}
+
+Location DatasetCatalog::IndexFolder(const std::string& name, const Location& dataset) const {
+  return options_.index.path.empty() ? index::DefaultIndexFolder(dataset) : options_.index / name;
+}
+
+Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(const std::string& name,
+                                                                  const Location& location) const {
+  auto served = std::make_shared<OpenedDataset>();
+  served->name = name;
+  QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(location, options_.store));
+  auto index = index::IndexLocator::Open(served->dataset, IndexFolder(name, location), options_.scratch);
+  if (index.ok()) {
+    served->index = *index;
+  } else if (index.status().code() == StatusCode::kNotFound) {
+    spdlog::info("dataset {}: no index, reading patch tables instead; run \"quarry-index {}\"", name,
+                 location);
+  } else {
+    spdlog::warn("dataset {}: {}; reading patch tables instead", name, index.status().message());
+  }
+  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(),
+               served->dataset->description().fields.size(), served->index ? ", indexed" : "");
+  return std::shared_ptr<const OpenedDataset>(std::move(served));
+}
+
+}  // namespace quarry::server

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/dataset/discovery.h"
+#include "quarry/session/session.h"
+#include "quarry/storage/stamp_watch.h"
+
+namespace quarry::server {
+
+/// Where the catalog looks.
+struct DatasetCatalogOptions {
+  Location root;                  ///< every dataset below it is served
+  Location index;                 ///< holds an index folder NAME for each dataset; empty: NAME.quarry/index
+  std::filesystem::path scratch;  ///< local directory for private copies of indices
+  /// For as long as a search has taken, and no longer than this, what it has not found counts as missing.
+  std::chrono::milliseconds longest_missing{0};
+  std::shared_ptr<PatchStore> store = nullptr;  ///< see Dataset::Open
+};
+
+/// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path.
+/// The next request sees steps that are published, and indices that are rebuilt, while the server runs.
+/// Requests for one dataset wait for each other while it is opened, and nobody else does. One search for
+/// datasets runs at a time, for all who wait for it. Thread-safe.
+class DatasetCatalog final : public DatasetSource {
+ public:
+  using Cancelled = std::function<bool()>;
+
+  explicit DatasetCatalog(DatasetCatalogOptions options) : options_(std::move(options)) {}
+
+  /// All datasets that can be listed now, by name.
+  /// @param cancelled  asked while searching or waiting
+  /// @errors kNotFound: the root is gone; kCancelled
+  Result<std::vector<FoundDataset>> List(const Cancelled& cancelled = Never);
+
+  /// @param name  with or without ".quarry"
+  /// @errors kNotFound: not in the catalog; kDataLoss: dataset.json is damaged; the error of a folder that
+  /// could not be searched, where the dataset may be in it
+  Result<std::shared_ptr<const OpenedDataset>> Find(const std::string& name) override;
+
+  /// The listed name of the dataset that Find opens for `asked`; nothing if there is no such dataset.
+  /// @errors as List, and that of a folder that could not be searched
+  Result<std::optional<std::string>> NameOf(const std::string& asked, const Cancelled& cancelled = Never);
+
+  /// What NameOf may return for `asked`, first the name that comes first.
+  static std::vector<std::string> PossibleNames(const std::string& asked);
+
+  /// Opens every dataset anew when it is asked for next, whatever its files say.
+  void Forget();
+
+ private:
+  static bool Never() { return false; }
+
+  /// A dataset, opened by the first that asks. The mutex is held while its files are looked at.
+  struct Slot {
+    explicit Slot(Location at) : location(std::move(at)) {}
+
+    const Location location;
+    std::mutex mutex;
+    StampWatch watch;                             ///< of the files that Open reads
+    std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened
+  };
+  using Named = std::pair<std::string, std::shared_ptr<Slot>>;
+  using Found = std::shared_ptr<const Discovery>;
+
+  /// By the exact name first, then without ".quarry"; searches anew for unknown names.
+  Result<std::optional<Named>> Lookup(const std::string& asked, const Cancelled& cancelled);
+  std::optional<Named> Known(const std::string& asked);
+
+  /// What a search has found that began after the call.
+  Result<Found> Search(const Cancelled& cancelled);
+  bool SearchOnce(std::unique_lock<std::mutex>* lock, const Cancelled& cancelled);
+  Result<Found> RunSearch(const Cancelled& cancelled);
+  void Keep(const Discovery& found);
+  void LogLeftOut(const Discovery& found);
+
+  Location IndexFolder(const std::string& name, const Location& dataset) const;
+  Result<std::shared_ptr<const OpenedDataset>> Open(const std::string& name, const Location& location) const;
+
+  const DatasetCatalogOptions options_;
+  std::mutex mutex_;  ///< never held over a look at the storage
+  std::map<std::string, std::shared_ptr<Slot>> slots_;
+
+  std::condition_variable searched_;
+  bool searching_ = false;
+  int waiting_ = 0;             ///< callers of Search who have not been cancelled
+  std::uint64_t begun_ = 0;     ///< number of the search that began last
+  std::uint64_t finished_ = 0;  ///< number of the search that `result_` is from
+  std::optional<Result<Found>> result_;
+  std::chrono::steady_clock::time_point missing_until_;  ///< see DatasetCatalogOptions::longest_missing
+  std::string left_out_;                                 ///< logged last
+};
+
+}  // namespace quarry::server

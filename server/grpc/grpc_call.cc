@@ -1,0 +1,168 @@
+#include "server/grpc/grpc_call.h"
+
+#include <grpc/grpc_security_constants.h>
+
+#include <utility>
+
+#include "server/grpc/grpc_status.h"
+
+namespace quarry::server {
+namespace {
+
+/// "/quarry.v1.QuarryService/Read" -> "Read"; nothing for the methods of other services.
+std::optional<std::string> MethodOf(const std::string& path) {
+  const std::string prefix = std::string("/") + kServiceName + "/";
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
+}
+
+/// A slice of shared memory, kept alive as long as gRPC needs it.
+grpc::Slice ToSlice(const SharedBytes& piece) {
+  using Owner = std::shared_ptr<const void>;
+  return {const_cast<std::byte*>(piece.bytes.data()), piece.bytes.size(),
+          [](void* held) { delete static_cast<Owner*>(held); }, new Owner(piece.owner)};
+}
+
+}  // namespace
+
+GrpcCall::~GrpcCall() {
+  queue_.Shutdown();
+  // If a call has begun, its end is still to come; nothing may arrive after this object is gone.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+void GrpcCall::Accept(grpc::AsyncGenericService* service, grpc::ServerCompletionQueue* queue) {
+  service->RequestCall(&context_, &stream_, &queue_, queue, this);
+}
+
+void GrpcCall::Run(Service* service, std::shared_ptr<Connection> connection) {
+  connection_ = std::move(connection);
+  if (connection_) connection_->Progress();
+  // Clients that begin and cancel calls as fast as they can cost little more than gRPC's own part.
+  if (!Gone()) Answer(service);
+  if (connection_ && gone_) connection_->CountFault(Connection::kCancelled);
+}
+
+void GrpcCall::Answer(Service* service) {
+  try {
+    if (const std::optional<std::string> method = MethodOf(context_.method()))
+      return service->Answer(*method, this, this);
+    Refuse({StatusCode::kUnimplemented, fmt::format("there is no service for \"{}\"", context_.method())},
+           "");
+  } catch (const std::exception&) {  // no memory for the answer's end
+    Cut();
+  }
+}
+
+bool GrpcCall::Finish(const Status& status, const std::string& request_id) {
+  const grpc::Status ending = ToGrpc(status, request_id);
+  if (ending.ok() && last_) {
+    stream_.WriteAndFinish(*last_, grpc::WriteOptions(), ending, &operation_);
+  } else {
+    stream_.Finish(ending, &operation_);
+  }
+  return Wait();
+}
+
+void GrpcCall::Refuse(const Status& status, const std::string& request_id) {
+  stream_.Finish(ToGrpc(status, request_id), &operation_);
+  leaving_ = true;
+  refused_at_ = std::chrono::steady_clock::now();
+}
+
+bool GrpcCall::IsLeaving() {
+  void* tag = nullptr;
+  bool ok = false;
+  const gpr_timespec now = gpr_time_0(GPR_CLOCK_MONOTONIC);
+  while (leaving_ && queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT)
+    leaving_ = tag != &operation_;
+  return leaving_;
+}
+
+/// Waits for the current operation. False when it failed: the client has gone, or sends no more.
+bool GrpcCall::Wait() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+    if (tag == &operation_) return ok;
+    gone_ = context_.IsCancelled();
+  }
+  return false;
+}
+
+bool GrpcCall::Gone() {
+  // No operation is in progress: the next event is the end of the call.
+  void* tag = nullptr;
+  bool ok = false;
+  const gpr_timespec now = gpr_time_0(GPR_CLOCK_MONOTONIC);
+  if (!gone_ && queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT)
+    gone_ = context_.IsCancelled();
+  return gone_;
+}
+
+std::string GrpcCall::certificate_name() const {
+  const auto authentication = context_.auth_context();
+  if (!authentication || !authentication->IsPeerAuthenticated()) return "";
+  const auto names = authentication->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  return names.empty() ? "" : std::string(names[0].data(), names[0].size());
+}
+
+std::optional<std::string_view> GrpcCall::Header(const std::string& name) const {
+  const auto found = context_.client_metadata().find(name);
+  if (found == context_.client_metadata().end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+Result<std::string> GrpcCall::Receive(std::size_t most) {
+  grpc::ByteBuffer bytes;
+  stream_.Read(&bytes, &operation_);
+  const auto expected = static_cast<std::int64_t>(most);
+  if (connection_) connection_->Expect(expected);
+  const bool received = Wait();
+  if (connection_) {
+    connection_->Progress();
+    connection_->Expect(-expected);
+  }
+  if (!received) {
+    if (Gone()) return Status(StatusCode::kCancelled, "the question did not come");
+    return InvalidArgument("the call ended without a question");
+  }
+  if (bytes.Length() > most)
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("the question has {} bytes, and this method takes {} at the most; ask for less at a "
+                    "time",
+                    bytes.Length(), most));
+  std::vector<grpc::Slice> slices;
+  if (!bytes.Dump(&slices).ok()) return Status(StatusCode::kResourceExhausted, "no memory for the question");
+  std::string question;
+  question.reserve(bytes.Length());
+  for (const grpc::Slice& slice : slices)
+    question.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return question;
+}
+
+void GrpcCall::SendHeaders() {
+  stream_.SendInitialMetadata(&operation_);
+  (void)Wait();
+}
+
+bool GrpcCall::Send(const Message& message, bool last) {
+  std::vector<grpc::Slice> slices;
+  slices.reserve(message.size());
+  for (const SharedBytes& piece : message) slices.push_back(ToSlice(piece));
+  const grpc::ByteBuffer buffer(slices.data(), slices.size());
+  if (last) {
+    last_ = buffer;
+    return !Gone();
+  }
+  stream_.Write(buffer, &operation_);
+  if (!Wait()) return false;
+  if (connection_) connection_->Progress();
+  return true;
+}
+
+}  // namespace quarry::server

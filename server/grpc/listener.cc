@@ -1,0 +1,214 @@
+#include "server/grpc/listener.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <memory>
+#include <utility>
+
+#include "quarry/base/address.h"
+#include "server/grpc/grpc_call.h"
+
+namespace quarry::server {
+namespace {
+
+/// Calls that gRPC may hand over before the first of them is taken.
+constexpr int kOpenAccepts = 16;
+/// Threads beyond those for the calls that may run: they refuse the others.
+constexpr int kSpareWorkers = 16;
+
+void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
+  // Two servers on one port would take turns with the clients of one another.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client that has vanished is noticed, and what its reads hold is freed.
+  constexpr int kPingEveryMs = 60'000;
+  constexpr int kPingTimeoutMs = 20'000;
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  // Clients behind firewalls that forget quiet connections may ping too: gRPC's own minimum is five minutes.
+  constexpr int kClientsPingMs = 20'000;
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientsPingMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams);
+  // Running calls are not cut: the grace after this age is without end.
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                              static_cast<int>(options.connection_age.count()));
+  builder->SetMaxReceiveMessageSize(options.request_bytes);
+  // Before a call is let in, no more of its question arrives than the window of a stream, 64 KiB.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // gRPC parses what it has read to the end, also when the connection is cut meanwhile (Connection::Inspect).
+  constexpr int kReadBytes = 64 << 10;
+  builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 8 << 10);
+  builder->AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 1 << 10);
+  builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
+  // A connection that does not even say hello.
+  constexpr int kHelloMs = 10'000;
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHelloMs);
+}
+
+}  // namespace
+
+Status CheckPlainText(const std::string& what, const std::string& address, bool insecure) {
+  QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+  if (insecure || IsLoopback(parsed.host)) return Status::Ok();
+  const std::string_view instead = what == "--listen" ? ", give --tls-cert and --tls-key," : "";
+  return InvalidArgument(
+      "{} {} would send data in plain text to other machines; listen on 127.0.0.1{} or say --insecure where "
+      "everybody on the network is trusted",
+      what, address, instead);
+}
+
+Result<std::unique_ptr<Listener>> Listener::Start(const ListenOptions& options, Service* service) {
+  QUARRY_RETURN_IF_ERROR(
+      CheckPlainText("--listen", options.address, options.insecure || options.tls != nullptr));
+  std::unique_ptr<Listener> listener(new Listener(options.tls, service));
+  QUARRY_RETURN_IF_ERROR(listener->Listen(options));
+  return listener;
+}
+
+Status Listener::Listen(const ListenOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
+                          Acceptor::Listen(options.address, options.connections));
+  acceptor_ = std::move(acceptor);
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  SetArguments(options, &builder);
+  using grpc::ServerBuilder;
+  transport_ = builder.experimental().AddExternalConnectionAcceptor(
+      ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      tls_ ? tls_ : grpc::InsecureServerCredentials());
+  builder.RegisterAsyncGenericService(&methods_);
+  arrivals_ = builder.AddCompletionQueue();
+  server_ = builder.BuildAndStart();
+  if (!server_) {
+    Stop();
+    return InternalError("gRPC cannot start its server; its log says why");
+  }
+  workers_ = std::make_unique<Workers>(service_->operations()->limits.calls + kSpareWorkers);
+  receiver_ = std::thread([this] { ReceiveCalls(); });
+  server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
+  acceptor_->Start([this](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+    taken.listener_fd = listener;
+    taken.fd = connection;
+    transport_->HandleNewConnection(&taken);
+  });
+  return Status::Ok();
+}
+
+Listener::~Listener() { Stop(); }
+
+void Listener::AcceptOne() {
+  const std::lock_guard lock(mutex_);
+  // gRPC's queue owns the call until it comes back as a tag.
+  if (!stopping_) (new GrpcCall)->Accept(&methods_, arrivals_.get());
+}
+
+void Listener::Answer(const std::shared_ptr<GrpcCall>& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    answered_.insert(call.get());
+  }
+  call->Run(service_, acceptor_->Find(call->address()));
+  const bool leaving = call->IsLeaving();
+  const std::lock_guard lock(mutex_);
+  answered_.erase(call.get());
+  if (leaving) refused_.push_back(call);
+}
+
+/// A client that does not even take its refusal is cut off.
+void Listener::ForgetRefused() {
+  constexpr auto kTime = std::chrono::seconds(10);
+  const auto too_long_ago = std::chrono::steady_clock::now() - kTime;
+  std::list<std::shared_ptr<GrpcCall>> left;
+  const std::lock_guard lock(mutex_);
+  for (auto it = refused_.begin(); it != refused_.end();) {
+    if ((*it)->refused_at() < too_long_ago) (*it)->Cut();
+    const auto next = std::next(it);
+    if (!(*it)->IsLeaving()) left.splice(left.end(), refused_, it);
+    it = next;
+  }
+}
+
+/// Whether a call runs, or its last words are on their way.
+bool Listener::IsAnswering() {
+  const std::lock_guard lock(mutex_);
+  return service_->operations()->running > 0 || !answered_.empty() || !refused_.empty();
+}
+
+void Listener::CutCalls() {
+  const std::lock_guard lock(mutex_);
+  for (GrpcCall* call : answered_) call->Cut();
+  for (const auto& call : refused_) call->Cut();
+}
+
+void Listener::ReceiveCalls() {
+  for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
+  void* tag = nullptr;
+  bool arrived = false;
+  constexpr auto kLookUp = std::chrono::milliseconds(100);
+  using Clock = std::chrono::steady_clock;
+  using grpc::CompletionQueue;
+  Clock::time_point swept = Clock::now();
+  for (;;) {
+    const auto next = arrivals_->AsyncNext(&tag, &arrived, std::chrono::system_clock::now() + kLookUp);
+    if (next == CompletionQueue::SHUTDOWN) return;
+    if (const auto now = Clock::now(); now - swept >= kLookUp) {
+      swept = now;
+      ForgetRefused();
+    }
+    if (next == CompletionQueue::TIMEOUT) continue;
+    std::shared_ptr<GrpcCall> call(static_cast<GrpcCall*>(tag));
+    if (!arrived) continue;  // the server stops
+    AcceptOne();
+    // Neither waits for the client.
+    if (workers_->Run([this, call] { Answer(call); })) continue;
+    call->Refuse({StatusCode::kResourceExhausted, "the server has too many calls to answer; ask again later"},
+                 "");
+    const std::lock_guard lock(mutex_);
+    refused_.push_back(call);
+  }
+}
+
+void Listener::Drain(std::chrono::milliseconds time, const std::function<bool()>& hurry) {
+  using Clock = std::chrono::steady_clock;
+  if (!server_) return;
+  Operations* const operations = service_->operations();
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  operations->draining = true;
+  // gRPC's own shutdown would wait for watchers of the health as well, who never leave.
+  constexpr auto kLookUp = std::chrono::milliseconds(5);
+  const Clock::time_point end = Clock::now() + time;
+  while (IsAnswering() && Clock::now() < end && !(hurry && hurry())) std::this_thread::sleep_for(kLookUp);
+  // A call that is cut looks up between patches, or fails in its next message. One whose connection takes no
+  // bytes may not end before its transport gives up.
+  constexpr auto kCutCallsEnd = std::chrono::milliseconds(500);
+  const Clock::time_point last = Clock::now() + kCutCallsEnd;
+  CutCalls();
+  while (IsAnswering() && Clock::now() < last) std::this_thread::sleep_for(kLookUp);
+}
+
+void Listener::Stop() {
+  if (acceptor_) acceptor_->Stop();
+  if (server_) server_->Shutdown(std::chrono::system_clock::now());
+  if (arrivals_) {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    arrivals_->Shutdown();
+  }
+  if (receiver_.joinable()) {
+    receiver_.join();
+  } else if (arrivals_) {  // never listened
+    void* tag = nullptr;
+    bool ok = false;
+    while (arrivals_->Next(&tag, &ok)) {
+    }
+  }
+  workers_.reset();
+  refused_.clear();
+  if (server_) server_->Wait();
+  server_.reset();
+  arrivals_.reset();
+}
+
+}  // namespace quarry::server

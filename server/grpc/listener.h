@@ -1,0 +1,95 @@
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "quarry/base/status.h"
+#include "server/acceptor.h"
+#include "server/grpc/tls.h"
+#include "server/grpc/workers.h"
+#include "server/service.h"
+
+namespace quarry::server {
+
+struct ListenOptions {
+  std::string address = "127.0.0.1:50051";       ///< HOST:PORT; port 0 picks a free one
+  std::shared_ptr<grpc::ServerCredentials> tls;  ///< null: plain text
+  bool insecure = false;                         ///< plain text also where others than this machine listen
+  ConnectionLimits connections;
+  int streams = 100;            ///< most calls of one connection at a time; more wait in the client
+  int request_bytes = 4 << 20;  ///< longest message of a client; as many points as one request may have fit
+  std::chrono::milliseconds connection_age{30 * 60 *
+                                           1000};  ///< then clients connect anew, and so spread over servers
+};
+
+/// Plain text is for this machine alone, unless the operator says otherwise.
+/// @param what  "--listen", for the message
+/// @errors kInvalidArgument: no HOST:PORT, or not a loopback address
+Status CheckPlainText(const std::string& what, const std::string& address, bool insecure);
+
+class GrpcCall;
+
+/// The service behind a gRPC port, with the standard health service, until it is drained or goes. Every
+/// method comes by gRPC's generic service as bytes: a call is let in before its question is parsed, and
+/// samples leave without a copy.
+class Listener {
+ public:
+  /// @param service  must live longer
+  /// @errors kInvalidArgument: see CheckPlainText; kUnavailable: cannot listen there
+  static Result<std::unique_ptr<Listener>> Start(const ListenOptions& options, Service* service);
+  ~Listener();
+
+  /// HOST:PORT with the port that it has got.
+  const std::string& address() const { return acceptor_->address(); }
+  /// Of its connections; never null, and still there when the listener has gone.
+  std::shared_ptr<const Acceptor> acceptor() const { return acceptor_; }
+
+  /// Health says NOT_SERVING, new calls are refused with kUnavailable, and running ones have this long; those
+  /// that still run then are cut. Returns when all have ended, or half a second later. Streams that watch the
+  /// health do not hold it up.
+  ///
+  /// The destructor may take longer: gRPC closes a connection only when what it has begun to write is taken,
+  /// or the client has not answered a ping for 20 s.
+  /// @param hurry  asked often; true ends the time at once
+  void Drain(std::chrono::milliseconds time, const std::function<bool()>& hurry = nullptr);
+
+ private:
+  Listener(std::shared_ptr<grpc::ServerCredentials> tls, Service* service)
+      : tls_(std::move(tls)), service_(service) {}
+
+  Status Listen(const ListenOptions& options);
+  void ReceiveCalls();
+  void AcceptOne();
+  void Answer(const std::shared_ptr<GrpcCall>& call);
+  void ForgetRefused();
+  bool IsAnswering();
+  void CutCalls();
+  void Stop();
+
+  const std::shared_ptr<grpc::ServerCredentials>
+      tls_;  ///< asked for the certificate by the server, which does not own it
+  Service* const service_;
+  grpc::AsyncGenericService methods_;
+  std::unique_ptr<grpc::ServerCompletionQueue> arrivals_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> transport_;  ///< takes connections
+  std::shared_ptr<Acceptor> acceptor_;
+  std::mutex mutex_;       ///< nothing is accepted into a queue that was shut down
+  bool stopping_ = false;  ///< guarded by mutex_, as the next
+  std::set<GrpcCall*> answered_;
+  std::list<std::shared_ptr<GrpcCall>> refused_;  ///< until gRPC has sent their refusals
+  std::unique_ptr<Workers> workers_;              ///< answer calls
+  std::thread receiver_;                          ///< hands arriving calls to the workers
+};
+
+}  // namespace quarry::server

@@ -1,0 +1,57 @@
+#include "server/grpc/workers.h"
+
+#include <system_error>
+#include <utility>
+
+namespace quarry::server {
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool Workers::Run(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    // Each idle thread takes one piece of work: more pieces need another thread, or wait for one.
+    if (waiting_.size() >= idle_ && !AddThread() &&
+        (threads_.empty() || waiting_.size() >= idle_ + waiting_limit_))
+      return false;
+    waiting_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+  return true;
+}
+
+/// Returns whether there is one more.
+bool Workers::AddThread() {
+  if (threads_.size() >= threads_limit_) return false;
+  try {
+    threads_.emplace_back([this] { Loop(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+void Workers::Loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    --idle_;
+    if (waiting_.empty()) return;
+    std::function<void()> work = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    work();
+    work = nullptr;  // what it holds may take its time to go
+    lock.lock();
+  }
+}
+
+}  // namespace quarry::server

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "server/connection.h"
+
+/// What the service knows of a transport. A transport implements both classes for each of its calls.
+namespace quarry::server {
+
+/// The caller. One thread at a time, except for Cut.
+class Peer {
+ public:
+  virtual ~Peer() = default;
+  /// Address of the client, for example "ipv4:127.0.0.1:50123".
+  virtual std::string address() const = 0;
+  /// Common name in the client's certificate; empty if it has shown none.
+  virtual std::string certificate_name() const = 0;
+  /// A header of the call. @param name  in lower case
+  virtual std::optional<std::string_view> Header(const std::string& name) const = 0;
+  /// Adds a header to the answer, before its first message.
+  virtual void AddHeader(const std::string& name, const std::string& value) = 0;
+  /// Whether nobody waits for the answer any more. May be called between patches.
+  virtual bool Gone() = 0;
+  /// Ends the call at the transport, even while it blocks. Thread-safe; must not block.
+  virtual void Cut() = 0;
+  /// The connection that the call came by; null if it is not known.
+  virtual Connection* connection() { return nullptr; }
+};
+
+/// Bytes of a message, kept alive by their owner.
+struct SharedBytes {
+  ByteSpan bytes;
+  std::shared_ptr<const void> owner;
+};
+/// A message in pieces: large ones go to the socket without a copy.
+using Message = std::vector<SharedBytes>;
+
+/// `text` as bytes that own themselves.
+SharedBytes OwnBytes(std::string text);
+
+/// The messages of a call. One thread at a time.
+class MessageStream {
+ public:
+  virtual ~MessageStream() = default;
+  /// Waits for the question.
+  /// @errors kCancelled: none came; kInvalidArgument: the call ended without one; kResourceExhausted: it has
+  /// more than `most` bytes
+  virtual Result<std::string> Receive(std::size_t most) = 0;
+  /// Sends the headers now, because the first message may take long.
+  virtual void SendHeaders() = 0;
+  /// Waits until the transport has taken the message.
+  /// @param last  nothing but the status follows; the message may leave together with it
+  /// @returns false: the client has gone
+  virtual bool Send(const Message& message, bool last) = 0;
+  /// Ends the answer with its status. Waits until the transport has taken it, and the last message.
+  /// @param request_id  goes with the details of an error
+  /// @returns false: the client has gone
+  virtual bool Finish(const Status& status, const std::string& request_id) = 0;
+  /// The same, instead of an answer, and without waiting: a client that takes nothing costs no thread.
+  virtual void Refuse(const Status& status, const std::string& request_id) = 0;
+};
+
+}  // namespace quarry::server

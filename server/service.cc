@@ -1,0 +1,442 @@
+#include "server/service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "quarry/base/units.h"
+#include "quarry/format/proto_convert.h"
+#include "quarry/wire/convert.h"
+#include "server/answer_stream.h"
+#include "server/question.h"
+
+namespace quarry::server {
+
+namespace pb = ::quarry::v1;
+
+namespace {
+
+constexpr std::uint32_t kDefaultPage = 100;
+constexpr std::uint32_t kLargestPage = 1000;
+
+/// [bytes] About so many of a page go into one reply, at least one item.
+/// @param memory  [bytes] of the server
+std::size_t PageBytesFor(std::uint64_t memory) {
+  constexpr std::uint64_t kPartOfMemory = 128;
+  return std::clamp<std::uint64_t>(memory / kPartOfMemory, 16 << 10, 1 << 20);
+}
+
+/// [bytes] The largest question. Only lists of points are long.
+constexpr std::size_t kLargestQuestion = 256 << 10;
+constexpr std::size_t kLargestPointsQuestion = query::kMaxPoints * sizeof(query::Point) + (64 << 10);
+template <typename Request>
+constexpr std::size_t LargestQuestion() {
+  return std::is_same_v<Request, pb::ReadPointsRequest> ? kLargestPointsQuestion : kLargestQuestion;
+}
+/// The number of calls bounds the memory of smaller ones.
+constexpr std::size_t kSmallQuestion = 16 << 10;
+/// A parsed question may take this many times its bytes, see ParseQuestion.
+constexpr std::uint64_t kTimesParsed = 4;
+/// Points are packed: as many bytes in the message as in memory.
+constexpr std::uint64_t kTimesParsedPoints = 2;
+
+/// The folders of a server, the longest path first: one may lie in another.
+std::vector<std::string> FoldersOf(const DatasetCatalogOptions& options) {
+  std::vector<std::string> folders = {options.root.path, options.index.path, options.scratch.string()};
+  std::erase(folders, "");
+  for (std::string& folder : folders)
+    while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  std::ranges::sort(folders, std::greater(), &std::string::size);
+  return folders;
+}
+
+/// A status for a client: paths begin at the folder that is served, and do not show where the server keeps
+/// it.
+Status WithoutFolders(const Status& status, const std::vector<std::string>& folders) {
+  std::string text = status.message();
+  for (const std::string& folder : folders) {
+    const std::string quoted = "\"" + folder;  // messages quote paths
+    for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
+      const std::size_t end = at + quoted.size();
+      const char next = end < text.size() ? text[end] : '\0';
+      if (next == '/') text.erase(at + 1, folder.size() + 1);
+      if (next == '"') text.replace(at + 1, folder.size(), ".");
+    }
+  }
+  return {status.code(), std::move(text)};
+}
+
+DatasetCatalogOptions WithStore(DatasetCatalogOptions options, std::shared_ptr<PatchStore> store) {
+  options.store = std::move(store);
+  return options;
+}
+
+/// Time in which the question of an admitted call must arrive.
+constexpr auto kQuestionTime = std::chrono::seconds(10);
+
+/// Names go into the log and the metrics, where strangers must not add any.
+bool IsMethod(const std::string& name) {
+  static constexpr std::array<std::string_view, 7> kMethods = {
+      "ListDatasets", "GetDataset", "PlanRead", "Read", "GetStatistics", "ReadPoints", "WatchSteps"};
+  return std::ranges::find(kMethods, name) != kMethods.end();
+}
+
+std::uint32_t PageSize(std::uint32_t asked) {
+  return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
+}
+
+/// The dataset of a question; empty if it names none.
+template <typename Request>
+std::string DatasetOf(const Request& request) {
+  if constexpr (requires { request.query(); }) {
+    return request.query().dataset();
+  } else if constexpr (requires { request.dataset(); }) {
+    return request.dataset();
+  } else {
+    return "";
+  }
+}
+
+/// Collects the headers of a plan as the bytes of their message, which take an eighth of the message.
+class PlanResponseSink final : public PlanSink {
+ public:
+  /// @param limit  [bytes] of the message
+  PlanResponseSink(std::string* bytes, std::uint64_t limit) : bytes_(bytes), limit_(limit) {}
+
+  Status Add(query::AnswerHeader header) override {
+    pb::PlanReadResponse one;
+    *(header.number == 0 ? one.mutable_header() : one.add_more_headers()) = wire::ToProto(header);
+    one.AppendToString(bytes_);  // messages one after the other are one message
+    if (bytes_->size() <= limit_) return Status::Ok();
+    return {
+        StatusCode::kResourceExhausted,
+        fmt::format("the plan of {} of {} answers is more than {}; ask for fewer steps or fields at a time",
+                    header.number + 1, header.count, FormatBytes(limit_))};
+  }
+
+  std::uint64_t memory(std::size_t answers, std::uint64_t boxes) const override {
+    constexpr std::uint64_t kHeader = 4 << 10;
+    constexpr std::uint64_t kBox = 48;
+    return 2 * std::min(limit_, answers * (kHeader + boxes * kBox));  // a growing string is copied
+  }
+
+ private:
+  std::string* const bytes_;
+  const std::uint64_t limit_;
+};
+
+/// Sends the answers to a Read as messages.
+class AnswerMessages final : public AnswerSink {
+ public:
+  AnswerMessages(MessageStream* stream, Call* call, pb::Encoding encoding, std::size_t message_bytes)
+      : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes) {}
+
+  Result<Taker> Begin(const AnswerStart& start) override {
+    QUARRY_RETURN_IF_ERROR(stream_.Begin(start.header, query::Fingerprint(start.plan), start.from));
+    if (encoding_ == pb::ENCODING_PATCHES) {
+      payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
+      return Taker(&*payloads_);
+    }
+    samples_.emplace(&stream_, message_bytes_, SizeOf(start.plan.type), start.from);
+    return Taker(&*samples_);
+  }
+
+  bool takes_payload() const override { return encoding_ == pb::ENCODING_PATCHES; }
+  /// One message being assembled, one on its way.
+  std::uint64_t memory() const override { return 2 * message_bytes_; }
+
+  Status End(const query::Price& price) override {
+    pb::ReadResponse end;
+    *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
+    return stream_.Send(end);
+  }
+
+ private:
+  AnswerStream stream_;
+  const pb::Encoding encoding_;
+  const std::size_t message_bytes_;
+  std::optional<SampleSink> samples_;
+  std::optional<PayloadStreamSink> payloads_;
+};
+
+/// Sends steps as messages. The time limit counts for each step: it cuts off a client that takes none, but
+/// not one that waits for the next.
+class StepMessages final : public StepSink {
+ public:
+  StepMessages(MessageStream* stream, Call* call, Operations* operations, DatasetCatalog* catalog,
+               std::chrono::milliseconds look_every)
+      : stream_(stream), call_(call), operations_(operations), catalog_(catalog), look_every_(look_every) {}
+
+  Status Continue() override {
+    // At once, because the first step may be hours away: the client learns that the call was accepted.
+    if (!std::exchange(begun_, true)) stream_->SendHeaders();
+    if (operations_->draining)
+      return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
+    if (call_->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
+    // A token that was removed from the file gives no more access, and this call may last for days.
+    return call_->CheckAccess(catalog_);
+  }
+
+  void Rest() override {
+    const auto next = std::chrono::steady_clock::now() + look_every_;
+    // Nothing wakes a handler that is not sending, so it checks from time to time.
+    constexpr auto kLookUp = std::chrono::milliseconds(200);
+    do {
+      std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(kLookUp, look_every_));
+    } while (std::chrono::steady_clock::now() < next && !operations_->draining && !call_->Cancelled());
+  }
+
+  Result<bool> Deliver(const std::shared_ptr<const Dataset>&, Steps steps) override {
+    for (const auto& step : steps) {
+      pb::WatchStepsResponse message;
+      *message.mutable_step() = format::ToProto(*step);
+      call_->StartClock();
+      QUARRY_RETURN_IF_ERROR(call_->Send(stream_, {OwnBytes(message.SerializeAsString())}));
+      call_->StopClock();
+    }
+    return true;
+  }
+
+ private:
+  MessageStream* const stream_;
+  Call* const call_;
+  Operations* const operations_;
+  DatasetCatalog* const catalog_;
+  const std::chrono::milliseconds look_every_;
+  bool begun_ = false;
+};
+
+}  // namespace
+
+Service::Service(DatasetCatalogOptions catalog, const EngineOptions& engine, Operations* operations,
+                 std::chrono::milliseconds look_every)
+    : store_(std::make_shared<PatchStore>(engine.memory_bytes, engine.queue)),
+      hidden_(FoldersOf(catalog)),
+      catalog_(WithStore(std::move(catalog), store_)),
+      session_(&catalog_, store_, engine.threads),
+      operations_(operations),
+      look_every_(look_every) {}
+
+void Service::Answer(const std::string& method, Peer* peer, MessageStream* stream) {
+  Call call(operations_, peer, IsMethod(method) ? method : "unknown");
+  if (const Status status = call.Enter(); !status.ok()) {
+    call.End(status);
+    return stream->Refuse(status, call.id());
+  }
+  Status status;
+  // No exception may leave a call: it would end the process.
+  try {
+    status = Dispatch(method, peer, stream, &call);
+  } catch (const std::bad_alloc&) {
+    status = {StatusCode::kResourceExhausted, "the server is out of memory; ask for less, or later"};
+  } catch (const std::exception& error) {
+    status = InternalError("unexpected: {}", error.what());
+  }
+  status = call.Conclude(std::move(status));
+  // First: a client that has its answer may call again at once, and must not meet itself at a limit.
+  call.End(status);
+  const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
+  // The log has the whole path.
+  (void)stream->Finish(status.ok() ? status : WithoutFolders(status, hidden_), call.id());
+}
+
+Status Service::Dispatch(const std::string& method, Peer* peer, MessageStream* stream, Call* call) {
+  if (method == "ListDatasets") return AnswerOnce(&Service::ListDatasets, peer, stream, call);
+  if (method == "GetDataset") return AnswerOnce(&Service::GetDataset, peer, stream, call);
+  if (method == "PlanRead") return AnswerOnce(&Service::PlanRead, peer, stream, call);
+  if (method == "GetStatistics") return AnswerOnce(&Service::GetStatistics, peer, stream, call);
+  if (method == "ReadPoints") return AnswerOnce(&Service::ReadPoints, peer, stream, call);
+  PatchStore::Memory memory;
+  if (method == "Read") {
+    pb::ReadRequest request;
+    QUARRY_RETURN_IF_ERROR(Ask(peer, stream, call, &request, &memory));
+    return Read(request, call, stream);
+  }
+  if (method == "WatchSteps") {
+    pb::WatchStepsRequest request;
+    QUARRY_RETURN_IF_ERROR(Ask(peer, stream, call, &request, &memory));
+    return WatchSteps(request, call, stream);
+  }
+  return {StatusCode::kUnimplemented, fmt::format("the service has no method \"{}\"", method)};
+}
+
+template <typename Request>
+Status Service::Ask(Peer* peer, MessageStream* stream, Call* call, Request* request,
+                    PatchStore::Memory* memory) {
+  constexpr bool kPoints = std::is_same_v<Request, pb::ReadPointsRequest>;
+  constexpr std::size_t kLargest = LargestQuestion<Request>();
+  const auto pin = [&](std::uint64_t bytes) -> Status {
+    QUARRY_ASSIGN_OR_RETURN(*memory, store_->PinQuestion(std::min(bytes, store_->MostForQuestions()),
+                                                         [call] { return call->Cancelled(); }));
+    return Status::Ok();
+  };
+  // Points are megabytes on their way already; other questions while they are parsed.
+  if (kPoints) QUARRY_RETURN_IF_ERROR(pin(kTimesParsedPoints * kLargest));
+  std::string bytes;
+  {
+    const auto limit =
+        operations_->deadlines.Add(std::chrono::steady_clock::now() + kQuestionTime, [peer] { peer->Cut(); });
+    QUARRY_ASSIGN_OR_RETURN(bytes, stream->Receive(kLargest));
+  }
+  if (!kPoints && bytes.size() > kSmallQuestion) QUARRY_RETURN_IF_ERROR(pin(kTimesParsed * bytes.size()));
+  if (kPoints && !memory->Resize(kTimesParsedPoints * bytes.size())) {
+    return {StatusCode::kResourceExhausted,
+            fmt::format("the question has {} bytes, and this server has too little memory for it; ask for "
+                        "fewer points at a time",
+                        bytes.size())};
+  }
+  QUARRY_RETURN_IF_ERROR(ParseQuestion(bytes, request));
+  bytes = {};
+  // The names are copied once more.
+  if (!kPoints) (void)memory->Resize(std::min<std::uint64_t>(memory->bytes(), 2 * request->SpaceUsedLong()));
+  return call->AskFor(DatasetOf(*request), &catalog_);
+}
+
+template <typename Request>
+Status Service::AnswerOnce(Unary<Request> method, Peer* peer, MessageStream* stream, Call* call) {
+  PatchStore::Memory memory;
+  Request request;
+  QUARRY_RETURN_IF_ERROR(Ask(peer, stream, call, &request, &memory));
+  std::string answer;
+  QUARRY_RETURN_IF_ERROR((this->*method)(&request, call, &answer));
+  return call->Send(stream, {OwnBytes(std::move(answer))}, true);
+}
+
+/// Makes a message with a part of a list, in memory that is pinned for it.
+/// @param besides  [bytes] likely to be in it besides
+template <typename Make>
+Status Service::AnswerPage(Call* call, std::uint64_t besides, const Make& make, std::string* answer) {
+  constexpr std::uint64_t kTimesBytes = 4;  // a message takes more than its bytes
+  const std::uint64_t likely = kTimesBytes * (PageBytesFor(store_->state().total) + besides);
+  const auto need = [](const auto& message) { return message.SpaceUsedLong() + 2 * message.ByteSizeLong(); };
+  const auto cancelled = [call] { return call->Cancelled(); };
+  PatchStore::Memory memory;
+  {
+    QUARRY_ASSIGN_OR_RETURN(
+        auto page, MakePinned(store_.get(), std::min(likely, store_->MostPinned()), cancelled, make, need));
+    *answer = page.value.SerializeAsString();
+    memory = std::move(page.memory);
+  }
+  (void)memory.Resize(std::min<std::uint64_t>(memory.bytes(), 2 * answer->size()));
+  call->Hold(std::move(memory));
+  return Status::Ok();
+}
+
+Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::string* answer) {
+  QUARRY_ASSIGN_OR_RETURN(std::vector<FoundDataset> found,
+                          catalog_.List([call] { return call->Cancelled(); }));
+  std::erase_if(found, [&](const FoundDataset& dataset) { return !call->Allows(dataset.name); });
+  // The token is the last name of the previous page, so that datasets may come and go in between.
+  auto first =
+      std::upper_bound(found.begin(), found.end(), request->page_token(),
+                       [](const std::string& token, const FoundDataset& d) { return token < d.name; });
+  if (request->page_token().empty()) first = found.begin();
+  const auto page = [&]() -> Result<pb::ListDatasetsResponse> {
+    pb::ListDatasetsResponse response;
+    std::size_t bytes = 0;
+    auto it = first;
+    for (; it != found.end() && response.datasets_size() < static_cast<int>(PageSize(request->page_size())) &&
+           bytes < PageBytesFor(store_->state().total);
+         ++it) {
+      pb::DatasetSummary* summary = response.add_datasets();
+      summary->set_name(it->name);
+      // A damaged dataset is listed by name: opening it gives the reason. Listing does not need the index.
+      const auto dataset = Dataset::Open(it->location, store_);
+      *summary->mutable_grid() =
+          format::ToProto(dataset.ok() ? (*dataset)->description().grid : GridDescription{});
+      if (dataset.ok()) {
+        summary->set_steps((*dataset)->steps().size());
+        summary->set_fields((*dataset)->description().fields.size());
+      }
+      bytes += summary->ByteSizeLong();
+    }
+    if (it != found.end()) response.set_next_page_token(response.datasets().rbegin()->name());
+    return response;
+  };
+  return AnswerPage(call, 0, page, answer);
+}
+
+Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::string* answer) {
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, catalog_.Find(request->dataset()));
+  const Dataset& dataset = *opened->dataset;
+  // The token is the last step of the previous page.
+  auto first = dataset.steps().begin();
+  if (const std::string& token = request->page_token(); !token.empty()) {
+    std::uint64_t last = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), last);
+    if (error != std::errc() || end != token.data() + token.size())
+      return InvalidArgument("page token \"{}\" is not from this server; begin with an empty one", token);
+    first = std::upper_bound(dataset.steps().begin(), dataset.steps().end(), last);
+  }
+  const auto page = [&]() -> Result<pb::GetDatasetResponse> {
+    pb::GetDatasetResponse response;
+    *response.mutable_manifest() = format::ToProto(dataset.description());
+    if (request->manifest_only()) return response;
+    std::size_t bytes = 0;
+    auto it = first;
+    for (; it != dataset.steps().end() &&
+           response.steps_size() < static_cast<int>(PageSize(request->page_size())) &&
+           bytes < PageBytesFor(store_->state().total);
+         ++it) {
+      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(*it));
+      *response.add_steps() = format::ToProto(*step);
+      bytes += response.steps().rbegin()->ByteSizeLong();
+    }
+    if (it != dataset.steps().end()) response.set_next_page_token(std::to_string(*(it - 1)));
+    return response;
+  };
+  return AnswerPage(call, MemoryOf(dataset.description()), page, answer);
+}
+
+Status Service::PlanRead(pb::PlanReadRequest* request, Call* call, std::string* answer) {
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
+  const std::uint64_t limit = operations_->limits.plan_bytes;
+  const std::uint64_t most = store_->MostPinned() / 4;
+  PlanResponseSink sink(answer, limit == 0 ? most : std::min(limit, most));
+  return session_.Plan(request->query().dataset(), question, call, &sink);
+}
+
+Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* stream) {
+  if (!pb::Encoding_IsValid(request.encoding()))
+    return InvalidArgument("encoding {} is not known; ask for samples or patches",
+                           static_cast<int>(request.encoding()));
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
+  QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, FromToken(request.resume_after()));
+  AnswerMessages messages(stream, call, request.encoding(), MessageBytesFor(store().state().total));
+  return session_.Read(request.query().dataset(), question, from, call, &messages);
+}
+
+Status Service::GetStatistics(pb::GetStatisticsRequest* request, Call* call, std::string* answer) {
+  QUARRY_ASSIGN_OR_RETURN(const query::StatisticsRequest question, wire::FromProto(*request));
+  QUARRY_ASSIGN_OR_RETURN(const query::StatisticsAnswer statistics,
+                          session_.Statistics(request->query().dataset(), question, call));
+  *answer = wire::ToProto(statistics).SerializeAsString();
+  return Status::Ok();
+}
+
+Status Service::ReadPoints(pb::ReadPointsRequest* request, Call* call, std::string* answer) {
+  QUARRY_ASSIGN_OR_RETURN(const query::PointsRequest question, wire::FromProto(*request));
+  const std::string dataset = request->dataset();
+  pb::ReadPointsRequest().Swap(request);  // the points are in the question now
+  QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer values, session_.ReadPoints(dataset, question, call));
+  *answer = wire::ToProto(values).SerializeAsString();
+  return Status::Ok();
+}
+
+Status Service::WatchSteps(const pb::WatchStepsRequest& request, Call* call, MessageStream* stream) {
+  call->StopClock();
+  StepMessages messages(stream, call, operations_, &catalog_, look_every_);
+  Status status = session_.Watch(
+      request.dataset(), request.has_after() ? std::optional(request.after()) : std::nullopt, &messages);
+  call->StartClock();  // for the status to be taken
+  return status;
+}
+
+}  // namespace quarry::server

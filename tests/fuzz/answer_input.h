@@ -1,0 +1,38 @@
+#pragma once
+
+#include "quarry/format/description.h"
+#include "quarry/query/question.h"
+
+namespace quarry::fuzz {
+
+/// The dataset and the questions that the inputs of the target "answer" are answers to. An input has a byte
+/// that selects the question, then messages, each after its size (u16).
+inline DatasetDescription AnswerDataset() {
+  DatasetDescription dataset;
+  dataset.created_by = "fuzz";
+  dataset.grid.dims = {20, 12, 6};
+  dataset.patch = {8, 8, 8};
+  dataset.levels = 3;
+  dataset.fields = {{"p", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.25, {}},
+                    {"q", DataType::kInt16, "", CoderId::kLossless, {}, {}, true}};
+  return dataset;
+}
+
+inline query::SeriesRequest AnswerRequest(unsigned choice) {
+  query::SeriesRequest request;
+  request.read.field = (choice & 1) != 0 ? "q" : "p";
+  if ((choice & 2) != 0) request.read.box = Box{{3, 2, 1}, {15, 11, 5}};
+  if ((choice & 4) != 0) request.read.first_level = 2;
+  request.read.allow_damage = (choice & 8) == 0;
+  if ((choice & 16) != 0) request.read.max_error = 0.5;
+  if ((choice & 32) != 0) request.read.values = {0, 10};
+  if ((choice & 64) != 0) {
+    request.read.field.clear();
+    request.fields = {"p", "q"};
+    request.steps = query::StepRange{0, 10, 1};
+  }
+  if ((choice & 128) != 0) request.read.stride = Index3{2, 4, 1};
+  return request;
+}
+
+}  // namespace quarry::fuzz

@@ -1,0 +1,42 @@
+// Hostile answers of a server, assembled by the client: see answer_input.h.
+
+#include "clients/cpp/grpc/answer_receiver.h"
+#include "quarry/base/endian.h"
+#include "quarry/store/decode_pool.h"
+#include "tests/fuzz/answer_input.h"
+#include "tests/fuzz/fuzz_target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace quarry;
+  static const DatasetDescription dataset = fuzz::AnswerDataset();
+  static DecodePool pool(1);
+  if (size == 0) return 0;
+  const query::SeriesRequest request = fuzz::AnswerRequest(data[0]);
+  const Box grid{{0, 0, 0}, dataset.grid.dims};
+  const client::LevelCallback check = [&](client::LevelSamples* level, const client::ReadCost&) {
+    fuzz::Require(
+        level->data.size() == static_cast<std::size_t>(level->extent.volume()) * SizeOf(level->type),
+        "a level has its samples");
+    fuzz::Require(
+        level->extent == SpacedBox(Intersect(request.read.box.value_or(grid), grid), level->spacing),
+        "a level is what was asked for");
+    fuzz::Require(request.read.allow_damage || level->damaged.empty(),
+                  "a strict question gets nothing damaged");
+    return Status::Ok();
+  };
+  const client::BufferCallback own_buffers;
+  client::internal::AnswerReceiver receiver(dataset, request, check, own_buffers, &pool);
+  ByteSpan rest = std::as_bytes(std::span(data + 1, size - 1));
+  Status status;
+  while (status.ok() && rest.size() >= 2) {
+    const std::size_t length =
+        std::min<std::size_t>(GetLittleEndian<std::uint16_t>(rest.data()), rest.size() - 2);
+    const grpc::Slice slice(rest.data() + 2, length);
+    status = receiver.Take(grpc::ByteBuffer(&slice, 1));
+    rest = rest.subspan(2 + length);
+  }
+  fuzz::Require(
+      status.ok() || status.code() == StatusCode::kInternal || status.code() == StatusCode::kDataLoss,
+      "an error of a hostile answer is kInternal or kDataLoss");
+  return 0;
+}

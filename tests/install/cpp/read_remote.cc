@@ -1,0 +1,13 @@
+// Reads a dataset from a server.
+#include "clients/cpp/grpc/client_grpc.h"
+#include "expected.h"
+
+int main(int, char** argv) {
+  quarry::client::EnableGrpc();
+  auto dataset = quarry::client::Dataset::Open(argv[1]);
+  if (!dataset.ok()) {
+    std::fprintf(stderr, "%s\n", dataset.status().message().c_str());
+    return quarry::ExitCode(dataset.status());
+  }
+  return CheckHeights(**dataset);
+}

@@ -1,0 +1,145 @@
+"""After a crash at any moment of a publication, an append, a new field or an update of the index, a dataset is as before or
+as after: what the programs do to their files is recorded, and every state that a disk may have kept is opened."""
+
+import shutil
+
+import numpy as np
+
+import crash_states
+import quarry_testing as qt
+
+RECORDER = qt.BIN.parent / "lib" / "librecord_files.so"
+DIMS = (40, 30, 20)
+LAYOUT = ("--tolerance", "1e-3", "--patch", "16", "--files", "2")
+STATES = qt.scaled(30, 100_000)
+
+
+class Crash(qt.QuarryTest):
+    def setUp(self):
+        super().setUp()
+        self.root = self.tmp / "data"
+        self.root.mkdir()
+        self.path = self.root / "a.quarry"
+        self.inputs = {}
+        for name in "fgh":
+            self.inputs[name] = self.tmp / f"{name}.raw"
+            qt.turbulent(DIMS, name=name).tofile(self.inputs[name])
+
+    def writing(self, name, *options, field="f", path=None):
+        return ("quarry-write-single", self.inputs[name], "--dims", "x".join(map(str, DIMS)), "--type", "float32",
+                "--field", field, *LAYOUT, "--output", path or self.path, *options)
+
+    def samples(self, path, step, field="f"):
+        output = self.tmp / "samples.npy"
+        outcome = qt.run("quarry", "get", path, "--step", step, "--field", field, "--output", output)
+        self.assertEqual(outcome.code, qt.DONE, outcome)
+        return np.load(output).tobytes()
+
+    def record(self, command):
+        """Runs a program. Returns what the disk held before, and a record of what it did."""
+        before = self.tmp / "before"
+        shutil.copytree(self.root, before)
+        record, data = self.tmp / "record", self.tmp / "written"
+        data.touch()
+        qt.succeed(*command, env={"LD_PRELOAD": str(RECORDER), "QUARRY_RECORD": str(record),
+                                  "QUARRY_RECORD_ROOT": str(self.root), "QUARRY_RECORD_DATA": str(data)})
+        lines = [[part.replace(str(self.root), str(before)) for part in line.split("\t")]
+                 for line in record.read_text().splitlines()]
+        return before, lines, data
+
+    def check_states(self, command, check, left_out=None):
+        """Looks at states with `check`, which is given the dataset's path. Returns how many it does not hold for."""
+        before, lines, data = self.record(command)
+        without = {number for number, line in enumerate(lines) if left_out and left_out(line)}
+        faults = []
+        states = list(crash_states.crash_states(before, lines, data, qt.SEED, without))
+        self.assertGreater(len(states), 10, lines)
+        for moment, choice in states[:STATES]:
+            folder = self.tmp / "after"
+            crash_states.write_state(before, lines, data, moment, choice, folder, without)
+            try:
+                check(folder / "a.quarry")
+            except AssertionError as fault:
+                faults.append(f"after {lines[:moment + 1][-3:]} with {sorted(choice)}: {fault}")
+            shutil.rmtree(folder)
+        return faults
+
+    def published(self, path):
+        return sorted(int(step.name) for step in (path / "steps").iterdir() if step.name.isdigit())
+
+    def test_a_new_dataset(self):
+        other = self.tmp / "other.quarry"
+        qt.succeed(*self.writing("f", path=other))
+        expected = self.samples(other, 0)
+
+        def check(path):
+            if not path.exists():
+                return
+            if self.published(path):
+                self.assertEqual(self.samples(path, 0), expected)
+            else:
+                qt.succeed(*self.writing("f", "--resume", path=path))
+                self.assertEqual(self.samples(path, 0), expected)
+            self.assert_verified(path)
+
+        self.assertEqual(self.check_states(self.writing("f"), check), [])
+
+    def check_append(self, left_out=None):
+        qt.succeed(*self.writing("f"))
+        first = self.samples(self.path, 0)
+        other = self.tmp / "other.quarry"
+        qt.succeed(*self.writing("g", path=other))
+        second = self.samples(other, 0)
+
+        def check(path):
+            self.assertEqual(self.samples(path, 0), first)
+            if self.published(path) == [0]:
+                qt.succeed(*self.writing("g", "--append", "--step", 1, path=path))
+            self.assertEqual(self.published(path), [0, 1])
+            self.assertEqual(self.samples(path, 1), second)
+            self.assert_verified(path)
+
+        return self.check_states(self.writing("g", "--append", "--step", 1), check, left_out)
+
+    def test_an_append(self):
+        self.assertEqual(self.check_append(), [])
+
+    def test_a_missing_fsync_is_found(self):
+        """The check itself: without the syncs of the subfiles, some state is damaged."""
+        faults = self.check_append(lambda line: line[0] == "sync" and line[1].endswith(".qsf"))
+        self.assertNotEqual(faults, [])
+
+    def test_a_new_field(self):
+        qt.succeed(*self.writing("f"))
+        first = self.samples(self.path, 0)
+        other = self.tmp / "other.quarry"
+        qt.succeed(*self.writing("h", field="h", path=other))
+        added = self.samples(other, 0, "h")
+
+        def check(path):
+            self.assertEqual(self.samples(path, 0), first)
+            if "h" not in [field["name"] for field in qt.step_manifest(path)["fields"]]:
+                qt.succeed(*self.writing("h", "--append", field="h", path=path))
+            self.assertEqual(self.samples(path, 0, "h"), added)
+            self.assert_verified(path)
+
+        self.assertEqual(self.check_states(self.writing("h", "--append", field="h"), check), [])
+
+    def test_an_index(self):
+        qt.succeed(*self.writing("f"))
+        qt.succeed("quarry-index", self.path)
+        qt.succeed(*self.writing("g", "--append", "--step", 1))
+        first, second = self.samples(self.path, 0), self.samples(self.path, 1)
+
+        def check(path):
+            with qt.Server(path.parent) as server:
+                self.assertEqual(self.samples(server.target(path), 0), first)
+                self.assertEqual(self.samples(server.target(path), 1), second)
+            qt.succeed("quarry-index", path)
+            qt.succeed("quarry-index", path, "--verify")
+
+        self.assertEqual(self.check_states(("quarry-index", self.path), check), [])
+
+
+if __name__ == "__main__":
+    qt.main()

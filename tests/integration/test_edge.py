@@ -1,0 +1,251 @@
+"""What strangers can do to a server, and clients who take more than their share. Each attack is made as its author would,
+byte by byte, and others are served all the while."""
+
+import hashlib
+import json
+import random
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import http2
+import quarry_testing as qt
+
+DIMS = (96, 96, 96)
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class Edge(qt.QuarryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.shared / "data"
+        cls.data.mkdir()
+        qt.convert(qt.smooth(DIMS), cls.data / "a.quarry", "--tolerance", "1e-3")
+        cls.tokens = cls.shared / "tokens"
+        cls.tokens.write_text(f"alice sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()} *\n")
+        cls.tokens.chmod(0o600)
+
+    def assert_served(self, server, token=""):
+        """A new client is served."""
+        qt.succeed("quarry", "get", server.target("a"), "--level", 2, "--output", self.tmp / "out.raw",
+                   env={"QUARRY_TOKEN": token} if token else {})
+
+    def read_without_taking(self, connection, stream):
+        """Begins a Read, with a window that lets nothing through."""
+        question = b"\n\x06" + b"\n\x01a\x12\x01f"
+        connection.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.call_headers("Read")))
+        connection.send(http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(question)))
+
+    # --- without a token ---
+
+    def test_a_header_without_end(self):
+        """CVE-2023-33953: the time to parse it grows with the square of its length."""
+        with qt.Server(self.data) as server:
+            before = server.cpu_seconds()
+            with http2.Connection(server.address) as stranger:
+                begin = http2.call_headers("Read") + b"\0" + http2.integer(1, 7) + b"x" + http2.integer(1 << 30, 7)
+                stranger.send(http2.frame(http2.HEADERS, 0, 1, begin))
+                try:
+                    for _ in range(24 << 20 >> 14):
+                        stranger.send(http2.frame(http2.CONTINUATION, 0, 1, bytes(1 << 14)))
+                except ConnectionError:
+                    pass
+                self.assertTrue(stranger.is_closed(), "the connection is cut, however much of it has arrived")
+            self.assert_served(server)
+            self.assertLess(server.cpu_seconds() - before, 2 * (5 if qt.SANITIZED else 1))
+            self.assertIn("is cut: it sent much without asking anything", server.log_until("is cut"))
+
+    def test_rapid_reset(self):
+        """CVE-2023-44487: calls that are cancelled as soon as they begin."""
+        # The next client has the same address, and so the same rate.
+        with qt.Server(self.data, "--client-rate", 0) as server:
+            begin = http2.call_headers("Read")
+            with http2.Connection(server.address) as stranger, self.assertRaises(ConnectionError):
+                for stream in range(1, 2 * 70_000, 2):
+                    stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
+                                  http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8])))
+            self.assert_served(server)
+            self.assertIn("is cut", server.log_until("is cut"))
+
+    def test_random_frames(self):
+        """Frames of every type, good and bad, in any order, with any payload."""
+        chooser = random.Random(qt.SEED)
+
+        def some_frame():
+            stream = chooser.choice((0, 1, 3, 5, 1 << 30))
+            kind, payload = chooser.choice((
+                (http2.HEADERS, http2.call_headers(chooser.choice(("Read", "ListDatasets", "?")))),
+                (http2.DATA, http2.message(b"\n\x06\n\x01a\x12\x01f")),
+                (http2.CONTINUATION, http2.literal("x", "y" * chooser.randrange(1000))),
+                (http2.RST_STREAM, bytes(4)), (http2.SETTINGS, chooser.randbytes(6 * chooser.randrange(4))),
+                (http2.WINDOW_UPDATE, chooser.randbytes(4)), (chooser.randrange(256), chooser.randbytes(20))))
+            if chooser.random() < 0.3:
+                payload = chooser.randbytes(chooser.randrange(1 + len(payload)))
+            return http2.frame(kind, chooser.choice((0, 1, 4, 5, chooser.randrange(256))), stream, payload)
+
+        with qt.Server(self.data, "--quiet", "--client-rate", 0) as server:
+            for _ in range(qt.scaled(300, 100_000)):
+                with http2.Connection(server.address) as stranger:
+                    try:
+                        for _ in range(chooser.randrange(1, 30)):
+                            stranger.send(some_frame())
+                    except ConnectionError:
+                        pass
+            self.assert_served(server)
+
+    def test_more_connections_than_descriptors(self):
+        """CVE-2023-4785: one failed accept, and no client was ever heard again."""
+        if qt.SANITIZED:
+            return  # UndefinedBehaviorSanitizer needs descriptors itself, and reports good objects without them
+        with qt.Server(self.data, "--connections", 1000, descriptors=64) as server:
+            host, port = server.address.rsplit(":", 1)
+            connections = [socket.create_connection((host, int(port))) for _ in range(80)]
+            server.log_until("Too many open files")
+            for connection in connections:
+                connection.close()
+            self.assert_served(server)
+
+    def test_more_connections_than_allowed(self):
+        with qt.Server(self.data, "--metrics", "127.0.0.1:0", descriptors=64) as server:
+            host, port = server.address.rsplit(":", 1)
+            connections = [socket.create_connection((host, int(port))) for _ in range(80)]
+            self.assertIn("connections from 127.0.0.1 are refused: 16 of this address are open",
+                          server.log_until("are refused"))
+            self.assertLessEqual(server.metrics()["quarry_connections"], 16)
+            for connection in connections:
+                connection.close()
+            while server.metrics()["quarry_connections"] == 16:
+                pass
+            self.assert_served(server)
+            self.assertGreater(server.metrics()["quarry_connections_refused_total"], 0)
+
+    def test_questions_before_the_token(self):
+        """Nothing of a question is parsed for somebody who has no token."""
+        with qt.Server(self.data, "--memory", "64MiB", "--calls", 10, "--tokens", self.tokens) as server:
+            self.assert_served(server, TOKEN)
+            before = server.largest_memory()
+            done = subprocess.run([qt.BIN / "hostile_client", "questions", server.address, "--dataset", "a", "--field",
+                                   "f", "--count", "24"], capture_output=True, text=True, check=True)
+            self.assertEqual(json.loads(done.stdout), {"16": 24}, "UNAUTHENTICATED")
+            self.assert_served(server, TOKEN)
+            if not qt.SANITIZED:
+                self.assertLess(server.largest_memory() - before, 64 << 20)
+
+    def test_wrong_tokens(self):
+        """Guessing ends the connection, and does not fill the log."""
+        with qt.Server(self.data, "--tokens", self.tokens) as server:
+            with http2.Connection(server.address) as stranger:
+                try:
+                    for stream in range(1, 4000, 2):
+                        headers = http2.call_headers("ListDatasets", authorization=f"Bearer {stream:032}")
+                        stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, headers) +
+                                      http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(b"")))
+                except ConnectionError:
+                    pass
+                self.assertTrue(stranger.is_closed())
+            self.assert_served(server, TOKEN)
+            self.assertIn("is cut", server.log_until("is cut"))
+            self.assertLess(server.log().count("UNAUTHENTICATED"), 50)
+
+    def test_names_forge_no_log_lines(self):
+        forged = "x.quarry\n[2026-01-01 00:00:00.000] [quarry-server] [info] forged"
+        (self.tmp / forged).mkdir()
+        folder = self.tmp / (forged + ".quarry")
+        (self.data / "a.quarry").rename(folder)
+        self.addCleanup(folder.rename, self.data / "a.quarry")
+        with qt.Server(self.tmp) as server:
+            qt.run("quarry", "info", f"grpc://{server.address}/{forged}")
+            with http2.Connection(server.address) as stranger:
+                headers = http2.call_headers("Read\n[info] forged", user_agent="a\n[info] forged")
+                stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, 1, headers))
+                stranger.send(http2.frame(http2.RST_STREAM, 0, 1, bytes([0, 0, 0, 8])))
+            qt.succeed("quarry", "ls", f"grpc://{server.address}")
+            lines = server.log().splitlines()
+        self.assertTrue(all("[quarry-server]" in line.split("]")[1] + "]" for line in lines), lines)
+        self.assertFalse([line for line in lines if line.startswith("[2026-01-01")])
+
+    # --- one client, and the others ---
+
+    def test_clients_that_take_nothing_are_cut_off(self):
+        """Their reads would hold the memory for ever."""
+        with qt.Server(self.data, "--memory", "16MiB", "--stall", 0.5, "--client-calls", 100) as server:
+            idle = [http2.Connection(server.address, window=0) for _ in range(3)]
+            for connection in idle:
+                for stream in range(1, 41, 2):
+                    self.read_without_taking(connection, stream)
+            self.assert_served(server)
+            self.assertIn("took no message for 0.5 s", server.log_until("took no message"))
+            for connection in idle:
+                connection.socket.close()
+
+    def test_slow_reads_share_the_descriptors(self):
+        """A dataset with more subfiles than descriptors: reads used to keep all of them open for as long as they lasted."""
+        many = self.tmp / "many.quarry"
+        qt.convert(qt.smooth((160, 64, 64)), many, "--tolerance", "1e-3", "--patch", 16, "--files", 80)
+        question = b"\n\x09" + b"\n\x04many\x12\x01f"
+        with qt.Server(self.tmp, "--stall", 0, descriptors=64) as server:
+            with http2.Connection(server.address, window=2 << 20) as idle:  # most of an answer
+                for stream in range(1, 13, 2):
+                    idle.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.call_headers("Read")) +
+                              http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(question)))
+                taken = 0
+                while taken < 6 * (2 << 20):  # all that the windows allow
+                    taken += len(idle.socket.recv(1 << 20))
+                for _ in range(5):
+                    qt.succeed("quarry", "get", server.target("many"), "--output", self.tmp / "out.raw")
+
+    def test_one_client_does_not_take_all_calls(self):
+        """Reads whose question never comes."""
+        with qt.Server(self.data, "--calls", 20, "--tokens", self.tokens_of("alice", "bob")) as server:
+            with http2.Connection(server.address) as greedy:
+                for stream in range(1, 121, 2):
+                    headers = http2.call_headers("Read", authorization="Bearer " + self.token_of("alice"))
+                    greedy.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, headers))
+                server.log_until("10 calls of \\\"alice\\\" are running")
+                for _ in range(5):
+                    self.assert_served(server, self.token_of("bob"))
+
+    def token_of(self, name):
+        return hashlib.sha256(name.encode()).hexdigest()
+
+    def tokens_of(self, *names):
+        path = self.tmp / "tokens"
+        path.write_text("".join(f"{name} sha256:{hashlib.sha256(self.token_of(name).encode()).hexdigest()} *\n"
+                                for name in names))
+        path.chmod(0o600)
+        return path
+
+    def test_a_request_without_end_does_not_stop_the_metrics(self):
+        with qt.Server(self.data, "--metrics", "127.0.0.1:0") as server:
+            server.metrics()
+            address = server.metrics_address()
+            host, port = address.rsplit(":", 1)
+            unfinished = [socket.create_connection((host, int(port))) for _ in range(4)]
+            for connection in unfinished:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+            # Less than the half minute for which one used to stop everybody.
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as answer:
+                self.assertIn(b"quarry_build_info", answer.read())
+            for connection in unfinished:
+                connection.close()
+
+    def test_a_second_sigterm_does_not_wait(self):
+        """The test's own time limit is far below the hour that the server was given."""
+        with qt.Server(self.data, "--drain", 3600, "--stall", 0) as server:
+            with http2.Connection(server.address, window=0) as idle:
+                self.read_without_taking(idle, 1)
+                watcher = subprocess.Popen([qt.BIN / "quarry", "watch", server.target("a")], stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL, text=True)
+                watcher.stdout.readline()
+                server._process.send_signal(signal.SIGTERM)
+                server.log_until("stopping")
+                server._process.send_signal(signal.SIGTERM)
+                server._process.wait(60)
+                watcher.kill()
+                watcher.communicate()
+
+
+if __name__ == "__main__":
+    qt.main()

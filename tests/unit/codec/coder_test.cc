@@ -1,0 +1,89 @@
+#include "quarry/codec/coder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry {
+namespace {
+
+constexpr double kTolerance = 0.01;
+
+/// Noise: every lossy coder changes it within the tolerance.
+std::vector<float> Noise(const Index3& shape) {
+  std::mt19937 random(1);
+  std::vector<float> samples(static_cast<std::size_t>(Volume(shape)));
+  for (float& sample : samples) sample = static_cast<float>(random()) / 4294967296.0f;
+  return samples;
+}
+
+/// Largest difference between a decoded level and every 2^level-th sample.
+double LevelErrorOf(const Index3& shape, const std::vector<float>& samples, int level, ByteSpan decoded) {
+  const Index3 coarse = LevelShape(shape, level);
+  const float* next = reinterpret_cast<const float*>(decoded.data());
+  double largest = 0;
+  for (std::int64_t z = 0; z < coarse[2]; ++z) {
+    for (std::int64_t y = 0; y < coarse[1]; ++y) {
+      for (std::int64_t x = 0; x < coarse[0]; ++x) {
+        const std::int64_t i = (x << level) + shape[0] * ((y << level) + shape[1] * (z << level));
+        const double error = std::abs(static_cast<double>(*next++) - samples[static_cast<std::size_t>(i)]);
+        largest = std::max(largest, error);
+      }
+    }
+  }
+  return largest;
+}
+
+TEST(Coders, AreFoundByTheirIdsAndNames) {
+  // As in subfiles and manifests.
+  const std::vector<std::pair<int, std::string_view>> stored = {
+      {1, "wavelet-zfp"}, {2, "interpolate"}, {3, "lossless"}};
+  ASSERT_EQ(FieldCoders().size(), stored.size());
+  for (const auto& [number, name] : stored) {
+    const auto id = static_cast<CoderId>(number);
+    ASSERT_NE(FindCoder(id), nullptr) << name;
+    EXPECT_EQ(FindCoder(id)->id(), id);
+    EXPECT_EQ(Name(id), name);
+    EXPECT_EQ(*ParseCoder(name), id);
+  }
+  EXPECT_EQ(FindCoder(static_cast<CoderId>(200)), nullptr);
+  EXPECT_EQ(Name(static_cast<CoderId>(200)), "unknown");
+}
+
+TEST(Coders, ThatOfMasksIsThereButNoFieldMayNameIt) {
+  ASSERT_NE(FindCoder(CoderId::kValidity), nullptr);
+  EXPECT_FALSE(FindCoder(CoderId::kValidity)->CodesFields());
+
+  const Result<CoderId> named = ParseCoder("validity");
+  EXPECT_EQ(named.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(named.status().message(),
+            "unknown codec \"validity\"; this version knows wavelet-zfp, interpolate, lossless");
+}
+
+/// Compares a coder's stated capabilities with its effect on noise.
+TEST(Coders, DoWhatTheySay) {
+  const PatchLayout layout{DataType::kFloat32, {24, 17, 9}, 3};
+  const std::vector<float> samples = Noise(layout.shape);
+  for (const PatchCoder* coder : FieldCoders()) {
+    const CodedPatch coded = *coder->Encode(layout, std::as_bytes(std::span(samples)), {}, kTolerance);
+    const auto error = [&](int level) {
+      return LevelErrorOf(layout.shape, samples, level, coded.decoded[static_cast<std::size_t>(level)]);
+    };
+    EXPECT_LE(error(0), kTolerance) << coder->name();
+    EXPECT_EQ(error(0) == 0, coder->IsLossless()) << coder->name() << ": " << error(0);
+    for (int level = 1; level < layout.levels; ++level)
+      EXPECT_EQ(error(level) <= kTolerance, coder->BoundsEveryLevel())
+          << coder->name() << ": " << error(level);
+  }
+}
+
+}  // namespace
+}  // namespace quarry

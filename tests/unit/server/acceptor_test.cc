@@ -1,0 +1,202 @@
+#include "server/acceptor.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "quarry/base/address.h"
+#include "quarry/base/file.h"
+#include "server/watchdog.h"
+
+namespace quarry::server {
+namespace {
+
+constexpr auto kLong = std::chrono::seconds(60);
+
+/// A transport that keeps the connections that it is given, and reads nothing.
+class Transport {
+ public:
+  void Take(int descriptor) {
+    const std::lock_guard lock(mutex_);
+    taken_.emplace_back(descriptor);
+    changed_.notify_all();
+  }
+  /// Waits for so many connections.
+  void Wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return taken_.size() >= count; }));
+  }
+  void CloseFirst() {
+    const std::lock_guard lock(mutex_);
+    taken_.pop_front();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<FileDescriptor> taken_;
+};
+
+FileDescriptor Connect(const std::string& address) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(ParseHostPort(address)->port));
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  return socket;
+}
+
+std::string PeerOf(const FileDescriptor& socket) {
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return "ipv4:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+/// Waits until the other side closes the connection.
+bool IsClosed(const FileDescriptor& socket) {
+  pollfd polled{socket.get(), POLLIN, 0};
+  if (::poll(&polled, 1, std::chrono::milliseconds(kLong).count()) != 1) return false;
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, 0) <= 0;
+}
+
+struct Running {
+  explicit Running(const ConnectionLimits& limits, const ConnectionRules& rules = {})
+      : acceptor(*Acceptor::Listen("127.0.0.1:0", limits, rules)) {
+    acceptor->Start([this](int, int descriptor) { transport.Take(descriptor); });
+  }
+  ~Running() { acceptor->Stop(); }
+
+  /// A connection that the transport has.
+  FileDescriptor Open() {
+    FileDescriptor socket = Connect(acceptor->address());
+    transport.Wait(++opened);
+    return socket;
+  }
+
+  Transport transport;
+  std::unique_ptr<Acceptor> acceptor;
+  std::size_t opened = 0;
+};
+
+TEST(Acceptor, ClosesConnectionsBeyondItsLimitAtOnceAndTakesOthersWhenOneHasGone) {
+  Running running({.total = 2, .per_address = 10});
+  const FileDescriptor first = running.Open();
+  const FileDescriptor second = running.Open();
+  const FileDescriptor third = Connect(running.acceptor->address());
+  EXPECT_TRUE(IsClosed(third));
+  EXPECT_EQ(running.acceptor->state().refused, 1u);
+  EXPECT_EQ(running.acceptor->state().open, 2u);
+
+  running.transport.CloseFirst();
+  --running.opened;
+  while (running.acceptor->state().open == 2) std::this_thread::yield();
+  const FileDescriptor fourth = running.Open();
+  EXPECT_NE(running.acceptor->Find(PeerOf(fourth)), nullptr);
+  EXPECT_EQ(running.acceptor->Find(PeerOf(first)), nullptr);
+}
+
+TEST(Acceptor, OneAddressDoesNotTakeAllConnections) {
+  Running running({.total = 10, .per_address = 1});
+  const FileDescriptor first = running.Open();
+  EXPECT_TRUE(IsClosed(Connect(running.acceptor->address())));
+}
+
+TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
+  constexpr std::size_t kAllowed = 1000;
+  Running running({}, {.idle_bytes = kAllowed});
+  const FileDescriptor quiet = running.Open();
+  const FileDescriptor loud = running.Open();
+  const std::string bytes(kAllowed, 'x');
+  ASSERT_EQ(::send(quiet.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::send(loud.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::send(loud.get(), bytes.data(), 1, 0), 1);
+  EXPECT_TRUE(IsClosed(loud));
+  EXPECT_EQ(running.acceptor->state().cut, 1u);
+  EXPECT_EQ(running.acceptor->state().open, 1u) << "what is allowed is allowed";
+}
+
+/// Two ends of a TCP connection.
+struct Pair {
+  Pair() {
+    const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::listen(listener.get(), 1), 0);  // at a port that the system picks
+    sockaddr_in at{};
+    socklen_t size = sizeof(at);
+    EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+    sender = Connect("127.0.0.1:" + std::to_string(ntohs(at.sin_port)));
+    receiver = FileDescriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+
+  FileDescriptor sender;
+  FileDescriptor receiver;
+};
+
+TEST(Connection, ProgressAndExpectedQuestionsAllowMore) {
+  Pair pair;
+  const FileDescriptor& sender = pair.sender;
+  FileDescriptor& receiver = pair.receiver;
+  Connection connection(receiver.get(), InodeOf(receiver.get()), "peer", {.idle_bytes = 1000});
+  const auto now = RateLimit::Clock::now();
+  const auto send = [&](std::size_t bytes) {
+    const std::string text(bytes, 'x');
+    ASSERT_EQ(::send(sender.get(), text.data(), bytes, 0), static_cast<ssize_t>(bytes));
+    std::string arrived(bytes, '\0');
+    ASSERT_EQ(::recv(receiver.get(), arrived.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
+  };
+
+  send(1000);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  connection.Progress();
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  send(1000);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood) << "counted from the last progress";
+  connection.Expect(500);
+  send(500);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  connection.Expect(-500);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kFlood);
+
+  receiver = FileDescriptor();
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kClosed);
+}
+
+TEST(Connection, FaultsAreForgivenSlowly) {
+  const FileDescriptor file(::eventfd(0, EFD_CLOEXEC));
+  Connection connection(file.get(), InodeOf(file.get()), "peer",
+                        {.faults_at_once = 10, .faults_per_second = 5});
+  auto now = RateLimit::Clock::now();
+  connection.CountFault(10);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  connection.CountFault(5);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  connection.CountFault(1);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kFaults);
+}
+
+TEST(Watchdog, NoticesAServerThatAnswersNobody) {
+  Running running({});
+  std::thread transport([&] {
+    running.transport.Wait(1);
+    running.transport.CloseFirst();
+  });
+  EXPECT_TRUE(Answers(running.acceptor->address(), kLong));
+  transport.join();
+  // The transport has this one, and does nothing with it.
+  EXPECT_FALSE(Answers(running.acceptor->address(), std::chrono::milliseconds(20)));
+}
+
+}  // namespace
+}  // namespace quarry::server

@@ -1,0 +1,234 @@
+// The service behind a transport other than gRPC.
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "quarry/base/utf8.h"
+#include "quarry/query/plan.h"
+#include "quarry/storage/posix_storage.h"
+#include "quarry/wire/convert.h"
+#include "tests/testing/faulty_storage.h"
+#include "tests/testing/make_dataset.h"
+#include "tests/unit/server/fake_peer.h"
+
+namespace quarry::server {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+class CoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::MakeDataset(folder_.path() / "a.quarry", {});
+    testing::MakeDataset(folder_.path() / "b.quarry", {});
+  }
+
+  void SetTokens(const std::string& lines) {
+    std::ofstream(folder_.path() / "tokens") << lines;
+    operations_.tokens = *TokenStore::Load(folder_.path() / "tokens");
+  }
+
+  static pb::ReadRequest ReadOf(const std::string& dataset) {
+    pb::ReadRequest request;
+    request.mutable_query()->set_dataset(dataset);
+    request.mutable_query()->set_field("pressure");
+    return request;
+  }
+
+  testing::TemporaryFolder folder_;
+  Operations operations_;
+  Service service_{DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{64 << 20, 2},
+                   &operations_};
+};
+
+TEST_F(CoreTest, AReadIsTheSamplesOfTheDirectory) {
+  FakePeer peer(ReadOf("a").SerializeAsString());
+
+  const Status status = Ask(&service_, "Read", &peer);
+
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(peer.answer_headers["quarry-request-id"], peer.request_id);
+  const auto dataset = *Dataset::Open(folder_.path() / "a.quarry");
+  const std::vector<float> expected = testing::ReadAll(*dataset, {.field = "pressure"});
+  const Index3 dims = dataset->description().grid.dims;
+  std::vector<float> samples(expected.size(), -1);
+  for (const std::string& bytes : peer.messages) {
+    pb::ReadResponse message;
+    ASSERT_TRUE(message.ParseFromString(bytes));
+    std::size_t offset = 0;
+    for (const pb::BlockExtent& block : message.samples().blocks()) {
+      for (std::uint32_t z = 0; z < block.shape(2); ++z) {
+        for (std::uint32_t y = 0; y < block.shape(1); ++y) {
+          const std::size_t row =
+              ((block.begin(2) + z) * static_cast<std::size_t>(dims[1]) + block.begin(1) + y) *
+                  static_cast<std::size_t>(dims[0]) +
+              block.begin(0);
+          const std::size_t size = block.shape(0) * sizeof(float);
+          ASSERT_LE(offset + size, message.samples().data().size());
+          std::memcpy(samples.data() + row, message.samples().data().data() + offset, size);
+          offset += size;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(samples, expected);
+}
+
+TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
+  const auto counted = std::make_shared<testing::FaultyStorage>(PosixStorage::Instance());
+  Service service(DatasetCatalogOptions{Location(counted, folder_.path().string()), {}, folder_.path()},
+                  EngineOptions{64 << 20, 2}, &operations_);
+  FakePeer plan(ReadOf("a").SerializeAsString());  // both requests have the query in field 1
+  ASSERT_TRUE(Ask(&service, "PlanRead", &plan).ok());
+  pb::PlanReadResponse planned;
+  ASSERT_TRUE(planned.ParseFromString(plan.messages.at(0)));
+  const query::Price price = wire::FromProto(planned.header().price());
+
+  for (const bool first : {true, false}) {
+    counted->ForgetCalls();
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    ASSERT_TRUE(Ask(&service, "Read", &peer).ok());
+    const std::vector<testing::StorageCall> reads = counted->Calls(testing::Operation::kRead);
+    std::uint64_t bytes = 0;
+    for (const testing::StorageCall& read : reads) bytes += read.size;
+    EXPECT_EQ(reads.size(), first ? price.reads : 0);
+    EXPECT_EQ(bytes, first ? price.bytes_read : 0);
+  }
+}
+
+TEST_F(CoreTest, AReadOfADatasetThatTheTokenIsNotForIsRefused) {
+  SetTokens("alice sha256:" + Sha256Hex("t") + " a\n");
+  for (const char* method : {"Read", "PlanRead"}) {
+    for (const auto& [dataset, allowed] : {std::pair("a", true), std::pair("b", false)}) {
+      // Both requests have the query in field 1.
+      FakePeer peer(ReadOf(dataset).SerializeAsString());
+      peer.headers["authorization"] = "Bearer t";
+
+      const Status status = Ask(&service_, method, &peer);
+
+      EXPECT_EQ(status.code(), allowed ? StatusCode::kOk : StatusCode::kPermissionDenied)
+          << method << " " << dataset << ": " << status.message();
+      EXPECT_EQ(peer.messages.empty(), !allowed);
+    }
+  }
+}
+
+TEST_F(CoreTest, PathsOfAnswersBeginAtTheServedFolder) {
+  std::ostringstream log;
+  operations_.log = std::make_shared<ServerLog>(std::make_shared<spdlog::sinks::ostream_sink_mt>(log),
+                                                LogFormat::kText, spdlog::level::info);
+  const std::filesystem::path manifest = folder_.path() / "a.quarry/steps/000000/step.json";
+  ASSERT_TRUE(std::filesystem::exists(manifest));
+  std::filesystem::resize_file(manifest, 10);
+  FakePeer peer(ReadOf("a").SerializeAsString());
+
+  const Status status = Ask(&service_, "Read", &peer);
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(status.message().starts_with("\"a.quarry/steps/000000/step.json\"")) << status.message();
+  EXPECT_EQ(status.message().find(folder_.path().string()), std::string::npos) << status.message();
+  EXPECT_NE(log.str().find(manifest.string()), std::string::npos) << log.str();
+}
+
+TEST_F(CoreTest, LongNamesAreCutBetweenCharacters) {
+  for (const std::string& before : {std::string(99, 'x'), std::string(98, 'x'), std::string(97, 'x')}) {
+    FakePeer peer(ReadOf(before + "\U0001f600 and more").SerializeAsString());
+
+    const Status status = Ask(&service_, "Read", &peer);
+
+    EXPECT_EQ(status.code(), StatusCode::kNotFound);
+    EXPECT_TRUE(IsUtf8(status.message())) << status.message();
+  }
+}
+
+TEST_F(CoreTest, NobodyIsHeardBeforeHeIsLetIn) {
+  SetTokens("alice sha256:" + Sha256Hex("t") + " *\n");
+  for (const char* method :
+       {"ListDatasets", "GetDataset", "PlanRead", "Read", "GetStatistics", "ReadPoints", "WatchSteps"}) {
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    peer.headers["authorization"] = "Bearer guess";
+
+    EXPECT_EQ(Ask(&service_, method, &peer).code(), StatusCode::kUnauthenticated) << method;
+    EXPECT_FALSE(peer.received) << method << " reads the question of a stranger";
+  }
+}
+
+TEST_F(CoreTest, ADemandIsAdmittedUpToTheLimitAndNoFurther) {
+  const auto dataset = *Dataset::Open(folder_.path() / "a.quarry");
+  const query::Price price = dataset->Plan({.field = "pressure"})->price;
+  const std::uint64_t most = std::max(price.bytes, price.reply_bytes);
+  for (const auto& [limit, code] :
+       {std::pair(most, StatusCode::kOk), std::pair(most - 1, StatusCode::kResourceExhausted)}) {
+    operations_.limits.request_bytes = limit;
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    EXPECT_EQ(Ask(&service_, "Read", &peer).code(), code) << limit;
+  }
+}
+
+/// The number after "for level " in a refusal; -1 if none is named.
+int AdvisedLevel(const std::string& message) {
+  const std::string words = "for level ";
+  const std::size_t at = message.find(words);
+  return at == std::string::npos ? -1 : std::stoi(message.substr(at + words.size()));
+}
+
+TEST_F(CoreTest, TheAdviceOfARefusalIsNotRefused) {
+  // Noise at every level: the payload of coarse levels is larger than their samples.
+  testing::MakeDataset(
+      folder_.path() / "n.quarry",
+      {.dims = {64, 32, 32}, .patch = {8, 8, 8}, .tolerance = 1e-9, .coder = CoderId::kInterpolate});
+  const auto dataset = *Dataset::Open(folder_.path() / "n.quarry");
+  int advised = 0;
+  for (std::uint64_t limit = 64; limit < 1 << 20; limit += limit / 4) {
+    operations_.limits.request_bytes = limit;
+    FakePeer peer(ReadOf("n").SerializeAsString());
+    const Status refused = Ask(&service_, "Read", &peer);
+    if (refused.ok()) break;
+    const int level = AdvisedLevel(refused.message());
+    if (level < 0) continue;
+    ++advised;
+    pb::ReadRequest request = ReadOf("n");
+    request.mutable_query()->set_level(static_cast<std::uint32_t>(level));
+    FakePeer again(request.SerializeAsString());
+    EXPECT_TRUE(Ask(&service_, "Read", &again).ok()) << limit << ": " << refused.message();
+  }
+  EXPECT_GT(advised, 3);
+}
+
+TEST_F(CoreTest, AClientThatLeavesEndsItsCallAndNothingStaysBehind) {
+  for (std::size_t most = 0; most < 3; ++most) {
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    peer.most_messages = most;
+    EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kCancelled);
+  }
+  FakePeer peer(ReadOf("a").SerializeAsString());
+  peer.gone = true;
+  EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kCancelled);
+  EXPECT_EQ(operations_.running, 0);
+  EXPECT_EQ(service_.store().state().pinned, 0u);
+}
+
+TEST_F(CoreTest, UnknownMethodsAndQuestionsThatAreNoneAreErrors) {
+  FakePeer peer("\xff\xff");
+  EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Ask(&service_, "Write", &peer).code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(CoreTest, InventedMethodsAreOneNameInTheMetrics) {
+  for (int i = 0; i < 100; ++i) {
+    FakePeer peer("");
+    EXPECT_EQ(Ask(&service_, fmt::format("Method{}\nforged", i), &peer).code(), StatusCode::kUnimplemented);
+  }
+
+  const std::string text = operations_.metrics.Text();
+  EXPECT_NE(text.find("quarry_requests_total{code=\"UNIMPLEMENTED\",method=\"unknown\"} 100\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("forged"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quarry::server

@@ -1,0 +1,91 @@
+#include "server/grpc/workers.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace quarry::server {
+namespace {
+
+TEST(Workers, RunAllWorkAtOnceAndReuseTheirThreads) {
+  Workers workers(5);
+  for (int round = 0; round < 3; ++round) {
+    constexpr int kAtOnce = 5;
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::latch all(kAtOnce);  // each waits for the others: fewer threads would never end
+    std::latch done(kAtOnce);
+    for (int i = 0; i < kAtOnce; ++i) {
+      workers.Run([&] {
+        all.arrive_and_wait();
+        {
+          const std::lock_guard lock(mutex);
+          threads.insert(std::this_thread::get_id());
+        }
+        done.count_down();
+      });
+    }
+    done.wait();
+    EXPECT_EQ(threads.size(), std::size_t{kAtOnce});
+  }
+}
+
+TEST(Workers, WhatWorkHoldsGoesWithoutKeepingOthersFromTheirs) {
+  Workers workers(2);
+  std::promise<void> other_ran;
+  std::promise<void> gone;
+  auto slow_to_go = std::shared_ptr<int>(new int(0), [&](int* held) {
+    // It waits for other work, which must be able to begin meanwhile.
+    workers.Run([&] { other_ran.set_value(); });
+    other_ran.get_future().wait();
+    delete held;
+    gone.set_value();
+  });
+
+  workers.Run([held = std::move(slow_to_go)] {});
+
+  gone.get_future().wait();
+}
+
+TEST(Workers, EndTheirWorkBeforeTheyGo) {
+  std::atomic<int> ended = 0;
+  {
+    Workers workers(20);
+    for (int i = 0; i < 20; ++i) workers.Run([&] { ++ended; });
+  }
+  EXPECT_EQ(ended, 20);
+}
+
+TEST(Workers, NeverHaveMoreThreadsThanAllowedAndTakeWorkInOrder) {
+  std::promise<void> begun;
+  std::promise<void> go;
+  std::vector<int> order;
+  {
+    Workers workers(1, 2);
+    ASSERT_TRUE(workers.Run([&] {
+      begun.set_value();
+      go.get_future().wait();
+    }));
+    begun.get_future().wait();
+    EXPECT_TRUE(workers.Run([&] { order.push_back(1); }));
+    EXPECT_TRUE(workers.Run([&] { order.push_back(2); }));
+    EXPECT_FALSE(workers.Run([&] { order.push_back(3); })) << "two wait already";
+    go.set_value();
+  }
+  EXPECT_EQ(order, (std::vector{1, 2}));
+}
+
+TEST(Workers, RefuseWorkThatNoThreadWillEverDo) {
+  Workers workers(0);
+  EXPECT_FALSE(workers.Run([] {}));
+}
+
+}  // namespace
+}  // namespace quarry::server

@@ -1,0 +1,102 @@
+// Questions as messages: everything that a client sends arrives, and invalid questions are refused.
+#include "quarry/wire/convert.h"
+
+#include <gtest/gtest.h>
+
+namespace quarry::wire {
+namespace {
+
+/// Everything that can be combined.
+pb::ReadQuery WholeQuery() {
+  pb::ReadQuery query;
+  query.set_dataset("run42");
+  query.set_field("pressure");
+  query.set_step(7);
+  for (const std::uint64_t value : {1, 2, 3}) query.mutable_box()->add_begin(value);
+  for (const std::uint64_t value : {11, 22, 33}) query.mutable_box()->add_end(value);
+  query.set_level(2);
+  query.set_first_level(4);
+  for (const double value : {0.5, -1.5, 2.5}) query.add_focus(value);
+  query.set_strict(true);
+  query.mutable_values()->set_low(-0.25);
+  query.mutable_values()->set_high(0.75);
+  query.add_fields("speed");
+  query.add_fields("heat");
+  query.mutable_steps()->set_begin(3);
+  query.mutable_steps()->set_end(30);
+  query.mutable_steps()->set_stride(5);
+  return query;
+}
+
+TEST(ReadQuery, ComesBackWithEverythingThatWasSaid) {
+  std::vector<pb::ReadQuery> queries(5, WholeQuery());
+  queries[1].set_max_error(0.125);
+  queries[2].set_max_bytes(1 << 20);
+  for (const std::uint32_t value : {4, 2, 1}) queries[3].mutable_stride()->add_samples(value);
+  queries[4].mutable_steps()->clear_end();
+  for (const pb::ReadQuery& query : queries) {
+    const auto request = FromProto(query);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    EXPECT_EQ(ToProto("run42", *request).SerializeAsString(), query.SerializeAsString())
+        << query.DebugString();
+  }
+}
+
+TEST(ReadQuery, WithoutAnythingAsksForEverythingAtLevelZero) {
+  const auto request = FromProto(pb::ReadQuery());
+  ASSERT_TRUE(request.ok());
+  EXPECT_FALSE(request->read.step || request->read.box || request->read.max_error ||
+               request->read.max_bytes || request->read.stride || request->read.first_level ||
+               request->read.focus || request->read.values || request->steps);
+  EXPECT_TRUE(request->read.allow_damage) << "unless the question is strict";
+  EXPECT_EQ(request->read.level, 0);
+}
+
+TEST(ReadQuery, IsRefusedWithoutThreeAxes) {
+  pb::ReadQuery query = WholeQuery();
+  query.mutable_box()->mutable_end()->RemoveLast();
+  EXPECT_EQ(FromProto(query).status().code(), StatusCode::kInvalidArgument);
+  query = WholeQuery();
+  query.mutable_focus()->RemoveLast();
+  EXPECT_EQ(FromProto(query).status().code(), StatusCode::kInvalidArgument);
+  query = WholeQuery();
+  query.mutable_stride()->add_samples(2);
+  EXPECT_EQ(FromProto(query).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(GetStatisticsRequest, ComesBackWithEverythingThatWasSaid) {
+  pb::GetStatisticsRequest message;
+  *message.mutable_query() = WholeQuery();
+  message.mutable_query()->clear_fields();
+  message.mutable_query()->clear_steps();
+  for (const double percent : {5.0, 50.0}) message.add_percentiles(percent);
+  message.set_bins(17);
+  message.set_range_begin(-2);
+  message.set_range_end(3);
+  const auto request = FromProto(message);
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_EQ(ToProto("run42", *request).SerializeAsString(), message.SerializeAsString());
+
+  message.clear_range_end();
+  EXPECT_EQ(FromProto(message).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(ReadPointsRequest, ComesBackAndHasThreeCoordinatesAPoint) {
+  pb::ReadPointsRequest message;
+  message.set_dataset("run42");
+  message.set_field("pressure");
+  message.set_step(9);
+  for (int i = 0; i < 6; ++i) message.add_coordinates(0.5 * i);
+  message.set_price_only(true);
+  const auto request = FromProto(message);
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  ASSERT_EQ(request->points.size(), 2u);
+  EXPECT_EQ(request->points[1], (query::Point{1.5, 2, 2.5}));
+  EXPECT_EQ(ToProto("run42", *request).SerializeAsString(), message.SerializeAsString());
+
+  message.mutable_coordinates()->RemoveLast();
+  EXPECT_EQ(FromProto(message).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quarry::wire

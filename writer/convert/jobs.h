@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "writer/convert/convert.h"
+#include "writer/pipeline/field_source.h"
+
+/// The work of a run, from its options and inputs alone: the same on every rank, without communication.
+namespace quarry::writer {
+
+/// One dump to convert. Its file is opened only when its turn comes: a series may exceed the limit of open
+/// files.
+struct Job {
+  input::InputInfo info;
+  std::size_t moment = 0;  ///< position in the answer of OpenInputs for info.path
+  bool done = false;       ///< published by an earlier run
+
+  Result<std::unique_ptr<input::Input>> Open(const input::InputOptions& options) const;
+};
+
+/// The dumps of each step, by step number.
+using Jobs = std::map<std::uint64_t, std::vector<Job>>;
+
+/// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
+/// share step numbers.
+/// @errors those of OpenInputs; kInvalidArgument when grids differ or options contradict
+Result<Jobs> ListJobs(const WriteOptions& options);
+
+/// The dataset.json after the run, based on the existing one when appending.
+/// @errors kInvalidArgument: options contradict each other or the existing dataset
+Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
+                                          const std::optional<DatasetDescription>& existing);
+
+/// Physical time of a step: the user's value, or that of the first file that has one.
+std::optional<double> TimeOf(const WriteOptions& options, const std::vector<Job>& step);
+
+/// How the samples of a file differ from those that its field stores; nothing if they do not.
+/// @param field  described for it by DescribeResult
+Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
+                                                    const input::InputInfo& input,
+                                                    const FieldDescription& field);
+
+/// Parses a user's fill value: a number that a sample of this type can have, or "nan" for floats.
+/// @errors kInvalidArgument
+Result<double> ParseFill(const std::string& text, DataType type);
+
+}  // namespace quarry::writer

@@ -1,0 +1,159 @@
+#include "writer/pipeline/declare.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "quarry/base/missing.h"
+#include "quarry/base/utf8.h"
+#include "quarry/format/manifest.h"
+
+namespace quarry::writer {
+namespace {
+
+Status CheckBound(const FieldRequest& field, const FieldWords& words) {
+  std::vector<const char*> given;
+  if (field.tolerance) given.push_back(words.tolerance);
+  if (field.relative) given.push_back(words.relative);
+  if (field.lossless) given.push_back(words.lossless);
+  if (given.size() > 1) {
+    return InvalidArgument("field \"{}\" has several error bounds, {}; give one of them", field.name,
+                           fmt::join(given, " and "));
+  }
+  const auto& bound = field.tolerance ? field.tolerance : field.relative;
+  if (!bound || (*bound > 0 && std::isfinite(*bound))) return Status::Ok();
+  return InvalidArgument(
+      "{} {} of field \"{}\" is not a positive number; give the largest error that you accept", given.front(),
+      *bound, field.name);
+}
+
+CoderId DefaultCoder(DataType type, bool lossless) {
+  if (lossless) return CoderId::kLossless;
+  return IsFloat(type) ? kDefaultFloatCoder : kDefaultIntegerCoder;
+}
+
+bool IsLossless(std::optional<CoderId> coder) {
+  const PatchCoder* found = coder ? FindCoder(*coder) : nullptr;
+  return found != nullptr && found->IsLossless();
+}
+
+/// @param lossless  whether nothing may be lost
+Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const FieldWords& words) {
+  const CoderId coder = field.coder.value_or(DefaultCoder(field.type, lossless));
+  const PatchCoder* found = FindCoder(coder);
+  if (found != nullptr && found->IsLossless() != lossless) {
+    const char* bound = field.tolerance ? words.tolerance : field.relative ? words.relative : words.lossless;
+    return InvalidArgument(
+        "field \"{}\" is to be stored {} ({}), which does not go with {} {}; leave one of them out",
+        field.name, lossless ? "without loss" : "with a tolerance", bound, words.codec, Name(coder));
+  }
+  if (found == nullptr || !found->CodesFields() || !found->Supports(field.type)) {
+    return InvalidArgument("field \"{}\" is {}, which {} {} does not code; leave {} out", field.name,
+                           Name(field.type), words.codec, Name(coder), words.codec);
+  }
+  return coder;
+}
+
+/// An axis of one sample has patches of one, even for a cube like 64x64x64.
+Index3 PatchFor(const std::optional<Index3>& wanted, const Index3& dims) {
+  Index3 patch = wanted.value_or(DefaultPatch(dims));
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (dims[a] == 1) patch[a] = 1;
+  }
+  return patch;
+}
+
+std::string BoundText(const FieldDescription& field) {
+  if (field.lossless) return "without loss";
+  if (field.tolerance) return fmt::format("with tolerance {}", *field.tolerance);
+  return fmt::format("with relative tolerance {}", field.relative_tolerance.value_or(0));
+}
+
+}  // namespace
+
+Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words) {
+  QUARRY_RETURN_IF_ERROR(CheckBound(field, words));
+  QUARRY_RETURN_IF_ERROR(format::CheckFieldName(field.name));
+  if (!IsUtf8(field.units)) {
+    return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
+                           field.name);
+  }
+  const bool bounded = field.tolerance || field.relative;
+  const bool lossless = field.lossless || (!bounded && (!IsFloat(field.type) || IsLossless(field.coder)));
+  if (!bounded && !lossless) {
+    return InvalidArgument(
+        "field \"{}\" has no error bound; give one of {} (absolute), {} (of the value range) and {}",
+        field.name, words.tolerance, words.relative, words.lossless);
+  }
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ChooseCoder(field, lossless, words));
+  if (field.fill && !CanHold(field.type, *field.fill)) {
+    return InvalidArgument(
+        "the fill value {} of field \"{}\" is no value of {}; give one that a sample can have", *field.fill,
+        field.name, Name(field.type));
+  }
+  return FieldDescription{field.name,      field.type,     field.units, coder,
+                          field.tolerance, field.relative, lossless,    field.fill};
+}
+
+Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing) {
+  const auto text = [](const FieldDescription& f) {
+    return fmt::format("{} by {} {} and {}", Name(f.type), Name(f.coder), BoundText(f),
+                       f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
+  };
+  if (wanted.type == existing.type && wanted.coder == existing.coder &&
+      wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
+      wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits()) {
+    return Status::Ok();
+  }
+  return InvalidArgument(
+      "field \"{}\" is {} in the dataset, but {} here; give it as it is there, or choose another name",
+      existing.name, text(existing), text(wanted));
+}
+
+Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const LayoutRequest& layout) {
+  DatasetDescription dataset;
+  dataset.grid = grid;
+  if (layout.origin) dataset.grid.origin = *layout.origin;
+  if (layout.spacing) dataset.grid.spacing = *layout.spacing;
+  dataset.patch = PatchFor(layout.patch, grid.dims);
+  QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(grid.dims, dataset.patch)));
+  const int most = MaxLevels(grid.dims, dataset.patch);
+  dataset.levels = layout.levels.value_or(most);
+  if (dataset.levels < 1 || dataset.levels > most) {
+    return InvalidArgument("{} levels do not fit patches of {}; give 1 to {}", dataset.levels,
+                           ToString(dataset.patch), most);
+  }
+  dataset.order = layout.order.value_or(format::PayloadOrder::kPatch);
+  return dataset;
+}
+
+Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing) {
+  if (dims != existing.grid.dims) {
+    return InvalidArgument("the grid is {} here, but {} in the dataset; one dataset has one grid",
+                           ToString(dims), ToString(existing.grid.dims));
+  }
+  std::string here;
+  std::string there;
+  if (layout.patch && PatchFor(layout.patch, dims) != existing.patch) {
+    here = "patch " + ToString(*layout.patch);
+    there = ToString(existing.patch);
+  } else if (layout.levels && *layout.levels != existing.levels) {
+    here = fmt::format("number of levels {}", *layout.levels);
+    there = fmt::format("{}", existing.levels);
+  } else if (layout.order && *layout.order != existing.order) {
+    here = "payload order";
+    there = existing.order == format::PayloadOrder::kPatch ? "patch by patch" : "level by level";
+  } else if (layout.spacing && *layout.spacing != existing.grid.spacing) {
+    here = fmt::format("spacing {}", fmt::join(*layout.spacing, ","));
+    there = fmt::format("{}", fmt::join(existing.grid.spacing, ","));
+  } else if (layout.origin && *layout.origin != existing.grid.origin) {
+    here = fmt::format("origin {}", fmt::join(*layout.origin, ","));
+    there = fmt::format("{}", fmt::join(existing.grid.origin, ","));
+  } else {
+    return Status::Ok();
+  }
+  return InvalidArgument("the {} differs from the dataset's, {}; leave it out to continue the dataset", here,
+                         there);
+}
+
+}  // namespace quarry::writer

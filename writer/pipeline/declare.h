@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "quarry/format/description.h"
+
+/// Turns the declaration of a dataset into its dataset.json: the same for dump files and for the memory of a
+/// simulation.
+namespace quarry::writer {
+
+/// The default coder of a field with a tolerance.
+inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
+inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
+
+/// A field. Floats need one of tolerance, relative and lossless; integers without a bound are lossless.
+struct FieldRequest {
+  std::string name;
+  DataType type = DataType::kFloat32;
+  std::optional<double> tolerance;  ///< largest absolute error of any sample, [unit of the field]
+  std::optional<double> relative;   ///< the same as a fraction of the value range of each step
+  bool lossless = false;
+  std::string units;
+  std::optional<double> fill;    ///< samples with this value are missing, besides NaN and infinity
+  std::optional<CoderId> coder;  ///< default: from type and bound
+};
+
+/// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
+struct LayoutRequest {
+  std::optional<std::array<double, 3>> origin;
+  std::optional<std::array<double, 3>> spacing;
+  std::optional<Index3> patch;  ///< an axis of one sample has patches of one, always
+  std::optional<int> levels;
+  std::optional<format::PayloadOrder> order;
+};
+
+/// What the user calls the parts of a field.
+struct FieldWords {
+  const char* tolerance = "tolerance";
+  const char* relative = "relative";
+  const char* lossless = "lossless";
+  const char* codec = "codec";
+};
+
+/// @param words  for messages
+/// @errors kInvalidArgument: the parts contradict each other
+Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words = {});
+
+/// Checks that a field matches one that the dataset already has.
+/// @errors kInvalidArgument: they differ
+Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing);
+
+/// A new dataset without fields.
+/// @param grid  origin and spacing may be replaced
+/// @errors kInvalidArgument: patch or levels that do not fit
+Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const LayoutRequest& layout);
+
+/// Checks that a continued dataset has this grid and layout.
+/// @errors kInvalidArgument: what differs
+Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing);
+
+}  // namespace quarry::writer

@@ -1,0 +1,114 @@
+#include "writer/pipeline/field_files.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
+#include "writer/pipeline/comm.h"
+
+namespace quarry::writer {
+
+namespace fs = std::filesystem;
+
+Result<FieldFiles> FieldFiles::Create(const FileSetting& setting, const OwnPatches& own,
+                                      const distribution::Placement& placement) {
+  const PhaseTimer timer(setting.seconds, Phase::kAssign);
+  QUARRY_ASSIGN_OR_RETURN(PatchSizes sizes, own.ShareSizes(setting.comm, setting.morton_order.size()));
+  return FieldFiles(setting, own, placement, std::move(sizes));
+}
+
+std::vector<std::uint64_t> FieldFiles::InMortonOrder(const std::vector<std::uint64_t>& by_index) const {
+  std::vector<std::uint64_t> in_order;
+  in_order.reserve(by_index.size());
+  for (const std::int64_t patch : setting_.morton_order)
+    in_order.push_back(by_index[static_cast<std::size_t>(patch)]);
+  return in_order;
+}
+
+Result<std::vector<SubfileSummary>> FieldFiles::Write(const std::vector<std::uint64_t>& stored_bytes,
+                                                      const fs::path& folder,
+                                                      const format::SubfileHeader& header,
+                                                      const std::vector<OutgoingPatch>& mine) const {
+  SubfileLayout layout{&setting_.morton_order, &placement_, &stored_bytes, {}};
+  {
+    const PhaseTimer timer(setting_.seconds, Phase::kAssign);
+    layout.assignment =
+        distribution::AssignPatches(InMortonOrder(stored_bytes), setting_.files, setting_.aggregation);
+  }
+  const std::uint64_t number = (*setting_.transfers)++;
+  return TransferAndWrite(setting_.comm, layout, setting_.grid, folder, number, header, mine, own_.store(),
+                          setting_.seconds);
+}
+
+Result<std::vector<SubfileSummary>> FieldFiles::WriteSamples(const fs::path& folder,
+                                                             const format::SubfileHeader& header) const {
+  return Write(sizes_.samples, folder, header, own_.samples());
+}
+
+Result<FieldMask> FieldFiles::WriteMask() const {
+  FieldMask mask;
+  if (!sizes_.any_missing) return mask;
+  mask.name = format::MaskName(InMortonOrder(sizes_.mask_digests));
+  mask.description.name = mask.name;
+  std::string folder;
+  QUARRY_RETURN_IF_ERROR(OnRoot(setting_.comm, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<MaskDescription> known,
+                            setting_.publisher->FindMask(mask.name));
+    if (known) {
+      mask.description = *known;
+      return Status::Ok();
+    }
+    QUARRY_ASSIGN_OR_RETURN(const fs::path path, setting_.publisher->StageMask(mask.name));
+    folder = path.string();
+    return Status::Ok();
+  }));
+  QUARRY_ASSIGN_OR_RETURN(folder, BroadcastText(setting_.comm, folder));
+  if (folder.empty()) return mask;
+  const DatasetDescription& dataset = setting_.dataset;
+  const format::SubfileHeader header =
+      format::MaskHeader(mask.name, dataset.grid.dims, dataset.patch, dataset.levels, dataset.order);
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
+                          Write(sizes_.masks, folder, header, own_.masks()));
+  mask.description.subfiles = SubfilesOf(summaries);
+  mask.new_bytes = mask.description.bytes();
+  if (setting_.publisher != nullptr) setting_.publisher->AddMask(mask.description);
+  return mask;
+}
+
+std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& summaries) {
+  std::vector<SubfileDescription> subfiles;
+  for (const SubfileSummary& summary : summaries) {
+    subfiles.push_back({format::SubfileName(subfiles.size()), summary.bytes, summary.patches, summary.bounds,
+                        summary.table_checksum});
+  }
+  return subfiles;
+}
+
+void EnterSummaries(const std::vector<SubfileSummary>& summaries, int level_count,
+                    FieldStepDescription* field) {
+  field->subfiles = SubfilesOf(summaries);
+  const auto levels = static_cast<std::size_t>(level_count);
+  std::vector<double> squares(levels, 0);
+  std::vector<double> covered(levels, 0);
+  field->levels.resize(levels);
+  for (const SubfileSummary& summary : summaries) {
+    field->stored_bytes += summary.bytes;
+    field->valid += summary.valid;
+    for (std::size_t l = 0; l < levels; ++l) {
+      field->levels[l].max_error = std::max(field->levels[l].max_error, summary.levels[l].max_error);
+      field->levels[l].bytes += summary.levels[l].bytes;
+      squares[l] += summary.levels[l].sum_of_squares;
+      covered[l] += summary.levels[l].covered;
+    }
+  }
+  for (std::size_t l = 0; l < levels; ++l) {
+    field->levels[l].rmse = covered[l] > 0 ? std::sqrt(squares[l] / covered[l]) : 0;
+    field->levels[l].coverage = field->valid > 0 ? covered[l] / static_cast<double>(field->valid) : 1;
+  }
+  field->max_error = field->levels[0].max_error;
+  field->rmse = field->levels[0].rmse;
+  field->psnr = Psnr(field->min, field->max, field->rmse);
+}
+
+}  // namespace quarry::writer

@@ -1,0 +1,79 @@
+#include "writer/pipeline/own_patches.h"
+
+#include <algorithm>
+
+#include "quarry/format/mask.h"
+#include "writer/pipeline/comm.h"
+
+namespace quarry::writer {
+
+Status OwnPatches::Add(const EncodedPatchOfGrid& patch, std::int64_t samples) {
+  Own own;
+  own.samples.row = SampleRow(patch);
+  own.mask.row = MaskRow(patch, samples);
+  own.masked = !patch.encoded.mask_levels.empty();
+  QUARRY_ASSIGN_OR_RETURN(own.samples.position, Store(patch.encoded.levels));
+  QUARRY_ASSIGN_OR_RETURN(own.mask.position, Store(patch.encoded.mask_levels));
+  if (patch.encoded.valid > 0) {
+    min_ = std::min(min_, patch.encoded.min);
+    max_ = std::max(max_, patch.encoded.max);
+  }
+  patches_.push_back(std::move(own));
+  return Status::Ok();
+}
+
+Result<std::uint64_t> OwnPatches::Store(const std::vector<Bytes>& levels) {
+  std::size_t size = 0;
+  for (const Bytes& level : levels) size += level.size();
+  Bytes whole;
+  whole.reserve(size);
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    const std::size_t end = whole.size();
+    whole.resize(end + levels[l].size());
+    std::copy(levels[l].begin(), levels[l].end(), whole.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return store_.Append(whole);
+}
+
+void OwnPatches::Sort() {
+  std::sort(patches_.begin(), patches_.end(),
+            [](const Own& a, const Own& b) { return a.samples.row.patch_index < b.samples.row.patch_index; });
+}
+
+std::vector<OutgoingPatch> OwnPatches::samples() const {
+  std::vector<OutgoingPatch> outgoing;
+  for (const Own& own : patches_) outgoing.push_back(own.samples);
+  return outgoing;
+}
+
+std::vector<OutgoingPatch> OwnPatches::masks() const {
+  std::vector<OutgoingPatch> outgoing;
+  for (const Own& own : patches_) outgoing.push_back(own.mask);
+  return outgoing;
+}
+
+Result<PatchSizes> OwnPatches::ShareSizes(MPI_Comm comm, std::size_t patch_count) const {
+  constexpr std::size_t kNumbers = 5;
+  std::vector<std::uint64_t> mine;
+  for (const Own& own : patches_) {
+    mine.push_back(own.samples.row.patch_index);
+    mine.push_back(StoredBytes(own.samples.row));
+    mine.push_back(StoredBytes(own.mask.row));
+    mine.push_back(format::MaskDigest(own.mask.row));
+    mine.push_back(own.masked ? 1 : 0);
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> all, GatherEverywhere(comm, mine));
+  PatchSizes sizes;
+  sizes.samples.resize(patch_count);
+  sizes.masks.resize(patch_count);
+  sizes.mask_digests.resize(patch_count);
+  for (std::size_t i = 0; i < all.size(); i += kNumbers) {
+    sizes.samples[all[i]] = all[i + 1];
+    sizes.masks[all[i]] = all[i + 2];
+    sizes.mask_digests[all[i]] = all[i + 3];
+    sizes.any_missing = sizes.any_missing || all[i + 4] != 0;
+  }
+  return sizes;
+}
+
+}  // namespace quarry::writer

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vector>
+
+#include "quarry/format/description.h"
+#include "quarry/geometry/patch_grid.h"
+#include "writer/pipeline/encode.h"
+#include "writer/pipeline/field_source.h"
+
+/// Fields that store float32 of a float64 source (--store-as). Rounding changes samples; the largest change
+/// in a patch is subtracted from its coder's tolerance, so that the tolerance holds against the source.
+namespace quarry::writer {
+
+/// Rounds the samples of one rank.
+class Float32Rounding {
+ public:
+  /// @param source_fill  bits of the source's 8-byte fill value, or nothing
+  Float32Rounding(const FieldDescription& field, std::optional<std::uint64_t> source_fill)
+      : field_(field), source_fill_(source_fill) {}
+
+  /// Every sample to the nearest float32, but no valid one to the field's fill value. Missing samples get the
+  /// fill value, or NaN where the field has none.
+  /// @param grid     of the patches; `box` lies in it
+  /// @param origin   of `grid` in the coordinates of messages
+  /// @param changes  by patch of `grid`: the largest change of a valid sample so far
+  /// @param out      the samples of `box`, dense, x fastest
+  /// @errors kInvalidArgument: a value beyond float32, or one that float32 cannot hold in a lossless field
+  Status Round(const BoxView& samples, const Box& box, const PatchGrid& grid, const Index3& origin,
+               std::span<double> changes, std::span<float> out);
+
+  /// Of the samples before rounding.
+  const SampleScan& scan() const { return scan_; }
+
+ private:
+  Status RoundRow(const std::byte* first, std::int64_t stride, const Index3& position, std::span<float> out,
+                  double* change);
+
+  const FieldDescription& field_;
+  std::optional<std::uint64_t> source_fill_;
+  SampleScan scan_;
+};
+
+/// The fill value of a field of `type` for a source with `fill`: the nearest value of the type, or nothing
+/// (NaN then stands for missing samples) if none is near.
+std::optional<double> StoredFill(DataType type, std::optional<double> fill);
+
+/// The tolerance left for the coder of a patch whose samples rounding changes by up to `change`: above 0 if
+/// `change` is below the tolerance and not within a rounding error of it.
+double ToleranceAfter(double tolerance, double change);
+
+/// Turns errors against the rounded samples into bounds of the errors against the source.
+/// @param tolerance  of the field: a level that the coder has kept within ToleranceAfter stays within it
+void AddChange(double change, double tolerance, std::vector<LevelError>* errors);
+
+/// @param changes  by patch of `grid`
+/// @param origin   see Float32Rounding::Round
+/// @errors kInvalidArgument: a patch whose samples change by as much as the tolerance, or more
+Status CheckChanges(const FieldDescription& field, const PatchGrid& grid, const Index3& origin,
+                    std::span<const double> changes, double tolerance);
+
+}  // namespace quarry::writer
