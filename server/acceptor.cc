@@ -72,6 +72,13 @@ void SetConnectionOptions(int socket) {
   SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
+const char* ReasonOf(Connection::Finding finding) {
+  if (finding == Connection::Finding::kFlood) return "it sent much without asking anything";
+  if (finding == Connection::Finding::kHoldsOthersUp)
+    return "it sent so much as soon as it was open that no other could be taken";
+  return "too many calls were cancelled at once, or had a wrong token";
+}
+
 FileDescriptor Spare() { return FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 Status CannotListen(const std::string& address, const std::string& why) {
@@ -132,37 +139,47 @@ Status Acceptor::Bind(const HostPort& address) {
 
 void Acceptor::Start(Take take) {
   take_ = std::move(take);
-  thread_ = std::thread([this] { Run(); });
+  accept_thread_ = std::thread([this] { Accept(); });
+  watch_thread_ = std::thread([this] { Watch(); });
 }
 
 void Acceptor::Stop() {
   stopping_ = true;
   ::eventfd_write(wake_.get(), 1);
-  if (thread_.joinable()) thread_.join();
+  if (accept_thread_.joinable()) accept_thread_.join();
+  // Only now: a connection that is just being taken may have to be cut.
+  {
+    const std::lock_guard lock(mutex_);
+    watching_ = false;
+  }
+  changed_.notify_all();
+  if (watch_thread_.joinable()) watch_thread_.join();
   listeners_.clear();
 }
 
-void Acceptor::Run() {
+void Acceptor::Accept() {
   std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
   for (const FileDescriptor& listener : listeners_) polled.push_back({listener.get(), POLLIN, 0});
-  Clock::time_point inspected = Clock::now();
   while (!stopping_) {
-    const bool watching = state().open > 0;
-    (void)::poll(polled.data(), polled.size(), watching ? static_cast<int>(kInspectEvery.count()) : -1);
-    for (std::size_t i = 1; i < polled.size() && !stopping_; ++i) {
-      if (polled[i].revents != 0) AcceptAll(polled[i].fd);
-    }
-    if (const auto now = Clock::now(); now - inspected >= kInspectEvery) {
-      inspected = now;
-      InspectAll(now);
+    (void)::poll(polled.data(), polled.size(), -1);
+    for (std::size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents == 0) continue;
+      while (!stopping_ && AcceptOne(polled[i].fd)) {
+      }
     }
   }
 }
 
-/// Accepts what waits, but not so many that the connections are not looked at.
-void Acceptor::AcceptAll(int listener) {
-  constexpr int kAtOnce = 64;
-  for (int i = 0; i < kAtOnce && AcceptOne(listener); ++i) {
+/// On a thread of its own: a flood may hold up the one that hands connections over (ConnectionRules::taking).
+void Acceptor::Watch() {
+  std::unique_lock lock(mutex_);
+  while (watching_) {
+    if (connections_.empty()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, kInspectEvery, [this] { return !watching_; });
+    }
+    InspectAll();
   }
 }
 
@@ -180,6 +197,7 @@ bool Acceptor::AcceptOne(int listener) {
     return errno == EINTR || errno == ECONNABORTED;
   }
   const PeerAddress peer = PeerOf(address);
+  std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(mutex_);
     // A peer that is here again has closed its connection before.
@@ -192,11 +210,13 @@ bool Acceptor::AcceptOne(int listener) {
     ++state_.accepted;
     ++state_.open;
     ++hosts_[peer.host];
-    connections_[peer.name] = {
-        std::make_shared<Connection>(socket.get(), InodeOf(socket.get()), peer.name, rules_), peer.host};
+    connection = std::make_shared<Connection>(socket.get(), InodeOf(socket.get()), peer.name, rules_);
+    connections_[peer.name] = {connection, peer.host};
   }
+  changed_.notify_all();
   SetConnectionOptions(socket.get());
   take_(listener, socket.Release());
+  connection->Taken();
   return true;
 }
 
@@ -205,12 +225,14 @@ void Acceptor::RefuseForDescriptors(int listener, const std::string& why) {
   spare_ = FileDescriptor();
   { const FileDescriptor refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)); }
   spare_ = Spare();
-  const std::lock_guard lock(mutex_);
-  ++state_.refused;
-  LogRefusal(
-      fmt::format("connections are refused: {}; raise the limit on open files (ulimit -n), or lower "
-                  "--connections",
-                  why));
+  {
+    const std::lock_guard lock(mutex_);
+    ++state_.refused;
+    LogRefusal(
+        fmt::format("connections are refused: {}; raise the limit on open files (ulimit -n), or lower "
+                    "--connections",
+                    why));
+  }
   // Others may need the descriptor more than the next client.
   if (spare_.get() < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
@@ -233,8 +255,8 @@ void Acceptor::Remove(const std::string& peer) {
   --state_.open;
 }
 
-void Acceptor::InspectAll(Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+void Acceptor::InspectAll() {
+  const Clock::time_point now = Clock::now();
   std::vector<std::string> closed;
   for (const auto& [peer, entry] : connections_) {
     const Connection::Finding finding = entry.connection->Inspect(now);
@@ -243,10 +265,7 @@ void Acceptor::InspectAll(Clock::time_point now) {
     if (finding == Connection::Finding::kClosed) continue;
     entry.connection->Cut();
     ++state_.cut;
-    LogRefusal(fmt::format("the connection from {} is cut: {}", peer,
-                           finding == Connection::Finding::kFlood
-                               ? "it sent much without asking anything"
-                               : "too many calls were cancelled at once, or had a wrong token"));
+    LogRefusal(fmt::format("the connection from {} is cut: {}", peer, ReasonOf(finding)));
   }
   for (const std::string& peer : closed) Remove(peer);
 }

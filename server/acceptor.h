@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,7 +29,7 @@ struct ConnectionLimits {
 /// Thread-safe.
 class Acceptor {
  public:
-  /// Takes a new connection.
+  /// Takes a new connection. The next one waits meanwhile; the others are still watched.
   /// @param listener    descriptor that it came by
   /// @param connection  its descriptor, not blocking; the transport closes it
   using Take = std::function<void(int listener, int connection)>;
@@ -69,13 +70,13 @@ class Acceptor {
   };
 
   Status Bind(const HostPort& address);
-  void Run();
-  void AcceptAll(int listener);
+  void Accept();
   bool AcceptOne(int listener);
   void RefuseForDescriptors(int listener, const std::string& why);
   std::string Excess(const std::string& host) const;
   void Remove(const std::string& peer);
-  void InspectAll(RateLimit::Clock::time_point now);
+  void Watch();
+  void InspectAll();
   void LogRefusal(const std::string& what);
 
   const ConnectionLimits limits_;
@@ -88,12 +89,15 @@ class Acceptor {
   std::atomic<bool> stopping_ = false;
 
   mutable std::mutex mutex_;
-  std::map<std::string, Entry> connections_;  ///< by peer; guarded by mutex_, as the next
+  std::condition_variable changed_;           ///< a first connection has come, or nothing is watched any more
+  bool watching_ = true;                      ///< guarded by mutex_, as the next
+  std::map<std::string, Entry> connections_;  ///< by peer
   std::map<std::string, int> hosts_;          ///< connections of each address
   State state_;
   RateLimit log_limit_{1, 1};  ///< lines on refusals
   std::uint64_t unlogged_ = 0;
-  std::thread thread_;  ///< last: it uses the others
+  std::thread accept_thread_;  ///< last: the threads use the others
+  std::thread watch_thread_;
 };
 
 }  // namespace quarry::server

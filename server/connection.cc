@@ -34,6 +34,8 @@ Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
   if (!IsOpen()) return Finding::kClosed;
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
   const std::optional<std::uint64_t> received = BytesReceived(descriptor_);
+  if (!taken_ && now - opened_ > rules_.taking && received.value_or(0) > rules_.idle_bytes)
+    return Finding::kHoldsOthersUp;
   if (!received || progress_.exchange(false)) {
     worth_ = received.value_or(0);
     return Finding::kGood;

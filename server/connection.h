@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -14,6 +15,10 @@ struct ConnectionRules {
   /// endless header, or frames that mean nothing. A transport may need time for them that grows with the
   /// square.
   std::uint64_t idle_bytes = 512 << 10;
+  /// In which the transport takes the connection. It may begin to read on the thread that hands connections
+  /// over, and goes on as long as there is something to read. Beyond this time, no more than idle_bytes may
+  /// have arrived.
+  std::chrono::milliseconds taking{100};
   /// Faults of its calls, see Connection::CountFault.
   double faults_at_once = 200;
   double faults_per_second = 50;
@@ -34,10 +39,13 @@ class Connection {
         inode_(inode),
         peer_(std::move(peer)),
         rules_(rules),
+        opened_(RateLimit::Clock::now()),
         faults_limit_(rules.faults_per_second, rules.faults_at_once) {}
 
   const std::string& peer() const { return peer_; }
 
+  /// The transport has taken the connection, and the next one can be handed over.
+  void Taken() { taken_ = true; }
   /// A call has arrived, or a message has left: the bytes before were worth it.
   void Progress() { progress_ = true; }
   /// A question of at most so many bytes may arrive; with a negative number it need not any more.
@@ -45,7 +53,7 @@ class Connection {
   /// @param weight  one of the constants above
   void CountFault(int weight) { faults_ += weight; }
 
-  enum class Finding { kGood, kClosed, kFlood, kFaults };
+  enum class Finding { kGood, kClosed, kFlood, kFaults, kHoldsOthersUp };
   /// Whether the transport has closed the connection, or the client has broken a rule since the last time.
   Finding Inspect(RateLimit::Clock::time_point now);
   /// Ends the connection under the transport, which then closes it.
@@ -58,6 +66,8 @@ class Connection {
   const std::uint64_t inode_;  ///< of the socket, which tells
   const std::string peer_;
   const ConnectionRules rules_;
+  const RateLimit::Clock::time_point opened_;
+  std::atomic<bool> taken_ = false;
   std::atomic<bool> progress_ = false;
   std::atomic<std::int64_t> expected_ = 0;
   std::atomic<int> faults_ = 0;

@@ -42,20 +42,23 @@ class Edge(qt.QuarryTest):
 
     def test_a_header_without_end(self):
         """CVE-2023-33953: the time to parse it grows with the square of its length."""
-        with qt.Server(self.data) as server:
+        begin = http2.call_headers("Read") + b"\0" + http2.integer(1, 7) + b"x" + http2.integer(1 << 30, 7)
+        # Some of them have sent much before the transport has set up their connection.
+        floods = 20
+        with qt.Server(self.data, "--client-rate", 0) as server:
             before = server.cpu_seconds()
-            with http2.Connection(server.address) as stranger:
-                begin = http2.call_headers("Read") + b"\0" + http2.integer(1, 7) + b"x" + http2.integer(1 << 30, 7)
-                stranger.send(http2.frame(http2.HEADERS, 0, 1, begin))
-                try:
-                    for _ in range(24 << 20 >> 14):
-                        stranger.send(http2.frame(http2.CONTINUATION, 0, 1, bytes(1 << 14)))
-                except ConnectionError:
-                    pass
-                self.assertTrue(stranger.is_closed(), "the connection is cut, however much of it has arrived")
+            for _ in range(floods):
+                with http2.Connection(server.address) as stranger:
+                    try:
+                        stranger.send(http2.frame(http2.HEADERS, 0, 1, begin))
+                        for _ in range(24 << 20 >> 14):
+                            stranger.send(http2.frame(http2.CONTINUATION, 0, 1, bytes(1 << 14)))
+                    except ConnectionError:
+                        pass
+                    self.assertTrue(stranger.is_closed(), "the connection is cut, however much of it has arrived")
             self.assert_served(server)
             self.assertLess(server.cpu_seconds() - before, 2 * (5 if qt.SANITIZED else 1))
-            self.assertIn("is cut: it sent much without asking anything", server.log_until("is cut"))
+            self.assertIn("is cut: it sent", server.log_until("is cut"))
 
     def test_rapid_reset(self):
         """CVE-2023-44487: calls that are cancelled as soon as they begin."""

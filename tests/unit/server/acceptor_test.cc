@@ -7,11 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "quarry/base/address.h"
 #include "quarry/base/file.h"
@@ -56,12 +59,14 @@ FileDescriptor Connect(const std::string& address) {
   return socket;
 }
 
-std::string PeerOf(const FileDescriptor& socket) {
+/// How the acceptor names the client at one end of a connection.
+std::string NameAt(int (*end)(int, sockaddr*, socklen_t*), int socket) {
   sockaddr_in address{};
   socklen_t size = sizeof(address);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  EXPECT_EQ(end(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
   return "ipv4:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
+std::string PeerOf(const FileDescriptor& socket) { return NameAt(::getsockname, socket.get()); }
 
 /// Waits until the other side closes the connection.
 bool IsClosed(const FileDescriptor& socket) {
@@ -127,6 +132,27 @@ TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
   EXPECT_EQ(running.acceptor->state().open, 1u) << "what is allowed is allowed";
 }
 
+/// gRPC does so when the first bytes are there before it has set up the connection.
+TEST(Acceptor, ATransportThatReadsWhatItTakesIsFreedFromAFlood) {
+  auto acceptor = *Acceptor::Listen("127.0.0.1:0", {}, {.idle_bytes = 1 << 20});
+  std::atomic<int> taken = 0;
+  acceptor->Start([&](int, int descriptor) {
+    const FileDescriptor connection(descriptor);
+    std::vector<char> bytes(1 << 16);
+    const auto its = acceptor->Find(NameAt(::getpeername, descriptor));
+    while (taken == 0 && ::recv(descriptor, bytes.data(), bytes.size(), 0) != 0) its->Progress();
+    ++taken;
+  });
+  const FileDescriptor flood = Connect(acceptor->address());
+  const std::string bytes(1 << 16, 'x');
+  while (::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
+  }
+  const FileDescriptor other = Connect(acceptor->address());
+  while (taken < 2) std::this_thread::yield();
+  EXPECT_EQ(acceptor->state().cut, 1u);
+  acceptor->Stop();
+}
+
 /// Two ends of a TCP connection.
 struct Pair {
   Pair() {
@@ -170,6 +196,26 @@ TEST(Connection, ProgressAndExpectedQuestionsAllowMore) {
 
   receiver = FileDescriptor();
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kClosed);
+}
+
+TEST(Connection, SendsLittleUntilTheTransportHasTakenIt) {
+  Pair pair;
+  Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer",
+                        {.idle_bytes = 1000, .taking = std::chrono::milliseconds(100)});
+  const auto soon = RateLimit::Clock::now();
+  const auto late = soon + std::chrono::seconds(1);
+  const auto send = [&](const std::string& bytes) {
+    ASSERT_EQ(::send(pair.sender.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  };
+  send(std::string(1000, 'x'));
+  EXPECT_EQ(connection.Inspect(late), Connection::Finding::kGood);
+  send("x");
+  connection.Progress();
+  EXPECT_EQ(connection.Inspect(soon), Connection::Finding::kGood);
+  connection.Progress();
+  EXPECT_EQ(connection.Inspect(late), Connection::Finding::kHoldsOthersUp);
+  connection.Taken();
+  EXPECT_EQ(connection.Inspect(late), Connection::Finding::kGood);
 }
 
 TEST(Connection, FaultsAreForgivenSlowly) {

@@ -164,11 +164,12 @@ TEST(PatchStorePin, ASmallReadDoesNotOvertakeALargeOneThatWaits) {
   });
   while (store.state().waiting < 1) std::this_thread::yield();
   auto small = std::async(std::launch::async, [&] {
-    const auto memory = store.Pin(10, kNever);
+    // It would fit beside the first, but does not fit beside the large one.
+    const auto memory = store.Pin(30, kNever);
     small_is_in = true;
     return memory.ok();
   });
-  while (store.state().waiting < 2) std::this_thread::yield();
+  while (store.state().waiting < 2 && !small_is_in) std::this_thread::yield();
   first.Release();
   EXPECT_TRUE(large.get());
   EXPECT_TRUE(small.get());
