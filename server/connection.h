@@ -30,8 +30,8 @@ class Connection {
  public:
   /// A call was cancelled before it had its answer: as a viewer does that moves on.
   static constexpr int kCancelled = 1;
-  /// A call came with a wrong token.
-  static constexpr int kWrongToken = 20;
+  /// A call came with a wrong token: as those of a script do whose token has expired, some at a time.
+  static constexpr int kWrongToken = 8;
 
   /// @param peer  "ipv4:127.0.0.1:50123", as Peer::address()
   Connection(int descriptor, std::uint64_t inode, std::string peer, const ConnectionRules& rules)
