@@ -47,7 +47,6 @@ Call::Call(Operations* operations, Peer* peer, std::string method)
   record_.peer = peer->address();
   record_.client = peer->certificate_name();
   record_.method = std::move(method);
-  peer->AddHeader(kRequestIdKey, record_.id);
   // Before Enter looks at `draining`, in one order for all threads, so that a drain misses no call.
   operations_->running.fetch_add(1);
   operations_->metrics.Begin();
@@ -71,6 +70,8 @@ Status Call::Enter() {
             running - 1, most)};
   }
   QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(Client()));
+  // A refusal has no headers: gRPC's clients repeat only calls whose answer has not begun.
+  peer_->AddHeader(kRequestIdKey, record_.id);
   return Status::Ok();
 }
 

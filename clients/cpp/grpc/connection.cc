@@ -104,13 +104,14 @@ Result<std::string> ChannelTarget(const std::string& address, bool tls) {
 }
 
 /// Calls go to all servers behind an address in turn. gRPC repeats a call that ends before any answer, at
-/// another server if there is one.
+/// another server if there is one: where no server is reached, and where one has too many calls at the
+/// moment. A server says of each refusal whether and when to repeat the call.
 constexpr const char* kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "methodConfig": [{
     "name": [{"service": "quarry.v1.QuarryService"}],
     "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.05s", "maxBackoff": "0.5s", "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"]}
+                    "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}
   }]
 })";
 

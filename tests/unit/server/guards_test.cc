@@ -81,10 +81,13 @@ class GuardsTest : public ServingTest {
 };
 
 TEST_F(GuardsTest, EveryCallNeedsATokenForItsDataset) {
-  std::ofstream(folder_.path() / "tokens") << "alice sha256:" << Sha256Hex("token-a") << " a\n";
+  std::ofstream(folder_.path() / "tokens") << "alice sha256:" << Sha256Hex("token-a") << " a\n"
+                                           << "carol sha256:" << Sha256Hex("token-c") << " a.quarry\n";
   operations_.tokens = *TokenStore::Load(folder_.path() / "tokens");
 
   EXPECT_EQ(CodesOfAllCalls("a", "token-a"), All(grpc::StatusCode::OK));
+  EXPECT_EQ(CodesOfAllCalls("a.quarry", "token-c"), All(grpc::StatusCode::PERMISSION_DENIED))
+      << "another spelling of the name of a dataset that the token is not for";
   EXPECT_EQ(CodesOfAllCalls("b", "token-a"), All(grpc::StatusCode::PERMISSION_DENIED));
   EXPECT_EQ(CodesOfAllCalls("not-there", "token-a"), All(grpc::StatusCode::PERMISSION_DENIED));
   EXPECT_EQ(CodesOfAllCalls("a", "guess"), All(grpc::StatusCode::UNAUTHENTICATED));

@@ -433,6 +433,35 @@ TEST_F(OperationsTest, CallsBeyondTheMostAreRefused) {
   EXPECT_TRUE(Plan(&again, "a", "pressure").ok());
 }
 
+TEST_F(OperationsTest, AClientAsksAgainWhereTooManyCallsRunAndNotWhereItAsksTooMuch) {
+  operations_.limits.calls = 1;
+  operations_.limits.request_bytes = 4000;
+  operations_.running = 1;
+  Start();
+  const auto times = [this](const std::string& code) {
+    const std::string all = operations_.metrics.Text();
+    const std::string name = "quarry_requests_total{code=\"" + code + "\",method=\"GetDataset\"} ";
+    const std::size_t at = all.find(name);
+    return at == std::string::npos ? 0 : std::stoi(all.substr(at + name.size()));
+  };
+  std::atomic<bool> waited = false;
+  std::thread others([&] {
+    while (times("RESOURCE_EXHAUSTED") == 0) std::this_thread::yield();
+    waited = true;
+    operations_.running.fetch_sub(1);
+  });
+  const auto dataset = client::Dataset::Open(Target("a"));
+  others.join();
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  EXPECT_TRUE(waited);
+
+  EXPECT_EQ((*dataset)->Read({.field = "pressure"}).status().code(), StatusCode::kResourceExhausted);
+  listener_->Drain(std::chrono::seconds(60));
+  EXPECT_NE(operations_.metrics.Text().find("code=\"RESOURCE_EXHAUSTED\",method=\"Read\"} 1\n"),
+            std::string::npos)
+      << operations_.metrics.Text();
+}
+
 TEST_F(OperationsTest, OneClientCannotTakeAllCalls) {
   SetTokens("alice sha256:" + Sha256Hex("token-a") + " *\nbob sha256:" + Sha256Hex("token-b") + " *\n");
   operations_.clients.SetLimits({.calls = 1});
