@@ -14,8 +14,11 @@ namespace {
 
 /// Calls that gRPC may hand over before the first of them is taken.
 constexpr int kOpenAccepts = 16;
-/// Threads beyond those for the calls that may run: they refuse the others.
+/// Threads beyond those for the calls that may run: they receive calls, and refuse the others.
 constexpr int kSpareWorkers = 16;
+/// Threads that wait for calls while nothing happens. Of two, one goes on waiting while the other answers,
+/// and none has to be woken for that.
+constexpr int kReceivers = 2;
 
 void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
   // Two servers on one port would take turns with the clients of one another.
@@ -85,7 +88,8 @@ Status Listener::Listen(const ListenOptions& options) {
     return InternalError("gRPC cannot start its server; its log says why");
   }
   workers_ = std::make_unique<Workers>(service_->operations()->limits.calls + kSpareWorkers);
-  receiver_ = std::thread([this] { ReceiveCalls(); });
+  for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
+  for (int i = 0; i < kReceivers; ++i) (void)workers_->Run([this] { ReceiveCalls(); });
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   acceptor_->Start([this](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
@@ -142,31 +146,46 @@ void Listener::CutCalls() {
   for (const auto& call : refused_) call->Cut();
 }
 
+/// Receives calls and answers them on the same thread: to hand each to another one costs a small box a tenth
+/// of its time. Ends when the server stops, or when enough other threads receive.
 void Listener::ReceiveCalls() {
-  for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
-  void* tag = nullptr;
-  bool arrived = false;
+  while (BeginReceiving()) {
+    const std::shared_ptr<GrpcCall> call = NextCall();
+    const bool alone = --receiving_ == 0;
+    if (!call) return;
+    AcceptOne();
+    // If no thread is free, the first that has answered its call receives the next one.
+    if (alone) (void)workers_->Run([this] { ReceiveCalls(); });
+    Answer(call);
+  }
+}
+
+/// Counts this thread as one that receives; false if enough others do.
+bool Listener::BeginReceiving() {
+  int others = receiving_;
+  while (others < kReceivers) {
+    if (receiving_.compare_exchange_weak(others, others + 1)) return true;
+  }
+  return false;
+}
+
+/// Waits for a call; null when the server stops.
+std::shared_ptr<GrpcCall> Listener::NextCall() {
   constexpr auto kLookUp = std::chrono::milliseconds(100);
   using Clock = std::chrono::steady_clock;
   using grpc::CompletionQueue;
-  Clock::time_point swept = Clock::now();
-  for (;;) {
+  while (true) {
+    void* tag = nullptr;
+    bool arrived = false;
     const auto next = arrivals_->AsyncNext(&tag, &arrived, std::chrono::system_clock::now() + kLookUp);
-    if (next == CompletionQueue::SHUTDOWN) return;
-    if (const auto now = Clock::now(); now - swept >= kLookUp) {
-      swept = now;
+    if (next == CompletionQueue::SHUTDOWN) return nullptr;
+    if (const auto now = Clock::now(); now - swept_.load() >= kLookUp) {
+      swept_ = now;
       ForgetRefused();
     }
     if (next == CompletionQueue::TIMEOUT) continue;
     std::shared_ptr<GrpcCall> call(static_cast<GrpcCall*>(tag));
-    if (!arrived) continue;  // the server stops
-    AcceptOne();
-    // Neither waits for the client.
-    if (workers_->Run([this, call] { Answer(call); })) continue;
-    call->Refuse({StatusCode::kResourceExhausted, "the server has too many calls to answer; ask again later"},
-                 "");
-    const std::lock_guard lock(mutex_);
-    refused_.push_back(call);
+    if (arrived) return call;  // otherwise the server stops
   }
 }
 
@@ -196,15 +215,14 @@ void Listener::Stop() {
     stopping_ = true;
     arrivals_->Shutdown();
   }
-  if (receiver_.joinable()) {
-    receiver_.join();
+  if (workers_) {
+    workers_.reset();
   } else if (arrivals_) {  // never listened
     void* tag = nullptr;
     bool ok = false;
     while (arrivals_->Next(&tag, &ok)) {
     }
   }
-  workers_.reset();
   refused_.clear();
   if (server_) server_->Wait();
   server_.reset();

@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <list>
@@ -11,7 +12,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "quarry/base/status.h"
 #include "server/acceptor.h"
@@ -69,6 +69,8 @@ class Listener {
 
   Status Listen(const ListenOptions& options);
   void ReceiveCalls();
+  bool BeginReceiving();
+  std::shared_ptr<GrpcCall> NextCall();
   void AcceptOne();
   void Answer(const std::shared_ptr<GrpcCall>& call);
   void ForgetRefused();
@@ -87,9 +89,10 @@ class Listener {
   std::mutex mutex_;       ///< nothing is accepted into a queue that was shut down
   bool stopping_ = false;  ///< guarded by mutex_, as the next
   std::set<GrpcCall*> answered_;
-  std::list<std::shared_ptr<GrpcCall>> refused_;  ///< until gRPC has sent their refusals
-  std::unique_ptr<Workers> workers_;              ///< answer calls
-  std::thread receiver_;                          ///< hands arriving calls to the workers
+  std::list<std::shared_ptr<GrpcCall>> refused_;                ///< until gRPC has sent their refusals
+  std::unique_ptr<Workers> workers_;                            ///< receive and answer calls
+  std::atomic<int> receiving_ = 0;                              ///< threads that wait for a call
+  std::atomic<std::chrono::steady_clock::time_point> swept_{};  ///< the last ForgetRefused
 };
 
 }  // namespace quarry::server
