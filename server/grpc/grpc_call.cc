@@ -10,10 +10,6 @@
 namespace quarry::server {
 namespace {
 
-constexpr int kNever = -1;
-constexpr int kSoonestRetryMs = 100;
-constexpr int kLatestRetryMs = 500;
-
 /// "/quarry.v1.QuarryService/Read" -> "Read"; nothing for the methods of other services.
 std::optional<std::string> MethodOf(const std::string& path) {
   const std::string prefix = std::string("/") + kServiceName + "/";
@@ -62,16 +58,7 @@ void GrpcCall::Answer(Service* service) {
   }
 }
 
-/// Tells gRPC's clients whether to repeat a call that a limit has refused, and when: a negative number means
-/// never. Without it they would repeat what can never be answered.
-/// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
-void GrpcCall::AdviseRetry(const Status& status, int after_ms) {
-  if (status.code() == StatusCode::kResourceExhausted)
-    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(after_ms));
-}
-
 bool GrpcCall::Finish(const Status& status, const std::string& request_id) {
-  AdviseRetry(status, kNever);
   const grpc::Status ending = ToGrpc(status, request_id);
   if (ending.ok() && last_) {
     stream_.WriteAndFinish(*last_, grpc::WriteOptions(), ending, &operation_);
@@ -81,10 +68,19 @@ bool GrpcCall::Finish(const Status& status, const std::string& request_id) {
   return Wait();
 }
 
-void GrpcCall::Refuse(const Status& status, const std::string& request_id) {
-  // Another time for each, so that those that are refused together do not come back together.
+/// Tells gRPC's clients when to repeat the call: another time for each, so that those that are refused
+/// together do not come back together.
+/// @source https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+void GrpcCall::AdviseRetry() {
+  constexpr int kSoonestMs = 100;
+  constexpr int kLatestMs = 500;
   thread_local std::minstd_rand random{std::random_device{}()};
-  AdviseRetry(status, std::uniform_int_distribution(kSoonestRetryMs, kLatestRetryMs)(random));
+  const int after = std::uniform_int_distribution(kSoonestMs, kLatestMs)(random);
+  context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(after));
+}
+
+void GrpcCall::Refuse(const Status& status, const std::string& request_id) {
+  if (status.code() == StatusCode::kResourceExhausted) AdviseRetry();
   stream_.Finish(ToGrpc(status, request_id), &operation_);
   leaving_ = true;
   refused_at_ = std::chrono::steady_clock::now();

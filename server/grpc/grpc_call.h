@@ -53,7 +53,7 @@ class GrpcCall final : public Peer, public MessageStream {
 
  private:
   void Answer(Service* service);
-  void AdviseRetry(const Status& status, int after_ms);
+  void AdviseRetry();
   bool Wait();
 
   std::shared_ptr<Connection> connection_;
