@@ -36,7 +36,7 @@ void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
   // Running calls are not cut: the grace after this age is without end.
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                               static_cast<int>(options.connection_age.count()));
-  builder->SetMaxReceiveMessageSize(options.request_bytes);
+  builder->SetMaxReceiveMessageSize(kLongestMessage);
   // Before a call is let in, no more of its question arrives than the window of a stream, 64 KiB.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // gRPC parses what it has read to the end, also when the connection is cut meanwhile (Connection::Inspect).

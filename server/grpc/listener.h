@@ -26,8 +26,7 @@ struct ListenOptions {
   std::shared_ptr<grpc::ServerCredentials> tls;  ///< null: plain text
   bool insecure = false;                         ///< plain text also where others than this machine listen
   ConnectionLimits connections;
-  int streams = 100;            ///< most calls of one connection at a time; more wait in the client
-  int request_bytes = 4 << 20;  ///< longest message of a client; as many points as one request may have fit
+  int streams = 100;  ///< most calls of one connection at a time; more wait in the client
   std::chrono::milliseconds connection_age{30 * 60 *
                                            1000};  ///< then clients connect anew, and so spread over servers
 };

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <fstream>
+#include <future>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -499,6 +500,22 @@ TEST_F(OperationsTest, RequestsBeyondFourMebibytesAreRefused) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
   grpc::ClientContext again;
   EXPECT_TRUE(Plan(&again, "a", "pressure").ok());
+}
+
+TEST_F(OperationsTest, TooLongQuestionsAreRefusedAndTheConnectionStays) {
+  Start();
+  constexpr int kAtOnce = 16;
+  std::vector<std::future<grpc::Status>> statuses;
+  for (int i = 0; i < kAtOnce; ++i) {
+    statuses.push_back(std::async(std::launch::async, [this] {
+      grpc::ClientContext context;
+      return Plan(&context, std::string(3 << 20, 'x'), "pressure");
+    }));
+  }
+  for (auto& status : statuses) {
+    const grpc::Status ended = status.get();
+    EXPECT_EQ(ended.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << ended.error_message();
+  }
 }
 
 TEST_F(OperationsTest, AnAnswerThatTakesTooLongEnds) {
