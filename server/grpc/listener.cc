@@ -89,7 +89,12 @@ Status Listener::Listen(const ListenOptions& options) {
   }
   workers_ = std::make_unique<Workers>(service_->operations()->limits.calls + kSpareWorkers);
   for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
-  for (int i = 0; i < kReceivers; ++i) (void)workers_->Run([this] { ReceiveCalls(); });
+  for (int i = 0; i < kReceivers; ++i) {
+    if (workers_->Run([this] { ReceiveCalls(); })) continue;
+    Stop();
+    return {StatusCode::kResourceExhausted,
+            "the system gives the server no threads; raise its limit of processes or memory"};
+  }
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   acceptor_->Start([this](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;

@@ -18,9 +18,7 @@ bool Workers::Run(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     // Each idle thread takes one piece of work: more pieces need another thread, or wait for one.
-    if (waiting_.size() >= idle_ && !AddThread() &&
-        (threads_.empty() || waiting_.size() >= idle_ + waiting_limit_))
-      return false;
+    if (waiting_.size() >= idle_ && !AddThread() && threads_.empty()) return false;
     waiting_.push_back(std::move(work));
   }
   changed_.notify_one();

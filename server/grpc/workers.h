@@ -10,21 +10,19 @@
 
 namespace quarry::server {
 
-/// Threads for work that blocks: as many as there is work at a time, up to a limit. A thread that finishes
-/// its work waits for more. Thread-safe.
+/// Threads for work that blocks: as many as there is work at a time, up to a limit, beyond which work waits.
+/// A thread that finishes its work waits for more. Thread-safe.
 class Workers {
  public:
   /// @param threads  most of them
-  /// @param waiting  most work that may wait for one
-  explicit Workers(std::size_t threads, std::size_t waiting = 1000)
-      : threads_limit_(threads), waiting_limit_(waiting) {}
+  explicit Workers(std::size_t threads) : threads_limit_(threads) {}
   /// Waits for all work to end.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
   /// @param work  must not throw
-  /// @returns false if too much waits already, or there is no thread at all; the work is not done then
+  /// @returns false if there is no thread, and none can be made; the work is not done then
   bool Run(std::function<void()> work);
 
  private:
@@ -32,7 +30,6 @@ class Workers {
   void Loop();
 
   const std::size_t threads_limit_;
-  const std::size_t waiting_limit_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;

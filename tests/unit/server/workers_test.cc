@@ -68,7 +68,7 @@ TEST(Workers, NeverHaveMoreThreadsThanAllowedAndTakeWorkInOrder) {
   std::promise<void> go;
   std::vector<int> order;
   {
-    Workers workers(1, 2);
+    Workers workers(1);
     ASSERT_TRUE(workers.Run([&] {
       begun.set_value();
       go.get_future().wait();
@@ -76,7 +76,6 @@ TEST(Workers, NeverHaveMoreThreadsThanAllowedAndTakeWorkInOrder) {
     begun.get_future().wait();
     EXPECT_TRUE(workers.Run([&] { order.push_back(1); }));
     EXPECT_TRUE(workers.Run([&] { order.push_back(2); }));
-    EXPECT_FALSE(workers.Run([&] { order.push_back(3); })) << "two wait already";
     go.set_value();
   }
   EXPECT_EQ(order, (std::vector{1, 2}));
