@@ -25,7 +25,7 @@ class Converting(qt.QuarryTest):
               bound=("--tolerance", "0.01"), output=None, more=()):
         raw = ["--dims", dims, "--type", type_] if dims else []
         before = qt.snapshot(self.tmp)
-        outcome = qt.run("quarry-write", source or self.source, *raw, *bound, *more,
+        outcome = qt.run(qt.SERIAL_WRITER, source or self.source, *raw, *bound, *more,
                          "--output", output or self.output)
         self.assert_one_line(outcome, code, *mentions)
         self.assertTrue(qt.snapshot(self.tmp) == before, f"something has changed: {outcome}")

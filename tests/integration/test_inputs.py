@@ -48,7 +48,8 @@ def write_netcdf(path, variables, *, format="NETCDF4", time=None, **options):
 class Inputs(qt.QuarryTest):
     def write(self, *arguments, ranks=0, name="out.quarry"):
         dataset = self.tmp / name
-        return qt.run(*qt.mpi_command(ranks, "quarry-write", *arguments, "--output", dataset)), dataset
+        program = "quarry-write" if ranks else qt.SERIAL_WRITER
+        return qt.run(*qt.mpi_command(ranks, program, *arguments, "--output", dataset)), dataset
 
     def convert(self, *arguments, **options):
         outcome, dataset = self.write(*arguments, **options)
@@ -66,7 +67,7 @@ class Inputs(qt.QuarryTest):
         self.assertEqual(len(expected), 2)
         turn = TURNS.index(field.dtype.char)
         for number, source in enumerate(sources):
-            # Without mpirun, which takes longer than all the rest, for 0.
+            # Without MPI, which takes longer than all the rest, for 0.
             for ranks in (1, 3) if qt.FULL else (3 if (number + turn) % 6 == 0 else 0,):
                 with self.subTest(source=str(source), ranks=ranks):
                     dataset = self.convert(source, *options, ranks=ranks, name=f"{kind}.{number}.{ranks}.quarry")

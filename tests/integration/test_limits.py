@@ -42,7 +42,7 @@ class Limits(qt.QuarryTest):
         for step in range(2):
             files.append(cls.shared / f"{step}.raw")
             qt.smooth((16, 16, 16)).tofile(files[-1])
-        qt.succeed("quarry-write", *files, "--dims", "16x16x16", "--type", "float32", "--field", "f", "--patch", "2",
+        qt.succeed(qt.SERIAL_WRITER, *files, "--dims", "16x16x16", "--type", "float32", "--field", "f", "--patch", "2",
                    "--files", "512", "--tolerance", "0.25", "--output", cls.data / "steps.quarry")
 
     def peak(self, kind, dataset, expected):

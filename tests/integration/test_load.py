@@ -32,7 +32,7 @@ class Load(qt.QuarryTest):
         qt.smooth_file(dims, source)
         data = self.shared / "data"
         data.mkdir()
-        qt.succeed("quarry-write", source, "--dims", "x".join(map(str, dims)), "--type", "float32", "--field", "f",
+        qt.succeed(qt.SERIAL_WRITER, source, "--dims", "x".join(map(str, dims)), "--type", "float32", "--field", "f",
                    "--relative", "1e-4", "--output", data / "a.quarry")
         source.unlink()
         qt.succeed("quarry-index", data / "a.quarry")

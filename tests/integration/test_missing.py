@@ -84,7 +84,7 @@ class Missing(qt.QuarryTest):
                       + [["--relative", "1e-3"], ["--lossless"]]):
             with self.subTest(bound=bound):
                 dataset = self.tmp / "ocean.quarry"
-                qt.succeed("quarry-write", source, *qt.describe(original), "--byte-order", "big", "--field", "f",
+                qt.succeed(qt.SERIAL_WRITER, source, *qt.describe(original), "--byte-order", "big", "--field", "f",
                            "--fill", "-1e10", *bound, "--output", dataset)
                 tolerance = qt.step_manifest(dataset)["fields"][0]["tolerance"]
                 self.assertLess(tolerance, 0.04, "the fill value is no part of the range")
@@ -270,7 +270,7 @@ class Sharing(qt.QuarryTest):
         source = self.tmp / "again.raw"
         original.tofile(source)
         before = qt.snapshot(dataset)
-        outcome = qt.run("quarry-write", source, *qt.describe(original), "--field", "f", "--append", "--step", "1",
+        outcome = qt.run(qt.SERIAL_WRITER, source, *qt.describe(original), "--field", "f", "--append", "--step", "1",
                          "--output", dataset)
         self.assertEqual(outcome.code, qt.DAMAGED, outcome)
         self.assertEqual(len(outcome.lines_of("quarry-write")), 1, outcome)
@@ -352,7 +352,7 @@ class Exact(qt.QuarryTest):
                 big = original.astype(np.dtype(dtype).newbyteorder(">"))
                 np.save(self.tmp / "f.npy", big)
                 npy = self.tmp / f"npy-{np.dtype(dtype).name}.quarry"
-                qt.succeed("quarry-write", self.tmp / "f.npy", *PATCH, *options, "--output", npy)
+                qt.succeed(qt.SERIAL_WRITER, self.tmp / "f.npy", *PATCH, *options, "--output", npy)
                 self.assertTrue(qt.subfiles(npy) == qt.subfiles(raw), ".npy and .raw give other bytes")
                 qt.get(npy, self.tmp / "back.npy", "--level", "1")
                 back = np.load(self.tmp / "back.npy")

@@ -25,7 +25,7 @@ class StoreAs(qt.QuarryTest):
         source = self.tmp / "refused.raw"
         field.tofile(source)
         dataset = self.tmp / "refused.quarry"
-        outcome = qt.run("quarry-write", source, *qt.describe(field), *options, "--output", dataset)
+        outcome = qt.run(qt.SERIAL_WRITER, source, *qt.describe(field), *options, "--output", dataset)
         self.assertEqual(outcome.code, qt.USAGE, outcome)
         self.assertFalse(dataset.exists())
         return outcome.err
@@ -142,7 +142,7 @@ class StoreAs(qt.QuarryTest):
         rough().tofile(raw)
         for arguments in ((source,), (raw, "--dims", "x".join(map(str, DIMS)))):
             with self.subTest(source=arguments[0].name):
-                outcome = qt.run("quarry-write", *arguments, "--type", "float32", "--tolerance", "1", "--output",
+                outcome = qt.run(qt.SERIAL_WRITER, *arguments, "--type", "float32", "--tolerance", "1", "--output",
                                  self.tmp / "x.quarry")
                 self.assertEqual(outcome.code, qt.USAGE, outcome)
                 self.assertIn("--store-as float32", outcome.err)
@@ -150,7 +150,7 @@ class StoreAs(qt.QuarryTest):
     def test_a_dry_run_estimates_what_is_stored(self):
         source = self.tmp / "double.npy"
         np.save(source, rough())
-        outcome = qt.succeed("quarry-write", source, "--store-as", "float32", "--tolerance", "1e-3", "--dry-run",
+        outcome = qt.succeed(qt.SERIAL_WRITER, source, "--store-as", "float32", "--tolerance", "1e-3", "--dry-run",
                              "--output", self.tmp / "x.quarry")
         self.assertIn("float64 as float32", outcome.out)
 
