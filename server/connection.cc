@@ -33,14 +33,17 @@ bool Connection::IsOpen() const { return InodeOf(descriptor_) == inode_; }
 Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
   if (!IsOpen()) return Finding::kClosed;
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
+  // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
+  // one that is not expected any more has been counted as progress.
   const std::optional<std::uint64_t> received = BytesReceived(descriptor_);
+  const auto expected = static_cast<std::uint64_t>(expected_.load());
+  const bool progress = progress_.exchange(false);
   if (!taken_ && now - opened_ > rules_.taking && received.value_or(0) > rules_.idle_bytes)
     return Finding::kHoldsOthersUp;
-  if (!received || progress_.exchange(false)) {
-    worth_ = received.value_or(0);
+  if (!received || progress) {
+    worth_ = BytesReceived(descriptor_).value_or(0);  // since then, more may have come of what was worth it
     return Finding::kGood;
   }
-  const auto expected = static_cast<std::uint64_t>(expected_.load());
   return *received - worth_ > rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
 }
 

@@ -48,7 +48,8 @@ class Connection {
   void Taken() { taken_ = true; }
   /// A call has arrived, or a message has left: the bytes before were worth it.
   void Progress() { progress_ = true; }
-  /// A question of at most so many bytes may arrive; with a negative number it need not any more.
+  /// A question of at most so many bytes may arrive: before the transport is asked for it. With a negative
+  /// number it need not any more: after Progress, if it has come.
   void Expect(std::int64_t bytes) { expected_ += bytes; }
   /// @param weight  one of the constants above
   void CountFault(int weight) { faults_ += weight; }

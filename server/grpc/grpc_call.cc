@@ -131,9 +131,9 @@ std::optional<std::string_view> GrpcCall::Header(const std::string& name) const 
 
 Result<std::string> GrpcCall::Receive(std::size_t most) {
   grpc::ByteBuffer bytes;
-  stream_.Read(&bytes, &operation_);
   // gRPC hands over whole messages: one that is too long for the method arrives too.
   if (connection_) connection_->Expect(kLongestMessage);
+  stream_.Read(&bytes, &operation_);
   const bool received = Wait();
   if (connection_) {
     connection_->Progress();

@@ -198,6 +198,35 @@ TEST(Connection, ProgressAndExpectedQuestionsAllowMore) {
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kClosed);
 }
 
+/// One after the other, while another thread looks all the time.
+TEST(Connection, ALargeQuestionIsNoFloodAtAnyMoment) {
+  constexpr std::size_t kBytes = 2000;
+  constexpr int kQuestions = 150'000;
+  Pair pair;
+  Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer", {.idle_bytes = 100});
+  connection.Taken();
+  std::atomic<bool> over = false;
+  std::thread client([&] {
+    const std::string question(kBytes, 'x');
+    std::string received(kBytes, '\0');
+    for (int i = 0; i < kQuestions; ++i) {
+      connection.Expect(kBytes);
+      EXPECT_EQ(::send(pair.sender.get(), question.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
+      EXPECT_EQ(::recv(pair.receiver.get(), received.data(), kBytes, MSG_WAITALL),
+                static_cast<ssize_t>(kBytes));
+      connection.Progress();
+      connection.Expect(-static_cast<std::int64_t>(kBytes));
+    }
+    over = true;
+  });
+  while (!over) {
+    const Connection::Finding finding = connection.Inspect(RateLimit::Clock::now());
+    EXPECT_EQ(finding, Connection::Finding::kGood);
+    if (finding != Connection::Finding::kGood) break;
+  }
+  client.join();
+}
+
 TEST(Connection, SendsLittleUntilTheTransportHasTakenIt) {
   Pair pair;
   Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer",
