@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 full=${QUARRY_TEST_FULL:-0}
 ci_stages=(packages format release demo install asan tsan fuzz dev tidy writer-only identity)
-long_stages=(mutants bare-root)
+long_stages=(mutants soak bare-root)
 fuzzers=(clang libclang-rt-14-dev libomp-14-dev)
 checkers=(clang-format clang-tidy)
 
@@ -75,6 +75,8 @@ stage_identity() {
 }
 
 stage_mutants() { tests/mutants/run.py; }
+
+stage_soak() { tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"; }
 
 # The packages, in a Debian root without anything else; needs root.
 stage_bare-root() {

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <span>
 
+#include "quarry/base/checksum.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/geometry/patch_grid.h"
@@ -69,7 +71,9 @@ Status Call::Enter() {
             "{} calls are running, and {} is the most that this server answers at a time; ask again later",
             running - 1, most)};
   }
-  QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(Client()));
+  const std::string client = Client();
+  QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(client));
+  client_ = std::max<std::uint64_t>(1, Checksum(std::as_bytes(std::span(client))));
   // A refusal has no headers: gRPC's clients repeat only calls whose answer has not begun.
   peer_->AddHeader(kRequestIdKey, record_.id);
   return Status::Ok();

@@ -89,6 +89,8 @@ class Call final : public RequestControl {
   /// a drain. Cheap enough to call between patches.
   bool Cancelled() override;
 
+  std::uint64_t client() const override { return client_; }
+
   /// Counts damaged payload, and logs it the first time.
   void Damaged(const Status& what) override;
 
@@ -117,6 +119,7 @@ class Call final : public RequestControl {
   const std::chrono::steady_clock::time_point begin_;
   std::optional<std::chrono::steady_clock::time_point> clock_;  ///< start of the time limit
   RequestRecord record_;
+  std::uint64_t client_ = 0;  ///< checksum of Client
   std::shared_ptr<const Access> access_;
   ClientShares::Share share_;
   PatchStore::Memory held_;  ///< of the answer

@@ -184,6 +184,8 @@ class StepMessages final : public StepSink {
     return call_->CheckAccess(catalog_);
   }
 
+  std::uint64_t client() const override { return call_->client(); }
+
   void Rest() override {
     const auto next = std::chrono::steady_clock::now() + look_every_;
     // Nothing wakes a handler that is not sending, so it checks from time to time.
@@ -273,8 +275,8 @@ Status Service::Ask(Peer* peer, MessageStream* stream, Call* call, Request* requ
   constexpr bool kPoints = std::is_same_v<Request, pb::ReadPointsRequest>;
   constexpr std::size_t kLargest = LargestQuestion<Request>();
   const auto pin = [&](std::uint64_t bytes) -> Status {
-    QUARRY_ASSIGN_OR_RETURN(*memory, store_->PinQuestion(std::min(bytes, store_->MostForQuestions()),
-                                                         [call] { return call->Cancelled(); }));
+    QUARRY_ASSIGN_OR_RETURN(
+        *memory, store_->PinQuestion(std::min(bytes, store_->MostForQuestions()), RequesterOf(call)));
     return Status::Ok();
   };
   // Points are megabytes on their way already; other questions while they are parsed.
@@ -316,11 +318,10 @@ Status Service::AnswerPage(Call* call, std::uint64_t besides, const Make& make, 
   constexpr std::uint64_t kTimesBytes = 4;  // a message takes more than its bytes
   const std::uint64_t likely = kTimesBytes * (PageBytesFor(store_->state().total) + besides);
   const auto need = [](const auto& message) { return message.SpaceUsedLong() + 2 * message.ByteSizeLong(); };
-  const auto cancelled = [call] { return call->Cancelled(); };
   PatchStore::Memory memory;
   {
-    QUARRY_ASSIGN_OR_RETURN(
-        auto page, MakePinned(store_.get(), std::min(likely, store_->MostPinned()), cancelled, make, need));
+    QUARRY_ASSIGN_OR_RETURN(auto page, MakePinned(store_.get(), std::min(likely, store_->MostPinned()),
+                                                  RequesterOf(call), make, need));
     *answer = page.value.SerializeAsString();
     memory = std::move(page.memory);
   }

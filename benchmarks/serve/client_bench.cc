@@ -2,6 +2,7 @@
 // side of run.py.
 #include <grpcpp/grpcpp.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -198,8 +199,9 @@ struct Options {
 
 Status Run(const Options& options) {
   const double begin = Now();
-  QUARRY_ASSIGN_OR_RETURN(const auto dataset,
-                          quarry::client::Dataset::Open(options.target, {.threads = options.threads}));
+  quarry::client::Options open{.threads = options.threads};
+  if (const char* token = std::getenv("QUARRY_TOKEN")) open.security.token = token;
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::client::Dataset::Open(options.target, open));
   const std::string field = options.field.empty() ? dataset->description().fields.at(0).name : options.field;
   std::cout << Json{{"open_seconds", Now() - begin}, {"levels", dataset->description().levels}} << std::endl;
   quarry::serve_bench::Converse([&](const Json& question) -> Result<Json> {

@@ -21,11 +21,11 @@ class PointSink final : public PatchSink {
 }  // namespace
 
 Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
-                                       const std::function<bool()>& cancelled) {
+                                       const Requester& requester) {
   query::PointsAnswer answer = Describe(plan);
   if (plan.price_only) return answer;
   PointSink sink(plan.read, &plan.interpolator);
-  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, cancelled, &sink));
+  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, requester, &sink));
   answer.values = plan.interpolator.Interpolate();
   return answer;
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/reader.h"
 #include "quarry/query/points.h"
@@ -10,9 +8,9 @@ namespace quarry {
 
 /// Fetches and decodes the patches around the points and interpolates; answers a price-only plan at once. The
 /// caller has pinned what a read needs, and query::kBytesPerPoint for each point.
-/// @param cancelled  asked between patches; true ends it with kCancelled
+/// @param requester  if it has gone, it ends with kCancelled
 /// @errors those of ExecuteRead
 Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
-                                       const std::function<bool()>& cancelled);
+                                       const Requester& requester);
 
 }  // namespace quarry

@@ -132,12 +132,12 @@ class BlockCutter final : public PatchSink {
 
 class Execution {
  public:
-  Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-            const std::function<bool()>& cancelled, PatchSink* sink, ReadUsage* usage)
+  Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine, const Requester& requester,
+            PatchSink* sink, ReadUsage* usage)
       : plan_(plan),
         store_(engine->store.get()),
         pool_(&engine->pool),
-        cancelled_(cancelled),
+        requester_(requester),
         sink_(sink),
         source_(dataset, plan, usage),
         dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))) {}
@@ -173,7 +173,7 @@ class Execution {
       const std::size_t ahead = std::min<std::size_t>(2, pass.batches.size() - b);
       const std::span batches = std::span(pass.batches).subspan(b, ahead);
       for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
-        if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+        if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
         QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
         QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
         QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
@@ -210,7 +210,7 @@ class Execution {
   /// As many patches as fit into a fair share of the memory, with the gaps that are read between their
   /// payloads.
   std::size_t FairEnd(const Pass& pass, std::size_t first, std::size_t last) const {
-    const std::uint64_t share = store_->FairShare();
+    const std::uint64_t share = store_->FairShare(requester_.client);
     std::uint64_t bytes = 0;
     std::size_t end = first;
     for (; end < last; ++end) {
@@ -249,9 +249,9 @@ class Execution {
     const PatchKey key = Keys(plan_.patches[index], level).front();
     Manner manner = Manner::kNow;
     while (true) {
-      QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, cancelled_));
+      QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, requester_.cancelled));
       if (decoded) return decoded;
-      if (cancelled_()) return Status(StatusCode::kCancelled, "the read was cancelled");
+      if (requester_.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
       // Not started for lack of memory, evicted before its turn came, or given up by another read.
       QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
       // Evicted again before it was taken: an error that comes while nobody waits would be lost each time.
@@ -277,13 +277,13 @@ class Execution {
     batch->fetch = query::PlanFetch(plan_, std::move(pieces));
     const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
     if (manner != Manner::kAhead) {
-      QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, cancelled_));
+      QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, requester_));
     } else {
-      std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes);
+      std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes, requester_.client);
       if (!memory) return false;
       batch->memory = *std::move(memory);
     }
-    QUARRY_RETURN_IF_ERROR(source_.Read(cancelled_, batch.get()));
+    QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
     if (manner == Manner::kToEnd) {
       QUARRY_RETURN_IF_ERROR(DecodeToEnd(std::move(batch), level, claims));
       return true;
@@ -294,25 +294,36 @@ class Execution {
 
   /// Runs on the pool's threads too: each decoding thread keeps megabytes for it.
   Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims) {
-    const DecodePriority priority{level, batch->fetch.bytes()};
+    const DecodePriority priority = PriorityOf(*batch, level, SampleBytes(*batch, level));
     auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, abandoned_);
     auto ended = std::make_shared<std::promise<Status>>();
     std::future<Status> status = ended->get_future();
     pool_->Submit(priority, [task = std::move(task), ended] { ended->set_value(task->Run()); });
     constexpr auto kLookUp = std::chrono::milliseconds(50);
     while (status.wait_for(kLookUp) != std::future_status::ready) {
-      if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+      if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     }
     return status.get();
+  }
+
+  /// Samples of all pieces at a level; at least 1, as a level of a thin patch may have none.
+  std::uint64_t SampleBytes(const FetchedPayload& batch, int level) const {
+    std::uint64_t bytes = 1;
+    for (const query::Piece& piece : batch.fetch.pieces) {
+      const Box samples = LevelBox(plan_.patches[piece.patch].samples, level);
+      bytes += static_cast<std::uint64_t>(samples.volume()) * SizeOf(plan_.type);
+    }
+    return bytes;
+  }
+
+  DecodePriority PriorityOf(const FetchedPayload& batch, int level, std::uint64_t sample_bytes) const {
+    return {level, batch.fetch.bytes(), requester_.client, sample_bytes};
   }
 
   /// @param claims  of the pieces of the batch, all to be decoded to `level`
   void Submit(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims,
               Manner manner) {
-    std::uint64_t bytes = 1;  // a level of a thin patch may have no sample
-    for (const query::Piece& piece : batch->fetch.pieces)
-      bytes += static_cast<std::uint64_t>(LevelBox(plan_.patches[piece.patch].samples, level).volume()) *
-               SizeOf(plan_.type);
+    const std::uint64_t bytes = SampleBytes(*batch, level);
     if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
       // The error comes again when the patch is wanted.
       (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
@@ -321,7 +332,7 @@ class Execution {
     const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
     const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * claims.size() / bytes);
     const std::size_t step = std::max<std::size_t>(1, std::min(most, claims.size() / enough_tasks));
-    const DecodePriority priority{level, batch->fetch.bytes()};
+    const DecodePriority priority = PriorityOf(*batch, level, bytes * step / claims.size());
     for (std::size_t first = 0; first < claims.size(); first += step) {
       const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
       auto task = std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, abandoned_);
@@ -360,7 +371,7 @@ class Execution {
   const ReadPlan& plan_;
   PatchStore* store_;
   DecodePool* pool_;
-  const std::function<bool()>& cancelled_;
+  const Requester& requester_;
   PatchSink* sink_;
   PayloadSource source_;
   const std::uint64_t dataset_;
@@ -387,10 +398,10 @@ std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
 class PayloadExecution {
  public:
   PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
-                   const std::function<bool()>& cancelled, PayloadSink* sink, ReadUsage* usage)
+                   const Requester& requester, PayloadSink* sink, ReadUsage* usage)
       : plan_(plan),
         chunk_(ChunkBytes(plan, store->state().total)),
-        cancelled_(cancelled),
+        requester_(requester),
         sink_(sink),
         source_(dataset, plan, usage) {}
 
@@ -412,7 +423,7 @@ class PayloadExecution {
 
   /// Halves a range until its payload is undamaged and fits into a chunk.
   Status Deliver(const Pass& pass, Range range) {
-    if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+    if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     const bool single = range.second - range.first == 1;
     std::optional<query::Fetch> fetch = FetchOf(pass, range);
     if (!single && fetch->bytes() > chunk_) {
@@ -451,7 +462,7 @@ class PayloadExecution {
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = std::move(fetch);
-    QUARRY_RETURN_IF_ERROR(source_.Read(cancelled_, batch.get()));
+    QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
     return batch;
   }
 
@@ -464,7 +475,7 @@ class PayloadExecution {
   /// @param damage  known damage, in the levels that the piece lacks
   Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                       Status damage) {
-    if (cancelled_()) return {StatusCode::kCancelled, "the read was cancelled"};
+    if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     const query::Piece& piece = batch->fetch.pieces[index];
     if (const auto known = damaged_.find(piece.patch); known != damaged_.end())
       return Send({pass.finest, piece.patch, {}, true, nullptr}, known->second);
@@ -495,7 +506,7 @@ class PayloadExecution {
 
   const ReadPlan& plan_;
   const std::uint64_t chunk_;
-  const std::function<bool()>& cancelled_;
+  const Requester& requester_;
   PayloadSink* sink_;
   PayloadSource source_;
   std::map<std::size_t, Status> damaged_;  ///< patches whose finer levels are useless
@@ -504,22 +515,20 @@ class PayloadExecution {
 }  // namespace
 
 Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from,
-                   ReadUsage* usage) {
+                   const Requester& requester, BlockSink* sink, query::Position from, ReadUsage* usage) {
   BlockCutter cutter(plan, sink);
-  return ExecutePatches(dataset, plan, engine, cancelled, &cutter, from, usage);
+  return ExecutePatches(dataset, plan, engine, requester, &cutter, from, usage);
 }
 
 Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from,
-                      ReadUsage* usage) {
-  return Execution(dataset, plan, engine, cancelled, sink, usage).Run(from);
+                      const Requester& requester, PatchSink* sink, query::Position from, ReadUsage* usage) {
+  return Execution(dataset, plan, engine, requester, sink, usage).Run(from);
 }
 
 Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from,
+                       const Requester& requester, PayloadSink* sink, query::Position from,
                        ReadUsage* usage) {
-  return PayloadExecution(dataset, plan, engine->store.get(), cancelled, sink, usage).Run(from);
+  return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, usage).Run(from);
 }
 
 std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total) { return 2 * ChunkBytes(plan, total); }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/payload.h"
 #include "quarry/store/decode_pool.h"
@@ -92,24 +90,24 @@ class PayloadSink {
 ///
 /// The caller has pinned query::PlanMemory, query::DeliveryMemory and what the sink takes.
 ///
-/// @param cancelled  asked between patches; true ends the read with kCancelled
+/// @param requester  if it has gone, the read ends with kCancelled
 /// @param from       where to start; what comes before it is left out
 /// @param usage      counts what is read; may be null
 /// @errors kDataLoss: payload is damaged (file, patch, level and bytes in the message), and the question does
 /// not allow that, or no level is undamaged; kResourceExhausted: see PatchStore::Reserve; errors of the sink
 Status ExecuteRead(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                   const std::function<bool()>& cancelled, BlockSink* sink, query::Position from = {},
+                   const Requester& requester, BlockSink* sink, query::Position from = {},
                    ReadUsage* usage = nullptr);
 
 /// The same, with whole decoded patches instead of the samples of the answer.
 Status ExecutePatches(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                      const std::function<bool()>& cancelled, PatchSink* sink, query::Position from = {},
+                      const Requester& requester, PatchSink* sink, query::Position from = {},
                       ReadUsage* usage = nullptr);
 
 /// The same, with the payload as it is stored, for clients that decode. Checksums are compared here. The
 /// caller has pinned PayloadMemory instead of query::DeliveryMemory.
 Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                       const std::function<bool()>& cancelled, PayloadSink* sink, query::Position from = {},
+                       const Requester& requester, PayloadSink* sink, query::Position from = {},
                        ReadUsage* usage = nullptr);
 
 /// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice.

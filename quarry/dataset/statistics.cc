@@ -36,10 +36,10 @@ class StatisticsSink final : public PatchSink {
 
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
                                             const query::StatisticsRequest& request, ReadEngine* engine,
-                                            const std::function<bool()>& cancelled) {
+                                            const Requester& requester) {
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
   StatisticsSink sink(plan, request);
-  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, cancelled, &sink));
+  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, requester, &sink));
   return sink.Finish();
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/reader.h"
 #include "quarry/query/statistics.h"
@@ -11,10 +9,10 @@ namespace quarry {
 /// Fetches and decodes a plan with one level, and computes the statistics of its samples on the way: memory
 /// holds no more of them than for a read. The caller has pinned what a read needs, and
 /// StatisticsAccumulator::kMemory.
-/// @param cancelled  asked between patches; true ends it with kCancelled
+/// @param requester  if it has gone, it ends with kCancelled
 /// @errors those of CheckStatistics and ExecuteRead
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
                                             const query::StatisticsRequest& request, ReadEngine* engine,
-                                            const std::function<bool()>& cancelled);
+                                            const Requester& requester);
 
 }  // namespace quarry

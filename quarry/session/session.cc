@@ -34,10 +34,6 @@ struct ReadSession::Takes {
 
 namespace {
 
-std::function<bool()> CancelledBy(RequestControl* control) {
-  return [control] { return control->Cancelled(); };
-}
-
 Status NotOurPosition() {
   return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
 }
@@ -128,7 +124,7 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
     if (takes.delivery == Takes::Delivery::kPayload) bytes += PayloadMemory(made, store()->state().total);
     return bytes;
   };
-  return MakePinned(store(), Likely(*opened.dataset, query, takes), CancelledBy(control), plan, need);
+  return MakePinned(store(), Likely(*opened.dataset, query, takes), RequesterOf(control), plan, need);
 }
 
 Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest& request,
@@ -138,7 +134,7 @@ Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest&
   std::uint64_t patches = 0;
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t planning, LargestPlanning(series, &patches));
   const std::uint64_t kept = sink->memory(series.size(), request.read.values ? patches : 0);
-  QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store()->Pin(kept + planning, CancelledBy(control)));
+  QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store()->Pin(kept + planning, RequesterOf(control)));
   for (std::size_t i = 0; i < series.size(); ++i) {
     if (control->Cancelled()) return PlanningCancelled();
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan,
@@ -176,7 +172,7 @@ Result<query::Price> ReadSession::PriceOf(const Series& series, RequestControl* 
 Status ReadSession::Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
                             const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
   const Dataset& dataset = *series.opened->dataset;
-  const std::function<bool()> cancelled = CancelledBy(control);
+  const Requester requester = RequesterOf(control);
   ReadUsage usage;
   QUARRY_ASSIGN_OR_RETURN(const AnswerSink::Taker taker,
                           sink->Begin({dataset.description().fields[plan.query.field_number], plan,
@@ -184,11 +180,11 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
   if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
     ReportingBlockSink reporting(*blocks, control);
     QUARRY_RETURN_IF_ERROR(
-        ExecuteRead(dataset, plan, &engine_, cancelled, &reporting, from.position, &usage));
+        ExecuteRead(dataset, plan, &engine_, requester, &reporting, from.position, &usage));
   } else {
     ReportingPayloadSink reporting(std::get<PayloadSink*>(taker), control);
     QUARRY_RETURN_IF_ERROR(
-        ExecutePayloads(dataset, plan, &engine_, cancelled, &reporting, from.position, &usage));
+        ExecutePayloads(dataset, plan, &engine_, requester, &reporting, from.position, &usage));
   }
   control->CountPatches(plan.price.patches);
   return Status::Ok();
@@ -238,7 +234,7 @@ Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& datas
     QUARRY_RETURN_IF_ERROR(
         control->Admit({plan.price.bytes, 0, nullptr, "a smaller box, or for a coarser level"}));
     QUARRY_ASSIGN_OR_RETURN(answer.statistics, ComputeStatistics(*opened->dataset, plan, request, &engine_,
-                                                                 CancelledBy(control)));
+                                                                 RequesterOf(control)));
     control->CountPatches(plan.price.patches);
     answer.header = query::StatisticsHeader(plan);
     answer_memory = std::move(planned.memory);
@@ -260,12 +256,12 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   };
   QUARRY_ASSIGN_OR_RETURN(
       auto planned, MakePinned(store(), Likely(*opened->dataset, query, {Takes::Delivery::kSamples, points}),
-                               CancelledBy(control), plan, need));
+                               RequesterOf(control), plan, need));
   const query::Price price = planned.value.price_only ? query::Price{} : planned.value.read.price;
   QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(
       query::PointsAnswer answer,
-      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, CancelledBy(control)));
+      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, RequesterOf(control)));
   control->CountPatches(price.patches);
   (void)planned.memory.Resize(3 * sizeof(double) * answer.values.size());  // smaller
   control->Hold(std::move(planned.memory));
@@ -311,8 +307,8 @@ Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* followe
     return sum + kTimesInMessage * largest;
   };
   const std::uint64_t likely = std::min(kTimesInMessage * StepFollower::kMostBytes, store()->MostPinned());
-  Result<Pinned<Steps>> polled = MakePinned(
-      store(), likely, [&] { return !sink->Continue().ok(); }, poll, need);
+  const Requester requester([&] { return !sink->Continue().ok(); }, sink->client());
+  Result<Pinned<Steps>> polled = MakePinned(store(), likely, requester, poll, need);
   if (polled.status().code() == StatusCode::kResourceExhausted) return Pinned<Steps>{};
   return polled;
 }

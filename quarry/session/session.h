@@ -47,6 +47,9 @@ class RequestControl {
   virtual ~RequestControl() = default;
   /// True ends the request with kCancelled. Asked between patches and between reads.
   virtual bool Cancelled() = 0;
+  /// One number for all requests of a client, which share its part of memory and processors; 0: this process
+  /// itself, which has no such part.
+  virtual std::uint64_t client() const { return 0; }
   /// Asked once, when the request is planned and nothing is fetched yet. An error refuses it.
   virtual Status Admit(const Demand&) { return Status::Ok(); }
   /// Called on damage, before the samples shown instead.
@@ -56,6 +59,11 @@ class RequestControl {
   /// Takes over the memory that is counted for an answer in one piece, until it has gone.
   virtual void Hold(PatchStore::Memory) {}
 };
+
+/// The client of a request, until it is cancelled. @param control  outlives it
+inline Requester RequesterOf(RequestControl* control) {
+  return {[control] { return control->Cancelled(); }, control->client()};
+}
 
 /// How much of a request was answered, so that another call can continue from there.
 struct ResumePoint {
@@ -105,6 +113,8 @@ class StepSink {
   virtual ~StepSink() = default;
   /// Called before each look at the dataset. An error ends the watch.
   virtual Status Continue() = 0;
+  /// See RequestControl.
+  virtual std::uint64_t client() const { return 0; }
   /// Waits until it is time to look again.
   virtual void Rest() = 0;
   using Steps = std::span<const std::shared_ptr<const StepDescription>>;

@@ -13,12 +13,19 @@ namespace quarry {
 
 /// Decides which waiting task is next.
 struct DecodePriority {
-  int level = 0;            ///< coarse levels before fine ones
-  std::uint64_t bytes = 0;  ///< then those of the smallest fetches
+  int level = 0;             ///< of one client: coarse levels before fine ones
+  std::uint64_t bytes = 0;   ///< then those of the smallest fetches
+  std::uint64_t client = 0;  ///< of the Requester
+  std::uint64_t work = 0;    ///< [bytes] samples that the task decodes: clients have equal parts of it
 };
 
 /// The threads that decode patches, shared by all reads of a process. They are started with the first task.
 /// Thread-safe.
+///
+/// Clients take turns: next is the one for which the fewest bytes were decoded since both have tasks here.
+/// Who comes back after a pause is a little ahead of those who always have some.
+/// @source Goyal, Vin, Cheng, Start-time Fair Queueing, IEEE/ACM Transactions on Networking 5 (1997), section
+/// II
 class DecodePool {
  public:
   /// @param threads  0: one per processor
@@ -29,9 +36,12 @@ class DecodePool {
   DecodePool& operator=(const DecodePool&) = delete;
 
   int threads() const { return thread_count_; }
+  /// Tasks that no thread has taken yet.
+  std::size_t waiting() const;
 
-  /// Runs `task` soon on one of the threads, by priority, then in the order of submission. Now and then the
-  /// oldest task is next whatever its priority, so that none waits for ever. It must not throw.
+  /// Runs `task` soon on one of the threads. Of the tasks of one client, by priority, then in the order of
+  /// submission; now and then the oldest is next whatever its priority, so that none waits for ever. It must
+  /// not throw.
   void Submit(DecodePriority priority, std::function<void()> task);
 
  private:
@@ -43,17 +53,31 @@ class DecodePool {
 
     friend auto operator<=>(const Place&, const Place&) = default;
   };
+  struct Task {
+    std::function<void()> run;
+    std::uint64_t work = 0;
+  };
+  /// The tasks of one client.
+  struct Queue {
+    std::map<Place, Task> waiting;
+    std::map<std::uint64_t, Place> by_age;  ///< of the waiting tasks
+    std::uint64_t taken = 0;
+    std::uint64_t start = 0;  ///< [bytes] the "start tag" of the next task
+
+    Task TakeNext();
+  };
 
   void Work();
   std::function<void()> TakeNext();
+  Queue* QueueOf(std::uint64_t client);
 
   const int thread_count_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<Place, std::function<void()>> waiting_;
-  std::map<std::uint64_t, Place> by_age_;  ///< of the waiting tasks
+  std::map<std::uint64_t, Queue> queues_;  ///< of clients with waiting tasks, or more than others have had
+  std::uint64_t now_;  ///< [bytes] "virtual time": the largest start of a task that was taken
   std::uint64_t submitted_ = 0;
-  std::uint64_t taken_ = 0;
+  std::size_t waiting_ = 0;
   bool ending_ = false;
   std::vector<std::jthread> threads_;  ///< destroyed first
 };

@@ -43,22 +43,82 @@ Status CancelledWhile(std::string_view what) {
 
 }  // namespace
 
-PatchStore::PatchStore(std::uint64_t bytes, std::size_t queue) : total_(bytes), queue_limit_(queue) {}
+PatchStore::PatchStore(std::uint64_t bytes, std::size_t queue)
+    : total_(bytes),
+      questions_{MostForQuestions(), MostForQuestions() / 2},
+      pinned_{MostPinned(), MostPinned() / 2, queue},
+      reserved_{total_, total_} {}
+
+// ---- Who holds memory, and who is next
+
+PatchStore::Holding PatchStore::Kind::HeldBy(std::uint64_t client) const {
+  const auto found = holdings.find(client);
+  return found == holdings.end() ? Holding{} : found->second;
+}
+
+/// Whether a client that holds so much may have more.
+bool PatchStore::Kind::Allows(std::uint64_t client, const Holding& held, std::uint64_t more) const {
+  const bool is_this_process = client == 0;
+  return is_this_process || held.pieces == 0 || held.bytes + more <= most_of_client;
+}
+
+/// The place whose turn it is; null: nobody waits who may have memory.
+PatchStore::Place* PatchStore::Kind::Next() {
+  Place* next = nullptr;
+  std::uint64_t least = 0;
+  for (Place& place : waiting) {
+    const Holding held = HeldBy(place.client);
+    if (!Allows(place.client, held, place.bytes)) continue;
+    if (next != nullptr && held.bytes >= least) continue;
+    next = &place;
+    least = held.bytes;
+  }
+  return next;
+}
+
+/// Whether one more may wait. No client has more than half of the places.
+bool PatchStore::Kind::HasPlaceFor(std::uint64_t client) const {
+  if (waiting.size() >= most_waiting) return false;
+  const auto own = std::count_if(waiting.begin(), waiting.end(),
+                                 [client](const Place& place) { return place.client == client; });
+  return client == 0 || static_cast<std::size_t>(own) < std::max<std::size_t>(1, most_waiting / 2);
+}
+
+void PatchStore::Kind::Add(std::uint64_t client, std::uint64_t bytes) {
+  Holding& held = holdings[client];
+  held.bytes += bytes;
+  ++held.pieces;
+  used += bytes;
+  ++pieces;
+}
+
+void PatchStore::Kind::Remove(std::uint64_t client, std::uint64_t bytes) {
+  const auto held = holdings.find(client);
+  held->second.bytes -= bytes;
+  used -= bytes;
+  --pieces;
+  if (--held->second.pieces == 0) holdings.erase(held);
+}
+
+/// One piece, from so many bytes to so many.
+void PatchStore::Kind::Resize(std::uint64_t client, std::uint64_t from, std::uint64_t to) {
+  holdings.at(client).bytes += to - from;  // modulo 2^64: may be less
+  used += to - from;
+}
 
 // ---- Memory
 
-void PatchStore::TellOfRelease(const std::uint64_t* counter, std::uint64_t bytes) const {
+void PatchStore::TellOfRelease(const Kind* kind, std::uint64_t bytes) const {
   constexpr std::uint64_t kLargePart = 32;
-  if (on_large_release_ && counter != &reserved_ && bytes >= total_ / kLargePart) on_large_release_();
+  if (on_large_release_ && kind != &reserved_ && bytes >= total_ / kLargePart) on_large_release_();
 }
 
 void PatchStore::Memory::Release() {
   if (store_ == nullptr) return;
-  store_->TellOfRelease(counter_, bytes_);
+  store_->TellOfRelease(kind_, bytes_);
   {
     const Lock lock(store_->mutex_);
-    *counter_ -= bytes_;
-    if (counter_ == &store_->pinned_) --store_->reads_;
+    kind_->Remove(client_, bytes_);
     store_->WakeNext();
   }
   store_ = nullptr;
@@ -67,13 +127,12 @@ void PatchStore::Memory::Release() {
 
 bool PatchStore::Memory::Resize(std::uint64_t bytes) {
   if (store_ == nullptr) return bytes == 0;
-  if (bytes < bytes_) store_->TellOfRelease(counter_, bytes_ - bytes);
+  if (bytes < bytes_) store_->TellOfRelease(kind_, bytes_ - bytes);
   std::list<Entry> evicted;
   {
     const Lock lock(store_->mutex_);
-    const bool others_wait = !store_->QueueOf(counter_)->places.empty();
-    if (bytes > bytes_ && (others_wait || !store_->Fits(counter_, bytes - bytes_))) return false;
-    *counter_ += bytes - bytes_;  // modulo 2^64: may be less
+    if (bytes > bytes_ && !store_->MayGrow(*this, bytes)) return false;
+    kind_->Resize(client_, bytes_, bytes);
     bytes_ = bytes;
     evicted = store_->Evict();
     store_->WakeNext();
@@ -81,121 +140,116 @@ bool PatchStore::Memory::Resize(std::uint64_t bytes) {
   return true;
 }
 
+/// Whether a piece may have so many bytes without waiting.
+bool PatchStore::MayGrow(const Memory& memory, std::uint64_t bytes) const {
+  Holding others = memory.kind_->HeldBy(memory.client_);
+  others.bytes -= memory.bytes_;
+  --others.pieces;
+  return memory.kind_->Next() == nullptr && memory.kind_->Allows(memory.client_, others, bytes) &&
+         Fits(*memory.kind_, bytes - memory.bytes_);
+}
+
 /// Whether so much more fits into the memory of one kind.
-bool PatchStore::Fits(const std::uint64_t* counter, std::uint64_t more) const {
-  if (more > total_ || InUse() + more > total_) return false;
-  if (counter == &questions_used_) return questions_used_ + more <= MostForQuestions();
-  if (counter == &pinned_) return pinned_ + more <= MostPinned();
-  return true;
+bool PatchStore::Fits(const Kind& kind, std::uint64_t more) const {
+  return more <= total_ && InUse() + more <= total_ && kind.used + more <= kind.most;
 }
 
-PatchStore::Queue* PatchStore::QueueOf(const std::uint64_t* counter) {
-  return counter == &questions_used_ ? &questions_ : counter == &pinned_ ? &entrance_ : &batches_;
-}
-
-/// Memory was freed, or somebody has left a queue: wakes the first of each, and not the many behind them.
+/// Memory was freed, or somebody has left a queue: wakes the next of each, and not the many behind them.
 void PatchStore::WakeNext() {
-  for (Queue* queue : {&questions_, &entrance_, &batches_}) {
-    if (!queue->places.empty()) queue->places.front().notify_one();
+  for (Kind* kind : {&questions_, &pinned_, &reserved_}) {
+    if (Place* next = kind->Next()) next->turn.notify_one();
   }
 }
 
-Status PatchStore::WaitInQueue(Lock* lock, Queue* queue, const std::function<bool()>& fits,
-                               const std::function<bool()>& cancelled) {
-  const auto place = queue->places.emplace(queue->places.end());
-  const auto my_turn = [&] { return queue->places.begin() == place && fits(); };
+/// Memory as soon as it is the requester's turn, and what had to make room for it.
+Result<PatchStore::Memory> PatchStore::Acquire(Kind* kind, std::uint64_t bytes, const Requester& requester) {
+  std::list<Entry> evicted;
+  Lock lock(mutex_);
+  const std::uint64_t client = requester.client;
+  const bool now =
+      kind->Next() == nullptr && kind->Allows(client, kind->HeldBy(client), bytes) && Fits(*kind, bytes);
+  if (!now && !kind->HasPlaceFor(client)) {
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} "
+                              "requests, and {} wait already, the most that may, of all clients or of this "
+                              "one; ask again later",
+                              FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces,
+                              kind->waiting.size()));
+  }
+  if (!now) QUARRY_RETURN_IF_ERROR(WaitForTurn(&lock, kind, bytes, requester));
+  Memory memory = Allot(kind, client, bytes);
+  evicted = Evict();
+  return memory;
+}
+
+Status PatchStore::WaitForTurn(Lock* lock, Kind* kind, std::uint64_t bytes, const Requester& requester) {
+  const auto place = kind->waiting.emplace(kind->waiting.end(), requester.client, bytes);
+  const auto my_turn = [&] { return kind->Next() == &*place && Fits(*kind, bytes); };
   struct Leaving {
     PatchStore* store;
-    Queue* queue;
-    std::list<std::condition_variable>::iterator place;
+    Kind* kind;
+    std::list<Place>::iterator place;
     ~Leaving() {
-      queue->places.erase(place);
+      kind->waiting.erase(place);
       store->WakeNext();
     }
-  } const leaving{this, queue, place};
+  } const leaving{this, kind, place};
   bool given_up = false;
-  while (!given_up && !place->wait_for(*lock, kLookUp, my_turn)) given_up = AskUnlocked(lock, cancelled);
+  while (!given_up && !place->turn.wait_for(*lock, kLookUp, my_turn))
+    given_up = AskUnlocked(lock, requester.cancelled);
   return given_up ? CancelledWhile("memory") : Status::Ok();
 }
 
-PatchStore::Memory PatchStore::Allot(std::uint64_t* counter, std::uint64_t bytes) {
-  *counter += bytes;
-  return Memory(this, counter, bytes);
+PatchStore::Memory PatchStore::Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes) {
+  kind->Add(client, bytes);
+  return Memory(this, kind, client, bytes);
 }
 
-Result<PatchStore::Memory> PatchStore::PinQuestion(std::uint64_t bytes,
-                                                   const std::function<bool()>& cancelled) {
+Result<PatchStore::Memory> PatchStore::PinQuestion(std::uint64_t bytes, const Requester& requester) {
   if (bytes > MostForQuestions()) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("this question needs {} of memory, and all questions together have {} of {}; "
                               "ask for less at once",
                               FormatBytes(bytes), FormatBytes(MostForQuestions()), FormatBytes(total_)));
   }
-  std::list<Entry> evicted;
-  Lock lock(mutex_);
-  const auto fits = [&] { return Fits(&questions_used_, bytes); };
-  if (!questions_.places.empty() || !fits())
-    QUARRY_RETURN_IF_ERROR(WaitInQueue(&lock, &questions_, fits, cancelled));
-  Memory memory = Allot(&questions_used_, bytes);
-  evicted = Evict();
-  return memory;
+  return Acquire(&questions_, bytes, requester);
 }
 
-Result<PatchStore::Memory> PatchStore::Pin(std::uint64_t bytes, const std::function<bool()>& cancelled) {
+Result<PatchStore::Memory> PatchStore::Pin(std::uint64_t bytes, const Requester& requester) {
   if (bytes > MostPinned()) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("this request needs {} of memory at a time, and all requests together have {} "
                               "of {}; ask for less at once: a smaller box, or a coarser level",
                               FormatBytes(bytes), FormatBytes(MostPinned()), FormatBytes(total_)));
   }
-  std::list<Entry> evicted;
-  Lock lock(mutex_);
-  const auto fits = [&] { return Fits(&pinned_, bytes); };
-  if (!entrance_.places.empty() || !fits()) {
-    if (entrance_.places.size() >= queue_limit_) {
-      return Status(StatusCode::kResourceExhausted,
-                    fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} "
-                                "requests, and {} wait already, the most that may; ask again later",
-                                FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), reads_,
-                                entrance_.places.size()));
-    }
-    QUARRY_RETURN_IF_ERROR(WaitInQueue(&lock, &entrance_, fits, cancelled));
-  }
-  ++reads_;
-  Memory memory = Allot(&pinned_, bytes);
-  evicted = Evict();
-  return memory;
+  return Acquire(&pinned_, bytes, requester);
 }
 
-Result<PatchStore::Memory> PatchStore::Reserve(std::uint64_t bytes, const std::function<bool()>& cancelled) {
+Result<PatchStore::Memory> PatchStore::Reserve(std::uint64_t bytes, const Requester& requester) {
   if (bytes > half()) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("decoding one patch needs {} of memory, and the server has {} for that; give "
                               "it more, or ask for a coarser level",
                               FormatBytes(bytes), FormatBytes(half())));
   }
+  return Acquire(&reserved_, bytes, requester);
+}
+
+std::optional<PatchStore::Memory> PatchStore::TryReserve(std::uint64_t bytes, std::uint64_t client) {
   std::list<Entry> evicted;
-  Lock lock(mutex_);
-  const auto fits = [&] { return Fits(&reserved_, bytes); };
-  if (!batches_.places.empty() || !fits())
-    QUARRY_RETURN_IF_ERROR(WaitInQueue(&lock, &batches_, fits, cancelled));
-  Memory memory = Allot(&reserved_, bytes);
+  const Lock lock(mutex_);
+  const bool others_wait = reserved_.Next() != nullptr || pinned_.Next() != nullptr;
+  if (others_wait || InUse() + bytes > total_) return {};
+  Memory memory = Allot(&reserved_, client, bytes);
   evicted = Evict();
   return memory;
 }
 
-std::optional<PatchStore::Memory> PatchStore::TryReserve(std::uint64_t bytes) {
-  std::list<Entry> evicted;
+std::uint64_t PatchStore::FairShare(std::uint64_t client) const {
   const Lock lock(mutex_);
-  if (!batches_.places.empty() || !entrance_.places.empty() || InUse() + bytes > total_) return {};
-  Memory memory = Allot(&reserved_, bytes);
-  evicted = Evict();
-  return memory;
-}
-
-std::uint64_t PatchStore::FairShare() const {
-  const Lock lock(mutex_);
-  return (total_ - questions_used_ - pinned_) / 2 / std::max<std::size_t>(reads_, 1);
+  const std::size_t clients = std::max<std::size_t>(pinned_.holdings.size(), 1);
+  const std::size_t reads = std::max<std::size_t>(pinned_.HeldBy(client).pieces, 1);
+  return (total_ - questions_.used - pinned_.used) / 2 / clients / reads;
 }
 
 /// Removes patches from the store until everything fits. Returns them, because freeing them takes too long to
@@ -314,9 +368,8 @@ void PatchStore::Keep(const PatchKey& key, std::shared_ptr<const void> object, s
     if (!entries_.empty() && !places_.contains(entries_.front().key)) entries_.pop_front();
     return;
   }
-  const std::uint64_t handed_over = std::min(bytes, memory->bytes_);
-  memory->bytes_ -= handed_over;
-  reserved_ -= handed_over;
+  const std::uint64_t left = memory->bytes_ - std::min(bytes, memory->bytes_);
+  if (memory->store_ != nullptr) reserved_.Resize(memory->client_, std::exchange(memory->bytes_, left), left);
   stored_ += bytes;
   evicted = Evict();
 }
@@ -366,8 +419,8 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
 
 PatchStore::State PatchStore::state() const {
   const Lock lock(mutex_);
-  return {total_, questions_used_,         pinned_, reserved_, stored_,   entries_.size(),
-          reads_, entrance_.places.size(), hits_,   misses_,   evictions_};
+  return {total_,         questions_.used,        pinned_.used, reserved_.used, stored_,   entries_.size(),
+          pinned_.pieces, pinned_.waiting.size(), hits_,        misses_,        evictions_};
 }
 
 }  // namespace quarry

@@ -15,6 +15,7 @@
 
 #include "quarry/base/status.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/store/requester.h"
 
 /// What requests share: one memory budget, the recently decoded patches, and the threads that decode.
 namespace quarry {
@@ -46,9 +47,14 @@ struct PatchKey {
 ///
 /// Nobody waits for ever: who holds memory waits only for a later kind, in the order question, pinned,
 /// reserved, and never for more of the same kind.
+///
+/// No client takes it all: of those who wait, the client that holds least of a kind is next, and a client has
+/// at most half of the questions' and of the pinned memory, unless one request alone needs more.
 /// @source Saule et al., An Out-of-Core Task-based Middleware for Data-Intensive Scientific Computing,
 /// section 3: blocks in use are pinned, the others go least recently used first
 class PatchStore {
+  struct Kind;
+
  public:
   /// @param bytes  for everything
   /// @param queue  most requests that may wait to be let in
@@ -68,7 +74,8 @@ class PatchStore {
     Memory(Memory&& other) noexcept { *this = std::move(other); }
     Memory& operator=(Memory&& other) noexcept {
       std::swap(store_, other.store_);
-      std::swap(counter_, other.counter_);
+      std::swap(kind_, other.kind_);
+      std::swap(client_, other.client_);
       std::swap(bytes_, other.bytes_);
       return *this;
     }
@@ -80,25 +87,25 @@ class PatchStore {
 
    private:
     friend class PatchStore;
-    Memory(PatchStore* store, std::uint64_t* counter, std::uint64_t bytes)
-        : store_(store), counter_(counter), bytes_(bytes) {}
+    Memory(PatchStore* store, Kind* kind, std::uint64_t client, std::uint64_t bytes)
+        : store_(store), kind_(kind), client_(client), bytes_(bytes) {}
 
     PatchStore* store_ = nullptr;
-    std::uint64_t* counter_ = nullptr;  ///< of the store, from which the bytes were taken
+    Kind* kind_ = nullptr;  ///< of the store, from which the bytes were taken
+    std::uint64_t client_ = 0;
     std::uint64_t bytes_ = 0;
   };
 
-  /// Memory of a question: waits, in order of arrival, until others are answered.
-  /// @param cancelled  asked while waiting
+  /// Memory of a question: waits for its turn, until others are answered.
   /// @errors kResourceExhausted: more than MostForQuestions; kCancelled
-  Result<Memory> PinQuestion(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  Result<Memory> PinQuestion(std::uint64_t bytes, const Requester& requester);
   std::uint64_t MostForQuestions() const { return total_ / 8; }
 
-  /// Lets a request in: waits, in order of arrival, until its memory can be pinned. The caller holds no other
-  /// pinned or reserved memory.
-  /// @param cancelled  asked while waiting
-  /// @errors kResourceExhausted: more than MostPinned, or too many wait already; kCancelled
-  Result<Memory> Pin(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  /// Lets a request in: waits for its turn, until its memory can be pinned. The caller holds no other pinned
+  /// or reserved memory.
+  /// @errors kResourceExhausted: more than MostPinned, or too many wait already, of all clients or of this
+  /// one; kCancelled
+  Result<Memory> Pin(std::uint64_t bytes, const Requester& requester);
   /// Three eighths of the budget.
   std::uint64_t MostPinned() const { return total_ - half() - MostForQuestions(); }
 
@@ -106,16 +113,17 @@ class PatchStore {
   /// request.
   void OnLargeRelease(std::function<void()> call) { on_large_release_ = std::move(call); }
 
-  /// Memory of a batch: waits, in order of arrival, for others to end.
+  /// Memory of a batch: waits for its turn, until others end.
   /// @errors kResourceExhausted: more than half of the budget; kCancelled
-  Result<Memory> Reserve(std::uint64_t bytes, const std::function<bool()>& cancelled);
+  Result<Memory> Reserve(std::uint64_t bytes, const Requester& requester);
   std::uint64_t MostReserved() const { return half(); }
 
   /// The same, or nothing instead of waiting: for reading ahead.
-  std::optional<Memory> TryReserve(std::uint64_t bytes);
+  std::optional<Memory> TryReserve(std::uint64_t bytes, std::uint64_t client = 0);
 
-  /// Most that a read should have in progress beside what it delivers: a fair share of what can be reserved.
-  std::uint64_t FairShare() const;
+  /// [bytes] Most that a read should have in progress beside what it delivers: of what can be reserved, the
+  /// clients have equal parts, and so have the reads of a client.
+  std::uint64_t FairShare(std::uint64_t client = 0) const;
 
   /// The right to decode a patch that others wait for, or will soon ask for. If it goes before Finish, those
   /// who wait decode the patch themselves.
@@ -205,21 +213,48 @@ class PatchStore {
     Status status;
     StoredPatch patch;  ///< null if it was given up
   };
-  /// Those who wait for memory, in order of arrival.
-  struct Queue {
-    std::list<std::condition_variable> places;  ///< each wakes the one who waits there
+  /// One who waits for memory.
+  struct Place {
+    Place(std::uint64_t client, std::uint64_t bytes) : client(client), bytes(bytes) {}
+
+    const std::uint64_t client;
+    const std::uint64_t bytes;
+    std::condition_variable turn;
+  };
+  /// What a client holds of a kind.
+  struct Holding {
+    std::uint64_t bytes = 0;
+    std::size_t pieces = 0;  ///< each a Memory
+  };
+  /// Memory of one kind.
+  struct Kind {
+    std::uint64_t most = 0;            ///< [bytes] of all clients
+    std::uint64_t most_of_client = 0;  ///< [bytes] of each, unless it holds no other piece
+    std::size_t most_waiting = SIZE_MAX;
+    std::uint64_t used = 0;  ///< [bytes]
+    std::size_t pieces = 0;
+    std::unordered_map<std::uint64_t, Holding> holdings = {};  ///< of the clients that hold a piece
+    std::list<Place> waiting = {};                             ///< in order of arrival
+
+    Holding HeldBy(std::uint64_t client) const;
+    bool Allows(std::uint64_t client, const Holding& held, std::uint64_t more) const;
+    bool HasPlaceFor(std::uint64_t client) const;
+    Place* Next();
+    void Add(std::uint64_t client, std::uint64_t bytes);
+    void Remove(std::uint64_t client, std::uint64_t bytes);
+    void Resize(std::uint64_t client, std::uint64_t from, std::uint64_t to);
   };
   using Lock = std::unique_lock<std::mutex>;
 
   std::uint64_t half() const { return total_ - total_ / 2; }
-  std::uint64_t InUse() const { return questions_used_ + pinned_ + reserved_; }
-  bool Fits(const std::uint64_t* counter, std::uint64_t more) const;
-  Queue* QueueOf(const std::uint64_t* counter);
+  std::uint64_t InUse() const { return questions_.used + pinned_.used + reserved_.used; }
+  bool Fits(const Kind& kind, std::uint64_t more) const;
   void WakeNext();
-  void TellOfRelease(const std::uint64_t* counter, std::uint64_t bytes) const;
-  Status WaitInQueue(Lock* lock, Queue* queue, const std::function<bool()>& fits,
-                     const std::function<bool()>& cancelled);
-  Memory Allot(std::uint64_t* counter, std::uint64_t bytes);
+  void TellOfRelease(const Kind* kind, std::uint64_t bytes) const;
+  bool MayGrow(const Memory& memory, std::uint64_t bytes) const;
+  Result<Memory> Acquire(Kind* kind, std::uint64_t bytes, const Requester& requester);
+  Status WaitForTurn(Lock* lock, Kind* kind, std::uint64_t bytes, const Requester& requester);
+  Memory Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes);
   std::list<Entry> Evict();
   void End(const PatchKey& key, Status status, StoredPatch patch);
   void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
@@ -227,18 +262,13 @@ class PatchStore {
   void EndLoad(const PatchKey& key);
 
   const std::uint64_t total_;
-  const std::size_t queue_limit_;
   std::function<void()> on_large_release_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;  ///< flights
-  std::uint64_t questions_used_ = 0;
-  std::uint64_t pinned_ = 0;
-  std::uint64_t reserved_ = 0;
+  Kind questions_;
+  Kind pinned_;
+  Kind reserved_;
   std::uint64_t stored_ = 0;
-  std::size_t reads_ = 0;
-  Queue questions_;
-  Queue entrance_;
-  Queue batches_;
   std::list<Entry> entries_;  ///< the one used last in front
   std::unordered_map<PatchKey, std::list<Entry>::iterator, KeyHash> places_;
   std::unordered_map<PatchKey, std::shared_ptr<Flight>, KeyHash> flights_;
@@ -263,11 +293,11 @@ struct Pinned {
 /// @param need    [bytes] of a T
 /// @errors those of PatchStore::Pin and `make`
 template <typename Make, typename Need>
-auto MakePinned(PatchStore* store, std::uint64_t likely, const std::function<bool()>& cancelled, Make make,
-                Need need) -> Result<Pinned<std::decay_t<decltype(*make())>>> {
+auto MakePinned(PatchStore* store, std::uint64_t likely, const Requester& requester, Make make, Need need)
+    -> Result<Pinned<std::decay_t<decltype(*make())>>> {
   using T = std::decay_t<decltype(*make())>;
   for (std::uint64_t bytes = likely;;) {
-    QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store->Pin(bytes, cancelled));
+    QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store->Pin(bytes, requester));
     Result<T> made = make();
     if (!made.ok()) return std::move(made).status();
     const std::uint64_t needed = need(*made);

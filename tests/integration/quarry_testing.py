@@ -148,6 +148,7 @@ class Server:
 
     def __init__(self, root, *options, descriptors=None):
         """`descriptors`: most files that it may have open."""
+        self._killed = False
         self._limits = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
         self.command = [executable("quarry-server"), str(root), "--listen", "127.0.0.1:0", *map(str, options)]
 
@@ -224,8 +225,15 @@ class Server:
                 raise AssertionError(f"the server ended: {self.log()}")
         return self.log()
 
+    def kill(self):
+        """Ends it at once, without a chance to end cleanly."""
+        self._killed = True
+        self._process.kill()
+        self._process.wait()
+
     def __exit__(self, error_type, error, traceback):
-        self._process.terminate()
+        if not self._killed:
+            self._process.terminate()
         try:
             self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -234,6 +242,8 @@ class Server:
         finally:
             self._drain.join()
             outcome = self._close()
+        if self._killed:
+            return
         check_sound(outcome)
         if error_type is None and outcome.code != DONE:
             raise AssertionError(f"the server did not end cleanly: {outcome}")

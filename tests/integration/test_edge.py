@@ -3,17 +3,58 @@ byte by byte, and others are served all the while."""
 
 import hashlib
 import json
+import os
 import random
 import signal
 import socket
 import subprocess
+import sys
+import time
 import urllib.request
+from pathlib import Path
 
 import http2
 import quarry_testing as qt
 
 DIMS = (96, 96, 96)
 TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class OtherMachine:
+    """A machine of its own: a network namespace, and a cable to it. Needs root."""
+
+    HERE, THERE = "10.213.77.1", "10.213.77.2"
+
+    def __init__(self):
+        self.name = f"quarry{os.getpid()}"
+
+    def ip(self, *arguments):
+        subprocess.run(["ip", *arguments], check=True)
+
+    def __enter__(self):
+        self.ip("netns", "add", self.name)
+        self.ip("link", "add", "quarry0", "type", "veth", "peer", "name", "quarry1", "netns", self.name)
+        self.ip("address", "add", f"{self.HERE}/30", "dev", "quarry0")
+        self.ip("link", "set", "quarry0", "up")
+        self.ip("-n", self.name, "address", "add", f"{self.THERE}/30", "dev", "quarry1")
+        self.ip("-n", self.name, "link", "set", "quarry1", "up")
+        return self
+
+    def connect(self, address):
+        """A program there that has connected to a server, and does nothing more."""
+        code = (f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import http2\n"
+                f"with http2.Connection({address!r}): print('connected', flush=True); sys.stdin.read()")
+        client = subprocess.Popen(["ip", "netns", "exec", self.name, sys.executable, "-c", code], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        client.stdout.readline()
+        return client
+
+    def pull_the_cable(self):
+        self.ip("-n", self.name, "link", "set", "quarry1", "down")
+
+    def __exit__(self, *error):
+        self.ip("link", "del", "quarry0")
+        self.ip("netns", "del", self.name)
 
 
 class Edge(qt.QuarryTest):
@@ -39,6 +80,23 @@ class Edge(qt.QuarryTest):
         connection.send(http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(question)))
 
     # --- without a token ---
+
+    if qt.FULL:  # it takes half a minute, and needs a network of its own
+        def test_a_client_that_vanishes(self):
+            """Its machine loses power, and its connection is never closed."""
+            server = qt.Server(self.data, "--metrics", "127.0.0.1:0", "--insecure")
+            with OtherMachine() as machine:
+                server.command[server.command.index("--listen") + 1] = f"{machine.HERE}:0"
+                with server:
+                    client = machine.connect(server.address)
+                    self.assertEqual(server.metrics()["quarry_connections"], 1)
+                    machine.pull_the_cable()
+                    begin = time.monotonic()
+                    while server.metrics()["quarry_connections"]:
+                        time.sleep(0.1)
+                    self.assertLess(time.monotonic() - begin, 60, "gRPC's own probes take 80 s")
+                    client.kill()
+                    client.communicate()
 
     def test_a_header_without_end(self):
         """CVE-2023-33953: the time to parse it grows with the square of its length."""

@@ -24,28 +24,15 @@ def field_of(step):
 
 
 class Server(qt.Server):
-    """May take the address of one that has gone, and may be killed."""
+    """May take the address of one that has gone."""
 
     def __init__(self, root, *options, address=""):
         super().__init__(root, "--watch", "0.05", *options)
         if address:
             self.command[self.command.index("--listen") + 1] = address
-        self.killed = False
-
-    def kill(self):
-        self.killed = True
-        self._process.kill()
-        self._process.wait()
 
     def reload(self):
         self._process.send_signal(signal.SIGHUP)
-
-    def __exit__(self, *error):
-        if not self.killed:
-            return super().__exit__(*error)
-        self._drain.join()
-        self._close()
-        return None
 
 
 class Watcher:

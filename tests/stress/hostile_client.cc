@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <map>
 #include <mutex>
@@ -55,6 +56,12 @@ std::vector<std::shared_ptr<grpc::Channel>> Connect(const Options& options) {
   return channels;
 }
 
+/// Says who asks, where the server has tokens.
+void Identify(grpc::ClientContext* context) {
+  if (const char* token = std::getenv("QUARRY_TOKEN"))
+    context->AddMetadata("authorization", fmt::format("Bearer {}", token));
+}
+
 // --- streams ---
 
 /// One Read whose answer is read only on request.
@@ -87,8 +94,10 @@ Outcomes OpenStreams(const Options& options) {
 
   grpc::CompletionQueue queue;
   std::vector<Stream> streams(static_cast<std::size_t>(options.count));
-  for (std::size_t i = 0; i < streams.size(); ++i)
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Identify(&streams[i].context);
     streams[i].reader = stubs[i % stubs.size()]->AsyncRead(&streams[i].context, request, &queue, &streams[i]);
+  }
   void* tag = nullptr;
   bool ok = false;
   if (!options.take) {
@@ -202,6 +211,7 @@ std::string Mutate(std::string bytes, std::mt19937_64* random) {
 grpc::Status Call(grpc::GenericStub* stub, const std::string& method, const std::string& bytes,
                   std::chrono::milliseconds moment) {
   grpc::ClientContext context;
+  Identify(&context);
   context.set_wait_for_ready(true);
   if (moment.count() > 0) context.set_deadline(std::chrono::system_clock::now() + moment);
   grpc::CompletionQueue queue;
@@ -415,7 +425,8 @@ Outcomes SendLargeQuestions(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  quarry::command_line::Parser app("hostile_client", "Clients that no server wishes for.");
+  quarry::command_line::Parser app("hostile_client",
+                                   "Clients that no server wishes for. QUARRY_TOKEN says who they are.");
   auto* streams = app.AddCommand("streams", "begins so many reads at once, then takes their answers");
   auto* requests = app.AddCommand("requests", "sends so many requests of changed bytes");
   auto* largest =

@@ -159,6 +159,38 @@ TEST_F(ReaderTest, AClientThatDoesNotTakeItsBlocksHoldsUpNobodyElse) {
   for (auto& read : slow) EXPECT_EQ(read.get(), expected_);
 }
 
+TEST_F(ReaderTest, TheTasksOfAReadAreThoseOfItsClient) {
+  testing::MakeDataset(folder_.path() / "six.quarry", {.dims = {48, 32, 16}, .patch = {16, 16, 16}});
+  const auto dataset = *Dataset::Open(folder_.path() / "six.quarry");
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure"});
+  ReadEngine engine(std::uint64_t{64} << 20, 1);
+  const std::uint64_t before = engine.store->state().patches;
+  std::latch taken(1), go(1);
+  engine.pool.Submit({}, [&] {
+    taken.count_down();
+    go.wait();
+  });
+  taken.wait();
+  Collector collector(plan);
+  auto read = std::async(std::launch::async, [&] {
+    return ExecuteRead(*dataset, plan, &engine, Requester(kNever, 1), &collector);
+  });
+  while (engine.pool.waiting() < plan.patches.size()) std::this_thread::yield();
+  // Behind all tasks of the same client, and in turns with those of another.
+  std::promise<std::uint64_t> decoded_before_same, decoded_before_other;
+  const auto submit = [&](std::uint64_t client, std::promise<std::uint64_t>* decoded) {
+    engine.pool.Submit({-100, 0, client, 1},
+                       [&engine, decoded] { decoded->set_value(engine.store->state().patches); });
+  };
+  submit(1, &decoded_before_same);
+  submit(2, &decoded_before_other);
+  go.count_down();
+
+  EXPECT_TRUE(read.get().ok());
+  EXPECT_EQ(decoded_before_same.get_future().get() - before, plan.patches.size());
+  EXPECT_EQ(decoded_before_other.get_future().get() - before, 1u);
+}
+
 TEST_F(ReaderTest, ACancelledReadLeavesNothingBehind) {
   ReadEngine engine(std::uint64_t{64} << 20, 1);
   for (int after : {0, 1, 3}) {

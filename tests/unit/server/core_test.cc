@@ -211,6 +211,33 @@ TEST_F(CoreTest, AClientThatLeavesEndsItsCallAndNothingStaysBehind) {
   EXPECT_EQ(service_.store().state().pinned, 0u);
 }
 
+/// One client begins reads, and takes no more of any before the next has begun, until one has to wait for
+/// memory.
+TEST_F(CoreTest, AClientThatTakesNothingLeavesMemoryToOthers) {
+  Service service(DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{16 << 20, 2},
+                  &operations_);
+  const auto read = [&](const std::string& client, const std::function<void()>& on_message) {
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    peer.client_address = "ipv4:" + client + ":1000";
+    peer.leaves = [&service] { return service.store().state().waiting > 0; };
+    peer.on_message = on_message;
+    return Ask(&service, "Read", &peer);
+  };
+  int reads = 0;
+  bool waited = false;
+  const std::function<void()> one_more = [&] {
+    if (waited || ++reads > 1000) return;
+    if (read("10.0.0.1", one_more).code() != StatusCode::kCancelled) return;
+    waited = true;
+    EXPECT_TRUE(read("10.0.0.2", nullptr).ok()) << "another client";
+  };
+
+  EXPECT_TRUE(read("10.0.0.1", one_more).ok());
+
+  EXPECT_TRUE(waited) << reads << " reads at a time";
+  EXPECT_GT(reads, 1);
+}
+
 TEST_F(CoreTest, UnknownMethodsAndQuestionsThatAreNoneAreErrors) {
   FakePeer peer("\xff\xff");
   EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kInvalidArgument);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ class FakePeer final : public Peer, public MessageStream {
   bool gone = false;
   std::size_t most_messages = SIZE_MAX;  ///< the client leaves after this many
   std::size_t most_asks = SIZE_MAX;      ///< and when it was asked so often whether it is there
+  std::function<bool()> leaves;          ///< or when this says so
+  std::function<void()> on_message;      ///< called before a message is taken
 
   std::map<std::string, std::string> answer_headers;
   std::vector<std::string> messages;
@@ -33,7 +36,7 @@ class FakePeer final : public Peer, public MessageStream {
     return found == headers.end() ? std::nullopt : std::optional<std::string_view>(found->second);
   }
   void AddHeader(const std::string& name, const std::string& value) override { answer_headers[name] = value; }
-  bool Gone() override { return gone = gone || asked_++ >= most_asks; }
+  bool Gone() override { return gone = gone || asked_++ >= most_asks || (leaves && leaves()); }
   void Cut() override { gone = true; }
 
   Result<std::string> Receive(std::size_t most) override {
@@ -43,6 +46,7 @@ class FakePeer final : public Peer, public MessageStream {
   }
   void SendHeaders() override {}
   bool Send(const Message& message, bool is_last) override {
+    if (on_message) on_message();
     if (gone || messages.size() >= most_messages) return false;
     std::string& bytes = messages.emplace_back();
     for (const SharedBytes& piece : message)
