@@ -2,8 +2,8 @@
 """How long one client waits while another does its worst: the times of small boxes, alone and beside a neighbour that
 sends one kind of large request again and again, with the server's default limits.
 
-Each client has a token of its own. Everything shares this machine, the neighbour's own work too. Needs the programs of
-the preset benchmarks and the target hostile_client.
+Each client has a token of its own. Everything shares this machine; the neighbour's own work, which would be another
+machine's, has the lowest priority (nice 19). Needs the programs of the preset benchmarks and the target hostile_client.
 
 Example: benchmarks/serve/run.py --edge 256 --parts questions
          benchmarks/serve/neighbours.py build/benchmark-serve/edge256-0.0001-interpolate/served
@@ -44,7 +44,7 @@ class Neighbour(threading.Thread):
     def __init__(self, args, address, kind):
         super().__init__()
         self.stop, self.rounds = threading.Event(), 0
-        command = [args.bin / "hostile_client", "streams" if kind == "streams" else "largest", address]
+        command = ["nice", "-n", "19", args.bin / "hostile_client", "streams" if kind == "streams" else "largest", address]
         command += ["--dataset", args.dataset, "--field", args.field, "--count", args.count]
         if kind == "streams":
             command += ["--connections", 4]
