@@ -51,7 +51,7 @@ class DecodePool {
     std::uint64_t bytes = 0;
     std::uint64_t number = 0;  ///< of the submission
 
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const Place&, const Place&) = default;  // NOLINT(modernize-use-nullptr)
   };
   struct Task {
     std::function<void()> run;

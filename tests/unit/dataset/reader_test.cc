@@ -116,6 +116,7 @@ TEST_F(ReaderTest, AFinerLevelGoesOnFromTheCoarserOneThatIsThere) {
 TEST_F(ReaderTest, ReadsAtTheSameTimeDecodeEachPatchOnce) {
   ReadEngine engine(std::uint64_t{256} << 20, 2);
   std::vector<std::future<std::vector<float>>> reads;
+  reads.reserve(8);
   for (int i = 0; i < 8; ++i)
     reads.push_back(std::async(std::launch::async, [&] { return Read(&engine, {.field = "pressure"}); }));
   for (auto& read : reads) EXPECT_EQ(read.get(), expected_);
@@ -126,6 +127,7 @@ TEST_F(ReaderTest, LittleMemoryCostsTimeAndNothingElse) {
   // Room for two reads of one patch each and their decoding: everything else must be evicted.
   ReadEngine engine(6 * Pinned(), 2);
   std::vector<std::future<std::vector<float>>> reads;
+  reads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     reads.push_back(std::async(std::launch::async,
                                [&] { return Read(&engine, {.field = "pressure", .first_level = 3}); }));
@@ -141,6 +143,7 @@ TEST_F(ReaderTest, AClientThatDoesNotTakeItsBlocksHoldsUpNobodyElse) {
   ReadEngine engine(8 * Pinned(), 2);
   std::latch stalled(3), go(1);
   std::vector<std::future<std::vector<float>>> slow;
+  slow.reserve(3);
   for (int i = 0; i < 3; ++i) {
     slow.push_back(std::async(std::launch::async, [&] {
       Collector collector(whole_);

@@ -8,7 +8,6 @@
 #include <latch>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "quarry/store/decode_pool.h"
 #include "quarry/store/patch_store.h"
@@ -112,8 +111,8 @@ TEST(PatchStoreClients, HaveEqualPartsToReadAheadIn) {
   EXPECT_EQ(store.FairShare(1), 4000u);
   const auto one = *store.Pin(400, Patient(1));
   EXPECT_EQ(store.FairShare(1), 3800u);
-  std::vector<PatchStore::Memory> of_two;
-  for (int i = 0; i < 4; ++i) of_two.push_back(*store.Pin(100, Patient(2)));
+  std::array<PatchStore::Memory, 4> of_two;
+  for (auto& memory : of_two) memory = *store.Pin(100, Patient(2));
   EXPECT_EQ(store.FairShare(1), 1800u);
   EXPECT_EQ(store.FairShare(2), 450u);
 }
