@@ -43,8 +43,8 @@ REQUIRE_DATA = os.environ.get("QUARRY_REQUIRE_DATA") == "1"
 DONE, CHECK_FAILED, USAGE, NOT_FOUND, DAMAGED, UNREACHABLE, IO_ERROR = range(7)
 
 # What makes a dataset in one process. The bytes are those of quarry-write (test_single.py), and starting MPI takes ten times
-# as long as writing a small dataset. Sanitizer builds do not have it.
-SERIAL_WRITER = "quarry-write-single" if (BIN / "quarry-write-single").exists() else "quarry-write"
+# as long as writing a small dataset. The full tests start MPI all the same; sanitizer builds have nothing else.
+SERIAL_WRITER = "quarry-write-single" if not FULL and (BIN / "quarry-write-single").exists() else "quarry-write"
 
 # A test program that passed, but left something out, ends with this; ctest shows it as skipped.
 SKIPPED = 77

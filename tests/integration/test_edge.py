@@ -89,14 +89,14 @@ class Edge(qt.QuarryTest):
                 server.command[server.command.index("--listen") + 1] = f"{machine.HERE}:0"
                 with server:
                     client = machine.connect(server.address)
+                    self.addCleanup(client.communicate)
+                    self.addCleanup(client.kill)
                     self.assertEqual(server.metrics()["quarry_connections"], 1)
                     machine.pull_the_cable()
                     begin = time.monotonic()
                     while server.metrics()["quarry_connections"]:
                         time.sleep(0.1)
                     self.assertLess(time.monotonic() - begin, 60, "gRPC's own probes take 80 s")
-                    client.kill()
-                    client.communicate()
 
     def test_a_header_without_end(self):
         """CVE-2023-33953: the time to parse it grows with the square of its length."""

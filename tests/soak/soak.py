@@ -42,6 +42,8 @@ BESIDE_MEMORY = 150 << 20
 SIMULATIONS = 2
 READERS = 2
 FAIL_CALL = qt.BIN.parent / "lib" / "libfail_call.so"
+# Without MPI, which would start for longer than a killed writer lives.
+WRITER = "quarry-write-single"
 # How `quarry` ends when a server has refused the call, or has gone.
 REFUSED_OR_GONE = (qt.UNREACHABLE,)
 
@@ -61,7 +63,7 @@ class Truth:
             if step % 2:
                 field = qt.with_holes(field, np.nan)
             field.tofile(source)
-            qt.succeed(qt.SERIAL_WRITER, source, *LAYOUT, "--step", step, *["--append"] * bool(step), "--output", dataset)
+            qt.succeed(WRITER, source, *LAYOUT, "--step", step, *["--append"] * bool(step), "--output", dataset)
         self.level_count = qt.info(dataset)["levels"]
         self.levels = [[self.samples(dataset, folder, step, level) for level in range(self.level_count)]
                        for step in range(STEPS)]
@@ -179,7 +181,7 @@ class Writer(Actor):
     def publish(self, simulation, step):
         fate = self.one_of(normal=5, killed=3, full=2)
         before = set(simulation.published)
-        command = [qt.SERIAL_WRITER, self.soak.truth.sources[step], *LAYOUT, "--step", step,
+        command = [WRITER, self.soak.truth.sources[step], *LAYOUT, "--step", step,
                    *["--append"] * simulation.exists(), "--output", simulation.path]
         outcome = self.run_to(fate, *command)
         found = set(qt.info(simulation.path)["steps"]) if simulation.exists() else set()
@@ -312,7 +314,7 @@ class Damager(Actor):
         super().__init__(soak, name)
         self.dataset = soak.root / "flipped.quarry"
         for step in range(2):
-            qt.succeed(qt.SERIAL_WRITER, soak.truth.sources[step], *LAYOUT, "--step", step, *["--append"] * bool(step),
+            qt.succeed(WRITER, soak.truth.sources[step], *LAYOUT, "--step", step, *["--append"] * bool(step),
                        "--output", self.dataset)
         qt.succeed("quarry-index", self.dataset)
         self.whole = qt.Whole(self.dataset, self.folder)
@@ -409,7 +411,7 @@ def check_what_is_left(soak):
             if simulation.gone or not simulation.exists():
                 continue
             path = simulation.path
-            qt.succeed(qt.SERIAL_WRITER, soak.truth.sources[0], *LAYOUT, "--step", STEPS, "--append", "--output", path)
+            qt.succeed(WRITER, soak.truth.sources[0], *LAYOUT, "--step", STEPS, "--append", "--output", path)
             leftovers = [file for file in path.rglob("*") if ".partial" in file.name]
             if leftovers:
                 raise Wrong(f"left over: {leftovers}")
