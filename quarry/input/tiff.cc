@@ -100,6 +100,25 @@ Result<ImageShape> ReadShape(TIFF* tiff, const std::string& path) {
   return shape;
 }
 
+/// How many bytes one stored byte can become at most.
+std::uint64_t LargestExpansion(TIFF* tiff) {
+  std::uint16_t compression = COMPRESSION_NONE;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  switch (compression) {
+    case COMPRESSION_NONE:
+      return 1;
+    case COMPRESSION_PACKBITS:
+      return 64;  // two bytes repeat one 128 times
+    case COMPRESSION_DEFLATE:
+    case COMPRESSION_ADOBE_DEFLATE:
+      return 1032;  // two bits copy 258
+    case COMPRESSION_LZW:
+      return 4096;  // 12 bits name a string of at most 4096 bytes
+    default:
+      return 1 << 16;  // Zstandard repeats 128 KiB in a block of 4 bytes
+  }
+}
+
 /// One image of a stack: a file, or a page of one.
 struct ImagePlace {
   std::string path;
@@ -130,6 +149,7 @@ class ImageReader {
       const std::size_t bytes = static_cast<std::size_t>(strip.shape()[1]) * row_bytes;
       const auto number = static_cast<std::uint32_t>(y / rows);
       const bool whole = Intersect(strip, box) == strip;
+      QUARRY_RETURN_IF_ERROR(CheckSize(bytes, "strips"));
       if (!whole) buffer_.resize(bytes);
       // A strip that is used whole needs no copy.
       std::byte* to =
@@ -153,6 +173,7 @@ class ImageReader {
         static_cast<std::uint64_t>(bytes) != expected) {
       return Damaged(fmt::format("its tiles of {}x{}", width, height));
     }
+    QUARRY_RETURN_IF_ERROR(CheckSize(expected, "tiles"));
     buffer_.resize(expected);
     for (std::int64_t y = box.begin[1] / height * height; y < box.end[1]; y += height) {
       for (std::int64_t x = box.begin[0] / width * width; x < box.end[0]; x += width) {
@@ -164,6 +185,15 @@ class ImageReader {
       }
     }
     return Status::Ok();
+  }
+
+  /// A damaged size must not cost more memory than the file could fill.
+  Status CheckSize(std::uint64_t bytes, std::string_view parts) const {
+    const std::uint64_t stored = TIFFGetSizeProc(tiff_)(TIFFClientdata(tiff_));
+    if (bytes / LargestExpansion(tiff_) <= stored) return Status::Ok();
+    return DataLoss(
+        "image \"{}\" says that its {} have {} bytes, more than a file of {} can hold; fetch the file again",
+        path_, parts, bytes, stored);
   }
 
   /// Copies the samples of `part`, in the buffer, that lie in `box`.

@@ -370,6 +370,18 @@ class Tiff(Inputs):
         outcome, _ = self.write(f"{scan}/nothing*.tif")
         self.assert_one_line(outcome, qt.NOT_FOUND, "nothing*.tif")
 
+    def test_a_size_that_the_file_cannot_hold_is_refused_before_memory_is_made(self):
+        tifffile = module("tifffile")
+        image = self.tmp / "img.tif"
+        for options, parts in ({}, "strips"), ({"compression": "zlib"}, "strips"), ({"tile": (16, 16)}, "tiles"):
+            with self.subTest(**options):
+                tifffile.imwrite(image, np.zeros((22, 37), "u1"), photometric="minisblack", **options)
+                with tifffile.TiffFile(image, mode="r+") as file:
+                    for tag in ("TileWidth", "TileLength") if "tile" in options else ("ImageWidth", "ImageLength", "RowsPerStrip"):
+                        file.pages[0].tags[tag].overwrite(60000)
+                outcome, _ = self.write(image)
+                self.assert_one_line(outcome, qt.DAMAGED, "img.tif", f"its {parts} have", "more than a file of")
+
 
 class Vti(Inputs):
     def write_image(self, path, arrays, *, cells=False, mode="appended", encode=False, compressor=None, header=32,
