@@ -1,24 +1,31 @@
 #include "server/connection.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
 namespace quarry::server {
 namespace {
 
-/// [bytes] that a socket has received since it was connected; nothing if the kernel does not say.
-std::optional<std::uint64_t> BytesReceived(int descriptor) {
+/// [bytes] that have been read from a socket since it was connected; nothing if the kernel does not say. What
+/// lies in its buffer has cost nothing yet: a busy machine lets much of it come together.
+std::optional<std::uint64_t> BytesRead(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
   constexpr std::size_t kEnd = offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received);
   if (size < kEnd) return std::nullopt;
-  return info.tcpi_bytes_received;
+  int unread = 0;  // after the others: it may miss some that were read, and count none twice
+  if (::ioctl(descriptor, SIOCINQ, &unread) != 0) return std::nullopt;
+  const auto waiting = static_cast<std::uint64_t>(std::max(unread, 0));
+  return info.tcpi_bytes_received - std::min<std::uint64_t>(waiting, info.tcpi_bytes_received);
 }
 
 }  // namespace
@@ -35,16 +42,16 @@ Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
   // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
   // one that is not expected any more has been counted as progress.
-  const std::optional<std::uint64_t> received = BytesReceived(descriptor_);
+  const std::optional<std::uint64_t> read = BytesRead(descriptor_);
   const auto expected = static_cast<std::uint64_t>(expected_.load());
   const bool progress = progress_.exchange(false);
-  if (!taken_ && now - opened_ > rules_.taking && received.value_or(0) > rules_.idle_bytes)
+  if (!taken_ && now - opened_ > rules_.taking && read.value_or(0) > rules_.idle_bytes)
     return Finding::kHoldsOthersUp;
-  if (!received || progress) {
-    worth_ = BytesReceived(descriptor_).value_or(0);  // since then, more may have come of what was worth it
+  if (!read || progress) {
+    worth_ = BytesRead(descriptor_).value_or(0);  // since then, more may have been read of what was worth it
     return Finding::kGood;
   }
-  return *received - worth_ > rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
+  return *read > worth_ + rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
 }
 
 void Connection::Cut() const {

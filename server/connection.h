@@ -11,13 +11,13 @@ namespace quarry::server {
 
 /// What a client may do on one connection before it is closed. Good clients stay far below.
 struct ConnectionRules {
-  /// [bytes] that may arrive while no call arrives, no question is expected, and no message leaves: an
+  /// [bytes] that may be read while no call arrives, no question is expected, and no message leaves: an
   /// endless header, or frames that mean nothing. A transport may need time for them that grows with the
   /// square.
   std::uint64_t idle_bytes = 512 << 10;
   /// In which the transport takes the connection. It may begin to read on the thread that hands connections
   /// over, and goes on as long as there is something to read. Beyond this time, no more than idle_bytes may
-  /// have arrived.
+  /// have been read.
   std::chrono::milliseconds taking{100};
   /// Faults of its calls, see Connection::CountFault.
   double faults_at_once = 200;
@@ -72,7 +72,7 @@ class Connection {
   std::atomic<bool> progress_ = false;
   std::atomic<std::int64_t> expected_ = 0;
   std::atomic<int> faults_ = 0;
-  std::uint64_t worth_ = 0;  ///< [bytes] received at the last sign of progress
+  std::uint64_t worth_ = 0;  ///< [bytes] read at the last sign of progress
   RateLimit faults_limit_;
 };
 

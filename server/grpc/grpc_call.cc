@@ -131,13 +131,15 @@ std::optional<std::string_view> GrpcCall::Header(const std::string& name) const 
 
 Result<std::string> GrpcCall::Receive(std::size_t most) {
   grpc::ByteBuffer bytes;
-  // gRPC hands over whole messages: one that is too long for the method arrives too.
-  if (connection_) connection_->Expect(kLongestMessage);
+  // gRPC takes messages whole, and only then looks at their length: one of up to twice the limit is refused,
+  // a longer one ends the connection.
+  constexpr int kLongestRefused = 2 * kLongestMessage;
+  if (connection_) connection_->Expect(kLongestRefused);
   stream_.Read(&bytes, &operation_);
   const bool received = Wait();
   if (connection_) {
     connection_->Progress();
-    connection_->Expect(-kLongestMessage);
+    connection_->Expect(-kLongestRefused);
   }
   if (!received) {
     if (Gone()) return Status(StatusCode::kCancelled, "the question did not come");

@@ -13,7 +13,7 @@
 namespace quarry::server {
 
 /// [bytes] of the longest message of a client: as many points as one request may have fit.
-inline constexpr int kLongestMessage = 4 << 20;
+inline constexpr int kLongestMessage = 5 << 19;
 
 /// One call that gRPC brings, of any method: bytes in, bytes out. Blocks on its own completion queue, so that
 /// a thread drives the input and output of its own call.

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <memory>
 #include <utility>
@@ -37,6 +38,11 @@ void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                               static_cast<int>(options.connection_age.count()));
   builder->SetMaxReceiveMessageSize(kLongestMessage);
+  // Of all connections together, beside --memory. Beyond it gRPC reads less, then ends idle connections.
+  constexpr std::size_t kTransportBytes = 128 << 20;
+  grpc::ResourceQuota transport("quarry");
+  transport.Resize(kTransportBytes);
+  builder->SetResourceQuota(transport);
   // Before a call is let in, no more of its question arrives than the window of a stream, 64 KiB.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // gRPC parses what it has read to the end, also when the connection is cut meanwhile (Connection::Inspect).

@@ -25,7 +25,7 @@ namespace {
 
 constexpr auto kLong = std::chrono::seconds(60);
 
-/// A transport that keeps the connections that it is given, and reads nothing.
+/// A transport that keeps the connections that it is given, and reads only what it is told to.
 class Transport {
  public:
   void Take(int descriptor) {
@@ -37,6 +37,13 @@ class Transport {
   void Wait(std::size_t count) {
     std::unique_lock lock(mutex_);
     ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return taken_.size() >= count; }));
+  }
+  /// So many bytes of one of the connections, counted from 0.
+  void Read(std::size_t number, std::size_t bytes) {
+    Wait(number + 1);
+    const std::lock_guard lock(mutex_);
+    std::string text(bytes, '\0');
+    ASSERT_EQ(::recv(taken_[number].get(), text.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
   }
   void CloseFirst() {
     const std::lock_guard lock(mutex_);
@@ -127,6 +134,8 @@ TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
   ASSERT_EQ(::send(quiet.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   ASSERT_EQ(::send(loud.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   ASSERT_EQ(::send(loud.get(), bytes.data(), 1, 0), 1);
+  running.transport.Read(0, kAllowed);
+  running.transport.Read(1, kAllowed + 1);
   EXPECT_TRUE(IsClosed(loud));
   EXPECT_EQ(running.acceptor->state().cut, 1u);
   EXPECT_EQ(running.acceptor->state().open, 1u) << "what is allowed is allowed";
@@ -198,6 +207,20 @@ TEST(Connection, ProgressAndExpectedQuestionsAllowMore) {
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kClosed);
 }
 
+/// A busy machine lets much come together before the transport can read it.
+TEST(Connection, WhatNobodyHasReadIsNoFlood) {
+  Pair pair;
+  Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer", {.idle_bytes = 1000});
+  const auto now = RateLimit::Clock::now();
+  std::string bytes(5000, 'x');
+  ASSERT_EQ(::send(pair.sender.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  ASSERT_EQ(::recv(pair.receiver.get(), bytes.data(), 1000, MSG_WAITALL), 1000);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
+  ASSERT_EQ(::recv(pair.receiver.get(), bytes.data(), 1, MSG_WAITALL), 1);
+  EXPECT_EQ(connection.Inspect(now), Connection::Finding::kFlood);
+}
+
 /// One after the other, while another thread looks all the time.
 TEST(Connection, ALargeQuestionIsNoFloodAtAnyMoment) {
   constexpr std::size_t kBytes = 2000;
@@ -233,8 +256,10 @@ TEST(Connection, SendsLittleUntilTheTransportHasTakenIt) {
                         {.idle_bytes = 1000, .taking = std::chrono::milliseconds(100)});
   const auto soon = RateLimit::Clock::now();
   const auto late = soon + std::chrono::seconds(1);
-  const auto send = [&](const std::string& bytes) {
+  const auto send = [&](std::string bytes) {
     ASSERT_EQ(::send(pair.sender.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::recv(pair.receiver.get(), bytes.data(), bytes.size(), MSG_WAITALL),
+              static_cast<ssize_t>(bytes.size()));
   };
   send(std::string(1000, 'x'));
   EXPECT_EQ(connection.Inspect(late), Connection::Finding::kGood);
