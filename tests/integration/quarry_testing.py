@@ -146,16 +146,17 @@ class Server:
     class Refused(Exception):
         """The server ended before it was ready; args[0] is its Outcome."""
 
-    def __init__(self, root, *options, descriptors=None):
-        """`descriptors`: most files that it may have open."""
+    def __init__(self, root, *options, descriptors=None, env=None):
+        """`descriptors`: most files that it may have open; `env`: added to its environment."""
         self._killed = False
+        self._environment = ENVIRONMENT | (env or {})
         self._limits = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
         self.command = [executable("quarry-server"), str(root), "--listen", "127.0.0.1:0", *map(str, options)]
 
     def __enter__(self):
         self._errors = tempfile.TemporaryFile("w+", dir=SCRATCH, errors="replace")
         self._process = subprocess.Popen(self._limits + self.command, stdout=subprocess.PIPE, stderr=self._errors, text=True,
-                                         env=ENVIRONMENT)
+                                         env=self._environment)
         self._lines = []
         watchdog = threading.Timer(TIMEOUT, self._process.kill)
         watchdog.start()

@@ -20,6 +20,8 @@ LAYOUT = ("--tolerance", "1e-3", "--patch", "16", "--files", "2")
 KINDS = (("open", errno.EACCES), ("open", errno.EMFILE), ("read", errno.EIO), ("read", 0), ("write", errno.ENOSPC),
          ("write", 0), ("sync", errno.EIO), ("rename", errno.EIO), ("list", errno.EIO), ("mmap", errno.ENOMEM),
          ("malloc", errno.ENOMEM))
+# gRPC ends a process that has no memory for it.
+WITHOUT_MEMORY = tuple(kind for kind in KINDS if kind[0] != "malloc")
 EXIT_CODES = range(7)
 # Calls of a kind that a short run tries; the long form tries all.
 TRIED = 8
@@ -59,16 +61,20 @@ class EveryCall(qt.QuarryTest):
     def steps(self, path):
         return sorted(int(step.name) for step in (path / "steps").iterdir() if step.name.isdigit())
 
+    def failing(self, kind, code, number):
+        """The environment of a program whose n-th call fails."""
+        self.report = self.tmp / "failed"
+        self.report.unlink(missing_ok=True)
+        return {"LD_PRELOAD": str(LIBRARY), "QUARRY_FAIL_CALL": kind, "QUARRY_FAIL_AT": str(number),
+                "QUARRY_FAIL_ERRNO": str(code), "QUARRY_FAIL_BELOW": str(self.tmp),
+                "QUARRY_FAIL_REPORT": str(self.report)}
+
     def run_failing(self, kind, code, number, *command):
         """The outcome with the n-th call failing, and whether there was such a call."""
-        report = self.tmp / "failed"
-        report.unlink(missing_ok=True)
-        outcome = qt.run(*command, timeout=120, env={
-            "LD_PRELOAD": str(LIBRARY), "QUARRY_FAIL_CALL": kind, "QUARRY_FAIL_AT": str(number),
-            "QUARRY_FAIL_ERRNO": str(code), "QUARRY_FAIL_BELOW": str(self.tmp), "QUARRY_FAIL_REPORT": str(report)})
+        outcome = qt.run(*command, timeout=120, env=self.failing(kind, code, number))
         self.assertIn(outcome.code, EXIT_CODES, outcome)
         self.assertLessEqual(len(outcome.err.splitlines()), 2, outcome)
-        return outcome, report.exists()
+        return outcome, self.report.exists()
 
     def numbers(self, kind):
         """The calls to fail, until there are no more."""
@@ -79,23 +85,31 @@ class EveryCall(qt.QuarryTest):
         later = np.unique(np.geomspace(TRIED // 2 + 1, 40_000 if kind == "malloc" else 200, tries).astype(int))
         return [*first, *(int(number) for number in later)]
 
-    def each_failure(self, prepare, command, check, *, meets):
-        """Runs `command` with each call failing, after `prepare`, and looks at what is left with `check`.
+    def each_call(self, attempt, *, meets, kinds=KINDS):
+        """Calls `attempt` with each call to fail: kind, error and number. It returns whether there was such a call.
 
-        `meets`: kinds of calls that it is known to make."""
-        for kind, code in KINDS:
+        `meets`: kinds of calls that the program is known to make."""
+        for kind, code in kinds:
             met = 0
             for number in self.numbers(kind):
                 failed = True
                 with self.subTest(kind=kind, error=errno.errorcode.get(code, "half"), number=number):
-                    prepare()
-                    outcome, failed = self.run_failing(kind, code, number, *command)
-                    check(outcome)
+                    failed = attempt(kind, code, number)
                 if not failed:
                     break
                 met += 1
             if kind in meets:
                 self.assertGreater(met, 0, f"no {kind} failed: the test tests nothing")
+
+    def each_failure(self, prepare, command, check, **options):
+        """Runs `command` with each call failing, after `prepare`, and looks at what is left with `check`."""
+        def attempt(*call):
+            prepare()
+            outcome, failed = self.run_failing(*call, *command)
+            check(outcome)
+            return failed
+
+        self.each_call(attempt, **options)
 
     def fresh(self):
         path = self.tmp / "d.quarry"
@@ -177,6 +191,43 @@ class EveryCall(qt.QuarryTest):
         self.each_failure(lambda: None, ("quarry", "verify", path),
                           lambda outcome: self.assertEqual(outcome.out == passed, outcome.code == qt.DONE, outcome),
                           meets=("open", "read", "list", "malloc"))
+
+    def test_server(self):
+        """A question that meets a failure gets an error or the right answer; the next one gets the right answer."""
+        path = self.copied()
+        output = self.tmp / "out.npy"
+
+        def ask(server):
+            output.unlink(missing_ok=True)
+            outcome = qt.run("quarry", "get", server.target(path), "--output", output)
+            self.assertIn(outcome.code, EXIT_CODES, outcome)
+            if outcome.code == qt.DONE:
+                self.assertEqual(np.load(output).tobytes(), self.expected)
+            return outcome
+
+        def attempt(kind, code, number):
+            try:
+                with qt.Server(self.tmp, env=self.failing(kind, code, number)) as server:
+                    ask(server)
+                    self.assertEqual(ask(server).code, qt.DONE)
+            except qt.Server.Refused as refused:
+                self.assertIn(refused.args[0].code, EXIT_CODES, refused)
+            return self.report.exists()
+
+        self.each_call(attempt, meets=("open", "read", "list", "mmap"), kinds=WITHOUT_MEMORY)
+
+    def test_client_of_a_server(self):
+        path = self.copied()
+        output = self.tmp / "out.npy"
+        with qt.Server(self.tmp) as server:
+
+            def check(outcome):
+                if outcome.code == qt.DONE:
+                    self.assertEqual(np.load(output).tobytes(), self.expected)
+
+            self.each_failure(lambda: output.unlink(missing_ok=True),
+                              ("quarry", "get", server.target(path), "--output", output), check,
+                              meets=("open", "write"), kinds=WITHOUT_MEMORY)
 
 
 if __name__ == "__main__":

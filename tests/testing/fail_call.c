@@ -3,7 +3,7 @@
    QUARRY_FAIL_CALL     open, read, write, sync, rename, list, mmap or malloc
    QUARRY_FAIL_AT       n, from 1
    QUARRY_FAIL_ERRNO    the error; for read and write 0: the call does half of its work
-   QUARRY_FAIL_BELOW    only calls on files below this path count; mmap and malloc: all count
+   QUARRY_FAIL_BELOW    only calls on files below this path count; mmap: all mappings of files; malloc: all
    QUARRY_FAIL_REPORT   a file that appears when the call has failed
 
    A test that gets no report has tried all calls of the kind. */
@@ -131,6 +131,17 @@ int open(const char* path, int flags, ...) {
   MODE(flags, flags)
   if (path_fails("open", AT_FDCWD, path)) FAIL(-1);
   return real(path, flags, mode);
+}
+/* openat2 has no function in the C library. */
+long syscall(long number, ...) {
+  REAL(syscall);
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (int i = 0; i < 6; ++i) a[i] = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_openat2 && path_fails("open", (int)a[0], (const char*)a[1])) FAIL(-1);
+  return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 int open64(const char* path, int flags, ...) {
   REAL(open64);
@@ -286,12 +297,12 @@ struct dirent64* readdir64(DIR* folder) {
 
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
   REAL(mmap);
-  if (is_kind("mmap") && is_the_one()) FAIL(MAP_FAILED);
+  if (is_kind("mmap") && fd >= 0 && is_the_one()) FAIL(MAP_FAILED);
   return real(at, size, protection, flags, fd, offset);
 }
 void* mmap64(void* at, size_t size, int protection, int flags, int fd, off64_t offset) {
   REAL(mmap64);
-  if (is_kind("mmap") && is_the_one()) FAIL(MAP_FAILED);
+  if (is_kind("mmap") && fd >= 0 && is_the_one()) FAIL(MAP_FAILED);
   return real(at, size, protection, flags, fd, offset);
 }
 
