@@ -253,10 +253,11 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
 }
 
 Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request, query::Query query,
-                                              const query::PatchLocator* locator) const {
+                                              const query::PatchLocator* locator,
+                                              const query::InTurn& in_turn) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(description_.grid.dims, description_.patch));
-  QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points));
+  QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points, in_turn));
   query.only_patches = interpolator.patches();
   QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));
   plan.price.reply_bytes = request.points.size() * sizeof(double);

@@ -72,7 +72,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   /// The same for points. @param query  resolved from the request
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request, query::Query query,
-                                       const query::PatchLocator* locator = nullptr) const;
+                                       const query::PatchLocator* locator = nullptr,
+                                       const query::InTurn& in_turn = query::AtOnce) const;
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request,
                                        const query::PatchLocator* locator = nullptr) const;
 

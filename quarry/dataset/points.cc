@@ -26,7 +26,7 @@ Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan
   if (plan.price_only) return answer;
   PointSink sink(plan.read, &plan.interpolator);
   QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, requester, &sink));
-  answer.values = plan.interpolator.Interpolate();
+  answer.values = plan.interpolator.Interpolate(engine->InTurnOf(requester));
   return answer;
 }
 

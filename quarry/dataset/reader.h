@@ -16,6 +16,13 @@ struct ReadEngine {
       : ReadEngine(std::make_shared<PatchStore>(memory_bytes, queue), threads) {}
   ReadEngine(std::shared_ptr<PatchStore> shared, int threads) : store(std::move(shared)), pool(threads) {}
 
+  /// Runs parts of a computation in the turns of a client.
+  auto InTurnOf(const Requester& requester) {
+    return [this, client = requester.client](std::uint64_t work, const std::function<void()>& compute) {
+      pool.InTurn(client, work, compute);
+    };
+  }
+
   const std::shared_ptr<PatchStore> store;
   DecodePool pool;  ///< destroyed first: its tasks end in the store
 };

@@ -5,31 +5,45 @@
 namespace quarry {
 namespace {
 
+/// Samples of at most this many bytes take less time than waiting for a turn.
+constexpr std::size_t kAtOnceBytes = 16 << 10;
+
 class StatisticsSink final : public PatchSink {
  public:
-  StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request)
-      : plan_(plan), accumulator_(plan, request) {}
+  StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request, ReadEngine* engine,
+                 std::uint64_t client)
+      : plan_(plan), accumulator_(plan, request), pool_(&engine->pool), client_(client) {}
 
   Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
-    const query::PlannedPatch& patch = plan_.patches[index];
-    const query::PatchPart part = query::PartOf(plan_.query, level, patch.samples);
-    if (part.whole()) {
-      accumulator_.Add(patch, decoded->samples(), decoded->validity());
-      return Status::Ok();
+    const std::size_t bytes = decoded->samples().size();
+    if (bytes <= kAtOnceBytes) {
+      Add(level, index, decoded);
+    } else {
+      pool_->InTurn(client_, bytes, [&] { Add(level, index, decoded); });
     }
-    const Bytes samples = query::CutOut(part, decoded->samples(), SizeOf(plan_.type));
-    Bytes validity;  // stays empty if every sample is valid
-    if (!decoded->validity().empty()) validity = query::CutOut(part, std::as_bytes(decoded->validity()), 1);
-    accumulator_.Add(patch, samples,
-                     {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
     return Status::Ok();
   }
 
   query::Statistics Finish() { return accumulator_.Finish(); }
 
  private:
+  void Add(int level, std::size_t index, const StoredPatch& decoded) {
+    const query::PlannedPatch& patch = plan_.patches[index];
+    const query::PatchPart part = query::PartOf(plan_.query, level, patch.samples);
+    if (part.whole()) {
+      return accumulator_.Add(patch, decoded->samples(), decoded->validity());
+    }
+    const Bytes samples = query::CutOut(part, decoded->samples(), SizeOf(plan_.type));
+    Bytes validity;  // stays empty if every sample is valid
+    if (!decoded->validity().empty()) validity = query::CutOut(part, std::as_bytes(decoded->validity()), 1);
+    accumulator_.Add(patch, samples,
+                     {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
+  }
+
   const query::ReadPlan& plan_;
   query::StatisticsAccumulator accumulator_;
+  DecodePool* const pool_;
+  const std::uint64_t client_;
 };
 
 }  // namespace
@@ -38,7 +52,7 @@ Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query:
                                             const query::StatisticsRequest& request, ReadEngine* engine,
                                             const Requester& requester) {
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
-  StatisticsSink sink(plan, request);
+  StatisticsSink sink(plan, request, engine, requester.client);
   QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, requester, &sink));
   return sink.Finish();
 }

@@ -7,6 +7,8 @@ namespace quarry::query {
 namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+/// Takes less time than waiting for a turn.
+constexpr std::size_t kAtOncePoints = 1024;
 
 /// The sample at or before a coordinate of an axis, and the distance from it.
 struct Place {
@@ -71,16 +73,30 @@ Box BoxAround(std::span<const Point> points) {
   return box;
 }
 
-Result<PointInterpolator> PointInterpolator::Create(const PatchGrid& grid, std::vector<Point> points) {
+/// @param compute  takes the first of some points, and the one behind the last
+template <typename Compute>
+void PointInterpolator::InParts(const InTurn& in_turn, const Compute& compute) const {
+  if (points_.size() <= kAtOncePoints) return compute(0, points_.size());
+  for (std::size_t first = 0; first < points_.size(); first += kPartPoints) {
+    const std::size_t end = std::min(first + kPartPoints, points_.size());
+    in_turn((end - first) * kBytesPerPoint, [&] { compute(first, end); });
+  }
+}
+
+Result<PointInterpolator> PointInterpolator::Create(const PatchGrid& grid, std::vector<Point> points,
+                                                    const InTurn& in_turn) {
   QUARRY_RETURN_IF_ERROR(CheckPoints(grid.dims(), points));
-  PointInterpolator interpolator;
-  interpolator.points_ = std::move(points);
-  interpolator.samples_.resize(interpolator.points_.size());
-  interpolator.corners_.reserve(8 * interpolator.points_.size());
-  for (std::size_t p = 0; p < interpolator.points_.size(); ++p)
-    interpolator.AddCorners(grid, static_cast<std::uint32_t>(p));
-  std::sort(interpolator.corners_.begin(), interpolator.corners_.end());
-  return interpolator;
+  PointInterpolator made;
+  made.points_ = std::move(points);
+  made.samples_.resize(made.points_.size());
+  made.corners_.reserve(8 * made.points_.size());
+  made.InParts(in_turn, [&](std::size_t first, std::size_t end) {
+    const auto begin = static_cast<std::ptrdiff_t>(made.corners_.size());
+    for (std::size_t p = first; p < end; ++p) made.AddCorners(grid, static_cast<std::uint32_t>(p));
+    std::sort(made.corners_.begin() + begin, made.corners_.end());
+    made.parts_.push_back(made.corners_.size());
+  });
+  return made;
 }
 
 void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
@@ -107,46 +123,54 @@ void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
 }
 
 std::vector<std::uint64_t> PointInterpolator::patches() const {
-  std::size_t count = 0;
-  for (std::size_t c = 0; c < corners_.size(); ++c)
-    if (c == 0 || corners_[c].patch != corners_[c - 1].patch) ++count;
   std::vector<std::uint64_t> patches;
-  patches.reserve(count);
   for (const Corner& corner : corners_) {
     if (patches.empty() || patches.back() != corner.patch) patches.push_back(corner.patch);
   }
+  std::sort(patches.begin(), patches.end());
+  patches.erase(std::unique(patches.begin(), patches.end()), patches.end());
+  patches.shrink_to_fit();
   return patches;
 }
 
 void PointInterpolator::Add(const PlannedPatch& patch, DataType type, ByteSpan samples, Validity validity) {
-  const auto begin = std::lower_bound(corners_.begin(), corners_.end(), patch.entry.patch.patch_index,
-                                      [](const Corner& c, std::uint64_t index) { return c.patch < index; });
+  const std::uint64_t index = patch.entry.patch.patch_index;
   DispatchType(type, [&]<typename T>(T) {
     const std::span typed(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T));
-    for (auto c = begin; c != corners_.end() && c->patch == patch.entry.patch.patch_index; ++c) {
-      const bool valid = validity.empty() || validity[c->sample] != 0;
-      samples_[c->place / 8][c->place % 8] = valid ? static_cast<double>(typed[c->sample]) : kMissing;
+    std::size_t first = 0;
+    for (const std::size_t end : parts_) {
+      const std::span part = std::span(corners_).subspan(first, end - first);
+      first = end;
+      for (auto c = std::ranges::lower_bound(part, index, {}, &Corner::patch);
+           c != part.end() && c->patch == index; ++c) {
+        const bool valid = validity.empty() || validity[c->sample] != 0;
+        samples_[c->place / 8][c->place % 8] = valid ? static_cast<double>(typed[c->sample]) : kMissing;
+      }
     }
   });
 }
 
-std::vector<double> PointInterpolator::Interpolate() const {
-  std::vector<double> values;
-  values.reserve(points_.size());
-  for (std::size_t p = 0; p < points_.size(); ++p) {
-    double sum = 0;
-    for (std::size_t number = 0; number < 8; ++number) {
-      double weight = 1;
-      for (std::size_t a = 0; a < 3; ++a) {
-        const double fraction = PlaceOf(points_[p][a]).fraction;
-        weight *= ((number >> a) & 1) != 0 ? fraction : 1 - fraction;
-      }
-      // A weight may round to 0 although its sample takes part: a missing sample still shows.
-      if (weight > 0 || std::isnan(samples_[p][number])) sum += weight * samples_[p][number];
-    }
-    values.push_back(sum);
-  }
+std::vector<double> PointInterpolator::Interpolate(const InTurn& in_turn) const {
+  std::vector<double> values(points_.size());
+  InParts(in_turn, [&](std::size_t first, std::size_t end) {
+    for (std::size_t p = first; p < end; ++p) values[p] = ValueAt(p);
+  });
   return values;
+}
+
+double PointInterpolator::ValueAt(std::size_t point) const {
+  double sum = 0;
+  for (std::size_t number = 0; number < 8; ++number) {
+    double weight = 1;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const double fraction = PlaceOf(points_[point][a]).fraction;
+      weight *= ((number >> a) & 1) != 0 ? fraction : 1 - fraction;
+    }
+    // A weight may round to 0 although its sample takes part: a missing sample still shows.
+    const double sample = samples_[point][number];
+    if (weight > 0 || std::isnan(sample)) sum += weight * sample;
+  }
+  return sum;
 }
 
 PointsAnswer Describe(const PointsPlan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,11 @@ namespace quarry::query {
 /// the indices of their patches, and the value, three times while its message is made.
 inline constexpr std::uint64_t kBytesPerPoint = 8 * (16 + 8) + 3 * 8;
 
+/// Runs a part of a long computation, now or when it is its turn. The first argument says how long it takes:
+/// about as long as decoding so many bytes.
+using InTurn = std::function<void(std::uint64_t, const std::function<void()>&)>;
+inline void AtOnce(std::uint64_t, const std::function<void()>& compute) { compute(); }
+
 /// @errors kInvalidArgument: no point, too many, or one outside the grid
 Status CheckPoints(const Index3& dims, std::span<const Point> points);
 
@@ -26,7 +32,8 @@ Box BoxAround(std::span<const Point> points);
 class PointInterpolator {
  public:
   /// @errors those of CheckPoints
-  static Result<PointInterpolator> Create(const PatchGrid& grid, std::vector<Point> points);
+  static Result<PointInterpolator> Create(const PatchGrid& grid, std::vector<Point> points,
+                                          const InTurn& in_turn = AtOnce);
 
   /// Indices of the patches whose samples take part, ascending.
   std::vector<std::uint64_t> patches() const;
@@ -35,9 +42,12 @@ class PointInterpolator {
   void Add(const PlannedPatch& patch, DataType type, ByteSpan samples, Validity validity);
 
   /// The values, once all patches are added. NaN where a sample is missing.
-  std::vector<double> Interpolate() const;
+  std::vector<double> Interpolate(const InTurn& in_turn = AtOnce) const;
 
  private:
+  /// Points of a part of the work: some milliseconds.
+  static constexpr std::size_t kPartPoints = 8192;
+
   /// One sample that takes part at one point.
   struct Corner {
     std::uint64_t patch;
@@ -48,10 +58,14 @@ class PointInterpolator {
   };
 
   PointInterpolator() = default;
+  template <typename Compute>
+  void InParts(const InTurn& in_turn, const Compute& compute) const;
   void AddCorners(const PatchGrid& grid, std::uint32_t point);
+  double ValueAt(std::size_t point) const;
 
   std::vector<Point> points_;
-  std::vector<Corner> corners_;  // by patch
+  std::vector<Corner> corners_;     // those of each part of the points by patch
+  std::vector<std::size_t> parts_;  // where the corners of a part end
   std::vector<std::array<double, 8>> samples_;
 };
 

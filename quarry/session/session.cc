@@ -250,18 +250,21 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, opened->dataset->Resolve(request));
   const std::uint64_t points = request.points.size() * query::kBytesPerPoint;
-  const auto plan = [&] { return opened->dataset->PlanPoints(request, query, opened->index.get()); };
+  const Requester requester = RequesterOf(control);
+  const auto plan = [&] {
+    return opened->dataset->PlanPoints(request, query, opened->index.get(), engine_.InTurnOf(requester));
+  };
   const auto need = [&](const query::PointsPlan& made) {
     return query::PlanMemory(made.read) + query::DeliveryMemory(made.read) + points;
   };
   QUARRY_ASSIGN_OR_RETURN(
       auto planned, MakePinned(store(), Likely(*opened->dataset, query, {Takes::Delivery::kSamples, points}),
-                               RequesterOf(control), plan, need));
+                               requester, plan, need));
   const query::Price price = planned.value.price_only ? query::Price{} : planned.value.read.price;
   QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(
       query::PointsAnswer answer,
-      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, RequesterOf(control)));
+      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, requester));
   control->CountPatches(price.patches);
   (void)planned.memory.Resize(3 * sizeof(double) * answer.values.size());  // smaller
   control->Hold(std::move(planned.memory));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "quarry/base/memory.h"
@@ -41,22 +42,31 @@ DecodePool::~DecodePool() {
 }
 
 void DecodePool::Submit(DecodePriority priority, std::function<void()> task) {
-  {
-    const std::lock_guard lock(mutex_);
-    while (threads_.size() < static_cast<std::size_t>(thread_count_))
-      threads_.emplace_back([this] { Work(); });
-    Queue* const queue = QueueOf(priority.client);
-    const Place place{-priority.level, priority.bytes, submitted_++};
-    queue->waiting.emplace(place, Task{std::move(task), priority.work});
-    queue->by_age.emplace(place.number, place);
-    ++waiting_;
-  }
-  changed_.notify_one();
+  const std::lock_guard lock(mutex_);
+  while (threads_.size() < static_cast<std::size_t>(thread_count_)) threads_.emplace_back([this] { Work(); });
+  Add(priority, {std::move(task), priority.work});
+}
+
+void DecodePool::InTurn(std::uint64_t client, std::uint64_t work, const std::function<void()>& compute) {
+  constexpr int kFirst = std::numeric_limits<int>::max();
+  Lock lock(mutex_);
+  Turn turn;
+  Add({kFirst, 0, client, work}, {nullptr, work, &turn});
+  turn.begins.wait(lock, [&] { return turn.begun; });
+  lock.unlock();
+  struct Ending {
+    DecodePool* pool;
+    ~Ending() {
+      const std::lock_guard relocked(pool->mutex_);
+      pool->End();
+    }
+  } const ending{this};
+  compute();
 }
 
 std::size_t DecodePool::waiting() const {
   const std::lock_guard lock(mutex_);
-  return waiting_;
+  return waiting_ + begun_.size();
 }
 
 /// The queue of a client for a new task. Forgets the clients that are behind the others anyway.
@@ -72,25 +82,59 @@ DecodePool::Queue* DecodePool::QueueOf(std::uint64_t client) {
   return &queue;
 }
 
-void DecodePool::Work() {
-  ExtendMemoryOfThread();
-  while (const std::function<void()> task = TakeNext()) task();
+void DecodePool::Add(const DecodePriority& priority, Task task) {
+  Queue* const queue = QueueOf(priority.client);
+  const Place place{-priority.level, priority.bytes, submitted_++};
+  queue->waiting.emplace(place, std::move(task));
+  queue->by_age.emplace(place.number, place);
+  ++waiting_;
+  BeginNext();
 }
 
-/// Waits for a task. None when the pool is ending and every task is taken.
-std::function<void()> DecodePool::TakeNext() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ending_ || waiting_ > 0; });
-  Queue* next = nullptr;
-  for (auto& [client, queue] : queues_) {
-    if (!queue.waiting.empty() && (next == nullptr || queue.start < next->start)) next = &queue;
+/// Gives the free turns to the next tasks.
+void DecodePool::BeginNext() {
+  while (running_ < thread_count_ && waiting_ > 0) {
+    Queue* next = nullptr;
+    for (auto& [client, queue] : queues_) {
+      if (!queue.waiting.empty() && (next == nullptr || queue.start < next->start)) next = &queue;
+    }
+    Task task = next->TakeNext();
+    --waiting_;
+    ++running_;
+    now_ = std::max(now_, next->start);
+    next->start += task.work;
+    if (task.turn != nullptr) {
+      task.turn->begun = true;
+      task.turn->begins.notify_one();
+    } else {
+      begun_.push_back(std::move(task.run));
+      changed_.notify_one();
+    }
   }
-  if (next == nullptr) return nullptr;
-  --waiting_;
-  Task task = next->TakeNext();
-  now_ = std::max(now_, next->start);
-  next->start += task.work;
-  return std::move(task.run);
+}
+
+/// Ends a turn.
+void DecodePool::End() {
+  --running_;
+  BeginNext();
+  if (ending_ && waiting_ == 0) changed_.notify_all();
+}
+
+/// Runs tasks until the pool is ending and none is left.
+void DecodePool::Work() {
+  ExtendMemoryOfThread();
+  Lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !begun_.empty() || (ending_ && waiting_ == 0); });
+    if (begun_.empty()) return;
+    std::function<void()> task = std::move(begun_.front());
+    begun_.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;  // what it holds may take its time to go
+    lock.lock();
+    End();
+  }
 }
 
 DecodePool::Task DecodePool::Queue::TakeNext() {

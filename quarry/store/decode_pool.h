@@ -3,6 +3,7 @@
 #include <compare>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -20,7 +21,7 @@ struct DecodePriority {
 };
 
 /// The threads that decode patches, shared by all reads of a process. They are started with the first task.
-/// Thread-safe.
+/// Others compute in turn with them, so that no more threads compute at a time. Thread-safe.
 ///
 /// Clients take turns: next is the one for which the fewest bytes were decoded since both have tasks here.
 /// Who comes back after a pause is a little ahead of those who always have some.
@@ -44,6 +45,11 @@ class DecodePool {
   /// not throw.
   void Submit(DecodePriority priority, std::function<void()> task);
 
+  /// Computes on the calling thread, in the client's turn and before its tasks, as if a thread of the pool
+  /// did it. Keep it short, some milliseconds: a turn is not taken back. It must not wait for anything.
+  /// @param work  [bytes] decoding so many takes about as long
+  void InTurn(std::uint64_t client, std::uint64_t work, const std::function<void()>& compute);
+
  private:
   /// The place of a waiting task: the smallest is next.
   struct Place {
@@ -53,9 +59,15 @@ class DecodePool {
 
     friend auto operator<=>(const Place&, const Place&) = default;  // NOLINT(modernize-use-nullptr)
   };
+  /// Of a thread that computes itself.
+  struct Turn {
+    bool begun = false;
+    std::condition_variable begins = {};
+  };
   struct Task {
     std::function<void()> run;
     std::uint64_t work = 0;
+    Turn* turn = nullptr;  ///< begins instead of running something
   };
   /// The tasks of one client.
   struct Queue {
@@ -67,14 +79,20 @@ class DecodePool {
     Task TakeNext();
   };
 
+  using Lock = std::unique_lock<std::mutex>;
+
   void Work();
-  std::function<void()> TakeNext();
+  void Add(const DecodePriority& priority, Task task);
   Queue* QueueOf(std::uint64_t client);
+  void BeginNext();
+  void End();
 
   const int thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Queue> queues_;  ///< of clients with waiting tasks, or more than others have had
+  std::map<std::uint64_t, Queue> queues_;    ///< of clients with waiting tasks, or more than others have had
+  std::deque<std::function<void()>> begun_;  ///< tasks whose turn it is, for the next threads
+  int running_ = 0;                          ///< turns that have begun, at most one for each thread
   std::uint64_t now_;  ///< [bytes] "virtual time": the largest start of a task that was taken
   std::uint64_t submitted_ = 0;
   std::size_t waiting_ = 0;

@@ -47,6 +47,7 @@ PatchStore::PatchStore(std::uint64_t bytes, std::size_t queue)
     : total_(bytes),
       questions_{MostForQuestions(), MostForQuestions() / 2},
       pinned_{MostPinned(), MostPinned() / 2, queue},
+      small_{MostSmall(), 0},
       reserved_{total_, total_} {}
 
 // ---- Who holds memory, and who is next
@@ -154,10 +155,31 @@ bool PatchStore::Fits(const Kind& kind, std::uint64_t more) const {
   return more <= total_ && InUse() + more <= total_ && kind.used + more <= kind.most;
 }
 
-/// Memory was freed, or somebody has left a queue: wakes the next of each, and not the many behind them.
+/// Whether a place is that of the only request of a client, and small.
+bool PatchStore::IsSmall(const Kind& kind, const Place& place) const {
+  return &kind == &pinned_ && place.bytes <= small_.most && place.client != 0 &&
+         pinned_.HeldBy(place.client).pieces == 0 && small_.HeldBy(place.client).pieces == 0;
+}
+
+/// The kind that can give a place its memory now: that of its queue if nobody else is next, or the one for
+/// small requests; null: neither.
+PatchStore::Kind* PatchStore::GiverOf(Kind* kind, const Place& place) {
+  const Place* const next = kind->Next();
+  const bool in_turn =
+      next == &place ||
+      (next == nullptr && kind->Allows(place.client, kind->HeldBy(place.client), place.bytes));
+  if (in_turn && Fits(*kind, place.bytes)) return kind;
+  return IsSmall(*kind, place) && Fits(small_, place.bytes) ? &small_ : nullptr;
+}
+
+/// Memory was freed, or somebody has left a queue: wakes those who can have memory now, and not the many
+/// behind them.
 void PatchStore::WakeNext() {
   for (Kind* kind : {&questions_, &pinned_, &reserved_}) {
     if (Place* next = kind->Next()) next->turn.notify_one();
+  }
+  for (Place& place : pinned_.waiting) {
+    if (IsSmall(pinned_, place) && Fits(small_, place.bytes)) place.turn.notify_one();
   }
 }
 
@@ -165,10 +187,9 @@ void PatchStore::WakeNext() {
 Result<PatchStore::Memory> PatchStore::Acquire(Kind* kind, std::uint64_t bytes, const Requester& requester) {
   std::list<Entry> evicted;
   Lock lock(mutex_);
-  const std::uint64_t client = requester.client;
-  const bool now =
-      kind->Next() == nullptr && kind->Allows(client, kind->HeldBy(client), bytes) && Fits(*kind, bytes);
-  if (!now && !kind->HasPlaceFor(client)) {
+  const Place wanted(requester.client, bytes);
+  Kind* giver = GiverOf(kind, wanted);
+  if (giver == nullptr && !kind->HasPlaceFor(requester.client)) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} "
                               "requests, and {} wait already, the most that may, of all clients or of this "
@@ -176,15 +197,18 @@ Result<PatchStore::Memory> PatchStore::Acquire(Kind* kind, std::uint64_t bytes, 
                               FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces,
                               kind->waiting.size()));
   }
-  if (!now) QUARRY_RETURN_IF_ERROR(WaitForTurn(&lock, kind, bytes, requester));
-  Memory memory = Allot(kind, client, bytes);
+  if (giver == nullptr) {
+    QUARRY_ASSIGN_OR_RETURN(giver, WaitForTurn(&lock, kind, wanted, requester.cancelled));
+  }
+  Memory memory = Allot(giver, requester.client, bytes);
   evicted = Evict();
   return memory;
 }
 
-Status PatchStore::WaitForTurn(Lock* lock, Kind* kind, std::uint64_t bytes, const Requester& requester) {
-  const auto place = kind->waiting.emplace(kind->waiting.end(), requester.client, bytes);
-  const auto my_turn = [&] { return kind->Next() == &*place && Fits(*kind, bytes); };
+/// @returns the kind that gives the memory
+Result<PatchStore::Kind*> PatchStore::WaitForTurn(Lock* lock, Kind* kind, const Place& wanted,
+                                                  const std::function<bool()>& cancelled) {
+  const auto place = kind->waiting.emplace(kind->waiting.end(), wanted.client, wanted.bytes);
   struct Leaving {
     PatchStore* store;
     Kind* kind;
@@ -194,10 +218,11 @@ Status PatchStore::WaitForTurn(Lock* lock, Kind* kind, std::uint64_t bytes, cons
       store->WakeNext();
     }
   } const leaving{this, kind, place};
-  bool given_up = false;
-  while (!given_up && !place->turn.wait_for(*lock, kLookUp, my_turn))
-    given_up = AskUnlocked(lock, requester.cancelled);
-  return given_up ? CancelledWhile("memory") : Status::Ok();
+  while (true) {
+    if (Kind* const giver = GiverOf(kind, *place)) return giver;
+    place->turn.wait_for(*lock, kLookUp);
+    if (GiverOf(kind, *place) == nullptr && AskUnlocked(lock, cancelled)) return CancelledWhile("memory");
+  }
 }
 
 PatchStore::Memory PatchStore::Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes) {
@@ -226,11 +251,11 @@ Result<PatchStore::Memory> PatchStore::Pin(std::uint64_t bytes, const Requester&
 }
 
 Result<PatchStore::Memory> PatchStore::Reserve(std::uint64_t bytes, const Requester& requester) {
-  if (bytes > half()) {
+  if (bytes > MostReserved()) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("decoding one patch needs {} of memory, and the server has {} for that; give "
                               "it more, or ask for a coarser level",
-                              FormatBytes(bytes), FormatBytes(half())));
+                              FormatBytes(bytes), FormatBytes(MostReserved())));
   }
   return Acquire(&reserved_, bytes, requester);
 }
@@ -247,9 +272,9 @@ std::optional<PatchStore::Memory> PatchStore::TryReserve(std::uint64_t bytes, st
 
 std::uint64_t PatchStore::FairShare(std::uint64_t client) const {
   const Lock lock(mutex_);
-  const std::size_t clients = std::max<std::size_t>(pinned_.holdings.size(), 1);
+  const std::size_t clients = std::max<std::size_t>(pinned_.holdings.size() + small_.holdings.size(), 1);
   const std::size_t reads = std::max<std::size_t>(pinned_.HeldBy(client).pieces, 1);
-  return (total_ - questions_.used - pinned_.used) / 2 / clients / reads;
+  return (total_ - questions_.used - pinned_.used - small_.used) / 2 / clients / reads;
 }
 
 /// Removes patches from the store until everything fits. Returns them, because freeing them takes too long to
@@ -407,7 +432,7 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
     ~Ending() { store->EndLoad(key); }
   } const ending{this, key};
   const auto never = [] { return false; };
-  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), half()), never));
+  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), never));
   try {
     QUARRY_ASSIGN_OR_RETURN(const Loaded loaded, load());
     Keep(key, loaded.object, loaded.bytes, &memory);
@@ -419,8 +444,17 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
 
 PatchStore::State PatchStore::state() const {
   const Lock lock(mutex_);
-  return {total_,         questions_.used,        pinned_.used, reserved_.used, stored_,   entries_.size(),
-          pinned_.pieces, pinned_.waiting.size(), hits_,        misses_,        evictions_};
+  return {total_,
+          questions_.used,
+          pinned_.used + small_.used,
+          reserved_.used,
+          stored_,
+          entries_.size(),
+          pinned_.pieces + small_.pieces,
+          pinned_.waiting.size(),
+          hits_,
+          misses_,
+          evictions_};
 }
 
 }  // namespace quarry

@@ -39,14 +39,15 @@ struct PatchKey {
 /// What is stored makes room for what is needed, least recently used first. A patch that several reads want
 /// is decoded once. Thread-safe.
 ///
-/// There are four kinds of memory. A large question pins its own, up to an eighth of the budget. A request
+/// There are five kinds of memory. A large question pins its own, up to an eighth of the budget. A request
 /// pins what it needs for as long as it lasts, up to three eighths: its plan, and what it delivers, which a
-/// slow client may hold for long. So half of the budget is always there to decode in: batches and manifests
-/// that are loaded reserve it; they wait only for files and processors, and end. What they make stays in the
-/// store, and gives way to the other three.
+/// slow client may hold for long. A sixteenth more is for small requests alone, one of each client, which
+/// would otherwise wait for large ones. So seven sixteenths of the budget are always there to decode in:
+/// batches and manifests that are loaded reserve it; they wait only for files and processors, and end. What
+/// they make stays in the store, and gives way to the other four.
 ///
-/// Nobody waits for ever: who holds memory waits only for a later kind, in the order question, pinned,
-/// reserved, and never for more of the same kind.
+/// Nobody waits for ever: who holds memory waits only for a later kind, in the order question, pinned or
+/// small, reserved, and never for more of the same kind.
 ///
 /// No client takes it all: of those who wait, the client that holds least of a kind is next, and a client has
 /// at most half of the questions' and of the pinned memory, unless one request alone needs more.
@@ -101,22 +102,23 @@ class PatchStore {
   Result<Memory> PinQuestion(std::uint64_t bytes, const Requester& requester);
   std::uint64_t MostForQuestions() const { return total_ / 8; }
 
-  /// Lets a request in: waits for its turn, until its memory can be pinned. The caller holds no other pinned
-  /// or reserved memory.
+  /// Lets a request in: waits for its turn, until its memory can be pinned. A small one of a client that has
+  /// no other need not wait for large ones. The caller holds no other pinned or reserved memory.
   /// @errors kResourceExhausted: more than MostPinned, or too many wait already, of all clients or of this
   /// one; kCancelled
   Result<Memory> Pin(std::uint64_t bytes, const Requester& requester);
   /// Three eighths of the budget.
-  std::uint64_t MostPinned() const { return total_ - half() - MostForQuestions(); }
+  std::uint64_t MostPinned() const { return total_ / 2 - MostForQuestions(); }
 
   /// Has `call` called when much pinned memory is free, before another request can have it. Before the first
   /// request.
   void OnLargeRelease(std::function<void()> call) { on_large_release_ = std::move(call); }
 
   /// Memory of a batch: waits for its turn, until others end.
-  /// @errors kResourceExhausted: more than half of the budget; kCancelled
+  /// @errors kResourceExhausted: more than MostReserved; kCancelled
   Result<Memory> Reserve(std::uint64_t bytes, const Requester& requester);
-  std::uint64_t MostReserved() const { return half(); }
+  /// Seven sixteenths of the budget.
+  std::uint64_t MostReserved() const { return total_ - MostForQuestions() - MostPinned() - MostSmall(); }
 
   /// The same, or nothing instead of waiting: for reading ahead.
   std::optional<Memory> TryReserve(std::uint64_t bytes, std::uint64_t client = 0);
@@ -173,7 +175,7 @@ class PatchStore {
   using Load = std::function<Result<Loaded>()>;
 
   /// The object of a key that no patch has: stored, or loaded by one caller for all who want it now.
-  /// @param bytes  returns what loading takes; waits for that, for at most half of the budget
+  /// @param bytes  returns what loading takes; waits for that, for at most MostReserved
   /// @param load   may not use the store
   /// @errors those of `load`, not kept; kResourceExhausted: the system has no memory
   Result<std::shared_ptr<const void>> Obtain(const PatchKey& key, const std::function<std::uint64_t()>& bytes,
@@ -246,14 +248,17 @@ class PatchStore {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  std::uint64_t half() const { return total_ - total_ / 2; }
-  std::uint64_t InUse() const { return questions_.used + pinned_.used + reserved_.used; }
+  std::uint64_t MostSmall() const { return total_ / 16; }
+  std::uint64_t InUse() const { return questions_.used + pinned_.used + small_.used + reserved_.used; }
   bool Fits(const Kind& kind, std::uint64_t more) const;
+  bool IsSmall(const Kind& kind, const Place& place) const;
+  Kind* GiverOf(Kind* kind, const Place& place);
   void WakeNext();
   void TellOfRelease(const Kind* kind, std::uint64_t bytes) const;
   bool MayGrow(const Memory& memory, std::uint64_t bytes) const;
   Result<Memory> Acquire(Kind* kind, std::uint64_t bytes, const Requester& requester);
-  Status WaitForTurn(Lock* lock, Kind* kind, std::uint64_t bytes, const Requester& requester);
+  Result<Kind*> WaitForTurn(Lock* lock, Kind* kind, const Place& wanted,
+                            const std::function<bool()>& cancelled);
   Memory Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes);
   std::list<Entry> Evict();
   void End(const PatchKey& key, Status status, StoredPatch patch);
@@ -267,6 +272,7 @@ class PatchStore {
   std::condition_variable ended_;  ///< flights
   Kind questions_;
   Kind pinned_;
+  Kind small_;  ///< what pinned_ has for small requests alone; nobody waits here
   Kind reserved_;
   std::uint64_t stored_ = 0;
   std::list<Entry> entries_;  ///< the one used last in front

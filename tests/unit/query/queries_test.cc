@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <set>
@@ -428,6 +429,38 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
   EXPECT_EQ(missing > 0, recipe_.missing);
   EXPECT_EQ(price.patches, patches.size()) << "patches without a sample that takes part are not read";
   EXPECT_EQ(price.reply_bytes, 500 * sizeof(double));
+}
+
+TEST_P(QueryTest, ManyPointsAreWorkedOnInParts) {
+  constexpr std::size_t kPoints = 20'000;
+  std::uniform_real_distribution<double> unit(0, 1);
+  PointsRequest request{"pressure", {}, {}, false};
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    Point point{};
+    for (std::size_t a = 0; a < 3; ++a) point[a] = unit(random_) * static_cast<double>(recipe_.dims[a] - 1);
+    request.points.push_back(point);
+  }
+  std::size_t parts = 0;
+  std::uint64_t work = 0;
+  const auto in_turn = [&](std::uint64_t bytes, const std::function<void()>& compute) {
+    ++parts;
+    work += bytes;
+    compute();
+  };
+  PointsPlan plan = *dataset_->PlanPoints(request, *dataset_->Resolve(request), nullptr, in_turn);
+  EXPECT_EQ(parts, 3u);
+  EXPECT_EQ(work, kPoints * kBytesPerPoint);
+  const std::vector<double> values = ReadPoints(*dataset_, std::move(plan), &engine_, kNever)->values;
+  ASSERT_EQ(values.size(), kPoints);
+  // A few points are answered at once.
+  constexpr std::size_t kFew = 1000;
+  for (std::size_t first = 0; first < kPoints; first += kFew) {
+    PointsRequest few{"pressure", {}, {}, false};
+    few.points.assign(request.points.begin() + static_cast<std::ptrdiff_t>(first),
+                      request.points.begin() + static_cast<std::ptrdiff_t>(first + kFew));
+    const PointsAnswer answer = *ReadPoints(*dataset_, *dataset_->PlanPoints(few), &engine_, kNever);
+    EXPECT_EQ(std::memcmp(answer.values.data(), &values[first], kFew * sizeof(double)), 0) << first;
+  }
 }
 
 TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {

@@ -71,6 +71,34 @@ TEST(PatchStoreClients, WhoHasItsHalfKeepsNobodyElseWaiting) {
   EXPECT_TRUE(more.get().ok());
 }
 
+TEST(PatchStoreClients, ASmallRequestNeedNotWaitForALargeOne) {
+  PatchStore store(8000);  // 500 beside the pinned memory for small ones
+  auto large = *store.Pin(2900, Patient(1));
+  auto next = PinLater(&store, 2900, 2);
+  EXPECT_EQ(store.Pin(501, Hasty(3)).status().code(), StatusCode::kCancelled) << "not small";
+  {
+    auto small = *store.Pin(300, Hasty(3));
+    EXPECT_EQ(store.state().pinned, 3200u);
+    EXPECT_EQ(store.Pin(100, Hasty(3)).status().code(), StatusCode::kCancelled) << "one of each client";
+    EXPECT_FALSE(small.Resize(501));
+    EXPECT_TRUE(store.Pin(200, Hasty(4)).ok());
+    EXPECT_EQ(store.Pin(201, Hasty(4)).status().code(), StatusCode::kCancelled) << "all of it is in use";
+    EXPECT_EQ(store.Pin(1, Hasty(1)).status().code(), StatusCode::kCancelled) << "has the large one";
+  }
+  EXPECT_FALSE(IsDone(next)) << "the memory for small ones is not for it";
+  large.Release();
+  EXPECT_TRUE(next.get().ok());
+}
+
+TEST(PatchStoreClients, ASmallRequestWaitsForAnotherSmallOneAlone) {
+  PatchStore store(8000);
+  const auto large = *store.Pin(3000, Patient(1));
+  auto small = *store.Pin(500, Patient(2));
+  auto next = PinLater(&store, 500, 3);
+  small.Release();
+  EXPECT_TRUE(next.get().ok());
+}
+
 TEST(PatchStoreClients, QuestionsOfOneClientLeaveHalfToOthers) {
   PatchStore store(8000);  // 1000 of them for questions
   const auto first = *store.PinQuestion(500, Patient(1));
@@ -95,12 +123,12 @@ TEST(PatchStoreClients, WhoHoldsLeastIsNext) {
 TEST(PatchStoreClients, OneHasAtMostHalfOfThePlacesToWait) {
   PatchStore store(8000, 4);
   auto all = *store.Pin(3000, Patient(3));
-  auto first = PinLater(&store, 100, 1);
-  auto second = PinLater(&store, 100, 1);
-  const Status refused = store.Pin(100, Hasty(1)).status();
+  auto first = PinLater(&store, 501, 1);
+  auto second = PinLater(&store, 501, 1);
+  const Status refused = store.Pin(501, Hasty(1)).status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(refused.message().find("2 wait already"), std::string::npos) << refused.message();
-  EXPECT_EQ(store.Pin(100, Hasty(2)).status().code(), StatusCode::kCancelled) << "it was allowed to wait";
+  EXPECT_EQ(store.Pin(501, Hasty(2)).status().code(), StatusCode::kCancelled) << "it was allowed to wait";
   all.Release();
   EXPECT_TRUE(first.get().ok());
   EXPECT_TRUE(second.get().ok());
@@ -135,6 +163,16 @@ class Order {
     });
   }
 
+  /// Computes on a thread of its own, once it is its turn.
+  void ComputeInTurn(char name, std::uint64_t client, std::uint64_t work) {
+    const std::size_t waiting = pool_.waiting();
+    computing_.push_back(std::async(std::launch::async, [=, this] {
+      pool_.InTurn(client, work, [this, name] { order_ += name; });
+      done_.count_down();
+    }));
+    while (pool_.waiting() == waiting) std::this_thread::yield();
+  }
+
   /// A task without a name.
   void SubmitThen(const DecodePriority& priority, std::function<void()> task) {
     pool_.Submit(priority, std::move(task));
@@ -149,7 +187,8 @@ class Order {
  private:
   std::latch begun_{1}, go_{1}, done_;
   std::string order_;
-  DecodePool pool_{1};  // destroyed first
+  DecodePool pool_{1};
+  std::vector<std::future<void>> computing_;  // destroyed first
 };
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -184,6 +223,32 @@ TEST(DecodePoolClients, WhoComesBackIsAheadOfWhoAlwaysHasTasks) {
     for (int i = 0; i < 4; ++i) order.Submit('b', {0, 0, 2, 6 * kMiB});
   });
   EXPECT_EQ(order.Run(), "aaaabbbaab");
+}
+
+TEST(DecodePoolClients, ComputeInTurnBeforeTheirOwnTasks) {
+  Order order(6);
+  for (int i = 0; i < 3; ++i) order.Submit('a', {9, 0, 1, kMiB});
+  order.ComputeInTurn('A', 1, kMiB);
+  for (int i = 0; i < 2; ++i) order.ComputeInTurn('B', 2, kMiB);
+  EXPECT_EQ(order.Run(), "ABaBaa");
+}
+
+TEST(DecodePoolInTurn, TakesThePlaceOfAThread) {
+  DecodePool pool(1);
+  std::latch done(1);
+  pool.InTurn(1, kMiB, [&] {
+    pool.Submit({}, [&] { done.count_down(); });
+    EXPECT_EQ(pool.waiting(), 1u) << "the one turn is taken";
+  });
+  done.wait();
+}
+
+TEST(DecodePoolInTurn, EndsWithAnException) {
+  DecodePool pool(1);
+  EXPECT_THROW(pool.InTurn(1, kMiB, [] { throw std::bad_alloc(); }), std::bad_alloc);
+  bool computed = false;
+  pool.InTurn(1, kMiB, [&] { computed = true; });
+  EXPECT_TRUE(computed);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(PatchStorePin, QuestionsHaveAnEighthOfTheirOwn) {
   EXPECT_EQ(store.PinQuestion(101, kNever).status().code(), StatusCode::kResourceExhausted);
   const auto pinned = store.Pin(300, kNever);
   EXPECT_TRUE(pinned.ok()) << "questions never keep an answer out";
-  EXPECT_TRUE(store.Reserve(400, kNever).ok()) << "nor do both of them keep a batch out";
+  EXPECT_TRUE(store.Reserve(350, kNever).ok()) << "nor do both of them keep a batch out";
 }
 
 TEST(PatchStorePin, GrowsOnlyWithoutWaitingAndBehindNobody) {
@@ -124,7 +124,7 @@ TEST(PatchStoreObtain, LoadsOnceForAllAndCountsWhatIsKept) {
   EXPECT_EQ(store.state().reserved, 0u);
 
   const auto pinned = *store.Pin(375, kNever);
-  const auto batch = *store.Reserve(500, kNever);
+  const auto batch = *store.Reserve(438, kNever);
   EXPECT_EQ(store.state().stored, 0u) << "it makes room";
 }
 
@@ -179,11 +179,12 @@ TEST(PatchStoreReserve, IsNeverKeptOutByWhatIsPinned) {
   PatchStore store(100);
   const auto question = *store.PinQuestion(12, kNever);
   const auto pinned = *store.Pin(38, kNever);
-  const auto batch = store.Reserve(50, kNever);
+  const auto small = *store.Pin(6, Requester([] { return true; }, 1));
+  const auto batch = store.Reserve(44, kNever);
   EXPECT_TRUE(batch.ok());
   EXPECT_FALSE(store.TryReserve(1));
   EXPECT_EQ(store.Reserve(1, kAtOnce).status().code(), StatusCode::kCancelled);
-  EXPECT_EQ(store.Reserve(51, kNever).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(store.Reserve(45, kNever).status().code(), StatusCode::kResourceExhausted);
 }
 
 TEST(PatchStoreReserve, GivesEveryReadItsShare) {
@@ -269,7 +270,7 @@ TEST(PatchStoreEviction, TakesWhatWasUsedLongestAgo) {
 
 TEST(PatchStoreEviction, LeavesPatchesToThoseWhoHoldThem) {
   const StoredPatch patch = MakePatch(100);
-  PatchStore store(2 * PatchStore::BytesOf(patch));
+  PatchStore store(3 * PatchStore::BytesOf(patch));
   Store(&store, Key(1), patch);
   const StoredPatch held = *store.Take(Key(1), kNever);
   const auto pinned = *store.Pin(store.MostPinned(), kNever);
