@@ -14,18 +14,35 @@
 namespace quarry::server {
 namespace {
 
-/// [bytes] that have been read from a socket since it was connected; nothing if the kernel does not say. What
-/// lies in its buffer has cost nothing yet: a busy machine lets much of it come together.
-std::optional<std::uint64_t> BytesRead(int descriptor) {
+/// [bytes] received since the socket was connected; nothing if the kernel does not say.
+std::optional<std::uint64_t> BytesReceived(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
   constexpr std::size_t kEnd = offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received);
   if (size < kEnd) return std::nullopt;
-  int unread = 0;  // after the others: it may miss some that were read, and count none twice
-  if (::ioctl(descriptor, SIOCINQ, &unread) != 0) return std::nullopt;
-  const auto waiting = static_cast<std::uint64_t>(std::max(unread, 0));
-  return info.tcpi_bytes_received - std::min<std::uint64_t>(waiting, info.tcpi_bytes_received);
+  return info.tcpi_bytes_received;
+}
+
+/// [bytes] received, and read by nobody yet: they have cost nothing. A busy machine lets many come together.
+std::uint64_t BytesWaiting(int descriptor) {
+  int waiting = 0;
+  return ::ioctl(descriptor, SIOCINQ, &waiting) == 0 ? static_cast<std::uint64_t>(waiting) : 0;
+}
+
+/// [bytes] At most what has been read from the socket when this returns; nothing if the kernel does not say.
+std::optional<std::uint64_t> LeastRead(int descriptor) {
+  const std::optional<std::uint64_t> received = BytesReceived(descriptor);
+  const std::uint64_t waiting = BytesWaiting(descriptor);
+  if (!received) return std::nullopt;
+  return *received - std::min(waiting, *received);
+}
+
+/// [bytes] At least what had been read when this was called.
+std::uint64_t MostRead(int descriptor) {
+  const std::uint64_t waiting = BytesWaiting(descriptor);
+  const std::uint64_t received = BytesReceived(descriptor).value_or(0);
+  return received - std::min(waiting, received);
 }
 
 }  // namespace
@@ -42,13 +59,13 @@ Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
   // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
   // one that is not expected any more has been counted as progress.
-  const std::optional<std::uint64_t> read = BytesRead(descriptor_);
+  const std::optional<std::uint64_t> read = LeastRead(descriptor_);
   const auto expected = static_cast<std::uint64_t>(expected_.load());
   const bool progress = progress_.exchange(false);
   if (!taken_ && now - opened_ > rules_.taking && read.value_or(0) > rules_.idle_bytes)
     return Finding::kHoldsOthersUp;
   if (!read || progress) {
-    worth_ = BytesRead(descriptor_).value_or(0);  // since then, more may have been read of what was worth it
+    worth_ = MostRead(descriptor_);  // since then, more may have been read of what was worth it
     return Finding::kGood;
   }
   return *read > worth_ + rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
