@@ -1,0 +1,564 @@
+// The native part of the Python package: the C++ client, with samples as numpy arrays.
+//
+// It only translates. Axes are z, y, x on the Python side and x, y, z in C++, and are turned around here.
+// Python's lock is not held while anything is read, decoded or waited for; signals are looked at meanwhile,
+// so that Ctrl-C ends a call. Names, defaults and indexing are in src/quarry.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "clients/cpp/client.h"
+#include "clients/cpp/grpc/client_grpc.h"
+#include "clients/python/background.h"
+#include "quarry/codec/coder.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace quarry::python {
+namespace {
+
+using client::CallOptions;
+using client::LevelSamples;
+
+template <typename T>
+using Zyx = std::tuple<T, T, T>;
+using ZyxBox = Zyx<std::pair<std::int64_t, std::int64_t>>;
+
+template <typename T>
+Zyx<T> ToZyx(const std::array<T, 3>& xyz) {
+  return {xyz[2], xyz[1], xyz[0]};
+}
+
+ZyxBox ToZyx(const Box& box) {
+  const auto range = [&](std::size_t axis) { return std::pair(box.begin[axis], box.end[axis]); };
+  return {range(2), range(1), range(0)};
+}
+
+template <typename T>
+std::array<T, 3> ToXyz(const Zyx<T>& zyx) {
+  return {std::get<2>(zyx), std::get<1>(zyx), std::get<0>(zyx)};
+}
+
+Box ToXyz(const ZyxBox& zyx) {
+  Box box;
+  std::tie(box.begin[0], box.end[0]) = std::get<2>(zyx);
+  std::tie(box.begin[1], box.end[1]) = std::get<1>(zyx);
+  std::tie(box.begin[2], box.end[2]) = std::get<0>(zyx);
+  return box;
+}
+
+/// An error of the library on its way to Python, see quarry.Error.
+struct StatusError {
+  Status status;
+};
+
+void Check(Status status) {
+  if (status.code() == StatusCode::kInternal && status.message() == "no memory") throw std::bad_alloc();
+  if (!status.ok()) throw StatusError{std::move(status)};
+}
+
+template <typename T>
+T Take(Result<T> result) {
+  Check(result.status());
+  return *std::move(result);
+}
+
+void RaiseStatus(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const StatusError& error) {
+    const nb::object type = nb::module_::import_("quarry._errors").attr("Error");
+    const std::string& message = error.status.message();
+    const nb::object text =
+        nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+    const nb::object raised = type(static_cast<int>(error.status.code()), text);
+    PyErr_SetObject(type.ptr(), raised.ptr());
+  }
+}
+
+// ---- Processes
+
+/// gRPC's threads and connections do not survive a fork.
+void UseGrpc() {
+  static std::atomic<pid_t> used_by{0};
+  pid_t none = 0;
+  if (used_by.compare_exchange_strong(none, getpid())) return client::EnableGrpc();
+  if (used_by == getpid()) return;
+  throw StatusError{
+      {StatusCode::kFailedPrecondition,
+       "this process was forked from one that had opened a server, and cannot open any; start processes with "
+       "multiprocessing's \"spawn\" or \"forkserver\", or open servers after the fork only"}};
+}
+
+/// Something of the process that made it. Another one, forked from it, can neither use nor destroy it.
+template <typename T>
+class OfProcess {
+ public:
+  explicit OfProcess(std::shared_ptr<T> value) : value_(std::move(value)) {}
+  ~OfProcess() {
+    if (process_ != getpid()) new std::shared_ptr<T>(std::move(value_));  // NOLINT: leaked
+  }
+  OfProcess(const OfProcess&) = delete;
+  OfProcess& operator=(const OfProcess&) = delete;
+
+  const std::shared_ptr<T>& get() const {
+    if (process_ == getpid()) return value_;
+    throw StatusError{{StatusCode::kFailedPrecondition,
+                       fmt::format("this was opened by process {}, of which this one, {}, is a fork; open it "
+                                   "again here",
+                                   process_, getpid())}};
+  }
+
+ private:
+  std::shared_ptr<T> value_;
+  const pid_t process_ = getpid();
+};
+
+// ---- Samples
+
+nb::dlpack::dtype TypeOf(DataType type) {
+  return DispatchType(type, []<typename T>(T) { return nb::dtype<T>(); });
+}
+
+const char* NumpyName(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+      return "int8";
+    case DataType::kUint8:
+      return "uint8";
+    case DataType::kInt16:
+      return "int16";
+    case DataType::kUint16:
+      return "uint16";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kUint32:
+      return "uint32";
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kFloat64:
+      return "float64";
+  }
+  return "";
+}
+
+/// Missing samples of floating-point fields are NaN on the Python side, whatever they are in the files.
+void MarkMissing(const LevelSamples& samples, std::optional<double> fill, std::span<std::byte> bytes) {
+  DispatchType(samples.type, [&]<typename T>(T) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const std::span typed(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T));
+      const auto missing = static_cast<T>(fill.value_or(std::nan("")));
+      for (T& sample : typed)
+        if (!std::isfinite(sample) || sample == missing) sample = std::numeric_limits<T>::quiet_NaN();
+    }
+  });
+}
+
+/// What `read` and `stream` return. The array owns the samples.
+struct Answer {
+  LevelSamples samples;  ///< without its data
+  nb::any array;
+};
+
+Answer ToAnswer(LevelSamples samples, const std::optional<nb::object>& out) {
+  if (out) return {std::move(samples), nb::borrow<nb::any>(*out)};
+  auto* const data = new Bytes(std::move(samples.data));
+  const nb::capsule owner(data, [](void* held) noexcept { delete static_cast<Bytes*>(held); });
+  const Index3 shape = samples.extent.shape();
+  const std::array<std::size_t, 3> zyx = {static_cast<std::size_t>(shape[2]),
+                                          static_cast<std::size_t>(shape[1]),
+                                          static_cast<std::size_t>(shape[0])};
+  nb::ndarray<nb::numpy> array(data->data(), 3, zyx.data(), owner, nullptr, TypeOf(samples.type));
+  return {std::move(samples), nb::borrow<nb::any>(nb::cast(std::move(array)))};
+}
+
+// ---- Datasets
+
+/// A dataset of this process.
+class Dataset {
+ public:
+  Dataset(std::shared_ptr<client::Dataset> dataset, bool remote)
+      : dataset_(std::move(dataset)), remote_(remote) {}
+
+  const DatasetDescription& description() const { return dataset_.get()->description(); }
+  std::shared_ptr<client::Dataset> share() const { return dataset_.get(); }
+
+  /// Runs a call of the client.
+  template <typename Call>
+  auto Run(bool brief, const Call& call) const {
+    const std::shared_ptr<client::Dataset> dataset = dataset_.get();
+    CallOptions options;
+    options.cancel = CancelToken::Create();
+    // Nothing ends a wait for a server but the token.
+    return RunInBackground(options.cancel, brief && !remote_, [&] { return call(*dataset, options); });
+  }
+
+ private:
+  const OfProcess<client::Dataset> dataset_;
+  const bool remote_;
+};
+
+std::unique_ptr<Dataset> Open(const std::string& target, const client::Options& options) {
+  const bool remote = target.starts_with("grpc://") || target.starts_with("grpcs://");
+  if (remote) UseGrpc();
+  const CancelToken cancel = CancelToken::Create();
+  auto opened =
+      RunInBackground(cancel, !remote, [&] { return client::Dataset::Open(target, options, cancel); });
+  return std::make_unique<Dataset>(Take(std::move(opened)), remote);
+}
+
+std::vector<client::DatasetSummary> List(const std::string& target, const client::Options& options) {
+  const bool remote = target.starts_with("grpc://") || target.starts_with("grpcs://");
+  if (remote) UseGrpc();
+  const CancelToken cancel = CancelToken::Create();
+  return Take(RunInBackground(cancel, false, [&] { return client::ListDatasets(target, options, cancel); }));
+}
+
+/// Samples of at most so many bytes are read by the calling thread: another one would take longer to start.
+constexpr std::uint64_t kBriefBytes = 1 << 20;
+
+bool IsBrief(const query::ReadRequest& request, const DatasetDescription& dataset) {
+  const Box box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
+  return static_cast<double>(Volume(box.shape())) * sizeof(double) <= kBriefBytes;
+}
+
+std::optional<double> FillOf(const DatasetDescription& dataset, const std::string& field) {
+  const auto number = dataset.FindField(field);
+  return number ? dataset.fields[*number].fill : std::nullopt;
+}
+
+/// @param missing  whether missing samples are possible
+/// @param out      memory for the samples; none: a new array
+Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing,
+            std::optional<nb::ndarray<nb::c_contig, nb::device::cpu>> out) {
+  const std::optional<double> fill = FillOf(self.description(), request.field);
+  Result<LevelSamples> read = self.Run(
+      IsBrief(request, self.description()),
+      [&](const client::Dataset& dataset, CallOptions options) -> Result<LevelSamples> {
+        if (out) {
+          options.buffer = [&](const LevelSamples& level, std::size_t bytes) -> Result<std::span<std::byte>> {
+            if (level.level != level.finest_level) return std::span<std::byte>();
+            if (out->nbytes() == bytes && out->dtype() == TypeOf(level.type))
+              return std::span(static_cast<std::byte*>(out->data()), bytes);
+            return InvalidArgument("the array for the samples has {} bytes; it needs {} of {}", out->nbytes(),
+                                   bytes, NumpyName(level.type));
+          };
+        }
+        Result<LevelSamples> samples = dataset.Read(request, options);
+        if (samples.ok() && missing) {
+          std::span<std::byte> bytes = samples->buffer.empty() ? std::span(samples->data) : samples->buffer;
+          MarkMissing(*samples, fill, bytes);
+        }
+        return samples;
+      });
+  return ToAnswer(Take(std::move(read)), out ? std::optional(nb::cast(*out)) : std::nullopt);
+}
+
+std::unique_ptr<Feed<LevelSamples>> Stream(const Dataset& self, const query::ReadRequest& request,
+                                           bool missing) {
+  const std::optional<double> fill = FillOf(self.description(), request.field);
+  return std::make_unique<Feed<LevelSamples>>(
+      [dataset = self.share(), request, missing, fill](const CancelToken& cancel, const auto& deliver) {
+        CallOptions options;
+        options.cancel = cancel;
+        return dataset->ReadLevels(
+            request,
+            [&](LevelSamples* samples, const client::ReadCost&) -> Status {
+              if (missing) MarkMissing(*samples, fill, samples->data);
+              if (deliver(std::move(*samples))) return Status::Ok();
+              return {StatusCode::kCancelled, "nobody takes the samples any more"};
+            },
+            options);
+      });
+}
+
+std::unique_ptr<Feed<StepDescription>> Watch(const Dataset& self, std::optional<std::uint64_t> after,
+                                             double patience) {
+  client::WatchRequest request;
+  request.after = after;
+  request.patience_ms = static_cast<std::int64_t>(patience * 1000);
+  return std::make_unique<Feed<StepDescription>>(
+      [dataset = self.share(), request](const CancelToken& cancel, const auto& deliver) {
+        CallOptions options;
+        options.cancel = cancel;
+        return dataset->WatchSteps(
+            request, [&](const StepDescription& step) { return deliver(StepDescription(step)); }, options);
+      });
+}
+
+using PointArray = nb::ndarray<const double, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
+
+/// Values as an array, and the error bound.
+std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
+                                  std::optional<std::uint64_t> step, const PointArray& positions,
+                                  bool physical) {
+  query::PointsRequest request{field, step, {}, false};
+  request.points.reserve(positions.shape(0));
+  for (std::size_t p = 0; p < positions.shape(0); ++p) {
+    const query::Point point = {positions(p, 2), positions(p, 1), positions(p, 0)};
+    request.points.push_back(physical ? query::ToSampleCoordinates(self.description().grid, point) : point);
+  }
+  query::PointsAnswer answer =
+      Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
+        return dataset.ReadPoints(request, options);
+      }));
+  auto* const values = new std::vector<double>(std::move(answer.values));
+  const nb::capsule owner(values,
+                          [](void* held) noexcept { delete static_cast<std::vector<double>*>(held); });
+  const std::size_t count = values->size();
+  return {nb::borrow<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(values->data(), 1, &count, owner))),
+          answer.max_error};
+}
+
+query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> step,
+                                std::optional<ZyxBox> box, int level, std::optional<double> max_error,
+                                std::optional<std::uint64_t> max_bytes,
+                                std::optional<Zyx<std::int64_t>> stride, std::optional<int> first_level,
+                                std::optional<Zyx<double>> focus,
+                                std::optional<std::pair<double, double>> values, bool strict) {
+  query::ReadRequest question;
+  question.field = std::move(field);
+  question.step = step;
+  if (box) question.box = ToXyz(*box);
+  question.level = level;
+  question.max_error = max_error;
+  question.max_bytes = max_bytes;
+  if (stride) question.stride = ToXyz(*stride);
+  question.first_level = first_level;
+  if (focus) question.focus = ToXyz(*focus);
+  if (values) question.values = query::Bounds{values->first, values->second};
+  question.allow_damage = !strict;
+  return question;
+}
+
+// ---- What Python sees
+
+void BindDescriptions(nb::module_& m) {
+  nb::class_<LevelRecord>(m, "LevelRecord")
+      .def_ro("max_error", &LevelRecord::max_error)
+      .def_ro("rmse", &LevelRecord::rmse)
+      .def_ro("bytes", &LevelRecord::bytes)
+      .def_ro("coverage", &LevelRecord::coverage);
+  nb::class_<FieldStepDescription>(m, "FieldStep")
+      .def_ro("name", &FieldStepDescription::name)
+      .def_ro("source", &FieldStepDescription::source)
+      .def_ro("tolerance", &FieldStepDescription::tolerance)
+      .def_ro("min", &FieldStepDescription::min)
+      .def_ro("max", &FieldStepDescription::max)
+      .def_ro("max_error", &FieldStepDescription::max_error)
+      .def_ro("rmse", &FieldStepDescription::rmse)
+      .def_ro("psnr", &FieldStepDescription::psnr)
+      .def_ro("raw_bytes", &FieldStepDescription::raw_bytes)
+      .def_ro("stored_bytes", &FieldStepDescription::stored_bytes)
+      .def_ro("valid", &FieldStepDescription::valid)
+      .def_ro("levels", &FieldStepDescription::levels)
+      .def_prop_ro("has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); });
+  nb::class_<StepDescription>(m, "Step")
+      .def_ro("step", &StepDescription::step)
+      .def_ro("time", &StepDescription::time)
+      .def_ro("fields", &StepDescription::fields);
+  nb::class_<FieldDescription>(m, "FieldDescription")
+      .def_ro("name", &FieldDescription::name)
+      .def_prop_ro("dtype", [](const FieldDescription& field) { return NumpyName(field.type); })
+      .def_ro("units", &FieldDescription::units)
+      .def_prop_ro("coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); })
+      .def_ro("tolerance", &FieldDescription::tolerance)
+      .def_ro("relative_tolerance", &FieldDescription::relative_tolerance)
+      .def_ro("lossless", &FieldDescription::lossless)
+      .def_ro("fill", &FieldDescription::fill);
+  nb::class_<client::DatasetSummary>(m, "DatasetSummary")
+      .def_ro("name", &client::DatasetSummary::name)
+      .def_prop_ro("shape", [](const client::DatasetSummary& dataset) { return ToZyx(dataset.grid.dims); })
+      .def_ro("steps", &client::DatasetSummary::steps)
+      .def_ro("fields", &client::DatasetSummary::fields);
+}
+
+void BindAnswers(nb::module_& m) {
+  nb::class_<query::ReadRequest>(m, "Question")
+      .def(nb::new_(&MakeQuestion), "field"_a, nb::kw_only(), "step"_a = nb::none(), "box"_a = nb::none(),
+           "level"_a = 0, "max_error"_a = nb::none(), "max_bytes"_a = nb::none(), "stride"_a = nb::none(),
+           "first_level"_a = nb::none(), "focus"_a = nb::none(), "values"_a = nb::none(), "strict"_a = true);
+  nb::class_<Answer>(m, "Answer")
+      .def_ro("array", &Answer::array)
+      .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })
+      .def_prop_ro("step", [](const Answer& answer) { return answer.samples.step; })
+      .def_prop_ro("level", [](const Answer& answer) { return answer.samples.level; })
+      .def_prop_ro("finest_level", [](const Answer& answer) { return answer.samples.finest_level; })
+      .def_prop_ro("max_error", [](const Answer& answer) { return answer.samples.max_error; })
+      .def_prop_ro("coverage", [](const Answer& answer) { return answer.samples.coverage; })
+      .def_prop_ro("extent", [](const Answer& answer) { return ToZyx(answer.samples.extent); })
+      .def_prop_ro("spacing", [](const Answer& answer) { return ToZyx(answer.samples.spacing); })
+      .def_prop_ro("damaged",
+                   [](const Answer& answer) {
+                     std::vector<std::pair<ZyxBox, int>> damaged;
+                     for (const client::DamagedBox& box : answer.samples.damaged)
+                       damaged.emplace_back(ToZyx(box.extent), box.shown_level);
+                     return damaged;
+                   })
+      .def_prop_ro("left_out", [](const Answer& answer) {
+        std::vector<ZyxBox> left_out;
+        for (const Box& box : answer.samples.left_out) left_out.push_back(ToZyx(box));
+        return left_out;
+      });
+  nb::class_<query::Price>(m, "Price")
+      .def_ro("patches", &query::Price::patches)
+      .def_ro("bytes", &query::Price::bytes)
+      .def_ro("bytes_read", &query::Price::bytes_read)
+      .def_ro("reads", &query::Price::reads)
+      .def_ro("reply_bytes", &query::Price::reply_bytes);
+  nb::class_<query::LevelExtent>(m, "PlannedLevel")
+      .def_ro("level", &query::LevelExtent::level)
+      .def_prop_ro("extent", [](const query::LevelExtent& level) { return ToZyx(level.extent); })
+      .def_prop_ro("spacing", [](const query::LevelExtent& level) { return ToZyx(level.spacing); })
+      .def_ro("max_error", &query::LevelExtent::max_error)
+      .def_ro("bytes", &query::LevelExtent::bytes)
+      .def_ro("coverage", &query::LevelExtent::coverage);
+  nb::class_<query::AnswerHeader>(m, "Plan")
+      .def_ro("field", &query::AnswerHeader::field)
+      .def_ro("step", &query::AnswerHeader::step)
+      .def_ro("levels", &query::AnswerHeader::levels)
+      .def_ro("price", &query::AnswerHeader::price);
+}
+
+void BindStatistics(nb::module_& m) {
+  nb::class_<query::Bounded>(m, "Bounded")
+      .def_ro("value", &query::Bounded::value)
+      .def_ro("low", &query::Bounded::low)
+      .def_ro("high", &query::Bounded::high)
+      .def("__float__", [](const query::Bounded& self) { return self.value; })
+      .def("__repr__", [](const query::Bounded& self) {
+        return fmt::format("Bounded(value={}, low={}, high={})", self.value, self.low, self.high);
+      });
+  nb::class_<query::Histogram>(m, "Histogram")
+      .def_ro("begin", &query::Histogram::begin)
+      .def_ro("end", &query::Histogram::end)
+      .def_ro("counts", &query::Histogram::counts)
+      .def_ro("low", &query::Histogram::low)
+      .def_ro("high", &query::Histogram::high)
+      .def_ro("below", &query::Histogram::below)
+      .def_ro("above", &query::Histogram::above);
+  nb::class_<query::StatisticsAnswer>(m, "Statistics")
+      .def_prop_ro("valid", [](const query::StatisticsAnswer& self) { return self.statistics.valid; })
+      .def_prop_ro("missing", [](const query::StatisticsAnswer& self) { return self.statistics.missing; })
+      .def_prop_ro("min", [](const query::StatisticsAnswer& self) { return self.statistics.min; })
+      .def_prop_ro("max", [](const query::StatisticsAnswer& self) { return self.statistics.max; })
+      .def_prop_ro("mean", [](const query::StatisticsAnswer& self) { return self.statistics.mean; })
+      .def_prop_ro("stddev", [](const query::StatisticsAnswer& self) { return self.statistics.stddev; })
+      .def_prop_ro("percentiles",
+                   [](const query::StatisticsAnswer& self) {
+                     std::vector<std::pair<double, query::Bounded>> percentiles;
+                     for (const query::Percentile& one : self.statistics.percentiles)
+                       percentiles.emplace_back(one.percent, one.at);
+                     return percentiles;
+                   })
+      .def_prop_ro("histogram", [](const query::StatisticsAnswer& self) { return self.statistics.histogram; })
+      .def_prop_ro("level",
+                   [](const query::StatisticsAnswer& self) { return self.header.levels.back().level; })
+      .def_prop_ro("step", [](const query::StatisticsAnswer& self) { return self.header.step; })
+      .def_prop_ro("price", [](const query::StatisticsAnswer& self) { return self.header.price; });
+}
+
+void BindDataset(nb::module_& m) {
+  nb::class_<Feed<LevelSamples>>(m, "Stream", nb::is_weak_referenceable())
+      .def("next",
+           [](Feed<LevelSamples>& self) -> std::optional<Answer> {
+             std::optional<LevelSamples> samples = self.Next(&Check);
+             if (!samples) return std::nullopt;
+             return ToAnswer(*std::move(samples), std::nullopt);
+           })
+      .def("close", &Feed<LevelSamples>::Close);
+  nb::class_<Feed<StepDescription>>(m, "Watch", nb::is_weak_referenceable())
+      .def("next", [](Feed<StepDescription>& self) { return self.Next(&Check); })
+      .def("close", &Feed<StepDescription>::Close);
+  nb::class_<Dataset>(m, "Dataset")
+      .def_prop_ro("shape", [](const Dataset& self) { return ToZyx(self.description().grid.dims); })
+      .def_prop_ro("patch", [](const Dataset& self) { return ToZyx(self.description().patch); })
+      .def_prop_ro("levels", [](const Dataset& self) { return self.description().levels; })
+      .def_prop_ro("origin", [](const Dataset& self) { return ToZyx(self.description().grid.origin); })
+      .def_prop_ro("spacing", [](const Dataset& self) { return ToZyx(self.description().grid.spacing); })
+      .def_prop_ro("axis_names",
+                   [](const Dataset& self) { return ToZyx(self.description().grid.axis_names); })
+      .def_prop_ro("axis_units",
+                   [](const Dataset& self) { return ToZyx(self.description().grid.axis_units); })
+      .def_prop_ro("coordinates",
+                   [](const Dataset& self) { return ToZyx(self.description().grid.coordinates); })
+      .def_prop_ro("created_by", [](const Dataset& self) { return self.description().created_by; })
+      .def_prop_ro("fields", [](const Dataset& self) { return self.description().fields; })
+      .def("steps",
+           [](const Dataset& self) {
+             return Take(self.Run(false, [](const client::Dataset& dataset, const CallOptions& options) {
+               return dataset.Steps(options);
+             }));
+           })
+      .def("plan",
+           [](const Dataset& self, const query::ReadRequest& question) {
+             return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
+               return dataset.PlanRead(question, options);
+             }));
+           })
+      .def("read", &Read, "question"_a, "missing"_a, "out"_a.none() = nb::none())
+      .def("stream", &Stream, "question"_a, "missing"_a)
+      .def("watch", &Watch, "after"_a.none(), "patience"_a)
+      .def(
+          "statistics",
+          [](const Dataset& self, const query::ReadRequest& question, std::vector<double> percentiles,
+             int bins, std::optional<std::pair<double, double>> range) {
+            const query::StatisticsRequest request{question, std::move(percentiles), bins, range};
+            return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
+              return dataset.Statistics(request, options);
+            }));
+          },
+          "question"_a, "percentiles"_a, "bins"_a, "range"_a.none())
+      .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a);
+}
+
+void BindOptions(nb::module_& m) {
+  nb::class_<client::Options>(m, "Options")
+      .def(
+          "__init__",
+          [](client::Options* self, int threads, const std::string& encoding, int retries, double timeout,
+             std::string ca, std::string certificate, std::string key, std::string token) {
+            client::Encoding chosen = client::Encoding::kAuto;
+            if (encoding == "samples") chosen = client::Encoding::kSamples;
+            if (encoding == "patches") chosen = client::Encoding::kPatches;
+            new (self)
+                client::Options{threads,
+                                chosen,
+                                retries,
+                                static_cast<std::int64_t>(std::ceil(timeout * 1000)),
+                                {std::move(ca), std::move(certificate), std::move(key), std::move(token)}};
+          },
+          nb::kw_only(), "threads"_a, "encoding"_a, "retries"_a, "timeout"_a, "ca"_a, "certificate"_a,
+          "key"_a, "token"_a);
+}
+
+}  // namespace
+}  // namespace quarry::python
+
+NB_MODULE(_quarry, m) {
+  using namespace quarry::python;
+  m.doc() = "The C++ client of Quarry; use the package quarry.";
+  // Objects may outlive the interpreter in caches of other packages; that is no leak of ours.
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator(&RaiseStatus);
+  BindDescriptions(m);
+  BindAnswers(m);
+  BindStatistics(m);
+  BindOptions(m);
+  BindDataset(m);
+  m.def("open_dataset", &Open, "target"_a, "options"_a);
+  m.def("list_datasets", &List, "target"_a, "options"_a);
+}

@@ -1,0 +1,24 @@
+"""Any box of a simulation dump, at any resolution, from a directory or a server.
+
+    import quarry
+
+    with quarry.open("run42.quarry") as dataset:        # or "grpc://cluster:50051/run42"
+        pressure = dataset["pressure"]                  # an array over [step, z, y, x]
+        slab = pressure[-1, 100:164, :, ::2]            # numpy's indexing, samples in full resolution
+        overview = pressure.read(level=3)               # coarse, of the whole grid, and fast
+        for answer in pressure.stream(level=0):         # coarse first, then finer and finer
+            print(answer.level, answer.max_error)
+
+Axes are z, y, x, so that x is the fastest. `level` 0 is full resolution, and each next one has half the samples along
+each axis. Errors of data, servers and questions are `quarry.Error`, which says what to do next.
+
+numpy is loaded with the first array. Everything is thread-safe. What is open does not survive a fork: open it again in
+the child, or hand over the dataset by pickle, which opens it there.
+"""
+
+from quarry._dataset import Dataset, Field, list, open
+from quarry._errors import Error
+from quarry._samples import Samples
+from quarry._version import __version__
+
+__all__ = ["Dataset", "Error", "Field", "Samples", "__version__", "list", "open"]

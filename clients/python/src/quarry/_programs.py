@@ -1,0 +1,28 @@
+"""The programs in the package, as commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+
+def _run(name: str) -> NoReturn:
+    program = Path(__file__).parent / "bin" / name
+    os.execv(program, [name, *sys.argv[1:]])
+
+
+def quarry() -> NoReturn:
+    """`quarry`: asks datasets."""
+    _run("quarry")
+
+
+def quarry_server() -> NoReturn:
+    """`quarry-server`: answers over gRPC."""
+    _run("quarry-server")
+
+
+def quarry_index() -> NoReturn:
+    """`quarry-index`: indexes datasets."""
+    _run("quarry-index")

@@ -1,0 +1,113 @@
+"""Answers: samples, and what is known about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from quarry import _quarry
+
+Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+"""First and last-but-one sample along z, y and x."""
+
+
+class Samples:
+    """The samples of one field and step at one level.
+
+    `numpy.asarray(samples)` and indexing give the array itself, without a copy.
+    """
+
+    def __init__(self, answer: _quarry.Answer, array: npt.NDArray[Any], grid: _quarry.Dataset) -> None:
+        self._answer = answer
+        self._grid = grid
+        self.array = array
+        """[z, y, x]. Missing samples of floating-point fields are NaN. Those of others hold the field's fill value, or
+        are masked if that was asked for."""
+
+    @property
+    def field(self) -> str:
+        """Its name."""
+        return self._answer.field
+
+    @property
+    def step(self) -> int:
+        """The number of the step."""
+        return self._answer.step
+
+    @property
+    def level(self) -> int:
+        """0 is full resolution."""
+        return self._answer.level
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no finer level follows in a stream."""
+        return self._answer.level == self._answer.finest_level
+
+    @property
+    def max_error(self) -> float:
+        """What the original field differs by at most from what this level shows, in the field's unit. Infinite where
+        damaged samples are shown."""
+        return self._answer.max_error
+
+    @property
+    def spacing(self) -> tuple[int, int, int]:
+        """Samples of full resolution between neighbours along z, y, x."""
+        return self._answer.spacing
+
+    @property
+    def box(self) -> Box:
+        """Samples of this level: sample i of an axis lies at i * spacing of full resolution."""
+        return self._answer.extent
+
+    @property
+    def damaged(self) -> list[tuple[Box, int]]:
+        """Where a coarser level is shown in place of damaged data, and which. Empty unless the request had
+        strict=False."""
+        return self._answer.damaged
+
+    @property
+    def left_out(self) -> list[Box]:
+        """Where no value between the requested ones is: the array has no samples there."""
+        return self._answer.left_out
+
+    @property
+    def coords(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Positions along the axes z, y and x, in the unit of the axis."""
+        extent, spacing = self._answer.extent, self._answer.spacing
+        return {axis: positions(self._grid, number)[first * step:(last - 1) * step + 1:step] if last > first else
+                positions(self._grid, number)[:0]
+                for number, (axis, (first, last), step) in enumerate(zip("zyx", extent, spacing, strict=True))}
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        import numpy as np
+        array = np.asarray(self.array, dtype=dtype)
+        return array.copy() if copy and array is self.array else array
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array[key]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[z, y, x]."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As numpy names it."""
+        return self.array.dtype
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        return f"<quarry.Samples {self.field!r}, step {self.step}, level {self.level}: {shape} {self.dtype}>"
+
+
+def positions(grid: _quarry.Dataset, axis: int) -> npt.NDArray[np.float64]:
+    """Of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
+    import numpy as np
+    if grid.coordinates[axis]:
+        return np.asarray(grid.coordinates[axis])
+    return grid.origin[axis] + grid.spacing[axis] * np.arange(grid.shape[axis])

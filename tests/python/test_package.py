@@ -1,0 +1,399 @@
+"""The Python package: the same answers from a directory and from a server, as numpy would give them on the decoded array.
+
+Run by the interpreter that the module was built for, with the package in the build tree."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "integration"))
+import quarry_testing as qt  # noqa: E402
+
+sys.path.insert(0, str(qt.BIN.parent / "python"))
+import quarry  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+DIMS = (45, 34, 23)  # x, y, z
+SHAPE = (23, 34, 45)
+STEPS = (3, 5, 9)
+
+
+def random_index(generator, length, kinds):
+    """An integer or a slice, and whether it is inside."""
+    kind = generator.choice(kinds)
+    if kind == "integer":
+        return int(generator.integers(-length, length))
+    if kind == "numpy":
+        return np.int64(generator.integers(-length, length))
+    bounds = [None if generator.random() < 0.25 else int(generator.integers(-length - 3, length + 4)) for _ in range(2)]
+    step = None if generator.random() < 0.5 else int(generator.choice([1, 2, 3, 7, -1, -2, -5]))
+    return slice(*bounds, step)
+
+
+def random_key(generator, shape):
+    """An index of any kind that selects from an array of this shape."""
+    given = int(generator.integers(0, len(shape) + 1))
+    indices = [random_index(generator, shape[axis], ("integer", "numpy", "slice", "slice", "slice")) for axis in range(given)]
+    if generator.random() < 0.4:
+        # Those behind an ellipsis belong to the last axes.
+        behind = int(generator.integers(0, given + 1))
+        for place in range(given - behind, given):
+            axis = len(shape) - given + place
+            indices[place] = random_index(generator, shape[axis], ("integer", "slice"))
+        indices.insert(given - behind, Ellipsis)
+    if generator.random() < 0.2:
+        indices.insert(int(generator.integers(0, len(indices) + 1)), None)
+    return indices[0] if len(indices) == 1 and generator.random() < 0.5 else tuple(indices)
+
+
+def threads():
+    """Of this process."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def descriptors():
+    """That this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def mean_of(argument):
+    """In a process of a pool: the mean of the first step, or the error's code."""
+    dataset, name = argument
+    try:
+        return float(dataset[name][0].mean())
+    except quarry.Error as error:
+        return error.code
+
+
+class Package(qt.QuarryTest):
+    """Datasets that all tests read."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.shared / "data"
+        cls.data.mkdir()
+        cls.path = cls.data / "run.quarry"
+        cls.originals = {}
+        for number, step in enumerate(STEPS):
+            p = qt.turbulent(DIMS, name=f"p{step}")
+            m = qt.turbulent(DIMS, name=f"m{step}")
+            m.reshape(SHAPE)[2:9, 5:20, 7:30] = np.nan
+            k = qt.integers(DIMS, "<i2", name=f"k{step}")
+            k.reshape(SHAPE)[:4, :, 3] = -999
+            arrays = {"p": p, "m": m, "k": k}
+            for name, array in arrays.items():
+                array.tofile(cls.shared / f"{name}.raw")
+                options = ["--lossless"] if name == "k" else ["--tolerance", "1e-3"]
+                if name == "k":
+                    options += ["--fill", "-999"]
+                new = number == 0 and name == "p"
+                qt.succeed("quarry-write-single", cls.shared / f"{name}.raw", "--dims", "x".join(map(str, DIMS)), "--type",
+                           np.dtype(array.dtype).name, "--field", name, "--step", step, "--output", cls.path, "--patch", "16",
+                           *options, *([] if new else ["--append"]))
+        cls.server = qt.Server(cls.data)
+        cls.server.__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        cls.decoded = {name: np.stack([cls.decode(name, step) for step in STEPS]) for name in ("p", "m", "k")}
+
+    @classmethod
+    def decode(cls, name, step):
+        """By the command, not by the package."""
+        output = cls.shared / "decoded.npy"
+        qt.succeed("quarry", "get", cls.path, "--field", name, "--step", step, "--output", output)
+        return np.load(output).reshape(SHAPE)
+
+    def targets(self):
+        """The dataset as a directory and behind a server."""
+        for target in (str(self.path), self.server.target(self.path)):
+            with self.subTest(target=target), quarry.open(target) as dataset:
+                yield dataset
+
+
+class Reading(Package):
+    def test_numpy_is_not_loaded_before_it_is_needed(self):
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry; d = quarry.open(sys.argv[2]); d.steps, d.levels;"
+                "assert 'numpy' not in sys.modules, 'numpy'; d['p'][0]; assert 'numpy' in sys.modules")
+        subprocess.run([sys.executable, "-c", code, str(qt.BIN.parent / "python"), str(self.path)], check=True)
+
+    def test_what_a_dataset_says(self):
+        for dataset in self.targets():
+            self.assertEqual(list(dataset), ["p", "m", "k"])
+            self.assertEqual((dataset.shape, dataset.steps), (SHAPE, list(STEPS)))
+            field = dataset["k"]
+            self.assertEqual((field.shape, field.dtype, field.chunks), ((3, *SHAPE), np.dtype("i2"), (1, 16, 16, 16)))
+            self.assertEqual(field.attrs["_FillValue"], -999)
+            self.assertTrue(field.attrs["lossless"])
+            np.testing.assert_array_equal(field.coords["x"], np.arange(45))
+            with self.assertRaisesRegex(KeyError, "no field .* it has p, m, k"):
+                dataset["q"]
+
+    def test_any_index_selects_what_numpy_selects(self):
+        generator = np.random.default_rng(qt.SEED)
+        count = qt.scaled(120, 5000)
+        for dataset in self.targets():
+            for name, decoded in self.decoded.items():
+                field = dataset[name]
+                expected = np.ma.masked_equal(decoded, -999) if name == "k" else decoded
+                for _ in range(count // 3):
+                    key = random_key(generator, expected.shape)
+                    with self.subTest(field=name, key=key):
+                        got, wanted = field[key], expected[key]
+                        self.assertEqual((np.shape(got), getattr(got, "dtype", None)), (np.shape(wanted), wanted.dtype))
+                        if name == "k":
+                            np.testing.assert_array_equal(np.ma.filled(got, -1), np.ma.filled(wanted, -1))
+                        else:
+                            np.testing.assert_array_equal(got, wanted)
+
+    def test_bad_indices(self):
+        with quarry.open(self.path) as dataset:
+            field = dataset["p"]
+            for key, text in (((0, 0, 0, 0, 0), "too many"), (3, "out of bounds"), ((0, -24), "out of bounds for axis 1"),
+                              ((Ellipsis, Ellipsis), "single ellipsis"), ([0, 1], "no index of axis 0"), (1.5, "no index"),
+                              (True, "no index"), ("p", "no index")):
+                with self.subTest(key=key), self.assertRaisesRegex(IndexError, text):
+                    field[key]
+
+    def test_levels(self):
+        box = ((3, 20), (1, 30), (5, 44))
+        for dataset in self.targets():
+            field = dataset["m"]
+            seen = []
+            for answer in field.stream(box=box, step=5):
+                seen.append(answer.level)
+                output = self.tmp / "level.npy"
+                qt.succeed("quarry", "get", self.path, "--field", "m", "--step", 5, "--box", "5:44,1:30,3:20", "--level",
+                           answer.level, "--output", output)
+                wanted = np.load(output)
+                np.testing.assert_array_equal(answer.array, wanted)
+                np.testing.assert_array_equal(field.read(box=box, step=5, level=answer.level), wanted)
+                self.assertEqual(answer.shape, wanted.shape)
+                self.assertEqual(answer.coords["z"][0] % answer.spacing[0], 0)
+                self.assertEqual([len(axis) for axis in answer.coords.values()], list(wanted.shape))
+            self.assertEqual(seen, list(range(dataset.levels))[::-1])
+
+    def test_other_ways_to_say_which_level(self):
+        original = qt.turbulent(DIMS, name="p9").reshape(SHAPE)
+        for dataset in self.targets():
+            field = dataset["p"]
+            allowed = field.plan(step=9, level=1).levels[-1].max_error
+            answer = field.read(step=9, max_error=allowed)
+            self.assertLessEqual(answer.max_error, allowed)
+            self.assertGreater(answer.level, 0)
+            spaced = original[tuple(slice(None, None, step) for step in answer.spacing)]
+            self.assertLessEqual(np.abs(answer.array - spaced).max(), answer.max_error)
+            plan = field.plan(step=9, max_bytes=20_000)
+            self.assertLessEqual(plan.price.reply_bytes, 20_000)
+            self.assertEqual(field.read(step=9, max_bytes=20_000).array.nbytes, plan.price.reply_bytes)
+            self.assertEqual(field.read(step=9, stride=(1, 2, 4)).shape, (23, 17, 12))
+            with self.assertRaisesRegex(ValueError, "only one of"):
+                field.read(level=1, max_error=1)
+
+    def test_masked_arrays(self):
+        with quarry.open(self.path) as dataset:
+            masked = dataset["m"].read(step=3, masked=True).array
+            np.testing.assert_array_equal(masked.mask, np.isnan(self.decoded["m"][0]))
+            masked = dataset["k"].read(step=3, masked=True).array
+            np.testing.assert_array_equal(masked.mask, self.decoded["k"][0] == -999)
+
+    def test_statistics_and_points(self):
+        original = qt.turbulent(DIMS, name="p3").reshape(SHAPE)
+        for dataset in self.targets():
+            stats = dataset["p"].stats(percentiles=(0, 50), bins=4)
+            self.assertEqual(float(stats.mean), stats.mean.value)
+            self.assertTrue(stats.mean.low <= original.mean() <= stats.mean.high)
+            self.assertEqual(sum(stats.histogram.counts), original.size)
+            values, error = dataset["p"].points([[1, 2, 3], [22, 33, 44], [0, 0, 0.5]])
+            wanted = [original[1, 2, 3], original[22, 33, 44], (original[0, 0, 0] + original[0, 0, 1]) / 2]
+            np.testing.assert_allclose(values, wanted, atol=error)
+            with self.assertRaisesRegex(quarry.Error, "outside the grid") as raised:
+                dataset["p"].points([[0, 0, 45]])
+            self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+
+    def test_async(self):
+        async def use(dataset):
+            whole, *levels = await asyncio.gather(dataset["p"].aread(step=5), *(dataset["p"].aread(level=n) for n in (1, 2)))
+            np.testing.assert_array_equal(whole.array, self.decoded["p"][1])
+            self.assertEqual([answer.level for answer in levels], [1, 2])
+            self.assertEqual([answer.level async for answer in dataset["p"].astream(level=1)],
+                             list(range(1, dataset.levels))[::-1])
+            async for step in dataset.awatch(after=4):
+                if step.step == 9:
+                    break
+
+        for dataset in self.targets():
+            asyncio.run(use(dataset))
+
+    def test_watch_follows_a_run(self):
+        path = self.data / "growing.quarry"
+        raw = self.shared / "p.raw"
+
+        def write(step, *options):
+            qt.succeed("quarry-write-single", raw, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "p",
+                       "--step", step, "--output", path, "--lossless", *options)
+
+        write(1)
+        for target in (path, self.server.target(path)):
+            with self.subTest(target=target), quarry.open(target) as dataset:
+                steps = dataset.watch()
+                last = dataset.steps[-1]
+                for _ in range(len(dataset.steps)):
+                    next(steps)
+                write(last + 1, "--append")
+                self.assertEqual(next(steps).step, last + 1)
+                steps.close()
+                dataset.refresh()
+                self.assertEqual(dataset["p"].steps[-1], last + 1)
+
+    def test_list(self):
+        names = {dataset.name for dataset in quarry.list(f"grpc://{self.server.address}")}
+        self.assertIn("run", names)
+        self.assertEqual([dataset.shape for dataset in quarry.list(self.data) if dataset.name == "run"], [SHAPE])
+
+
+class Trouble(Package):
+    def test_errors_have_codes(self):
+        with self.assertRaises(quarry.Error) as raised:
+            quarry.open(self.shared / "nothing.quarry")
+        self.assertEqual(raised.exception.code, "NOT_FOUND")
+        self.assertEqual(pickle.loads(pickle.dumps(raised.exception)).code, "NOT_FOUND")
+        with self.assertRaises(quarry.Error) as raised:
+            quarry.open("grpc://127.0.0.1:1/run", retries=0, timeout=2)
+        self.assertIn(raised.exception.code, ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
+        for dataset in self.targets():
+            for question, code in ((dict(step=4), "NOT_FOUND"), (dict(level=99), "INVALID_ARGUMENT"),
+                                   (dict(box=((0, 99), (0, 1), (0, 1))), "INVALID_ARGUMENT")):
+                with self.subTest(**question), self.assertRaises(quarry.Error) as raised:
+                    dataset["p"].read(**question)
+                self.assertEqual(raised.exception.code, code)
+        dataset.close()
+        with self.assertRaisesRegex(quarry.Error, "is closed"):
+            dataset["p"][0]
+
+    def test_damage_raises_unless_it_is_allowed(self):
+        path = self.tmp / "bad.quarry"
+        subprocess.run(["cp", "-r", self.path, path], check=True)
+        (subfile,) = (path / "steps/000005/p").iterdir()
+        content = bytearray(subfile.read_bytes())
+        for at in range(len(content) // 2, len(content) // 2 + 300):
+            content[at] ^= 0xFF
+        subfile.write_bytes(content)
+        with quarry.open(path) as dataset:
+            for read in (lambda field: field.read(step=5), lambda field: field[1], lambda field: list(field.stream(step=5)),
+                         lambda field: asyncio.run(field.aread(step=5)), lambda field: field.stats(step=5)):
+                with self.assertRaises(quarry.Error) as raised:
+                    read(dataset["p"])
+                self.assertEqual(raised.exception.code, "DATA_LOSS")
+            np.testing.assert_array_equal(dataset["p"][0], self.decoded["p"][0])
+            shown = dataset["p"].read(step=5, strict=False)
+            self.assertEqual(shown.max_error, float("inf"))
+            ((z, y, x), level), *_ = shown.damaged
+            self.assertGreater(level, 0)
+            undamaged = np.ones(SHAPE, bool)
+            for (z, y, x), _ in shown.damaged:
+                undamaged[slice(*z), slice(*y), slice(*x)] = False
+            np.testing.assert_array_equal(shown.array[undamaged], self.decoded["p"][1][undamaged])
+
+    def test_pickles_open_again(self):
+        for dataset in self.targets():
+            again = pickle.loads(pickle.dumps(dataset["p"]))
+            np.testing.assert_array_equal(again[1], self.decoded["p"][1])
+            again.dataset.close()
+
+    def test_processes(self):
+        """Forked, what is open is an error at once; handed over, it opens again: never a hang."""
+        wanted = float(self.decoded["p"][0].mean())
+        dataset = quarry.open(self.path)
+        self.assertEqual(float(dataset["p"][0].mean()), wanted)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            self.assertEqual(pool.map_async(mean_of, [(dataset, "p")] * 3).get(timeout=60), [wanted] * 3)
+        child = os.fork()
+        if child == 0:
+            ended = 1
+            try:
+                dataset["p"][0]
+            except quarry.Error as error:
+                ended = 0 if "is a fork" in str(error) else 2
+            del dataset
+            os._exit(ended)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        with quarry.open(self.server.target(self.path)) as remote, multiprocessing.get_context("fork").Pool(1) as pool:
+            self.assertEqual(pool.map_async(mean_of, [(remote, "p")]).get(timeout=60), ["FAILED_PRECONDITION"])
+            self.assertEqual(float(remote["p"][0].mean()), wanted)
+
+    def test_nothing_is_left_behind(self):
+        def use(target):
+            with quarry.open(target) as dataset:
+                dataset["p"][:]
+                for _ in dataset["p"].stream():
+                    break
+                next(dataset.watch())
+
+        for target in (self.path, self.server.target(self.path)):
+            use(target)
+            before = threads(), descriptors()
+            for _ in range(5):
+                use(target)
+            # gRPC's own threads and sockets end a little later.
+            end = time.monotonic() + 30
+            while (threads() > before[0] + 2 or descriptors() > before[1] + 2) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertLessEqual(threads(), before[0] + 2)
+            self.assertLessEqual(descriptors(), before[1] + 2)
+
+    def test_many_threads(self):
+        for dataset in self.targets():
+            failures = []
+
+            def read(dataset=dataset, failures=failures):
+                for _ in range(5):
+                    if not np.array_equal(dataset["p"][:, ::3], self.decoded["p"][:, ::3]):
+                        failures.append("differs")
+
+            running = [threading.Thread(target=read) for _ in range(6)]
+            for thread in running:
+                thread.start()
+            for thread in running:
+                thread.join()
+            self.assertEqual(failures, [])
+
+    def test_interrupt(self):
+        """Ctrl-C ends a wait for a step that never comes, and the program after it."""
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry\n"
+                "with quarry.open(sys.argv[2]) as dataset:\n"
+                "    try:\n"
+                "        print('begun', flush=True)\n"
+                "        for step in dataset.watch(after=9): pass\n"
+                "    except KeyboardInterrupt:\n"
+                "        print('interrupted', flush=True)\n")
+        for target in (str(self.path), self.server.target(self.path)):
+            with self.subTest(target=target), subprocess.Popen(
+                    [sys.executable, "-c", code, str(qt.BIN.parent / "python"), target], stdout=subprocess.PIPE,
+                    text=True) as process:
+                self.assertEqual(process.stdout.readline(), "begun\n")
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.stdout.read(), "interrupted\n")
+                self.assertEqual(process.wait(), 0)
+
+
+class Types(qt.QuarryTest):
+    def test_the_types_are_right(self):
+        package = qt.BIN.parent / "python" / "quarry"
+        configuration = ROOT / "clients/python/pyproject.toml"
+        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", configuration, "-p", "quarry"],
+                       cwd=package.parent, check=True)
+        subprocess.run([sys.executable, "-m", "ruff", "check", "--config", configuration, ROOT / "clients/python/src"],
+                       check=True)
+
+
+if __name__ == "__main__":
+    qt.main()
