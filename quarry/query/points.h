@@ -54,7 +54,7 @@ class PointInterpolator {
     std::uint32_t sample;  // in the patch
     std::uint32_t place;   // 8 point + number; bit a of the number: the upper one along axis a
 
-    friend auto operator<=>(const Corner&, const Corner&) = default;
+    friend auto operator<=>(const Corner&, const Corner&) = default;  // NOLINT(modernize-use-nullptr)
   };
 
   PointInterpolator() = default;

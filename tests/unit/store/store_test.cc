@@ -116,6 +116,7 @@ TEST(PatchStoreObtain, LoadsOnceForAllAndCountsWhatIsKept) {
         key, [] { return 300; }, load);
   };
   std::vector<std::future<std::shared_ptr<const void>>> all;
+  all.reserve(8);
   for (int i = 0; i < 8; ++i) all.push_back(std::async(std::launch::async, obtain));
   const auto object = obtain();
   for (auto& one : all) EXPECT_EQ(one.get(), object);
@@ -204,6 +205,7 @@ TEST(PatchStoreClaim, OneDecodesAndAllGetTheSamePatch) {
   EXPECT_FALSE(claim.Wanted());
   EXPECT_FALSE(store.TryClaim(Key(1), {})) << "it is under way";
   std::vector<std::future<StoredPatch>> others;
+  others.reserve(3);
   for (int i = 0; i < 3; ++i)
     others.push_back(std::async(std::launch::async, [&] { return *store.Take(Key(1), kNever); }));
   while (!claim.Wanted()) std::this_thread::yield();
