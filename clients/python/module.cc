@@ -133,28 +133,6 @@ nb::dlpack::dtype TypeOf(DataType type) {
   return DispatchType(type, []<typename T>(T) { return nb::dtype<T>(); });
 }
 
-const char* NumpyName(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-      return "int8";
-    case DataType::kUint8:
-      return "uint8";
-    case DataType::kInt16:
-      return "int16";
-    case DataType::kUint16:
-      return "uint16";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kUint32:
-      return "uint32";
-    case DataType::kFloat32:
-      return "float32";
-    case DataType::kFloat64:
-      return "float64";
-  }
-  return "";
-}
-
 /// Missing samples of floating-point fields are NaN on the Python side, whatever they are in the files.
 void MarkMissing(const LevelSamples& samples, std::optional<double> fill, std::span<std::byte> bytes) {
   DispatchType(samples.type, [&]<typename T>(T) {
@@ -211,8 +189,12 @@ class Dataset {
   const bool remote_;
 };
 
+bool IsServer(const std::string& target) {
+  return target.starts_with("grpc://") || target.starts_with("grpcs://");
+}
+
 std::unique_ptr<Dataset> Open(const std::string& target, const client::Options& options) {
-  const bool remote = target.starts_with("grpc://") || target.starts_with("grpcs://");
+  const bool remote = IsServer(target);
   if (remote) UseGrpc();
   const CancelToken cancel = CancelToken::Create();
   auto opened =
@@ -221,8 +203,7 @@ std::unique_ptr<Dataset> Open(const std::string& target, const client::Options& 
 }
 
 std::vector<client::DatasetSummary> List(const std::string& target, const client::Options& options) {
-  const bool remote = target.starts_with("grpc://") || target.starts_with("grpcs://");
-  if (remote) UseGrpc();
+  if (IsServer(target)) UseGrpc();
   const CancelToken cancel = CancelToken::Create();
   return Take(RunInBackground(cancel, false, [&] { return client::ListDatasets(target, options, cancel); }));
 }
@@ -254,7 +235,7 @@ Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing
             if (out->nbytes() == bytes && out->dtype() == TypeOf(level.type))
               return std::span(static_cast<std::byte*>(out->data()), bytes);
             return InvalidArgument("the array for the samples has {} bytes; it needs {} of {}", out->nbytes(),
-                                   bytes, NumpyName(level.type));
+                                   bytes, Name(level.type));
           };
         }
         Result<LevelSamples> samples = dataset.Read(request, options);
@@ -372,7 +353,7 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("fields", &StepDescription::fields);
   nb::class_<FieldDescription>(m, "FieldDescription")
       .def_ro("name", &FieldDescription::name)
-      .def_prop_ro("dtype", [](const FieldDescription& field) { return NumpyName(field.type); })
+      .def_prop_ro("dtype", [](const FieldDescription& field) { return std::string(Name(field.type)); })
       .def_ro("units", &FieldDescription::units)
       .def_prop_ro("coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); })
       .def_ro("tolerance", &FieldDescription::tolerance)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from quarry import _quarry
 
 Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
-"""First and last-but-one sample along z, y and x."""
+"""The first sample along z, y and x, and the one behind the last."""
 
 
 class Samples:
