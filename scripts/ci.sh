@@ -31,7 +31,8 @@ stage_packages() {
 stage_format() { scripts/format.sh --check; }
 
 stage_release() {
-  scripts/build.sh release
+  scripts/python-environment.sh
+  scripts/build.sh python
   run_ctest --preset release
 }
 

@@ -14,8 +14,9 @@ steps=2
 [ "${1:-}" = --all ] && steps=4
 say() { printf '\n== step %d of %d, %d:%02d: %s\n' "$1" $steps $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$2"; }
 
-say 1 "build the release with its tests"
-scripts/build.sh release
+say 1 "build the release and the Python package with their tests"
+scripts/python-environment.sh
+scripts/build.sh python
 say 2 "run the tests"
 ctest --preset release --parallel 2
 if [ "${1:-}" = --all ]; then
