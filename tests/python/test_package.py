@@ -1,6 +1,4 @@
-"""The Python package: the same answers from a directory and from a server, as numpy would give them on the decoded array.
-
-Run by the interpreter that the module was built for, with the package in the build tree."""
+"""The Python package: the same answers from a directory and from a server, as numpy would give them on the decoded array."""
 
 import asyncio
 import multiprocessing
@@ -11,20 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "integration"))
-import quarry_testing as qt  # noqa: E402
-
-sys.path.insert(0, str(qt.BIN.parent / "python"))
-import quarry  # noqa: E402
-
-import numpy as np  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[2]
-DIMS = (45, 34, 23)  # x, y, z
-SHAPE = (23, 34, 45)
-STEPS = (3, 5, 9)
+from python_testing import DIMS, PACKAGE, ROOT, SHAPE, STEPS, Package, descriptors, np, qt, quarry, threads
 
 
 def random_index(generator, length, kinds):
@@ -55,16 +41,6 @@ def random_key(generator, shape):
     return indices[0] if len(indices) == 1 and generator.random() < 0.5 else tuple(indices)
 
 
-def threads():
-    """Of this process."""
-    return len(os.listdir("/proc/self/task"))
-
-
-def descriptors():
-    """That this process has open."""
-    return len(os.listdir("/proc/self/fd"))
-
-
 def mean_of(argument):
     """In a process of a pool: the mean of the first step, or the error's code."""
     dataset, name = argument
@@ -74,56 +50,11 @@ def mean_of(argument):
         return error.code
 
 
-class Package(qt.QuarryTest):
-    """Datasets that all tests read."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.data = cls.shared / "data"
-        cls.data.mkdir()
-        cls.path = cls.data / "run.quarry"
-        cls.originals = {}
-        for number, step in enumerate(STEPS):
-            p = qt.turbulent(DIMS, name=f"p{step}")
-            m = qt.turbulent(DIMS, name=f"m{step}")
-            m.reshape(SHAPE)[2:9, 5:20, 7:30] = np.nan
-            k = qt.integers(DIMS, "<i2", name=f"k{step}")
-            k.reshape(SHAPE)[:4, :, 3] = -999
-            arrays = {"p": p, "m": m, "k": k}
-            for name, array in arrays.items():
-                array.tofile(cls.shared / f"{name}.raw")
-                options = ["--lossless"] if name == "k" else ["--tolerance", "1e-3"]
-                if name == "k":
-                    options += ["--fill", "-999"]
-                new = number == 0 and name == "p"
-                qt.succeed("quarry-write-single", cls.shared / f"{name}.raw", "--dims", "x".join(map(str, DIMS)), "--type",
-                           np.dtype(array.dtype).name, "--field", name, "--step", step, "--output", cls.path, "--patch", "16",
-                           *options, *([] if new else ["--append"]))
-        cls.server = qt.Server(cls.data)
-        cls.server.__enter__()
-        cls.addClassCleanup(cls.server.__exit__, None, None, None)
-        cls.decoded = {name: np.stack([cls.decode(name, step) for step in STEPS]) for name in ("p", "m", "k")}
-
-    @classmethod
-    def decode(cls, name, step):
-        """By the command, not by the package."""
-        output = cls.shared / "decoded.npy"
-        qt.succeed("quarry", "get", cls.path, "--field", name, "--step", step, "--output", output)
-        return np.load(output).reshape(SHAPE)
-
-    def targets(self):
-        """The dataset as a directory and behind a server."""
-        for target in (str(self.path), self.server.target(self.path)):
-            with self.subTest(target=target), quarry.open(target) as dataset:
-                yield dataset
-
-
 class Reading(Package):
     def test_numpy_is_not_loaded_before_it_is_needed(self):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry; d = quarry.open(sys.argv[2]); d.steps, d.levels;"
                 "assert 'numpy' not in sys.modules, 'numpy'; d['p'][0]; assert 'numpy' in sys.modules")
-        subprocess.run([sys.executable, "-c", code, str(qt.BIN.parent / "python"), str(self.path)], check=True)
+        subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(self.path)], check=True)
 
     def test_what_a_dataset_says(self):
         for dataset in self.targets():
@@ -377,7 +308,7 @@ class Trouble(Package):
                 "        print('interrupted', flush=True)\n")
         for target in (str(self.path), self.server.target(self.path)):
             with self.subTest(target=target), subprocess.Popen(
-                    [sys.executable, "-c", code, str(qt.BIN.parent / "python"), target], stdout=subprocess.PIPE,
+                    [sys.executable, "-c", code, str(PACKAGE), target], stdout=subprocess.PIPE,
                     text=True) as process:
                 self.assertEqual(process.stdout.readline(), "begun\n")
                 process.send_signal(signal.SIGINT)
@@ -387,7 +318,7 @@ class Trouble(Package):
 
 class Types(qt.QuarryTest):
     def test_the_types_are_right(self):
-        package = qt.BIN.parent / "python" / "quarry"
+        package = PACKAGE / "quarry"
         configuration = ROOT / "clients/python/pyproject.toml"
         subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", configuration, "-p", "quarry"],
                        cwd=package.parent, check=True)

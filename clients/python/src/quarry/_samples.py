@@ -110,4 +110,4 @@ def positions(grid: _quarry.Dataset, axis: int) -> npt.NDArray[np.float64]:
     import numpy as np
     if grid.coordinates[axis]:
         return np.asarray(grid.coordinates[axis])
-    return grid.origin[axis] + grid.spacing[axis] * np.arange(grid.shape[axis])
+    return grid.origin[axis] + grid.spacing[axis] * np.arange(grid.shape[axis], dtype=np.float64)
