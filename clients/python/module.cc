@@ -1,6 +1,6 @@
 // The native part of the Python package: the C++ client, with samples as numpy arrays.
 //
-// It only translates. Axes are z, y, x on the Python side and x, y, z in C++, and are turned around here.
+// It only translates.
 // Python's lock is not held while anything is read, decoded or waited for; signals are looked at meanwhile,
 // so that Ctrl-C ends a call. Names, defaults and indexing are in src/quarry.
 
@@ -22,6 +22,8 @@
 #include "clients/cpp/client.h"
 #include "clients/cpp/grpc/client_grpc.h"
 #include "clients/python/background.h"
+#include "clients/python/translate.h"
+#include "clients/python/write.h"
 #include "quarry/codec/coder.h"
 
 namespace nb = nanobind;
@@ -32,49 +34,6 @@ namespace {
 
 using client::CallOptions;
 using client::LevelSamples;
-
-template <typename T>
-using Zyx = std::tuple<T, T, T>;
-using ZyxBox = Zyx<std::pair<std::int64_t, std::int64_t>>;
-
-template <typename T>
-Zyx<T> ToZyx(const std::array<T, 3>& xyz) {
-  return {xyz[2], xyz[1], xyz[0]};
-}
-
-ZyxBox ToZyx(const Box& box) {
-  const auto range = [&](std::size_t axis) { return std::pair(box.begin[axis], box.end[axis]); };
-  return {range(2), range(1), range(0)};
-}
-
-template <typename T>
-std::array<T, 3> ToXyz(const Zyx<T>& zyx) {
-  return {std::get<2>(zyx), std::get<1>(zyx), std::get<0>(zyx)};
-}
-
-Box ToXyz(const ZyxBox& zyx) {
-  Box box;
-  std::tie(box.begin[0], box.end[0]) = std::get<2>(zyx);
-  std::tie(box.begin[1], box.end[1]) = std::get<1>(zyx);
-  std::tie(box.begin[2], box.end[2]) = std::get<0>(zyx);
-  return box;
-}
-
-/// An error of the library on its way to Python, see quarry.Error.
-struct StatusError {
-  Status status;
-};
-
-void Check(Status status) {
-  if (status.code() == StatusCode::kInternal && status.message() == "no memory") throw std::bad_alloc();
-  if (!status.ok()) throw StatusError{std::move(status)};
-}
-
-template <typename T>
-T Take(Result<T> result) {
-  Check(result.status());
-  return *std::move(result);
-}
 
 void RaiseStatus(const std::exception_ptr& thrown, void*) {
   try {
@@ -540,6 +499,7 @@ NB_MODULE(_quarry, m) {
   BindStatistics(m);
   BindOptions(m);
   BindDataset(m);
+  BindWriting(m);
   m.def("open_dataset", &Open, "target"_a, "options"_a);
   m.def("list_datasets", &List, "target"_a, "options"_a);
 }

@@ -55,17 +55,9 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
     QUARRY_ASSIGN_OR_RETURN(field.coder, ParseCoder(options.codec));
   }
   if (existing == nullptr) return field;
-  if (!field.tolerance && !field.relative && !field.lossless) {
-    field.tolerance = existing->tolerance;
-    field.relative = existing->relative_tolerance;
-    field.lossless = existing->lossless;
-  }
-  const bool same_bound = field.tolerance == existing->tolerance &&
-                          field.relative == existing->relative_tolerance &&
-                          field.lossless == existing->lossless;
-  if (!field.coder && same_bound) field.coder = existing->coder;
-  // A file that declares no fill value may still contain that of the field.
-  if (!fill) field.fill = existing->fill;
+  const std::optional<double> stored = field.fill;
+  field = ContinueField(std::move(field), *existing);
+  if (fill) field.fill = stored;
   return field;
 }
 

@@ -95,6 +95,21 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           field.tolerance, field.relative, lossless,    field.fill};
 }
 
+FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
+  if (!field.tolerance && !field.relative && !field.lossless) {
+    field.tolerance = existing.tolerance;
+    field.relative = existing.relative_tolerance;
+    field.lossless = existing.lossless;
+  }
+  const bool same_bound = field.tolerance == existing.tolerance &&
+                          field.relative == existing.relative_tolerance &&
+                          field.lossless == existing.lossless;
+  if (!field.coder && same_bound) field.coder = existing.coder;
+  // Samples that declare no fill value may still contain that of the field.
+  if (!field.fill) field.fill = existing.fill;
+  return field;
+}
+
 Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing) {
   const auto text = [](const FieldDescription& f) {
     return fmt::format("{} by {} {} and {}", Name(f.type), Name(f.coder), BoundText(f),

@@ -47,6 +47,9 @@ struct FieldWords {
 /// @errors kInvalidArgument: the parts contradict each other
 Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words = {});
 
+/// A field that continues one of the dataset: what the request leaves open is as it is there.
+FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing);
+
 /// Checks that a field matches one that the dataset already has.
 /// @errors kInvalidArgument: they differ
 Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing);

@@ -20,5 +20,6 @@ from quarry._dataset import Dataset, Field, list, open
 from quarry._errors import Error
 from quarry._samples import Samples
 from quarry._version import __version__
+from quarry._write import Written, write
 
-__all__ = ["Dataset", "Error", "Field", "Samples", "__version__", "list", "open"]
+__all__ = ["Dataset", "Error", "Field", "Samples", "Written", "__version__", "list", "open", "write"]

@@ -1,0 +1,206 @@
+"""Where the samples come from that are written: arrays of any kind, box by box."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from quarry._dataset import Field
+from quarry._samples import Box
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_STEP_AXES = ("step", "time", "t")
+_TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+
+@dataclass
+class Axis:
+    """Positions of the samples along z, y or x."""
+
+    name: str
+    units: str = ""
+    origin: float = 0.0
+    spacing: float = 1.0
+    coordinates: list[float] = field(default_factory=list)
+    """Of all samples, where they are not evenly spaced."""
+    placed: bool = False
+    """Whether anybody said where they lie."""
+
+    @classmethod
+    def at(cls, name: str, units: str, positions: npt.NDArray[np.generic]) -> Axis:
+        """An axis with samples at these positions."""
+        import numpy as np
+        exact = positions.astype(np.float64)
+        if exact.size == 1:
+            return cls(name, units, float(exact[0]), placed=True)
+        spacing = float(exact[-1] - exact[0]) / (exact.size - 1)
+        even = exact[0] + spacing * np.arange(exact.size)
+        # Positions have the digits of their type.
+        digits = float(np.spacing(positions.dtype.type(1))) if positions.dtype.kind == "f" else 0.0
+        allowed = 1e-6 * abs(spacing) + digits * np.abs(exact)
+        uneven = [] if np.all(np.abs(exact - even) <= allowed) else exact.tolist()
+        return cls(name, units, float(exact[0]), spacing, uneven, placed=True)
+
+
+class Source:
+    """One field, of one or several steps."""
+
+    def __init__(self, name: str, array: Any, *, has_steps: bool, units: str = "", fill: float | None = None,
+                 axes: Sequence[Axis] | None = None, numbers: list[int] | None = None,
+                 times: Sequence[float | None] | None = None) -> None:
+        import numpy as np
+        self.name = name
+        self.units = units
+        self.fill = fill
+        self.numbers = numbers
+        self.times = times
+        self._array = array
+        self._has_steps = has_steps
+        self.dtype = np.dtype(array.dtype).newbyteorder("=")
+        if self.dtype.name not in _TYPES:
+            raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(_TYPES)}; convert it with "
+                            "astype")
+        shape = tuple(int(length) for length in array.shape)
+        if not 1 <= len(shape) - has_steps <= 3 or 0 in shape:
+            raise ValueError(f"{name!r} has the shape {shape}; it is to be [z, y, x], [y, x] or [x], with a first axis for "
+                             "the steps if there are several, and samples along each axis")
+        self.steps = shape[0] if has_steps else 1
+        spatial = shape[1:] if has_steps else shape
+        self._absent = 3 - len(spatial)
+        z, y, x = (1,) * self._absent + spatial
+        self.shape = (z, y, x)
+        self.axes = axes or [Axis(axis) for axis in "zyx"]
+
+    @property
+    def step_bytes(self) -> int:
+        """Of the samples of a step."""
+        z, y, x = self.shape
+        return z * y * x * int(self.dtype.itemsize)
+
+    def declare_fill(self, fill: float | None) -> None:
+        """What is missing holds this value. Masked integers need one."""
+        import numpy as np
+        if fill is not None:
+            self.fill = fill
+        elif self.fill is None and isinstance(self._array, np.ma.MaskedArray) and self.dtype.kind in "iu":
+            self.fill = int(self._array.fill_value)
+
+    def load(self, step: int, box: Box) -> npt.NDArray[np.generic]:
+        """The samples of a box, [z, y, x]. A view, where they are in memory."""
+        key = tuple(slice(*bounds) for bounds in box[self._absent:])
+        loaded = self._array[(step, *key) if self._has_steps else key]
+        if hasattr(loaded, "compute"):  # dask's arrays would lose their mask in numpy.asarray
+            loaded = loaded.compute()
+        loaded = self._unmask(getattr(loaded, "values", loaded))  # xarray's variables have values
+        return loaded.astype(self.dtype, copy=False)[(None,) * self._absent]
+
+    def _unmask(self, samples: Any) -> npt.NDArray[np.generic]:
+        """As an array that says by its values what is missing."""
+        import numpy as np
+        if not isinstance(samples, np.ma.MaskedArray):
+            return np.asarray(samples)
+        filled: npt.NDArray[np.generic]
+        if self.dtype.kind == "f":
+            filled = samples.filled(np.nan)
+            return filled
+        if np.ma.is_masked(samples):
+            if self.fill is None:
+                raise ValueError(f"{self.name!r} has masked samples of {self.dtype.name}; give a `fill` that no sample has")
+            if (samples.compressed() == self.fill).any():
+                raise ValueError(f"{self.name!r} has samples that are not masked and hold the fill value {self.fill}; give "
+                                 "another `fill`")
+        filled = samples.filled(self.fill if self.fill is not None else 0)
+        return filled
+
+
+def sources(data: Any, name: str | None) -> list[Source]:
+    """The fields in what a user hands over.
+
+    Raises:
+        ValueError: there is none, or a name for several
+        TypeError: no array
+    """
+    members: Mapping[Any, Any]
+    if _is_xarray(data, "Dataset"):
+        members = data.data_vars
+    elif isinstance(data, Mapping):
+        members = data
+    else:
+        return [_source(name, data)]
+    if name is not None:
+        raise ValueError(f"field={name!r} names one field, and {len(members)} were given by their names; leave it out")
+    if not members:
+        raise ValueError("there is no field to write")
+    return [_source(str(key), array) for key, array in members.items()]
+
+
+def _source(name: str | None, data: Any) -> Source:
+    import numpy as np
+    if isinstance(data, Field):
+        return _from_field(name, data)
+    if _is_xarray(data, "DataArray"):
+        return _from_xarray(name, data)
+    if not (hasattr(data, "shape") and hasattr(data, "dtype")):
+        data = np.asarray(data)
+    return Source(name or "data", data, has_steps=len(data.shape) == 4)
+
+
+def _is_xarray(data: Any, name: str) -> bool:
+    """Without loading it: who has one of its objects has loaded it."""
+    return type(data).__module__.startswith("xarray.") and any(base.__name__ == name for base in type(data).__mro__)
+
+
+def _from_field(name: str | None, data: Field) -> Source:
+    times = dict(zip(data.dataset.steps, data.dataset.times, strict=True))
+    coords, units = data.dataset.coords, data.dataset.axis_units
+    return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
+                  axes=[Axis.at(axis, units[axis], coords[axis]) for axis in "zyx"], numbers=data.steps,
+                  times=[times[step] for step in data.steps])
+
+
+def _from_xarray(name: str | None, data: Any) -> Source:
+    steps = next((dim for dim in data.dims if dim in _STEP_AXES), data.dims[0] if data.ndim == 4 else None)
+    if steps is not None:
+        data = data.transpose(steps, ...)
+    spatial = data.dims[1:] if steps is not None else data.dims
+    absent = [Axis(axis) for axis in "zyx"[:max(0, 3 - len(spatial))]]
+    fill = data.attrs.get("_FillValue")
+    if fill is None and data.dtype.kind in "iu":
+        fill = data.encoding.get("_FillValue")
+    return Source(name or data.name or "data", data.variable, has_steps=steps is not None,
+                  units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
+                  axes=absent + [_axis_of(data, dim) for dim in spatial], numbers=_step_numbers(data, steps),
+                  times=_step_times(data, steps))
+
+
+def _axis_of(data: Any, dim: str) -> Axis:
+    coordinate = data.coords.get(dim)
+    if coordinate is None or coordinate.dtype.kind not in "fiu":
+        return Axis(str(dim))
+    return Axis.at(str(dim), str(coordinate.attrs.get("units", "")), coordinate.values)
+
+
+def _along_steps(data: Any, steps: str | None, name: str) -> Any:
+    """A coordinate of the steps, as an array of one value for each; None if there is none."""
+    import numpy as np
+    coordinate = data.coords.get(name)
+    if coordinate is None or coordinate.dims not in ((), (steps,)):
+        return None
+    values = np.atleast_1d(coordinate.values)
+    return values if len(values) == (1 if steps is None else data.sizes[steps]) else None
+
+
+def _step_numbers(data: Any, steps: str | None) -> list[int] | None:
+    values = _along_steps(data, steps, "step")
+    return None if values is None or values.dtype.kind not in "iu" else [int(value) for value in values]
+
+
+def _step_times(data: Any, steps: str | None) -> list[float | None] | None:
+    values = _along_steps(data, steps, "time")
+    if values is not None and values.dtype.kind == "M":
+        values = values.astype("datetime64[us]").astype("int64") / 1e6
+    return None if values is None or values.dtype.kind not in "fiu" else [float(value) for value in values]

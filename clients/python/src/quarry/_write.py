@@ -1,0 +1,200 @@
+"""From arrays to datasets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from quarry import _quarry
+from quarry._samples import Box
+from quarry._sources import Source, sources
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+T = TypeVar("T")
+Triple = tuple[int, int, int]
+Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of one field of one step."""
+
+    step: int
+    field: str
+    raw_bytes: int
+    """Of its samples."""
+    stored_bytes: int
+    """On disk, with a mask that no other field had."""
+    max_error: float
+    """Largest difference of a stored sample from the given one, in the field's unit."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller it is than its samples."""
+        return self.raw_bytes / self.stored_bytes
+
+
+def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
+          tolerance: float | Mapping[str, float] | None = None, relative: float | Mapping[str, float] | None = None,
+          lossless: bool = False, step: int | Sequence[int] | None = None,
+          time: float | Sequence[float] | None = None, mode: Literal["create", "append", "resume"] = "create",
+          units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
+          codec: str = "", origin: Sequence[float] | None = None, spacing: Sequence[float] | None = None,
+          patch: int | Triple | None = None, levels: int | None = None, memory: int = 1 << 30,
+          files: int | None = None, progress: bool = False, break_lock: bool = False) -> list[Written]:
+    """Writes arrays into a dataset, in this process and without MPI. The payloads are those of `quarry-write`. Readers
+    never see half a step; after Ctrl-C or an error the published steps stay.
+
+        quarry.write("run.quarry", pressure, field="pressure", tolerance=1e-3, units="Pa")
+        quarry.write("run.quarry", later, field="pressure", step=1, mode="append")
+
+    Args:
+        path: of the dataset, a directory NAME.quarry
+        data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
+            to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields: they bring
+            names, units, fill values and positions, and an axis `step` or `time` brings the steps. Whatever has a shape,
+            a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
+            loaded part by part. Samples that are NaN, infinite or masked are missing
+        field: the name of the only field; "data" if neither this nor the array gives one
+        tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
+        relative: the same as a fraction of the value range of each step, for which larger data are loaded twice
+        lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
+        step: the number of the first one, or those of all; the coordinate `step`, or from 0, if left out
+        time: of each step; the coordinate `time` if left out: in its unit, or dates in seconds since 1970
+        mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped
+        units: of the field, or of each one
+        fill: samples with this value are missing; masked integers become it, or the array's own fill_value
+        codec: "interpolate", "wavelet-zfp" or "lossless"; chosen from type and bound if left out
+        origin: (z, y, x): position of the first sample, in axis units
+        spacing: (z, y, x): between samples, in axis units
+        patch: samples of a patch along each axis, or (z, y, x)
+        levels: of resolution; as many as fit if left out
+        memory: [bytes] of samples and payload that are held at a time
+        files: subfiles of each field and step
+        progress: shows a bar; needs tqdm
+        break_lock: removes the lock of a writer that ended without removing it
+
+    Returns:
+        one entry for each field and step that was written
+
+    Raises:
+        ValueError: shapes or steps that do not fit together; TypeError: samples of a type that datasets do not have
+        Error: the dataset exists, or does not (ALREADY_EXISTS, NOT_FOUND); another process writes it (UNAVAILABLE); the
+            arguments contradict each other or the dataset (INVALID_ARGUMENT); the disk is full (INTERNAL)
+    """
+    if mode not in ("create", "append", "resume"):
+        raise ValueError(f"mode {mode!r} is none of \"create\", \"append\" and \"resume\"")
+    fields = sources(data, field)
+    for source in fields:
+        source.declare_fill(_of(fill, source.name))
+    first = _one_grid(fields)
+    numbers = _numbers(step, first)
+    requests = [_quarry.FieldRequest(
+        name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
+        relative=_of(relative, source.name), lossless=lossless, units=_of(units, source.name) or source.units,
+        fill=source.fill, codec=codec) for source in fields]
+    settings = _quarry.WriteSettings(mode=mode, memory=memory, files=files, break_lock=break_lock)
+    with _Bar(fields, passes=1 if relative is None else 2, shown=progress) as bar:
+        written = _quarry.write(
+            os.fspath(path), settings, _grid(first, origin, spacing, patch, levels), requests,
+            [*zip(numbers, _times(time, first), strict=True)], bar.watch(_loader(fields)))
+    return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
+
+
+def _of(value: T | Mapping[str, T] | None, name: str) -> T | None:
+    """What was said for the field of this name."""
+    return value.get(name) if isinstance(value, Mapping) else value
+
+
+def _one_grid(fields: Sequence[Source]) -> Source:
+    """The first field. All have its grid and its steps, as a dataset has one of each."""
+    first = fields[0]
+    for other in fields[1:]:
+        if (other.steps, other.shape) != (first.steps, first.shape):
+            raise ValueError(
+                f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
+                f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
+    return first
+
+
+def _loader(fields: Sequence[Source]) -> Load:
+    return lambda step, field, box: fields[field].load(step, box)
+
+
+def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
+    if step is None:
+        step = source.numbers or 0
+    numbers = [step + i for i in range(source.steps)] if isinstance(step, int) else [int(one) for one in step]
+    if len(numbers) != source.steps:
+        raise ValueError(f"{len(numbers)} numbers of steps were given, and {source.name!r} has {source.steps} steps")
+    if any(number < 0 for number in numbers) or any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
+        raise ValueError(f"the numbers of the steps, {numbers}, are to be 0 or more, and to ascend")
+    return numbers
+
+
+def _times(time: float | Sequence[float] | None, source: Source) -> Sequence[float | None]:
+    if time is None:
+        return source.times or [None] * source.steps
+    times = [*time] if isinstance(time, Sequence) else [time]
+    if len(times) != source.steps:
+        raise ValueError(f"{len(times)} times were given, and {source.name!r} has {source.steps} steps")
+    return times
+
+
+def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[float] | None,
+          patch: int | Triple | None, levels: int | None) -> _quarry.Grid:
+    axes = source.axes
+    evenly = origin is not None or spacing is not None
+    return _quarry.Grid(
+        shape=source.shape,
+        origin=_three(origin) if origin is not None else _three([axis.origin for axis in axes]),
+        spacing=_three(spacing) if spacing is not None else _three([axis.spacing for axis in axes]),
+        names=_three([axis.name for axis in axes]), units=_three([axis.units for axis in axes]),
+        coordinates=_three([[] if evenly else axis.coordinates for axis in axes]),
+        placed=evenly or any(axis.placed for axis in axes),
+        patch=(patch, patch, patch) if isinstance(patch, int) else patch, levels=levels)
+
+
+def _three(values: Sequence[T]) -> tuple[T, T, T]:
+    if len(values) != 3:
+        raise ValueError(f"{values} is to be three values, of z, y and x")
+    return values[0], values[1], values[2]
+
+
+class _Bar:
+    """Shows how much was loaded."""
+
+    def __init__(self, fields: Iterable[Source], passes: int, shown: bool) -> None:
+        self._bar: Any = None
+        if shown:
+            from tqdm.auto import tqdm
+            total = passes * sum(source.steps * source.step_bytes for source in fields)
+            self._bar = tqdm(total=total, unit="B", unit_scale=True, desc="writing")
+
+    def watch(self, load: Load) -> Load:
+        if self._bar is None:
+            return load
+
+        def watched(step: int, field: int, box: Box) -> npt.NDArray[np.generic]:
+            array = load(step, field, box)
+            self._bar.update(array.nbytes)
+            return array
+        return watched
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._bar is None:
+            return
+        if error is None:  # smaller data are loaded once, and what is published already is not loaded at all
+            self._bar.total = self._bar.n
+            self._bar.refresh()
+        self._bar.close()

@@ -1,0 +1,296 @@
+#include "clients/python/write.h"
+
+#include <mpi.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <set>
+
+#include "clients/python/background.h"
+#include "clients/python/translate.h"
+#include "quarry/base/version.h"
+#include "writer/insitu/declaration.h"
+#include "writer/pipeline/dataset_writer.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace quarry::python {
+namespace {
+
+using writer::BoxView;
+using writer::DatasetWriter;
+
+/// What the samples say about their grid.
+struct Grid {
+  GridDescription description;
+  bool placed;  ///< whether they say where they lie
+  std::optional<Index3> patch;
+  std::optional<int> levels;
+};
+
+/// How it is written.
+struct WriteSettings {
+  writer::OpenMode mode;
+  std::optional<std::uint64_t> memory;
+  std::optional<int> files;
+  bool break_lock;
+};
+
+using Step = std::pair<std::uint64_t, std::optional<double>>;  ///< number and time
+/// load(step, field, box): the samples of a box as an array [z, y, x]; positions in the lists of both.
+using Loader = nb::callable;
+using Written = std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
+
+/// What ends the writing from the side of Python.
+struct Interruption {
+  CancelToken cancel = CancelToken::Create();
+  std::exception_ptr raised;  ///< by `load`
+};
+
+/// One field of one step, box by box from a callable. Its calls come from a thread that does not hold
+/// Python's lock.
+class ArraySource final : public writer::FieldSource {
+ public:
+  ArraySource(const Loader& load, std::size_t step, std::size_t field, DataType type, Interruption* interruption)
+      : load_(load), step_(step), field_(field), type_(type), interruption_(*interruption) {}
+  ~ArraySource() override { Drop(); }
+
+  distribution::Ownership Owned(const Box& region) const override { return {{region}}; }
+
+  Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override {
+    Drop();
+    std::vector<BoxView> views;
+    for (const Box& box : boxes) {
+      if (interruption_.cancel.cancelled()) return Status(StatusCode::kCancelled, "the writing was interrupted");
+      QUARRY_ASSIGN_OR_RETURN(const BoxView view, LoadBox(box));
+      views.push_back(view);
+    }
+    return views;
+  }
+  void Release() override { Drop(); }
+
+ private:
+  using Array = nb::ndarray<nb::ro, nb::ndim<3>, nb::device::cpu>;
+
+  Result<BoxView> LoadBox(const Box& box) {
+    const nb::gil_scoped_acquire lock;
+    try {
+      arrays_.push_back(nb::cast<Array>(load_(step_, field_, ToZyx(box))));
+    } catch (...) {
+      interruption_.raised = std::current_exception();
+      return Status(StatusCode::kCancelled, "an exception was raised");
+    }
+    const Array& array = arrays_.back();
+    const auto size = static_cast<std::int64_t>(SizeOf(type_));
+    const Index3 shape = box.shape();
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      if (static_cast<std::int64_t>(array.shape(2 - axis)) == shape[axis]) continue;
+      return InvalidArgument("the samples of the box {} were asked for, and an array of {} x {} x {} (z, y, x) came",
+                             ToString(box), array.shape(0), array.shape(1), array.shape(2));
+    }
+    if (static_cast<std::int64_t>(array.itemsize()) != size)
+      return InvalidArgument("{} was declared, and an array with {} bytes a sample came", Name(type_),
+                             array.itemsize());
+    return BoxView{static_cast<const std::byte*>(array.data()),
+                   {array.stride(2) * size, array.stride(1) * size, array.stride(0) * size}};
+  }
+
+  void Drop() {
+    if (arrays_.empty()) return;
+    const nb::gil_scoped_acquire lock;
+    arrays_.clear();
+  }
+
+  const Loader& load_;
+  const std::size_t step_;
+  const std::size_t field_;
+  const DataType type_;
+  Interruption& interruption_;
+  std::vector<Array> arrays_;  ///< behind the views
+};
+
+/// Refuses positions that no grid has, and those of another grid than the dataset's.
+Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& existing) {
+  const GridDescription& here = grid.description;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const char name = kAxisNames[axis];
+    const std::vector<double>& positions = here.coordinates[axis];
+    if (!std::isfinite(here.origin[axis]) || !std::isfinite(here.spacing[axis]) || here.spacing[axis] == 0)
+      return InvalidArgument("origin {} and spacing {} along {} place no samples; give finite ones, and no spacing of 0",
+                             here.origin[axis], here.spacing[axis], name);
+    if (!positions.empty() && !AreCoordinates(positions))
+      return InvalidArgument("the positions along {} are not finite, or neither ascend nor descend", name);
+    if (!existing || !grid.placed) continue;
+    const GridDescription& there = existing->grid;
+    if (here.origin[axis] == there.origin[axis] && here.spacing[axis] == there.spacing[axis] &&
+        positions == there.coordinates[axis])
+      continue;
+    return InvalidArgument(
+        "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing {}); write "
+        "another dataset, or leave the positions out to continue this one",
+        name, here.origin[axis], here.spacing[axis], there.origin[axis], there.spacing[axis]);
+  }
+  return Status::Ok();
+}
+
+/// The description of a dataset after this writing.
+Result<DatasetDescription> Describe(const Grid& grid, std::vector<writer::FieldRequest> fields,
+                                    const std::optional<DatasetDescription>& existing) {
+  QUARRY_RETURN_IF_ERROR(CheckPlace(grid, existing));
+  insitu::Declaration declaration;
+  declaration.dims = grid.description.dims;
+  declaration.patch = grid.patch;
+  declaration.levels = grid.levels;
+  for (writer::FieldRequest& field : fields) {
+    const auto known = existing ? existing->FindField(field.name) : std::nullopt;
+    if (known) field = writer::ContinueField(std::move(field), existing->fields[*known]);
+  }
+  declaration.fields = std::move(fields);
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, insitu::Describe(declaration, existing));
+  if (!existing) {
+    dataset.grid = grid.description;
+    dataset.created_by = fmt::format("quarry-python {}", kVersion);
+  }
+  return dataset;
+}
+
+/// One call of `quarry.write`, on a thread without Python's lock.
+class Run {
+ public:
+  Run(const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps, const Loader& load,
+      Interruption* interruption)
+      : fields_(fields), steps_(steps), load_(load), interruption_(*interruption) {}
+
+  Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings, const Grid& grid) {
+    writer::PipelineOptions options;
+    options.memory_per_rank = settings.memory;
+    options.files = settings.files;
+    options.break_lock = settings.break_lock;
+    mode_ = settings.mode;
+    QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
+    Status status = Write(path, grid);
+    if (!status.ok()) writer_->Abandon();
+    if (!status.ok()) return status;
+    return std::move(written_);
+  }
+
+ private:
+  Status Write(const std::string& path, const Grid& grid) {
+    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+    QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
+    std::vector<std::set<std::string>> published(steps_.size());
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      if (!writer_->existing()) break;
+      QUARRY_ASSIGN_OR_RETURN(published[s], writer_->PublishedFields(steps_[s].first));
+      QUARRY_RETURN_IF_ERROR(CheckNew(path, steps_[s].first, published[s]));
+    }
+    for (std::size_t s = 0; s < steps_.size(); ++s) QUARRY_RETURN_IF_ERROR(WriteStep(s, published[s]));
+    return Status::Ok();
+  }
+
+  /// Before anything is written.
+  Status CheckNew(const std::string& path, std::uint64_t step, const std::set<std::string>& published) const {
+    if (mode_ == writer::OpenMode::kResume) return Status::Ok();
+    for (const writer::FieldRequest& field : fields_) {
+      if (!published.contains(field.name)) continue;
+      return {StatusCode::kAlreadyExists,
+              fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step or field, or "
+                          "mode=\"resume\" to skip what is there",
+                          step, path, field.name)};
+    }
+    return Status::Ok();
+  }
+
+  Status WriteStep(std::size_t number, const std::set<std::string>& published) {
+    const auto& [step, time] = steps_[number];
+    std::vector<Written> written;
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (published.contains(fields_[f].name)) continue;
+      ArraySource source(load_, number, f, fields_[f].type, &interruption_);
+      QUARRY_ASSIGN_OR_RETURN(
+          writer::FieldOutcome outcome,
+          writer_->WriteField(step, *writer_->dataset().FindField(fields_[f].name), "array", &source));
+      outcome.description.stored_bytes += outcome.new_mask_bytes;
+      written.emplace_back(step, std::move(outcome.description));
+    }
+    if (written.empty()) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
+    written_.insert(written_.end(), written.begin(), written.end());
+    return Status::Ok();
+  }
+
+  const std::vector<writer::FieldRequest>& fields_;
+  const std::vector<Step>& steps_;
+  const Loader& load_;
+  Interruption& interruption_;
+  writer::OpenMode mode_ = writer::OpenMode::kCreate;
+  std::unique_ptr<DatasetWriter> writer_;
+  std::vector<Written> written_;
+};
+
+std::vector<Written> Write(const std::string& path, const WriteSettings& settings, const Grid& grid,
+                           const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps,
+                           const Loader& load) {
+  Interruption interruption;
+  auto written = RunInBackground(interruption.cancel, false, [&]() -> Result<std::vector<Written>> {
+    return Run(fields, steps, load, &interruption).Execute(path, settings, grid);
+  });
+  if (interruption.raised) std::rethrow_exception(interruption.raised);
+  return Take(std::move(written));
+}
+
+writer::OpenMode ToMode(const std::string& mode) {
+  if (mode == "append") return writer::OpenMode::kAppend;
+  return mode == "resume" ? writer::OpenMode::kResume : writer::OpenMode::kCreate;
+}
+
+}  // namespace
+
+void BindWriting(nb::module_& m) {
+  nb::class_<Grid>(m, "Grid").def(
+      "__init__",
+      [](Grid* self, const Zyx<std::int64_t>& shape, const Zyx<double>& origin, const Zyx<double>& spacing,
+         const Zyx<std::string>& names, const Zyx<std::string>& units, const Zyx<std::vector<double>>& coordinates,
+         bool placed, const std::optional<Zyx<std::int64_t>>& patch, std::optional<int> levels) {
+        new (self) Grid{{ToXyz(shape), ToXyz(origin), ToXyz(spacing), ToXyz(names), ToXyz(units), ToXyz(coordinates)},
+                        placed,
+                        patch ? std::optional(ToXyz(*patch)) : std::nullopt,
+                        levels};
+      },
+      nb::kw_only(), "shape"_a, "origin"_a, "spacing"_a, "names"_a, "units"_a, "coordinates"_a, "placed"_a,
+      "patch"_a.none(),
+      "levels"_a.none());
+  nb::class_<WriteSettings>(m, "WriteSettings")
+      .def(
+          "__init__",
+          [](WriteSettings* self, const std::string& mode, std::optional<std::uint64_t> memory,
+             std::optional<int> files, bool break_lock) {
+            new (self) WriteSettings{ToMode(mode), memory, files, break_lock};
+          },
+          nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a);
+  nb::class_<writer::FieldRequest>(m, "FieldRequest")
+      .def(
+          "__init__",
+          [](writer::FieldRequest* self, std::string name, const std::string& dtype,
+             std::optional<double> tolerance, std::optional<double> relative, bool lossless, std::string units,
+             std::optional<double> fill, const std::string& codec) {
+            std::optional<CoderId> coder;
+            if (!codec.empty()) coder = Take(ParseCoder(codec));
+            new (self) writer::FieldRequest{std::move(name), Take(ParseDataType(dtype)), tolerance, relative,
+                                            lossless,        std::move(units),          fill,      coder};
+          },
+          nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(), "lossless"_a, "units"_a,
+          "fill"_a.none(), "codec"_a);
+  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
+        "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their places in "
+        "the lists.");
+}
+
+}  // namespace quarry::python

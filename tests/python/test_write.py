@@ -1,0 +1,321 @@
+"""quarry.write: the same payloads as quarry-write, from arrays of any kind, and nothing half-written after trouble."""
+
+import gc
+import json
+import multiprocessing
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+from python_testing import PACKAGE, Package, descriptors, np, qt, quarry, threads
+
+DIMS = (50, 41, 37)
+SHAPE = DIMS[::-1]
+TYPES = ("<f4", "<f8", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4")
+
+
+def make(dtype, name="w"):
+    return qt.make_field(DIMS, dtype, name=name).reshape(SHAPE)
+
+
+class Blocks:
+    """An array that is never whole in memory: its samples follow from their places."""
+
+    dtype = np.dtype("<f4")
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def __getitem__(self, key):
+        z, y, x = (np.arange(*part.indices(length), dtype="<f4") for part, length in zip(key, self.shape))
+        return np.sin(z / 31)[:, None, None] + np.cos(y / 47)[:, None] * np.sin(x / 13)
+
+
+class Writing(qt.QuarryTest):
+    def convert(self, array, *options):
+        """What quarry-write makes of an array."""
+        output = self.tmp / "by_command.quarry"
+        qt.convert(np.ascontiguousarray(array), output, *options)
+        return output
+
+    def assert_same(self, ours, theirs, *, stored=True):
+        """The same subfiles, bit by bit, and the same descriptions but for who wrote them."""
+        self.assertTrue(qt.subfiles(theirs))
+        self.assertEqual(qt.subfiles(ours), qt.subfiles(theirs))
+        described = [json.loads((path / "dataset.json").read_text()) for path in (ours, theirs)]
+        for description in described:
+            description.pop("created_by")
+            description.pop("checksum", None)
+        self.assertEqual(*described)
+        self.assertEqual(qt.info(ours)["steps"] if stored else 0, qt.info(theirs)["steps"] if stored else 0)
+        qt.succeed("quarry", "verify", ours)
+
+    def test_payloads_of_every_coder_and_type(self):
+        for dtype in TYPES:
+            field = make(dtype)
+            bounds = [("--lossless", {"lossless": True})]
+            for coder in qt.lossy_coders():
+                bound = 1e-3 if field.dtype.kind == "f" else 3
+                bounds.append((("--codec", coder, "--tolerance", bound), {"codec": coder, "tolerance": bound}))
+            for options, arguments in bounds:
+                with self.subTest(dtype=dtype, **arguments):
+                    output = self.tmp / "by_command.quarry"
+                    np.ascontiguousarray(field).tofile(self.tmp / "f.raw")
+                    outcome = qt.run(qt.SERIAL_WRITER, self.tmp / "f.raw", *qt.describe(field), "--field", "f", "--patch", 16,
+                                     *([options] if isinstance(options, str) else options), "--output", output)
+                    ours = self.tmp / "ours.quarry"
+                    if outcome.code != 0:  # a coder that does not take the type: the same word from both
+                        with self.assertRaises(quarry.Error) as raised:
+                            quarry.write(ours, field, field="f", patch=16, **arguments)
+                        self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+                        continue
+                    (written,) = quarry.write(ours, field, field="f", patch=16, **arguments)
+                    self.assertEqual((written.step, written.field, written.raw_bytes), (0, "f", field.nbytes))
+                    self.assertLessEqual(written.max_error, arguments.get("tolerance", 0))
+                    self.assert_same(ours, output)
+                    for path in (ours, output):
+                        shutil.rmtree(path)
+
+    def test_missing_samples(self):
+        field = qt.with_holes(make("<f4"), np.nan)
+        ours = self.tmp / "nan.quarry"
+        quarry.write(ours, np.ma.masked_invalid(field), field="f", relative=1e-3, patch=16)
+        self.assert_same(ours, self.convert(field, "--relative", 1e-3, "--patch", 16))
+        integers = qt.with_holes(make("<i2"), -999)
+        for number, masked in enumerate((np.ma.masked_equal(integers, -999), np.ma.array(integers, mask=integers == -999))):
+            ours = self.tmp / f"fill{number}.quarry"
+            quarry.write(ours, masked, field="f", fill=-999, patch=16)
+            shutil.rmtree(self.tmp / "by_command.quarry")
+            self.assert_same(ours, self.convert(integers, "--fill", -999, "--patch", 16))
+        with self.assertRaisesRegex(ValueError, "hold the fill value -999"):
+            quarry.write(self.tmp / "x.quarry", np.ma.array(integers, mask=integers == 5), field="f", fill=-999)
+        self.assertFalse((self.tmp / "x.quarry").exists())
+
+    def test_parts_files_and_relative_bounds(self):
+        field = make("<f8")
+        ours = self.tmp / "ours.quarry"
+        quarry.write(ours, field, field="f", relative=1e-5, patch=16, memory=200 << 10, files=3)
+        self.assert_same(ours, self.convert(field, "--relative", 1e-5, "--patch", 16, "--memory", "200KiB", "--files", 3))
+
+    def test_any_arrangement_in_memory(self):
+        field = make("<f4")
+        theirs = self.convert(field, "--tolerance", 1e-3, "--patch", 16)
+        wide = np.zeros((SHAPE[0] + 3, SHAPE[1], 2 * SHAPE[2]), "<f4")
+        wide[2:-1, :, ::2] = field
+        arrangements = {"fortran": np.asfortranarray(field), "strided": wide[2:-1, :, ::2],
+                        "backwards": np.ascontiguousarray(field[::-1, :, ::-1])[::-1, :, ::-1],
+                        "big-endian": field.astype(">f4"), "list": field.astype("<f4").tolist()}
+        for name, array in arrangements.items():
+            with self.subTest(name):
+                ours = self.tmp / f"{name}.quarry"
+                if name == "list":
+                    array = np.asarray(array, "<f4")
+                quarry.write(ours, array, field="f", tolerance=1e-3, patch=16)
+                self.assert_same(ours, theirs)
+
+    def test_fewer_axes(self):
+        for shape in ((SHAPE[1], SHAPE[2]), (SHAPE[2],)):
+            field = make("<f4").ravel()[:int(np.prod(shape))].reshape(shape)
+            ours = self.tmp / f"{len(shape)}.quarry"
+            quarry.write(ours, field, field="f", tolerance=1e-3, patch=16)
+            self.assert_same(ours, self.convert(field, "--tolerance", 1e-3, "--patch", 16))
+            shutil.rmtree(self.tmp / "by_command.quarry")
+
+    def test_steps_append_and_resume(self):
+        steps = np.stack([make("<f4", f"s{n}") for n in range(4)])
+        path = self.tmp / "run.quarry"
+        quarry.write(path, steps[:2], field="f", step=[3, 7], time=[0.5, 1.5], tolerance=1e-3, units="Pa", spacing=(1, 2, 3))
+        with self.assertRaises(quarry.Error) as raised:
+            quarry.write(path, steps[0], field="f", tolerance=1e-3)
+        self.assertEqual(raised.exception.code, "ALREADY_EXISTS")
+        with self.assertRaisesRegex(quarry.Error, "step 7 .* has the field \"f\" already") as raised:
+            quarry.write(path, steps[2], field="f", step=7, mode="append")
+        with self.assertRaisesRegex(quarry.Error, "lie elsewhere along x"):
+            quarry.write(path, steps[2], field="f", step=8, mode="append", spacing=(1, 2, 4))
+        # The bound is the one that the field has.
+        written = quarry.write(path, steps[1:], field="f", step=[7, 8, 12], time=[9, 2.5, 3.5], mode="resume")
+        self.assertEqual([one.step for one in written], [8, 12])
+        quarry.write(path, -steps[3], field="g", step=12, lossless=True, mode="append")
+        with quarry.open(path) as dataset:
+            self.assertEqual((dataset.steps, dataset.times), ([3, 7, 8, 12], [0.5, 1.5, 2.5, 3.5]))
+            self.assertEqual((dataset["f"].units, dataset["g"].steps), ("Pa", [12]))
+            np.testing.assert_array_equal(dataset.coords["x"], 3.0 * np.arange(SHAPE[2]))
+            self.assertLessEqual(np.abs(dataset["f"][:] - steps).max(), 1e-3)
+            np.testing.assert_array_equal(dataset["g"][0], -steps[3])
+        with self.assertRaisesRegex(ValueError, "2 numbers of steps .* 4 steps"):
+            quarry.write(path, steps, field="f", step=[1, 2], mode="append")
+
+    def test_what_cannot_be_written(self):
+        field = make("<f4")
+        path = self.tmp / "no.quarry"
+        for error, data, arguments, text in (
+                (TypeError, field.astype("<f2"), {"tolerance": 1}, "holds float16.*astype"),
+                (TypeError, field > 0, {}, "holds bool"),
+                (ValueError, np.zeros((1, 1, 1, 1, 1)), {}, "shape"),
+                (ValueError, np.zeros((3, 0)), {"tolerance": 1}, "shape"),
+                (ValueError, {"a": field, "b": field[1:]}, {"tolerance": 1}, "one grid"),
+                (ValueError, {"a": field}, {"tolerance": 1, "field": "b"}, "leave it out"),
+                (ValueError, {}, {}, "no field"),
+                (ValueError, field, {"mode": "overwrite"}, "mode"),
+                (ValueError, field, {"step": -1, "tolerance": 1}, "0 or more"),
+                (ValueError, field, {"origin": (0, 0), "tolerance": 1}, "three values"),
+                (quarry.Error, field, {"spacing": (1, 0, 1), "tolerance": 1}, "spacing 0"),
+                (quarry.Error, field, {}, "no error bound"),
+                (quarry.Error, field, {"tolerance": 1, "relative": 1}, "several error bounds"),
+                (quarry.Error, field, {"tolerance": 1, "codec": "jpeg"}, "jpeg"),
+                (quarry.Error, field, {"tolerance": 1, "field": "a/b"}, "a/b"),
+                (quarry.Error, field, {"tolerance": 1, "mode": "append"}, "no.quarry")):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                quarry.write(path, data, **arguments)
+            self.assertFalse(path.exists())
+
+    def test_an_exception_of_the_array(self):
+        class Broken(Blocks):
+            def __getitem__(self, key):
+                if key[0].start > 0:
+                    raise OSError("the disk has gone")
+                return super().__getitem__(key)
+
+        path = self.tmp / "run.quarry"
+        quarry.write(path, Blocks((40, 40, 40)), field="f", tolerance=1e-3, patch=8)
+        before = qt.snapshot(path)
+        counts = threads(), descriptors()
+        for data in (Broken((40, 40, 40)), {"f": Blocks((40, 40, 40)), "g": Broken((40, 40, 40))}):
+            with self.assertRaisesRegex(OSError, "the disk has gone"):
+                arguments = {} if isinstance(data, dict) else {"field": "f"}
+                quarry.write(path, data, step=1, tolerance=1e-3, mode="append", memory=1 << 16, **arguments)
+            self.assertEqual(qt.snapshot(path), before)
+        gc.collect()
+        self.assertEqual((threads(), descriptors()), counts)
+
+    def test_a_full_disk(self):
+        """A process that may not write large files meets an error, and its dataset stays as it was."""
+        path = self.tmp / "run.quarry"
+        quarry.write(path, make("<f4"), field="f", lossless=True)
+        before = qt.snapshot(path)
+        code = ("import resource, signal, sys; sys.path.insert(0, sys.argv[1]); import numpy as np, quarry\n"
+                "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+                "noise = np.random.default_rng(1).random((64, 64, 64))\n"
+                "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
+                "try: quarry.write(sys.argv[2], noise[:37, :41, :50].astype('f4'), field='f', step=1, mode='append')\n"
+                "except quarry.Error as error: print(error.code, error)\n")
+        answer = subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(path)], check=True, capture_output=True, text=True)
+        self.assertRegex(answer.stdout, "^INTERNAL .*(File too large|space)")
+        self.assertEqual(qt.snapshot(path), before)
+
+    def test_interrupt(self):
+        """Ctrl-C ends the writing of an array that takes for ever."""
+        path = self.tmp / "run.quarry"
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import numpy as np, quarry\n"
+                "class Slow:\n"
+                "    shape, dtype, parts = (64, 64, 64), np.dtype('f4'), 0\n"
+                "    def __getitem__(self, key):\n"
+                "        if self.parts == 3: print('begun', flush=True)\n"
+                "        self.parts += 1\n"
+                "        return np.zeros([len(range(*part.indices(64))) for part in key[-3:]], 'f4')\n"
+                "class Steps(Slow):\n"
+                "    shape = (1 << 20, 64, 64, 64)\n"
+                "try: quarry.write(sys.argv[2], Steps(), field='f', tolerance=1)\n"
+                "except KeyboardInterrupt: print('interrupted', flush=True)\n")
+        with subprocess.Popen([sys.executable, "-c", code, str(PACKAGE), str(path)], stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "begun\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.stdout.read(), "interrupted\n")
+        self.assertEqual(process.returncode, 0)
+        qt.succeed("quarry", "verify", path)
+        self.assert_no_leftovers(path)
+
+    def test_memory_is_bounded(self):
+        """256 MiB of samples in 32 MiB, by the largest memory of the process."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        shape = (256, 512, 512)
+        (written,) = quarry.write(self.tmp / "large.quarry", Blocks(shape), field="f", tolerance=1e-2, memory=32 << 20)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+        self.assertEqual(written.raw_bytes, 256 << 20)
+        self.assertLess(grown, 128 << 20)
+        with quarry.open(self.tmp / "large.quarry") as dataset:
+            box = Blocks(shape)[slice(100, 110), slice(0, 512), slice(17, 19)]
+            self.assertLessEqual(np.abs(dataset["f"][0, 100:110, :, 17:19] - box).max(), 1e-2)
+
+    def test_in_a_fork(self):
+        """A child writes after its parent has."""
+        context = multiprocessing.get_context("fork")
+        quarry.write(self.tmp / "parent.quarry", make("<f4"), field="f", tolerance=1e-3)
+        child = context.Process(target=quarry.write, args=(self.tmp / "child.quarry", make("<f4")),
+                                kwargs={"field": "f", "tolerance": 1e-3})
+        child.start()
+        child.join(qt.TIMEOUT)
+        self.assertEqual(child.exitcode, 0)
+        self.assertEqual(qt.subfiles(self.tmp / "child.quarry"), qt.subfiles(self.tmp / "parent.quarry"))
+
+    def test_links_no_mpi(self):
+        module = next((PACKAGE / "quarry").glob("_quarry*.so"))
+        loaded = subprocess.run(["ldd", module], check=True, capture_output=True, text=True).stdout
+        self.assertIn("libgrpc", loaded)
+        self.assertNotIn("libmpi", loaded)
+
+
+class Sources(Package):
+    def test_another_field_of_quarry(self):
+        """Coarser bounds for what was stored finer; steps, times, units and missing samples go along."""
+        with quarry.open(self.path) as dataset:
+            for name in ("m", "k"):
+                copy = self.tmp / f"{name}.quarry"
+                quarry.write(copy, dataset[name], lossless=True, patch=16)
+                with quarry.open(copy) as again:
+                    self.assertEqual((again[name].steps, again[name].units), (dataset[name].steps, dataset[name].units))
+                    np.testing.assert_array_equal(np.ma.getdata(again[name][:]), self.decoded[name])
+                    masked = again[name].read(step=3, masked=True).array
+                    np.testing.assert_array_equal(masked.mask, dataset[name].read(step=3, masked=True).array.mask)
+
+    def test_xarray(self):
+        """What xarray writes as NetCDF, quarry-write makes the same dataset of."""
+        import xarray as xr
+        z, x = np.linspace(0, 9, 12), np.arange(30) * 0.25 - 3
+        y = np.cumsum(np.linspace(0.5, 1.5, 20))
+        fields = {name: qt.turbulent((30, 20, 12), name=name).reshape(12, 20, 30) for name in ("pressure", "density")}
+        ds = xr.Dataset({name: (("z", "y", "x"), field, {"units": f"unit of {name}"}) for name, field in fields.items()},
+                        {"z": ("z", z, {"units": "km"}), "y": ("y", y), "x": ("x", x, {"units": "m"})})
+        ds.to_netcdf(self.tmp / "dump.nc", format="NETCDF3_64BIT", encoding={name: {"_FillValue": None} for name in fields})
+        qt.succeed(qt.SERIAL_WRITER, *(f"{self.tmp}/dump.nc:{name}" for name in fields), "--relative", 1e-3,
+                   "--output", self.tmp / "theirs.quarry")
+        quarry.write(self.tmp / "ours.quarry", ds, relative=1e-3)
+        Writing.assert_same(self, self.tmp / "ours.quarry", self.tmp / "theirs.quarry", stored=False)
+
+    def test_xarray_with_steps(self):
+        import xarray as xr
+        fields = np.stack([qt.turbulent((30, 20, 1), name=f"t{n}").reshape(20, 30) for n in range(3)])
+        dates = np.array(["2026-01-01", "2026-01-02", "2026-01-04"], "M8[ns]")
+        array = xr.DataArray(fields.transpose(1, 0, 2), dims=("lat", "time", "lon"), name="t2m",
+                             coords={"time": dates, "lat": np.linspace(50, 31, 20), "lon": np.arange(30)},
+                             attrs={"units": "K"})
+        path = self.tmp / "era.quarry"
+        quarry.write(path, array, tolerance=1e-2)
+        quarry.write(path, array.isel(time=2).assign_coords(step=9), mode="append")
+        with quarry.open(path) as dataset:
+            self.assertEqual(dataset.steps, [0, 1, 2, 9])
+            self.assertEqual(dataset.times, [1767225600.0, 1767312000.0, 1767484800.0, 1767484800.0])
+            self.assertEqual(dataset["t2m"].units, "K")
+            np.testing.assert_allclose(dataset.coords["y"], np.linspace(50, 31, 20))
+            self.assertLessEqual(np.abs(dataset["t2m"][:3, 0] - fields).max(), 1e-2)
+            np.testing.assert_array_equal(dataset["t2m"][3], dataset["t2m"][2])
+
+    def test_arrays_of_other_libraries(self):
+        import dask.array
+        import h5py
+        import zarr
+        field = qt.turbulent(DIMS, name="other").reshape(SHAPE)
+        quarry.write(self.tmp / "numpy.quarry", field, field="f", tolerance=1e-3)
+        with h5py.File(self.tmp / "f.h5", "w") as file:
+            others = {"dask": dask.array.from_array(field, chunks=(9, 20, 50)), "h5py": file.create_dataset("f", data=field),
+                      "zarr": zarr.array(field, chunks=(16, 16, 16))}
+            for name, array in others.items():
+                with self.subTest(name):
+                    quarry.write(self.tmp / f"{name}.quarry", array, field="f", tolerance=1e-3, memory=200 << 10)
+                    self.assertEqual(qt.subfiles(self.tmp / f"{name}.quarry"), qt.subfiles(self.tmp / "numpy.quarry"))
+
+
+if __name__ == "__main__":
+    qt.main()
