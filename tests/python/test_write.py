@@ -42,8 +42,10 @@ class Writing(qt.QuarryTest):
 
     def assert_same(self, ours, theirs, *, stored=True):
         """The same subfiles, bit by bit, and the same descriptions but for who wrote them."""
-        self.assertTrue(qt.subfiles(theirs))
-        self.assertEqual(qt.subfiles(ours), qt.subfiles(theirs))
+        files, wanted = qt.subfiles(ours), qt.subfiles(theirs)
+        self.assertTrue(wanted)
+        self.assertEqual(files.keys(), wanted.keys())
+        self.assertEqual([name for name in files if files[name] != wanted[name]], [])
         described = [json.loads((path / "dataset.json").read_text()) for path in (ours, theirs)]
         for description in described:
             description.pop("created_by")
@@ -79,12 +81,15 @@ class Writing(qt.QuarryTest):
                         shutil.rmtree(path)
 
     def test_missing_samples(self):
+        import dask.array
         field = qt.with_holes(make("<f4"), np.nan)
         ours = self.tmp / "nan.quarry"
-        quarry.write(ours, np.ma.masked_invalid(field), field="f", relative=1e-3, patch=16)
+        quarry.write(ours, np.ma.array(np.nan_to_num(field), mask=np.isnan(field)), field="f", relative=1e-3, patch=16)
         self.assert_same(ours, self.convert(field, "--relative", 1e-3, "--patch", 16))
         integers = qt.with_holes(make("<i2"), -999)
-        for number, masked in enumerate((np.ma.masked_equal(integers, -999), np.ma.array(integers, mask=integers == -999))):
+        masked = np.ma.array(np.where(integers == -999, 5, integers), mask=integers == -999)
+        lazy = dask.array.from_array(masked, chunks=(20, 20, 20))
+        for number, masked in enumerate((np.ma.masked_equal(integers, -999), masked, lazy)):
             ours = self.tmp / f"fill{number}.quarry"
             quarry.write(ours, masked, field="f", fill=-999, patch=16)
             shutil.rmtree(self.tmp / "by_command.quarry")
@@ -106,12 +111,10 @@ class Writing(qt.QuarryTest):
         wide[2:-1, :, ::2] = field
         arrangements = {"fortran": np.asfortranarray(field), "strided": wide[2:-1, :, ::2],
                         "backwards": np.ascontiguousarray(field[::-1, :, ::-1])[::-1, :, ::-1],
-                        "big-endian": field.astype(">f4"), "list": field.astype("<f4").tolist()}
+                        "big-endian": field.astype(">f4")}
         for name, array in arrangements.items():
             with self.subTest(name):
                 ours = self.tmp / f"{name}.quarry"
-                if name == "list":
-                    array = np.asarray(array, "<f4")
                 quarry.write(ours, array, field="f", tolerance=1e-3, patch=16)
                 self.assert_same(ours, theirs)
 
@@ -248,7 +251,7 @@ class Writing(qt.QuarryTest):
         child.start()
         child.join(qt.TIMEOUT)
         self.assertEqual(child.exitcode, 0)
-        self.assertEqual(qt.subfiles(self.tmp / "child.quarry"), qt.subfiles(self.tmp / "parent.quarry"))
+        self.assertTrue(qt.subfiles(self.tmp / "child.quarry") == qt.subfiles(self.tmp / "parent.quarry"))
 
     def test_links_no_mpi(self):
         module = next((PACKAGE / "quarry").glob("_quarry*.so"))
@@ -314,7 +317,7 @@ class Sources(Package):
             for name, array in others.items():
                 with self.subTest(name):
                     quarry.write(self.tmp / f"{name}.quarry", array, field="f", tolerance=1e-3, memory=200 << 10)
-                    self.assertEqual(qt.subfiles(self.tmp / f"{name}.quarry"), qt.subfiles(self.tmp / "numpy.quarry"))
+                    self.assertTrue(qt.subfiles(self.tmp / f"{name}.quarry") == qt.subfiles(self.tmp / "numpy.quarry"))
 
 
 if __name__ == "__main__":
