@@ -24,6 +24,7 @@
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "clients/python/write.h"
+#include "quarry/base/version.h"
 #include "quarry/codec/coder.h"
 
 namespace nb = nanobind;
@@ -491,6 +492,7 @@ void BindOptions(nb::module_& m) {
 NB_MODULE(_quarry, m) {
   using namespace quarry::python;
   m.doc() = "The C++ client of Quarry; use the package quarry.";
+  m.attr("__version__") = quarry::kVersion;
   // Objects may outlive the interpreter in caches of other packages; that is no leak of ours.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(&RaiseStatus);

@@ -5,24 +5,11 @@
 # Usage: tests/install/bare_root.sh BUILD_DIRECTORY     one of the preset "package"
 #   QUARRY_CACHE   where downloads are kept; default: ~/.cache/quarry
 #   QUARRY_DATA    folder with wmag91.f32; default: ../shared/data beside the repository
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+source "$(dirname "$0")/bare_root_lib.sh"
 build=$(realpath "$1")
-cache=${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}
 data=${QUARRY_DATA:-$here/../../../shared/data}
 volume=wmag91.f32
-work=$(mktemp -d)
-root=$work/root
-server=
-trap '[ -z "$server" ] || kill "$server" || true; rm -rf "$work"' EXIT
-
-fail() { echo "bare_root: $*" >&2; exit 1; }
-inside=(chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
-inside() { "${inside[@]}" "$@"; }
-
-[ "$(id -u)" -eq 0 ] || fail "needs root, for chroot"
 [ -s "$data/$volume" ] || fail "there is no $data/$volume; QUARRY_DATA names its folder"
-command -v mmdebstrap >/dev/null || fail "needs mmdebstrap: apt-get install mmdebstrap"
 
 echo "== packages"
 rm -f "$build"/*.deb
@@ -31,26 +18,10 @@ rm -f "$build"/*.deb
 package=$(ls "$build"/quarry_*.deb)
 
 echo "== bare root"
-base=$cache/bookworm.tar
-mkdir -p "$cache/archives" "$root"
-if [ ! -s "$base" ]; then
-  sources=()
-  for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
-    ! grep -qs bookworm "$file" || { sources=("$file"); break; }
-  done
-  # With its lists of packages: later runs need no network.
-  mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt/lists bookworm "$work/base.tar" "${sources[@]}" >"$work/log" 2>&1 ||
-    { tail -20 "$work/log"; fail "mmdebstrap"; }
-  mv "$work/base.tar" "$base"
-fi
-tar -C "$root" -xf "$base"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-rm -f "$root/etc/apt/apt.conf.d/docker-clean"
-echo 'Binary::apt::APT::Keep-Downloaded-Packages "true"; APT::Keep-Downloaded-Packages "true";' >"$root/etc/apt/apt.conf.d/keep"
+make_root
 mkdir -p "$root/packages" "$root/data"
 cp "$build"/*.deb "$root/packages/"
 cp "$data/$volume" "$root/data/"
-find "$cache/archives" -name '*.deb' -exec cp -t "$root/var/cache/apt/archives" {} +
 
 # What a package may leave behind: everything but apt's own records, logs and caches.
 contents() {
@@ -60,11 +31,7 @@ contents() {
 contents >"$work/before"
 
 echo "== install"
-install_packages() { inside apt-get install -y --no-install-recommends "$@" >"$work/log" 2>&1; }
-install_packages "/packages/$(basename "$package")" ||
-  { inside apt-get update >"$work/log" 2>&1 && install_packages "/packages/$(basename "$package")"; } ||
-  { tail -20 "$work/log"; fail "apt-get install"; }
-cp -n "$root"/var/cache/apt/archives/*.deb "$cache/archives/" 2>/dev/null || true
+install_packages "/packages/$(basename "$package")"
 inside apt-get install --simulate $(cd "$root" && ls packages/*.deb | sed 's|^|/|') >"$work/log" 2>&1 ||
   { tail -20 "$work/log"; fail "not all packages can be installed together"; }
 ! inside dpkg -l 'libopenmpi*' 2>/dev/null | grep -q ^ii || fail "the package \"quarry\" brings MPI"
@@ -76,21 +43,13 @@ echo "== convert, index, serve, read, compare"
 inside quarry-write /data/$volume --dims 91x91x91 --type float32 --lossless --output /data/exact.quarry | tail -3
 inside quarry-write /data/$volume --dims 91x91x91 --type float32 --relative 1e-3 --output /data/lossy.quarry | tail -3
 for dataset in exact lossy; do inside quarry-index /data/$dataset.quarry; done
-: >"$work/server.log"
-"${inside[@]}" quarry-server /data --listen 127.0.0.1:0 --quiet >"$work/server.log" &
-server=$!
-until address=$(sed -n 's/^listening on //p' "$work/server.log") && [ -n "$address" ]; do
-  kill -0 $server || fail "the server did not start"
-  sleep 0.05
-done
+start_server quarry-server /data
 inside quarry ls "grpc://$address"
 inside quarry get "grpc://$address/exact" --output /data/exact.raw
 cmp "$data/$volume" "$root/data/exact.raw" || fail "other samples come back than went in"
 inside quarry get /data/exact.quarry --level 2 --output /data/coarse.npy
 inside quarry verify "grpc://$address/lossy" --against /data/$volume --dims 91x91x91 --type float32
-kill -TERM $server
-wait $server || fail "the server ended with $?"
-server=
+stop_server
 
 echo "== uninstall"
 inside apt-get purge -y --autoremove quarry >"$work/log" 2>&1 || { tail -20 "$work/log"; fail "apt-get purge"; }

@@ -26,3 +26,8 @@ def quarry_server() -> NoReturn:
 def quarry_index() -> NoReturn:
     """`quarry-index`: indexes datasets."""
     _run("quarry-index")
+
+
+def quarry_write() -> NoReturn:
+    """`quarry-write`: converts dumps, in one process."""
+    _run("quarry-write")

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs a wheel of the Python package into a bare Debian 12 root that has Python and no compiler, and uses it there: the
+# demo, the Python example of the README against a directory and against a server, and all programs. Needs root (chroot) and
+# mmdebstrap.
+# Usage: tests/install/bare_root_wheel.sh WHEEL     one that scripts/wheel.sh made
+#   QUARRY_CACHE   where downloads are kept; default: ~/.cache/quarry
+source "$(dirname "$0")/bare_root_lib.sh"
+wheel=$(realpath "$1")
+
+echo "== bare root with Python"
+make_root
+install_packages python3-venv
+! inside sh -c 'command -v cc gcc c++ clang cmake' || fail "there is a compiler in the root"
+mkdir -p "$root/wheels"
+cp "$wheel" "$root/wheels/"
+python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version 3.11 --dest "$root/wheels" \
+  "$(grep '^numpy==' "$here/../../clients/python/requirements.txt")"
+
+echo "== install"
+inside python3 -m venv /env
+inside /env/bin/pip install --quiet --no-index --find-links /wheels "/wheels/$(basename "$wheel")"
+inside /env/bin/pip list --disable-pip-version-check
+for program in quarry quarry-index quarry-server quarry-write; do inside "/env/bin/$program" --version; done
+
+echo "== demo"
+inside /env/bin/quarry demo --output /demo
+
+echo "== the README's example, from a directory and from a server"
+sed -n '/^```python$/,/^```$/p' "$here/../../README.md" | sed '/^```/d' >"$root/example.py"
+grep -q quarry.open "$root/example.py" || fail "the README has no example in Python"
+inside /env/bin/python -c '
+import numpy, quarry
+field = numpy.random.default_rng(1).random((130, 70, 90), dtype="f4")
+quarry.write("/data/run42.quarry", numpy.stack([field, -field]), field="pressure", tolerance=1e-3)'
+use_example() { inside sh -c "cd /data && /env/bin/python /example.py" || fail "the example with $1"; }
+use_example "a directory"
+start_server /env/bin/quarry-server /data
+sed -i "s|\"run42.quarry\"|\"grpc://$address/run42\"|" "$root/example.py"
+grep -q "grpc://$address" "$root/example.py" || fail "the example has no target to replace"
+use_example "a server"
+stop_server
+echo "the wheel works"
