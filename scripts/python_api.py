@@ -1,0 +1,68 @@
+"""Writes docs/python-api.md from the docstrings of the Python package, which has to be on PYTHONPATH."""
+
+import inspect
+from pathlib import Path
+
+import quarry
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/python-api.md"
+INTRODUCTION = """\
+# The Python interface
+
+Made from the docstrings of the package by `scripts/python_api.py`. [python.md](python.md) is a tutorial.
+"""
+
+
+def quoted(docstring):
+    """A docstring as text of a page: sections as they stand."""
+    return "```text\n" + inspect.cleandoc(docstring) + "\n```\n"
+
+
+def signature(name, function):
+    """As a user would write it, wrapped between arguments."""
+    parts = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        parts.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
+    returns = inspect.signature(function).return_annotation
+    text, width = f"{name}(", len(name) + 1
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if number and len(text.split("\n")[-1]) + len(part) > 108:
+            text = text.rstrip() + "\n" + " " * width
+        text += part + ("" if last else ", ")
+    return f"{text}) -> {returns}"
+
+
+def entry(level, name, function):
+    """A function with its arguments."""
+    return f"{'#' * level} {name}\n\n```python\n{signature(name, function)}\n```\n\n{quoted(function.__doc__)}"
+
+
+def of_class(name, kind):
+    """A class: its text, its attributes as a table, and its methods."""
+    parts = [f"## {name}\n\n{quoted(kind.__doc__)}"]
+    members = {key: value for key, value in vars(kind).items() if not key.startswith("_") and value.__doc__}
+    properties = {key: value for key, value in members.items() if isinstance(value, property)}
+    if properties:
+        rows = [f"| `{key}` | {' '.join(value.__doc__.split()).replace('|', chr(92) + '|')} |" for key, value in properties.items()]
+        parts.append("| attribute | |\n|---|---|\n" + "\n".join(rows) + "\n")
+    parts += [entry(3, f"{name}.{key}", value) for key, value in members.items() if inspect.isfunction(value)]
+    return "\n".join(parts)
+
+
+def page():
+    """The text of the page."""
+    public = {name: getattr(quarry, name) for name in sorted(quarry.__all__, key=str.lower) if not name.startswith("_")}
+    functions = [entry(2, f"quarry.{name}", value) for name, value in public.items() if not inspect.isclass(value)]
+    classes = [of_class(name, value) for name, value in public.items() if inspect.isclass(value)]
+    return "\n".join([INTRODUCTION, *functions, *classes])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
