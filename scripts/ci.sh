@@ -79,11 +79,13 @@ stage_mutants() { tests/mutants/run.py; }
 
 stage_soak() { tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"; }
 
-# The packages, in a Debian root without anything else; needs root.
+# The packages and the wheel, in a Debian root without anything else; needs root.
 stage_bare-root() {
   scripts/install-dependencies.sh mmdebstrap
   scripts/build.sh package
   tests/install/bare_root.sh build/package
+  scripts/wheel.sh
+  tests/install/bare_root_wheel.sh build/wheel/*.whl
 }
 
 # ---- Running them

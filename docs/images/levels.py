@@ -35,4 +35,4 @@ with tempfile.TemporaryDirectory() as folder:
                         f"max_error {answer.max_error:.2g}", fontsize=11)
         panel.set_xticks([])
         panel.set_yticks([])
-    figure.savefig(Path(__file__).with_name("levels.png"), dpi=90)
+    figure.savefig(Path(__file__).with_name("levels.png"), dpi=90, bbox_inches="tight")
