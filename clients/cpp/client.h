@@ -150,7 +150,7 @@ class Dataset {
 
   virtual const DatasetDescription& description() const = 0;
 
-  /// All published steps in ascending order, with the error record of each field.
+  /// All steps published by now in ascending order, with the error record of each field.
   virtual Result<std::vector<StepDescription>> Steps(const CallOptions& call = {}) const = 0;
 
   /// What Read would answer and cost, without reading any payload.

@@ -8,6 +8,7 @@
 #include "clients/cpp/transport.h"
 #include "quarry/dataset/discovery.h"
 #include "quarry/session/session.h"
+#include "quarry/storage/stamp_watch.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -27,10 +28,14 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset) {
                    4 * query::PlanningMemory(dataset, all)});
 }
 
-/// The one dataset of a directory, as of Open, or with the steps watched since.
+/// The one dataset of a directory, as of Open, or with the steps that were watched or asked for since.
 class OneDataset final : public DatasetSource {
  public:
-  explicit OneDataset(std::shared_ptr<const quarry::Dataset> dataset) { Replace(std::move(dataset)); }
+  explicit OneDataset(std::shared_ptr<const quarry::Dataset> dataset) {
+    const Result<ObjectInfo> info = dataset->root().Stat();
+    if (info.ok()) identity_ = info->identity;
+    Replace(std::move(dataset));
+  }
 
   Result<std::shared_ptr<const OpenedDataset>> Find(const std::string&) override { return Current(); }
   std::shared_ptr<const OpenedDataset> Current() const {
@@ -44,10 +49,27 @@ class OneDataset final : public DatasetSource {
     const std::lock_guard lock(mutex_);
     opened_ = std::move(opened);
   }
+  /// Looks for steps that were published since. Cheap if there are none.
+  /// @errors kNotFound: the dataset has gone, or another is in its place
+  Status Refresh() {
+    const std::lock_guard lock(refreshing_);
+    const Location root = Current()->dataset->root();
+    if (watch_.Holds(StampOf(root / "steps"), root.storage->stamp_tick())) return Status::Ok();
+    const Result<ObjectInfo> info = root.Stat();
+    if (!info.ok() || info->identity != identity_)
+      return NotFound("the dataset \"{}\" has gone, or another is in its place; open it again", root);
+    QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(root));
+    Replace(std::move(dataset));
+    watch_.Looked();
+    return Status::Ok();
+  }
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const OpenedDataset> opened_;
+  std::string identity_;  ///< of the directory
+  std::mutex refreshing_;
+  StampWatch watch_;  ///< of the folder of steps
 };
 
 class LocalControl final : public RequestControl {
@@ -155,6 +177,7 @@ class LocalDataset final : public Dataset {
   const DatasetDescription& description() const override { return description_; }
 
   Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
+    QUARRY_RETURN_IF_ERROR(source_.Refresh());
     const auto dataset = source_.Current()->dataset;
     std::vector<StepDescription> steps;
     for (const std::uint64_t number : dataset->steps()) {

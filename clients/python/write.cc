@@ -46,7 +46,8 @@ struct WriteSettings {
 using Step = std::pair<std::uint64_t, std::optional<double>>;  ///< number and time
 /// load(step, field, box): the samples of a box as an array [z, y, x]; positions in the lists of both.
 using Loader = nb::callable;
-using Written = std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
+using Written =
+    std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
 
 /// What ends the writing from the side of Python.
 struct Interruption {
@@ -58,7 +59,8 @@ struct Interruption {
 /// Python's lock.
 class ArraySource final : public writer::FieldSource {
  public:
-  ArraySource(const Loader& load, std::size_t step, std::size_t field, DataType type, Interruption* interruption)
+  ArraySource(const Loader& load, std::size_t step, std::size_t field, DataType type,
+              Interruption* interruption)
       : load_(load), step_(step), field_(field), type_(type), interruption_(*interruption) {}
   ~ArraySource() override { Drop(); }
 
@@ -68,7 +70,8 @@ class ArraySource final : public writer::FieldSource {
     Drop();
     std::vector<BoxView> views;
     for (const Box& box : boxes) {
-      if (interruption_.cancel.cancelled()) return Status(StatusCode::kCancelled, "the writing was interrupted");
+      if (interruption_.cancel.cancelled())
+        return Status(StatusCode::kCancelled, "the writing was interrupted");
       QUARRY_ASSIGN_OR_RETURN(const BoxView view, LoadBox(box));
       views.push_back(view);
     }
@@ -92,8 +95,9 @@ class ArraySource final : public writer::FieldSource {
     const Index3 shape = box.shape();
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (static_cast<std::int64_t>(array.shape(2 - axis)) == shape[axis]) continue;
-      return InvalidArgument("the samples of the box {} were asked for, and an array of {} x {} x {} (z, y, x) came",
-                             ToString(box), array.shape(0), array.shape(1), array.shape(2));
+      return InvalidArgument(
+          "the samples of the box {} were asked for, and an array of {} x {} x {} (z, y, x) came",
+          ToString(box), array.shape(0), array.shape(1), array.shape(2));
     }
     if (static_cast<std::int64_t>(array.itemsize()) != size)
       return InvalidArgument("{} was declared, and an array with {} bytes a sample came", Name(type_),
@@ -123,8 +127,9 @@ Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& exi
     const char name = kAxisNames[axis];
     const std::vector<double>& positions = here.coordinates[axis];
     if (!std::isfinite(here.origin[axis]) || !std::isfinite(here.spacing[axis]) || here.spacing[axis] == 0)
-      return InvalidArgument("origin {} and spacing {} along {} place no samples; give finite ones, and no spacing of 0",
-                             here.origin[axis], here.spacing[axis], name);
+      return InvalidArgument(
+          "origin {} and spacing {} along {} place no samples; give finite ones, and no spacing of 0",
+          here.origin[axis], here.spacing[axis], name);
     if (!positions.empty() && !AreCoordinates(positions))
       return InvalidArgument("the positions along {} are not finite, or neither ascend nor descend", name);
     if (!existing || !grid.placed) continue;
@@ -133,7 +138,8 @@ Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& exi
         positions == there.coordinates[axis])
       continue;
     return InvalidArgument(
-        "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing {}); write "
+        "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing "
+        "{}); write "
         "another dataset, or leave the positions out to continue this one",
         name, here.origin[axis], here.spacing[axis], there.origin[axis], there.spacing[axis]);
   }
@@ -168,7 +174,8 @@ class Run {
       Interruption* interruption)
       : fields_(fields), steps_(steps), load_(load), interruption_(*interruption) {}
 
-  Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings, const Grid& grid) {
+  Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings,
+                                       const Grid& grid) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
@@ -257,16 +264,17 @@ void BindWriting(nb::module_& m) {
   nb::class_<Grid>(m, "Grid").def(
       "__init__",
       [](Grid* self, const Zyx<std::int64_t>& shape, const Zyx<double>& origin, const Zyx<double>& spacing,
-         const Zyx<std::string>& names, const Zyx<std::string>& units, const Zyx<std::vector<double>>& coordinates,
-         bool placed, const std::optional<Zyx<std::int64_t>>& patch, std::optional<int> levels) {
-        new (self) Grid{{ToXyz(shape), ToXyz(origin), ToXyz(spacing), ToXyz(names), ToXyz(units), ToXyz(coordinates)},
-                        placed,
-                        patch ? std::optional(ToXyz(*patch)) : std::nullopt,
-                        levels};
+         const Zyx<std::string>& names, const Zyx<std::string>& units,
+         const Zyx<std::vector<double>>& coordinates, bool placed,
+         const std::optional<Zyx<std::int64_t>>& patch, std::optional<int> levels) {
+        new (self) Grid{
+            {ToXyz(shape), ToXyz(origin), ToXyz(spacing), ToXyz(names), ToXyz(units), ToXyz(coordinates)},
+            placed,
+            patch ? std::optional(ToXyz(*patch)) : std::nullopt,
+            levels};
       },
       nb::kw_only(), "shape"_a, "origin"_a, "spacing"_a, "names"_a, "units"_a, "coordinates"_a, "placed"_a,
-      "patch"_a.none(),
-      "levels"_a.none());
+      "patch"_a.none(), "levels"_a.none());
   nb::class_<WriteSettings>(m, "WriteSettings")
       .def(
           "__init__",
@@ -279,17 +287,18 @@ void BindWriting(nb::module_& m) {
       .def(
           "__init__",
           [](writer::FieldRequest* self, std::string name, const std::string& dtype,
-             std::optional<double> tolerance, std::optional<double> relative, bool lossless, std::string units,
-             std::optional<double> fill, const std::string& codec) {
+             std::optional<double> tolerance, std::optional<double> relative, bool lossless,
+             std::string units, std::optional<double> fill, const std::string& codec) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
             new (self) writer::FieldRequest{std::move(name), Take(ParseDataType(dtype)), tolerance, relative,
-                                            lossless,        std::move(units),          fill,      coder};
+                                            lossless,        std::move(units),           fill,      coder};
           },
-          nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(), "lossless"_a, "units"_a,
-          "fill"_a.none(), "codec"_a);
+          nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(), "lossless"_a,
+          "units"_a, "fill"_a.none(), "codec"_a);
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
-        "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their places in "
+        "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
+        "places in "
         "the lists.");
 }
 

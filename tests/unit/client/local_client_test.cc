@@ -102,6 +102,24 @@ TEST_F(LocalClientTest, DamageIsAnErrorUnlessItIsAllowed) {
   EXPECT_TRUE(std::isinf(shown.max_error)) << "no bound is known";
 }
 
+TEST_F(LocalClientTest, StepsAreThoseThatArePublishedByNow) {
+  const auto dataset = Open();
+  ASSERT_EQ(dataset->Steps()->size(), 1U);
+  testing::MakeDataset(Path(), {.steps = {7}});
+  const Result<std::vector<StepDescription>> steps = dataset->Steps();
+  ASSERT_TRUE(steps.ok()) << steps.status().message();
+  ASSERT_EQ(steps->size(), 2U);
+  EXPECT_EQ((*steps)[1].step, 7U);
+  EXPECT_EQ(dataset->Read({.field = "pressure", .step = 7})->step, 7U);
+}
+
+TEST_F(LocalClientTest, AnotherDatasetInItsPlaceIsNotMistakenForIt) {
+  const auto dataset = Open();
+  std::filesystem::rename(Path(), folder_.path() / "old.quarry");
+  testing::MakeDataset(Path(), {.steps = {0, 1}});
+  EXPECT_EQ(dataset->Steps().status().code(), StatusCode::kNotFound);
+}
+
 TEST_F(LocalClientTest, BytesReceivedAreThoseThatWereRead) {
   const auto dataset = Open();
   const query::Price price = dataset->PlanRead({.field = "pressure"})->price;

@@ -154,10 +154,14 @@ class Dataset(Mapping[str, "Field"]):
         return dict(zip("zyx", self.native.axis_units, strict=True))
 
     def refresh(self) -> None:
-        """Looks for steps that were published since; `Dataset.watch` waits for them."""
+        """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
         steps = self.native.steps()
+        named = {field.name for step in steps for field in step.fields}
         with self._lock:
             self._known_steps = steps
+            if not self._closed and not named <= self._known_fields.keys():  # what is open does not know new fields
+                self._native = None
+        self._open()
 
     def _steps(self) -> builtins.list[_quarry.Step]:
         if self._known_steps is None:

@@ -1,0 +1,232 @@
+"""What users, servers and disks do wrong: one clear exception each, no hang, and nothing left behind."""
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from python_testing import PACKAGE, SHAPE, STEPS, Package, descriptors, np, qt, quarry, threads
+
+
+def mean_of(argument):
+    """In a process of a pool: the mean of the first step, or the error's code."""
+    dataset, name = argument
+    try:
+        return float(dataset[name][0].mean())
+    except quarry.Error as error:
+        return error.code
+
+
+class Trouble(Package):
+    def test_errors_have_codes(self):
+        with self.assertRaises(quarry.Error) as raised:
+            quarry.open(self.shared / "nothing.quarry")
+        self.assertEqual(raised.exception.code, "NOT_FOUND")
+        self.assertEqual(pickle.loads(pickle.dumps(raised.exception)).code, "NOT_FOUND")
+        with self.assertRaises(quarry.Error) as raised:
+            quarry.open("grpc://127.0.0.1:1/run", retries=0, timeout=2)
+        self.assertIn(raised.exception.code, ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
+        for dataset in self.targets():
+            for question, code in ((dict(step=4), "NOT_FOUND"), (dict(level=99), "INVALID_ARGUMENT"),
+                                   (dict(box=((0, 99), (0, 1), (0, 1))), "INVALID_ARGUMENT")):
+                with self.subTest(**question), self.assertRaises(quarry.Error) as raised:
+                    dataset["p"].read(**question)
+                self.assertEqual(raised.exception.code, code)
+        dataset.close()
+        with self.assertRaisesRegex(quarry.Error, "is closed"):
+            dataset["p"][0]
+
+    def test_damage_raises_unless_it_is_allowed(self):
+        path = self.tmp / "bad.quarry"
+        subprocess.run(["cp", "-r", self.path, path], check=True)
+        (subfile,) = (path / "steps/000005/p").iterdir()
+        content = bytearray(subfile.read_bytes())
+        for at in range(len(content) // 2, len(content) // 2 + 300):
+            content[at] ^= 0xFF
+        subfile.write_bytes(content)
+        with quarry.open(path) as dataset:
+            for read in (lambda field: field.read(step=5), lambda field: field[1], lambda field: list(field.stream(step=5)),
+                         lambda field: asyncio.run(field.aread(step=5)), lambda field: field.stats(step=5)):
+                with self.assertRaises(quarry.Error) as raised:
+                    read(dataset["p"])
+                self.assertEqual(raised.exception.code, "DATA_LOSS")
+            np.testing.assert_array_equal(dataset["p"][0], self.decoded["p"][0])
+            shown = dataset["p"].read(step=5, strict=False)
+            self.assertEqual(shown.max_error, float("inf"))
+            ((z, y, x), level), *_ = shown.damaged
+            self.assertGreater(level, 0)
+            undamaged = np.ones(SHAPE, bool)
+            for (z, y, x), _ in shown.damaged:
+                undamaged[slice(*z), slice(*y), slice(*x)] = False
+            np.testing.assert_array_equal(shown.array[undamaged], self.decoded["p"][1][undamaged])
+
+    def test_pickles_open_again(self):
+        for dataset in self.targets():
+            again = pickle.loads(pickle.dumps(dataset["p"]))
+            np.testing.assert_array_equal(again[1], self.decoded["p"][1])
+            again.dataset.close()
+
+    def test_processes(self):
+        """Forked, what is open is an error at once; handed over, it opens again: never a hang."""
+        wanted = float(self.decoded["p"][0].mean())
+        dataset = quarry.open(self.path)
+        self.assertEqual(float(dataset["p"][0].mean()), wanted)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            self.assertEqual(pool.map_async(mean_of, [(dataset, "p")] * 3).get(timeout=60), [wanted] * 3)
+        child = os.fork()
+        if child == 0:
+            ended = 1
+            try:
+                dataset["p"][0]
+            except quarry.Error as error:
+                ended = 0 if "is a fork" in str(error) else 2
+            del dataset
+            os._exit(ended)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        with quarry.open(self.server.target(self.path)) as remote, multiprocessing.get_context("fork").Pool(1) as pool:
+            self.assertEqual(pool.map_async(mean_of, [(remote, "p")]).get(timeout=60), ["FAILED_PRECONDITION"])
+            self.assertEqual(float(remote["p"][0].mean()), wanted)
+
+    def test_nothing_is_left_behind(self):
+        def use(target):
+            with quarry.open(target) as dataset:
+                dataset["p"][:]
+                for _ in dataset["p"].stream():
+                    break
+                next(dataset.watch())
+
+        for target in (self.path, self.server.target(self.path)):
+            use(target)
+            before = threads(), descriptors()
+            for _ in range(5):
+                use(target)
+            # gRPC's own threads and sockets end a little later.
+            end = time.monotonic() + 30
+            while (threads() > before[0] + 2 or descriptors() > before[1] + 2) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertLessEqual(threads(), before[0] + 2)
+            self.assertLessEqual(descriptors(), before[1] + 2)
+
+    def test_many_threads(self):
+        for dataset in self.targets():
+            failures = []
+
+            def read(dataset=dataset, failures=failures):
+                for _ in range(5):
+                    if not np.array_equal(dataset["p"][:, ::3], self.decoded["p"][:, ::3]):
+                        failures.append("differs")
+
+            running = [threading.Thread(target=read) for _ in range(6)]
+            for thread in running:
+                thread.start()
+            for thread in running:
+                thread.join()
+            self.assertEqual(failures, [])
+
+    def test_interrupt(self):
+        """Ctrl-C ends a wait for a step that never comes, and the program after it."""
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry\n"
+                "with quarry.open(sys.argv[2]) as dataset:\n"
+                "    try:\n"
+                "        print('begun', flush=True)\n"
+                "        for step in dataset.watch(after=9): pass\n"
+                "    except KeyboardInterrupt:\n"
+                "        print('interrupted', flush=True)\n")
+        for target in (str(self.path), self.server.target(self.path)):
+            with self.subTest(target=target), subprocess.Popen(
+                    [sys.executable, "-c", code, str(PACKAGE), target], stdout=subprocess.PIPE,
+                    text=True) as process:
+                self.assertEqual(process.stdout.readline(), "begun\n")
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.stdout.read(), "interrupted\n")
+                self.assertEqual(process.wait(), 0)
+
+    @contextlib.contextmanager
+    def nothing_left(self):
+        """No thread and no descriptor more after than before. gRPC's own end a little later."""
+        before = threads(), descriptors()
+        yield
+        gc.collect()
+        end = time.monotonic() + 30
+        while (threads() > before[0] or descriptors() > before[1]) and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertLessEqual(threads(), before[0])
+        self.assertLessEqual(descriptors(), before[1])
+
+    def fails(self, code, work, text=""):
+        with self.assertRaisesRegex(quarry.Error, text) as raised:
+            work()
+        self.assertEqual(raised.exception.code, code)
+
+    def test_a_server_that_is_killed_in_mid_stream(self):
+        folder = self.tmp / "data"
+        folder.mkdir()
+        quarry.write(folder / "large.quarry", np.random.default_rng(1).random((128, 128, 128), "f4"), field="f",
+                     lossless=True, patch=16)
+        with qt.Server(folder) as server:
+            target = server.target("large")
+            with quarry.open(target, retries=1) as warm:
+                warm["f"][0, 0, 0, 0]
+            with self.nothing_left(), quarry.open(target, retries=1) as dataset:
+                stream = dataset["f"].stream()
+                next(stream)
+                server.kill()
+                self.fails("UNAVAILABLE", lambda: list(stream))
+                self.fails("UNAVAILABLE", lambda: dataset["f"][0])
+                self.fails("UNAVAILABLE", lambda: asyncio.run(dataset["f"].aread()))
+                self.fails("UNAVAILABLE", lambda: list(dataset.watch(patience=0.1)))
+
+    def test_tokens_and_limits(self):
+        tokens = self.tmp / "tokens"
+        tokens.write_text("".join(f"{name} sha256:{hashlib.sha256(f'{name}-has-a-secret-of-32-characters-'.encode()).hexdigest()} "
+                                  f"{datasets}\n" for name, datasets in (("alice", "run"), ("bob", "other"))))
+        with qt.Server(self.data, "--tokens", tokens, "--max-request-bytes", 50000) as server:
+            target = server.target(self.path)
+            for token, code in (("", "UNAUTHENTICATED"), ("wrong", "UNAUTHENTICATED"),
+                                ("bob-has-a-secret-of-32-characters-", "PERMISSION_DENIED")):
+                self.fails(code, lambda token=token: quarry.open(target, token=token))
+            with quarry.open(target, token="alice-has-a-secret-of-32-characters-") as dataset:
+                self.fails("RESOURCE_EXHAUSTED", lambda: dataset["p"][0], "level")
+                self.assertEqual(dataset["p"].read(level=2).level, 2)
+                self.assertEqual(dataset["p"].read(max_bytes=50000).level, 1)
+
+    def test_a_dataset_that_vanishes_and_one_that_grows(self):
+        path = self.tmp / "run.quarry"
+        shutil.copytree(self.path, path)
+        with self.nothing_left(), quarry.open(path) as dataset:
+            dataset["p"][0, :2]
+            quarry.write(path, self.decoded["p"][0], field="p", step=20, mode="append")
+            self.assertEqual(dataset["p"].shape[0], len(STEPS))  # an array does not change its shape by itself
+            dataset.refresh()
+            self.assertEqual(dataset["p"].shape[0], len(STEPS) + 1)
+            np.testing.assert_allclose(dataset["p"][-1], self.decoded["p"][0], atol=1e-3)
+            shutil.rmtree(path)
+            self.fails("NOT_FOUND", lambda: dataset["m"].read(step=5, box=((0, 5), (0, 5), (0, 5))))
+            self.fails("NOT_FOUND", lambda: list(dataset.watch()))
+
+    def test_words_that_mean_nothing(self):
+        for dataset in self.targets():
+            with self.assertRaisesRegex(KeyError, "it has p, m, k"):
+                dataset["q"]
+            for work in (lambda: dataset["p"].read(level=1, max_error=2), lambda: dataset["p"].read(box=((5, 4), (0, 1), (0, 1))),
+                         lambda: dataset["p"].read(max_error=-1), lambda: dataset["p"].stats(percentiles=[101]),
+                         lambda: dataset["p"].read(level=-1), lambda: dataset["p"].read(box=((0, 1 << 40), (0, 1), (0, 1)))):
+                with self.assertRaises((quarry.Error, ValueError)) as raised:
+                    work()
+                self.assertIn(getattr(raised.exception, "code", "INVALID_ARGUMENT"), ("INVALID_ARGUMENT", "OUT_OF_RANGE"))
+        with self.assertRaisesRegex(ValueError, "encoding"):
+            quarry.open(self.path, encoding="zip")
+        self.fails("INVALID_ARGUMENT", lambda: quarry.open("ftp://host/run"))
+
+
+if __name__ == "__main__":
+    qt.main()
