@@ -7,6 +7,7 @@ Run by the interpreter that the module was built for. Environment, besides that 
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "integration"))
@@ -22,6 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DIMS = (45, 34, 23)  # x, y, z
 SHAPE = (23, 34, 45)
 STEPS = (3, 5, 9)
+
+
+def as_installed(folder):
+    """What makes the package's engine known to xarray, as installing its distribution does: entries for PYTHONPATH."""
+    with open(ROOT / "clients/python/pyproject.toml", "rb") as file:
+        points = tomllib.load(file)["project"]["entry-points"]["xarray.backends"]
+    info = Path(folder) / "quarry_data-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quarry-data\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(
+        "\n".join(["[xarray.backends]", *(f"{name} = {place}" for name, place in points.items())]) + "\n")
+    return os.pathsep.join([str(folder), str(PACKAGE)])
 
 
 def threads():

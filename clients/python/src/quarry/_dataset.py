@@ -22,6 +22,7 @@ from quarry._selection import select  # noqa: E402
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import xarray as xr
 
 T = TypeVar("T")
 Triple = tuple[int, int, int]
@@ -467,6 +468,22 @@ class Field:
         if array.ndim != 2 or array.shape[1] != 3:
             raise ValueError(f"positions have the shape {array.shape}; it is to be (points, 3)")
         return self.dataset.native.points(self.name, step, array, physical)
+
+    def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
+                  steps: Sequence[int] | None = None) -> xr.DataArray:
+        """The field as xarray's engine "quarry" has it: lazy, [step, z, y, x], with coordinates and attributes.
+
+        Args:
+            level: 0, full resolution, if nothing else says which
+            max_error: instead of a level: the coarsest that shows every sample of all steps within this error
+            steps: numbers of the steps; all that are published, if left out
+
+        Raises:
+            ImportError: xarray is not installed
+            Error: no such step, or no level within max_error (NOT_FOUND)
+        """
+        from quarry._xarray import field_to_xarray
+        return field_to_xarray(self, level=level, max_error=max_error, steps=steps)
 
 
 # ---- What a thread makes and a loop takes

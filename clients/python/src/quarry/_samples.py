@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import xarray as xr
 
     from quarry import _quarry
 
@@ -89,6 +90,15 @@ class Samples:
 
     def __getitem__(self, key: Any) -> Any:
         return self.array[key]
+
+    def to_xarray(self) -> xr.DataArray:
+        """The samples with their coordinates and attributes, without a copy. Masked integers become floats with NaN.
+
+        Raises:
+            ImportError: xarray is not installed
+        """
+        from quarry._xarray import samples_to_xarray
+        return samples_to_xarray(self)
 
     @property
     def shape(self) -> tuple[int, ...]:

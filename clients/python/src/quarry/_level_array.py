@@ -1,0 +1,232 @@
+"""The lazy arrays of the engine "quarry" of xarray: what they are asked for, and nothing else, is read.
+
+They pickle as the target and the options of their dataset: each process that reads through them opens it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from quarry import _quarry
+from quarry._dataset import Dataset
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Indices = Any
+"""Positions along an axis, ascending: an array of int64."""
+
+_CHUNK_BYTES = 16 << 20
+"""Of a chunk, where dask asks for none. Thousands of tasks of one patch each would cost more than the patches do."""
+
+_KEPT = 16
+"""Datasets that a process keeps open for arrays that were pickled."""
+
+
+_kept: dict[Any, Dataset] = {}
+
+
+def _of_this_process(target: str, options: tuple[tuple[str, Any], ...]) -> Dataset:
+    """The dataset that all arrays share which come from elsewhere: a worker has one connection, and keeps it from one
+    task to the next. A fork does not get that of its parent. Opened at the first use."""
+    key = (os.getpid(), target, options)
+    shared = _kept.get(key)
+    if shared is None:
+        # One thread wins.
+        shared = _kept.setdefault(key, Dataset(target, dict(options)))
+    if len(_kept) > _KEPT:
+        _kept.pop(list(_kept)[0], None)
+    return shared
+
+
+def _unpickled(target: str, options: tuple[tuple[str, Any], ...], *rest: Any) -> LevelArray:
+    return LevelArray(_of_this_process(target, options), *rest)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelArray(BackendArray):
+    """A field at one level, over [step, z, y, x]. Thread-safe.
+
+    Attributes:
+        numbers, held, missing: of each step: its number, whether it holds the field, whether samples are missing in it
+        grid, patch: samples of full resolution of the whole grid and of a patch, z, y, x
+        stored: type of the samples in the dataset
+        dtype: that of this array
+        decode: whether missing samples are NaN
+    """
+
+    dataset: Dataset
+    name: str
+    level: int
+    numbers: npt.NDArray[np.int64]
+    held: npt.NDArray[np.bool_]
+    missing: npt.NDArray[np.bool_]
+    grid: tuple[int, int, int]
+    patch: tuple[int, int, int]
+    stored: np.dtype[Any]
+    dtype: np.dtype[Any]
+    fill: float | None
+    decode: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[step, z, y, x] of this level."""
+        return (len(self.numbers), *(-(-length >> self.level) for length in self.grid))
+
+    def __reduce__(self) -> tuple[Callable[..., LevelArray], tuple[Any, ...]]:
+        rest = (getattr(self, attribute.name) for attribute in fields(self)[1:])
+        return _unpickled, (self.dataset.target, tuple(self.dataset._options.items()), *rest)
+
+    def _patch(self) -> tuple[int, ...]:
+        """Samples of this level that are read as a whole: [step, z, y, x]."""
+        return (1, *(max(1, length >> self.level) for length in self.patch))
+
+    def chunk(self) -> tuple[int, ...]:
+        """The shape of a chunk: whole patches of one step, as a box of about _CHUNK_BYTES."""
+        shape = self.shape[1:]
+        chunk = [min(patch, length) for patch, length in zip(self._patch()[1:], shape, strict=True)]
+        while 2 * int(np.prod(chunk)) * self.dtype.itemsize <= _CHUNK_BYTES:
+            growing = [axis for axis in (2, 1, 0) if chunk[axis] < shape[axis]]
+            if not growing:
+                break
+            axis = min(growing, key=lambda axis: chunk[axis])
+            chunk[axis] = min(2 * chunk[axis], shape[axis])
+        return (1, *chunk)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        # xarray's explicit_indexing_adapter fails at slices that are empty and go backwards.
+        return (self._points if isinstance(key, indexing.VectorizedIndexer) else self._outer)(key.tuple)
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """`__getitem__` on another thread."""
+        return await asyncio.to_thread(self.__getitem__, key)
+
+    def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        """What numpy.ix_ would select; integers drop their axis."""
+        along = [_positions(index, length) for index, length in zip(key, self.shape, strict=True)]
+        read = self._read([np.unique(one) for one in along])
+        for axis, one in enumerate(along):
+            if (order := _order(one)) is not None:
+                read = read[(slice(None),) * axis + (order,)]
+        kept = [len(one) for one, index in zip(along, key, strict=True) if _is_slice(index) or np.ndim(index)]
+        return read.reshape(kept)
+
+    def _points(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        """The points whose positions stand beside each other in the arrays of `key`, each with all positions along the
+        slices: [*shape of the arrays, *slices]. Patches without a point are not read."""
+        sliced = [axis for axis, index in enumerate(key) if _is_slice(index)]
+        arrays = []
+        for axis, (index, length) in enumerate(zip(key, self.shape, strict=True)):
+            behind = len(sliced) - sliced.index(axis) - 1 if axis in sliced else len(sliced)
+            along = _positions(index, length)
+            arrays.append(along.reshape(along.shape + (1,) * behind))
+        alike = np.broadcast_arrays(*arrays)
+        points = np.stack([array.ravel() for array in alike])
+        result = np.empty(points.shape[1], self.dtype)
+        for members in self._groups(points):
+            # Of each axis: the positions, and which of them each point has.
+            unique = [np.unique(row, return_inverse=True) for row in points[:, members]]
+            result[members] = self._read([one for one, _ in unique])[tuple(places for _, places in unique)]
+        return result.reshape(alike[0].shape)
+
+    def _groups(self, points: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """The columns of `points`, [axis, point], that lie in the same patch."""
+        if not points.size:
+            return
+        patches = [-(-length // patch) for length, patch in zip(self.shape, self._patch(), strict=True)]
+        number = np.ravel_multi_index(tuple(points // np.array(self._patch())[:, None]), tuple(patches))
+        order = np.argsort(number, kind="stable")
+        yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+
+    def _read(self, along: Sequence[Indices]) -> npt.NDArray[Any]:
+        """The samples at these positions along each axis."""
+        out = np.empty([len(one) for one in along], self.dtype)
+        if not out.size:
+            return out
+        runs = [list(_runs(one, patch)) for one, patch in zip(along[1:], self._patch()[1:], strict=True)]
+        for place, position in enumerate(along[0]):
+            if not self.held[position]:
+                out[place] = np.nan if self.decode or self.fill is None else self.fill
+                continue
+            for box in itertools.product(*runs):
+                self._read_box(position, box, out[place])
+        return out
+
+    def _read_box(self, position: int, box: Sequence[_Run], out: npt.NDArray[Any]) -> None:
+        """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step."""
+        z, y, x = ((run.first << self.level, min((run.last << self.level) + 1, length))
+                   for run, length in zip(box, self.grid, strict=True))
+        question = _quarry.Question(self.name, step=int(self.numbers[position]), box=(z, y, x), level=self.level)
+        missing = self.decode and bool(self.missing[position])
+        native = self.dataset.native
+        if self.stored == self.dtype and all(run.is_all_of(length) for run, length in zip(box, out.shape, strict=True)):
+            native.read(question, missing, out)
+            return
+        block = native.read(question, missing).array
+        for axis, run in enumerate(box):
+            block = block[(slice(None),) * axis + (run.inside,)]
+        wanted = out[tuple(run.outside for run in box)]
+        wanted[...] = block
+        if self.decode and self.fill is not None and self.stored.kind != "f":
+            wanted[block == self.stored.type(self.fill)] = np.nan
+
+
+def _is_slice(index: Any) -> bool:
+    return isinstance(index, slice)
+
+
+def _positions(index: Any, length: int) -> Indices:
+    """None of them negative; an array keeps its shape."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(length))
+    array = np.atleast_1d(np.asarray(index, dtype=np.int64))
+    return np.where(array < 0, array + length, array)
+
+
+def _order(wanted: Indices) -> Any:
+    """Where wanted positions stand among their sorted ones without repetitions; None where they are just these."""
+    steps = np.diff(wanted)
+    if (steps > 0).all():
+        return None
+    return slice(None, None, -1) if (steps < 0).all() else np.unique(wanted, return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Wanted positions along an axis that are read together.
+
+    Attributes:
+        first, last: of the samples that are read
+        inside: which of these are wanted
+        outside: where they stand in the result
+    """
+
+    first: int
+    last: int
+    inside: slice | npt.NDArray[np.int64]
+    outside: slice
+
+    def is_all_of(self, length: int) -> bool:
+        """Whether what is read is the whole result along the axis."""
+        return isinstance(self.inside, slice) and self.inside.step == 1 and self.outside == slice(0, length)
+
+
+def _runs(along: Indices, patch: int) -> Iterator[_Run]:
+    """Ascending positions, cut where whole patches lie between two of them: those are not read."""
+    cuts = np.flatnonzero(np.diff(along // patch) > 1) + 1
+    for begin, end in itertools.pairwise([0, *cuts.tolist(), len(along)]):
+        wanted = along[begin:end] - along[begin]
+        steps = np.diff(wanted)
+        # Most are slices, and numpy takes these without a copy.
+        even = len(steps) == 0 or (steps[0] > 0 and bool((steps == steps[0]).all()))
+        inside = slice(0, int(wanted[-1]) + 1, int(steps[0]) if len(steps) else 1) if even else wanted
+        yield _Run(int(along[begin]), int(along[end - 1]), inside, slice(begin, end))
