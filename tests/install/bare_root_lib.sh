@@ -7,7 +7,12 @@ cache=${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}
 work=$(mktemp -d)
 root=$work/root
 server=
-trap '[ -z "$server" ] || kill "$server" || true; rm -rf "$work"' EXIT
+trap leave EXIT
+leave() {
+  [ -z "$server" ] || kill "$server" || true
+  ! mountpoint -q "$root/proc" || umount --lazy "$root/proc"
+  rm -rf --one-file-system "$work"
+}
 
 fail() { echo "$(basename "$0" .sh): $*" >&2; exit 1; }
 inside=(chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
@@ -32,6 +37,7 @@ make_root() {
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   rm -f "$root/etc/apt/apt.conf.d/docker-clean"
   echo 'Binary::apt::APT::Keep-Downloaded-Packages "true"; APT::Keep-Downloaded-Packages "true";' >"$root/etc/apt/apt.conf.d/keep"
+  mount -t proc proc "$root/proc"  # by which programs find libraries beside them
   find "$cache/archives" -name '*.deb' -exec cp -t "$root/var/cache/apt/archives" {} +
 }
 
