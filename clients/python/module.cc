@@ -492,7 +492,7 @@ void BindOptions(nb::module_& m) {
 NB_MODULE(_quarry, m) {
   using namespace quarry::python;
   m.doc() = "The C++ client of Quarry; use the package quarry.";
-  m.attr("__version__") = quarry::kVersion;
+  m.attr("version") = quarry::kVersion;
   // Objects may outlive the interpreter in caches of other packages; that is no leak of ours.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(&RaiseStatus);

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
+    from quarry._pictures import Merged
+
 T = TypeVar("T")
 Triple = tuple[int, int, int]
 
@@ -196,7 +198,13 @@ class Dataset(Mapping[str, "Field"]):
         """`watch` for `async for`."""
         return _taken_async(self.native.watch(after, patience))
 
+    def _repr_html_(self) -> str:
+        from quarry._pictures import dataset_html
+        return dataset_html(self)
+
     def __repr__(self) -> str:
+        if self._closed:
+            return f"<quarry.Dataset \"{self.target}\", closed>"
         shape = " x ".join(map(str, self.shape))
         return f"<quarry.Dataset \"{self.target}\": {', '.join(self._fields)}; {shape} samples, {self.levels} levels>"
 
@@ -284,6 +292,10 @@ class Field:
     def __len__(self) -> int:
         return len(self.steps)
 
+    def _repr_html_(self) -> str:
+        from quarry._pictures import field_html
+        return field_html(self)
+
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"<quarry.Field {self.name!r}: [{shape}] {self._description.dtype} {self.units}".rstrip() + ">"
@@ -351,13 +363,14 @@ class Field:
                 return said.has_missing
         return True  # a step that was published since
 
-    def _samples(self, answer: _quarry.Answer, masked: bool) -> Samples:
+    def _samples(self, answer: _quarry.Answer | Merged, masked: bool) -> Samples:
         array = self._masked(answer.array) if masked else answer.array
         return Samples(answer, array, self.dataset.native)
 
     def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
-             values: tuple[float, float] | None = None, strict: bool = True, masked: bool = False) -> Samples:
+             values: tuple[float, float] | None = None, strict: bool = True, masked: bool = False,
+             progress: bool = False) -> Samples:
         """Reads a box of one step.
 
         Args:
@@ -370,6 +383,7 @@ class Field:
             values: (low, high): patches without a value between these are not read, see `Samples.left_out`
             strict: damage is an Error; False: a coarser level is shown in its place, see `Samples.damaged`
             masked: a numpy.ma array, with missing samples masked
+            progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
 
         Raises:
             Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
@@ -377,6 +391,12 @@ class Field:
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict)
+        if progress:
+            if stride is not None or values is not None:
+                raise ValueError("progress does not go with stride and values; leave it out")
+            from quarry._pictures import read_with_bar
+            return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
+                                               max_bytes=max_bytes, strict=strict), masked)
         return self._samples(self.dataset.native.read(question, self._may_miss(step)), masked)
 
     def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
@@ -484,6 +504,55 @@ class Field:
         """
         from quarry._xarray import field_to_xarray
         return field_to_xarray(self, level=level, max_error=max_error, steps=steps)
+
+    # ---- Looking
+
+    def plot(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
+             level: int | None = None, max_error: float | None = None, ax: Any = None, **image: Any) -> Any:
+        """Draws a plane of one step with matplotlib: positions and values with their units, missing samples in grey.
+
+        Args:
+            axis: the one that the plane is normal to: "z", "y" or "x"
+            at: where along it, in the unit of the axis; the nearest plane is drawn, the middle one if left out
+            index: the same as the number of a sample of full resolution
+            step: the number of the step; the first that holds the field if left out
+            level: the coarsest with a sample for each pixel if left out
+            max_error: instead of a level: the coarsest that shows the plane within this error, in the field's unit
+            ax: matplotlib's Axes; those of a new figure if left out
+            image: for matplotlib's pcolormesh: cmap, vmin, vmax, norm
+
+        Returns:
+            matplotlib's QuadMesh; its figure is `plot(...).figure`
+
+        Raises:
+            ValueError: a plane outside the grid; ImportError: no matplotlib; and the errors of `read`
+        """
+        from quarry._pictures import plot
+        return plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error, ax=ax, image=image)
+
+    def show(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
+             level: int | None = None, ax: Any = None, **image: Any) -> Any:
+        """`plot` that begins with the coarsest level and sharpens while data come in: in a notebook, or in a window of
+        matplotlib. Arguments, answer and errors are those of `plot`."""
+        from quarry._pictures import show
+        return show(self, axis=axis, at=at, index=index, step=step, level=level, ax=ax, image=image)
+
+    def animate(self, steps: Sequence[int] | None = None, *, axis: str = "z", at: float | None = None,
+                index: int | None = None, level: int | None = None, interval: float = 100, ax: Any = None,
+                **image: Any) -> Any:
+        """A film of `plot` over steps, in colours that mean the same in each picture.
+
+        Args:
+            steps: their numbers; all that hold the field if left out
+            interval: [ms] between pictures
+
+        The others, and the errors, are those of `plot`.
+
+        Returns:
+            matplotlib's FuncAnimation: `.save("run.gif")` writes it; keep it as long as it is shown
+        """
+        from quarry._pictures import animate
+        return animate(self, steps, axis=axis, at=at, index=index, level=level, interval=interval, ax=ax, image=image)
 
 
 # ---- What a thread makes and a loop takes

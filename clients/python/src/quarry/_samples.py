@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from quarry import _quarry
+    from quarry._pictures import Merged
 
 Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """The first sample along z, y and x, and the one behind the last."""
@@ -21,7 +22,7 @@ class Samples:
     `numpy.asarray(samples)` and indexing give the array itself, without a copy.
     """
 
-    def __init__(self, answer: _quarry.Answer, array: npt.NDArray[Any], grid: _quarry.Dataset) -> None:
+    def __init__(self, answer: _quarry.Answer | Merged, array: npt.NDArray[Any], grid: _quarry.Dataset) -> None:
         self._answer = answer
         self._grid = grid
         self.array = array
@@ -99,6 +100,15 @@ class Samples:
         """
         from quarry._xarray import samples_to_xarray
         return samples_to_xarray(self)
+
+    def to_pyvista(self) -> Any:
+        """A grid of VTK with the samples at its points: an image, or a rectilinear grid where they are not evenly spaced.
+
+        Raises:
+            ImportError: PyVista is not installed
+        """
+        from quarry._pictures import to_pyvista
+        return to_pyvista(self)
 
     @property
     def shape(self) -> tuple[int, ...]:

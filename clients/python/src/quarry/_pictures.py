@@ -1,0 +1,347 @@
+"""Fields as pictures: planes with matplotlib, volumes with PyVista, tables in notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quarry._samples import Box, Samples
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from quarry._dataset import Dataset, Field
+
+_MISSING = "0.7"  # grey: no colour of the usual maps
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A plane of the grid.
+
+    Attributes:
+        axis: 0, 1 or 2, the one that it is normal to: z, y or x
+        index: of its samples along that axis, in full resolution
+    """
+
+    axis: int
+    index: int
+
+    @classmethod
+    def of(cls, field: Field, axis: str, at: float | None, index: int | None) -> Plane:
+        """The plane nearest to a position; in the middle if neither is given."""
+        import numpy as np
+        if axis not in ("x", "y", "z"):
+            raise ValueError(f"axis {axis!r} is none of \"z\", \"y\" and \"x\"")
+        if at is not None and index is not None:
+            raise ValueError("only one of at and index can be given")
+        number = "zyx".index(axis)
+        length = field.dataset.shape[number]
+        if at is not None:
+            positions = field.dataset.coords[axis]
+            low, high = float(positions.min()), float(positions.max())
+            if not low <= at <= high:
+                raise ValueError(f"at={at} is outside the grid, which goes from {low} to {high} along {axis}")
+            index = int(np.abs(positions - at).argmin())
+        if index is None:
+            index = length // 2
+        if not -length <= index < length:
+            raise ValueError(f"index={index} is outside the grid, which has {length} samples along {axis}")
+        return cls(number, index % length)
+
+    def axes(self) -> tuple[int, int]:
+        """Those of the picture: up, and to the right."""
+        up, right = (axis for axis in range(3) if axis != self.axis)
+        return up, right
+
+    def box(self, shape: tuple[int, int, int], level: int) -> Box:
+        """The plane of a level that is nearest. Sample i of level l lies on sample i * 2^l of full resolution."""
+        spacing = 1 << level
+        last = (shape[self.axis] - 1) // spacing
+        index = min(round(self.index / spacing), last) * spacing
+        z, y, x = ((index, index + 1) if axis == self.axis else (0, length) for axis, length in enumerate(shape))
+        return z, y, x
+
+
+def plot(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None,
+         max_error: float | None, ax: Any, image: dict[str, Any]) -> Any:
+    """See Field.plot."""
+    panel = _panel(ax)
+    plane = Plane.of(field, axis, at, index)
+    samples = _read(field, plane, step, _level(field, plane, level, max_error, panel), max_error)
+    return _draw(field, plane, samples, panel, image)
+
+
+def show(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None, ax: Any,
+         image: dict[str, Any]) -> Any:
+    """See Field.show."""
+    panel = _panel(ax)
+    plane = Plane.of(field, axis, at, index)
+    finest = _level(field, plane, level, None, panel)
+    image = _with_range(field, [step], image)
+    notebook = _notebook(panel.figure)
+    drawn = None
+    for coarse in range(field.dataset.levels - 1, finest - 1, -1):
+        if drawn is not None:
+            drawn.colorbar.remove()
+            panel.clear()
+        drawn = _draw(field, plane, _read(field, plane, step, coarse, None), panel, image)
+        notebook(last=coarse == finest)
+    return drawn
+
+
+def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float | None, index: int | None, level: int | None,
+            interval: float, ax: Any, image: dict[str, Any]) -> Any:
+    """See Field.animate."""
+    from matplotlib.animation import FuncAnimation
+    numbers = [*steps] if steps is not None else field.steps
+    if not numbers:
+        raise ValueError("there is no step to show")
+    panel = _panel(ax)
+    plane = Plane.of(field, axis, at, index)
+    level = _level(field, plane, level, None, panel)
+    drawn = _draw(field, plane, _read(field, plane, numbers[0], level, None), panel, _with_range(field, [*numbers], image))
+
+    def draw(step: int) -> list[Any]:
+        samples = _read(field, plane, step, level, None)
+        drawn.set_array(_picture(plane, samples))
+        panel.set_title(_title(field, plane, samples))
+        return [drawn]
+    return FuncAnimation(panel.figure, draw, frames=numbers, interval=interval, blit=False)
+
+
+def _panel(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install matplotlib") from error
+    return plt.subplots(layout="constrained")[1]
+
+
+def _level(field: Field, plane: Plane, level: int | None, max_error: float | None, panel: Any) -> int:
+    """The coarsest that has a sample for each pixel, unless somebody says which."""
+    if level is not None or max_error is not None:
+        return level or 0
+    box = panel.get_window_extent()
+    up, right = plane.axes()
+    shape = field.dataset.shape
+    for coarse in range(field.dataset.levels - 1, 0, -1):
+        if shape[right] >> coarse >= box.width and shape[up] >> coarse >= box.height:
+            return coarse
+    return 0
+
+
+def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: float | None) -> Samples:
+    shape = field.dataset.shape
+    if max_error is not None:
+        box = plane.box(shape, 0)
+        level = field.plan(box=box, step=step, max_error=max_error).levels[-1].level
+    return field.read(box=plane.box(shape, level), step=step, level=level, masked=True)
+
+
+def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[str, Any]) -> Any:
+    import matplotlib
+    up, right = ("zyx"[axis] for axis in plane.axes())
+    coords = samples.coords
+    settings = {"cmap": "viridis", **image}
+    settings["cmap"] = matplotlib.colormaps.get_cmap(settings["cmap"]).with_extremes(bad=_MISSING)
+    panel.set_facecolor(_MISSING)
+    drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True, **settings)
+    names = dict(zip("zyx", field.dataset.native.axis_names, strict=True))
+    units = field.dataset.axis_units
+    panel.set_xlabel(_with_unit(names[right], units[right]))
+    panel.set_ylabel(_with_unit(names[up], units[up]))
+    panel.set_aspect("equal" if units[up] == units[right] and _comparable(coords[up], coords[right]) else "auto")
+    panel.set_title(_title(field, plane, samples))
+    panel.figure.colorbar(drawn, ax=panel, label=_with_unit(field.name, field.units))
+    return drawn
+
+
+def _comparable(up: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> bool:
+    """Whether a picture with equal units along both axes is no thin line."""
+    extents = [abs(float(positions[-1] - positions[0])) for positions in (up, right)]
+    return min(extents) * 20 > max(extents)
+
+
+def _picture(plane: Plane, samples: Samples) -> Any:
+    """[up, right]"""
+    return samples.array.squeeze(plane.axis)
+
+
+def _edges(positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of the cells around samples."""
+    import numpy as np
+    if len(positions) == 1:
+        return np.array([positions[0] - 0.5, positions[0] + 0.5])
+    middle = (positions[1:] + positions[:-1]) / 2
+    return np.concatenate([[2 * positions[0] - middle[0]], middle, [2 * positions[-1] - middle[-1]]])
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
+
+
+def _title(field: Field, plane: Plane, samples: Samples) -> str:
+    import numpy as np
+    axis = "zyx"[plane.axis]
+    names = dict(zip("zyx", field.dataset.native.axis_names, strict=True))
+    unit = field.dataset.axis_units[axis]
+    where = f"{names[axis]} = {float(samples.coords[axis][0]):.6g}{' ' + unit if unit else ''}"
+    time = dict(zip(field.dataset.steps, field.dataset.times, strict=True)).get(samples.step)
+    when = f"step {samples.step}" + (f", time {time:.6g}" if time is not None else "")
+    how = f"level {samples.level}, within {samples.max_error:.3g}{' ' + field.units if field.units else ''}"
+    missing = np.ma.is_masked(samples.array)
+    return f"{when}, {where}\n{how}{', missing in grey' if missing else ''}"
+
+
+def _with_range(field: Field, steps: Sequence[int | None], image: dict[str, Any]) -> dict[str, Any]:
+    """The same colours for all pictures: those of the values that the steps were recorded with."""
+    if "norm" in image or ("vmin" in image and "vmax" in image):
+        return image
+    said = [record for step, record in field._holding() if steps == [None] or step.step in steps]
+    return {"vmin": min(record.min for record in said), "vmax": max(record.max for record in said), **image}
+
+
+def _notebook(figure: Any) -> Any:
+    """Shows a figure again and again in its place: in a notebook, or in a window of matplotlib."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+        in_notebook = get_ipython() is not None
+    except ImportError:
+        in_notebook = False
+    if not in_notebook:
+        def draw(last: bool) -> None:
+            figure.canvas.draw()
+            figure.canvas.flush_events()
+        return draw
+    handle = display(figure, display_id=True)
+
+    def update(last: bool) -> None:
+        handle.update(figure)
+        if last:  # or the notebook would show it a second time
+            import matplotlib.pyplot as plt
+            plt.close(figure)
+    return update
+
+
+def to_pyvista(samples: Samples) -> Any:
+    """See Samples.to_pyvista."""
+    try:
+        import pyvista
+    except ImportError as error:
+        raise ImportError("volumes need PyVista: pip install pyvista") from error
+    coords = samples.coords
+    z, y, x = (coords[axis] for axis in "zyx")
+    spacing = [_spacing(positions) for positions in (x, y, z)]
+    if None in spacing:
+        grid = pyvista.RectilinearGrid(x, y, z)
+    else:
+        grid = pyvista.ImageData(dimensions=(len(x), len(y), len(z)), origin=(x[0], y[0], z[0]), spacing=spacing)
+    grid.point_data[samples.field] = samples.array.ravel()  # x is the fastest, as VTK has it
+    return grid
+
+
+def _spacing(positions: npt.NDArray[np.float64]) -> float | None:
+    """Between neighbours; None where it differs, or is not positive, which an image cannot have."""
+    import numpy as np
+    if len(positions) == 1:
+        return 1.0
+    steps = np.diff(positions)
+    mean = float(steps.mean())
+    return mean if mean > 0 and np.allclose(steps, mean, rtol=1e-6) else None
+
+
+def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int | None, max_error: float | None,
+                  max_bytes: int | None, strict: bool) -> Any:
+    """Reads a box layer by layer of patches, and shows how far it is. An answer like that of one read."""
+    import numpy as np
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("progress needs tqdm: pip install tqdm") from error
+    plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes)
+    target = plan.levels[-1]
+    (first, _), (top, bottom), (left, right) = target.extent
+    shape = tuple(end - begin for begin, end in target.extent)
+    whole = np.empty(shape, field.dtype)
+    errors, damaged, left_out = [0.0], [], []
+    with tqdm(total=whole.nbytes, unit="B", unit_scale=True, desc=f"{field.name}, step {plan.step}") as bar:
+        for layer in _layers(field, box):
+            begin, end = (-(-bound // target.spacing[0]) - first for bound in layer[0])
+            if begin == end:
+                continue
+            part = field.read(box=layer, step=plan.step, level=target.level, strict=strict)
+            whole[begin:end] = part.array
+            errors.append(part.max_error)
+            damaged += part.damaged
+            left_out += part.left_out
+            bar.update(part.array.nbytes)
+    return Merged(field.name, plan.step, target.level, target.level, max(errors), target.extent, target.spacing, damaged, left_out,
+                  whole)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a native answer says, of several."""
+
+    field: str
+    step: int
+    level: int
+    finest_level: int
+    max_error: float
+    extent: Box
+    spacing: tuple[int, int, int]
+    damaged: list[tuple[Box, int]]
+    left_out: list[Box]
+    array: Any
+
+
+def _layers(field: Field, box: Box | None) -> Iterator[Box]:
+    """The box cut along z where patches begin."""
+    z, y, x = field.dataset.shape
+    (begin, end), rows, columns = box or ((0, z), (0, y), (0, x))
+    thickness = field.chunks[1]
+    while begin < end:
+        behind = min(end, (begin // thickness + 1) * thickness)
+        yield (begin, behind), rows, columns
+        begin = behind
+
+
+def dataset_html(dataset: Dataset) -> str:
+    """A table of the fields, for notebooks."""
+    said = dataset.native
+    shape = " × ".join(map(str, dataset.shape))
+    steps = dataset.steps
+    rows = "".join(_field_row(dataset[name]) for name in dataset)
+    head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
+    span = f"{len(steps)} steps" + (f", {steps[0]} to {steps[-1]}" if steps else "")
+    return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shape} samples (z, y, x), {said.levels} levels, {span}"
+            f"<table><tr>{head}</tr>{rows}</table></div>")
+
+
+def field_html(field: Field) -> str:
+    """One row of that table, with its head."""
+    head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
+    shape = " × ".join(map(str, field.shape))
+    return f"<div>{shape} samples (step, z, y, x)<table><tr>{head}</tr>{_field_row(field)}</table></div>"
+
+
+def _field_row(field: Field) -> str:
+    attrs = field.attrs
+    bound = "lossless"
+    if "tolerance" in attrs:
+        bound = f"± {attrs['tolerance']:.3g}"
+    elif "relative_tolerance" in attrs:
+        bound = f"± {attrs['relative_tolerance']:.3g} of the range"
+    holding = [said for _, said in field._holding()]
+    stored = sum(said.stored_bytes for said in holding)
+    raw = sum(said.raw_bytes for said in holding)
+    size = f"{stored / 1e6:,.1f} MB" + (f", {raw / stored:.1f} times smaller" if stored else "")
+    cells = (field.name, field.dtype.name, field.units, str(len(holding)), bound, size)
+    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
