@@ -1,0 +1,490 @@
+"""A dataset as the keys and values of a Zarr hierarchy (format 3), whoever asks for them. zarr-python is not needed.
+
+    zarr.json                      the root: fields as multiscale images, and the metadata of everything below
+    L/zarr.json                    a group for each level
+    L/FIELD/zarr.json              an array over [step, z, y, x] for each field
+    L/FIELD/c/S/Z/Y/X              its chunks
+    L/z, L/y, L/x, L/step, L/time  coordinates, likewise
+
+Decision 36 says why chunks and dimensions are what they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from quarry import _quarry
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from quarry._dataset import Dataset
+
+CHUNK_SAMPLES = 32 ** 3
+"""The fewest samples of a chunk of a coarse level that there are patches for."""
+
+COORDINATES_PER_CHUNK = 1 << 20
+
+# The names of OME-Zarr for what people write as units.
+_UNITS = {"m": "meter", "km": "kilometer", "dm": "decimeter", "cm": "centimeter", "mm": "millimeter",
+          "um": "micrometer", "µm": "micrometer", "μm": "micrometer", "nm": "nanometer", "pm": "picometer",
+          "fm": "femtometer", "Å": "angstrom", "pc": "parsec", "ft": "foot", "in": "inch"}
+_UNITS |= {name: name for name in _UNITS.values()} | {f"{name}s": name for name in _UNITS.values()}
+
+Shape = tuple[int, ...]
+
+
+# ---- What is known of the dataset: plain data, which pickles
+
+@dataclass(frozen=True)
+class Grid:
+    """Where samples lie. Axes are z, y, x."""
+
+    shape: tuple[int, int, int]
+    patch: tuple[int, int, int]
+    levels: int
+    origin: tuple[float, float, float]
+    spacing: tuple[float, float, float]
+    coordinates: tuple[tuple[float, ...], ...]
+    """Positions along axes that are not evenly spaced; empty for the others."""
+    units: tuple[str, str, str]
+    names: tuple[str, str, str]
+
+    def level_shape(self, level: int) -> Shape:
+        """Every 2^level-th sample, from the first on."""
+        return tuple(-(-n >> level) for n in self.shape)
+
+    def chunk_shape(self, level: int) -> Shape:
+        """Whole patches: one at level 0, and at coarser levels as many as make a chunk of useful size."""
+        shape = self.level_shape(level)
+        chunk = tuple(max(p >> level, 1) for p in self.patch)
+        enough = min(CHUNK_SAMPLES, math.prod(map(min, self.patch, self.shape)))
+        while math.prod(map(min, chunk, shape)) < enough and any(c < n for c, n in zip(chunk, shape, strict=True)):
+            chunk = tuple(2 * c for c in chunk)
+        # A chunk that is all there is along an axis need not be padded.
+        return tuple(map(min, chunk, shape))
+
+
+@dataclass(frozen=True)
+class FieldContents:
+    """A field, and the steps that held it when the store was made."""
+
+    name: str
+    dtype: str
+    fill: int | None
+    """Of integers with missing samples."""
+    attributes: dict[str, Any]
+    steps: tuple[int, ...]
+    times: tuple[float | None, ...]
+    missing: tuple[bool, ...]
+    """Whether samples of a step are missing."""
+    max_errors: tuple[float, ...]
+    """Of each level, the largest of all steps."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything that metadata need."""
+
+    grid: Grid
+    fields: tuple[FieldContents, ...]
+    steps: tuple[int, ...]
+    times: tuple[float | None, ...]
+    names: frozenset[str]
+    """Of all fields of the dataset."""
+    created_by: str
+
+
+def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> Description:
+    """Asks a dataset, once.
+
+    Raises:
+        KeyError: there is no such field
+        Error: what is described cannot be read
+    """
+    native = dataset.native
+    grid = Grid(native.shape, native.patch, native.levels, native.origin, native.spacing,
+                tuple(tuple(axis) for axis in native.coordinates), native.axis_units, native.axis_names)
+    steps = native.steps()
+    held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
+    for step in steps:
+        for said in step.fields:
+            if said.name in held:  # not one that was declared since
+                held[said.name].append((step, said))
+    chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
+    return Description(grid, tuple(_describe_field(dataset, name, held.get(name, []), float32) for name in chosen),
+                       tuple(step.step for step in steps), tuple(step.time for step in steps), frozenset(dataset),
+                       native.created_by)
+
+
+def _describe_field(dataset: Dataset, name: str, held: list[tuple[_quarry.Step, _quarry.FieldStep]],
+                    float32: bool) -> FieldContents:
+    attributes = dict(dataset[name].attrs)
+    fill = attributes.pop("_FillValue", None)
+    stored = next(field.dtype for field in dataset.native.fields if field.name == name)
+    dtype = stored
+    max_errors = [max((said.levels[level].max_error for _, said in held), default=0.0)
+                  for level in range(dataset.levels)]
+    if float32 and stored == "float64":
+        dtype = "float32"
+        attributes.pop("lossless", None)
+        attributes["stored_as"] = stored
+        max_errors = [error + _rounding(max((max(abs(said.min), abs(said.max)) for _, said in held if said.valid),
+                                            default=0.0) + error) for error in max_errors]
+    return FieldContents(name, dtype, int(fill) if fill is not None and not dtype.startswith("float") else None,
+                         attributes, tuple(step.step for step, _ in held), tuple(step.time for step, _ in held),
+                         tuple(said.has_missing for _, said in held), tuple(max_errors))
+
+
+def _rounding(largest: float) -> float:
+    """What numbers up to this lose in float32, subnormal ones included."""
+    return max(largest * 2.0 ** -24, 2.0 ** -150) if largest < 3.4e38 else math.inf
+
+
+# ---- Arrays
+
+@dataclass(frozen=True)
+class Array:
+    """An array of the hierarchy."""
+
+    shape: Shape
+    chunks: Shape
+    dtype: str
+    fill: int | float
+    dimensions: tuple[str, ...]
+    attributes: dict[str, Any]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size of each chunk; those at the end are padded."""
+        import numpy as np
+        return math.prod(self.chunks) * np.dtype(self.dtype).itemsize
+
+    @property
+    def chunk_counts(self) -> Shape:
+        """Along each axis."""
+        return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
+
+    def document(self) -> dict[str, Any]:
+        """Its zarr.json."""
+        return {
+            "zarr_format": 3, "node_type": "array", "shape": self.shape, "data_type": self.dtype,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": self.chunks}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": _number(self.fill), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "attributes": self.attributes, "dimension_names": self.dimensions, "storage_transformers": []}
+
+    def chunk(self, dataset: Dataset, index: Shape) -> memoryview:
+        """The bytes of a chunk that exists.
+
+        Raises:
+            Error: as reading does; damage is one, and never fill values
+        """
+        import numpy as np
+        begin = tuple(i * chunk for i, chunk in zip(index, self.chunks, strict=True))
+        end = tuple(map(min, (b + chunk for b, chunk in zip(begin, self.chunks, strict=True)), self.shape))
+        samples = self.samples(dataset, begin, end)
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        if samples.dtype != dtype:
+            with np.errstate(over="ignore"):
+                samples = samples.astype(dtype)
+        if samples.shape != self.chunks:
+            padded = np.full(self.chunks, self.fill, dtype)
+            padded[tuple(map(slice, samples.shape))] = samples
+            samples = padded
+        return samples.data.cast("B")
+
+    def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[Any]:
+        """Those of a box."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FieldArray(Array):
+    """A field at a level, [step, z, y, x]."""
+
+    contents: FieldContents
+    level: int
+    grid: Grid
+
+    def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[Any]:
+        """Of one step."""
+        box = tuple((b << self.level, min(e << self.level, n))
+                    for b, e, n in zip(begin[1:], end[1:], self.grid.shape, strict=True))
+        question = _quarry.Question(self.contents.name, step=self.contents.steps[begin[0]],
+                                    box=(box[0], box[1], box[2]), level=self.level)
+        array: npt.NDArray[Any] = dataset.native.read(question, self.contents.missing[begin[0]]).array
+        return array[None]
+
+
+@dataclass(frozen=True)
+class PositionArray(Array):
+    """The positions of a level's samples along an axis: 0 (z), 1 (y), 2 (x)."""
+
+    axis: int
+    level: int
+    grid: Grid
+
+    def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[np.float64]:
+        """Computed."""
+        import numpy as np
+        places = np.arange(begin[0], end[0]) << self.level
+        if self.grid.coordinates[self.axis]:
+            return np.take(np.asarray(self.grid.coordinates[self.axis]), places)
+        return self.grid.origin[self.axis] + self.grid.spacing[self.axis] * places.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class ListArray(Array):
+    """Numbers that are known: of steps, or their times."""
+
+    values: tuple[float, ...]
+
+    def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[Any]:
+        """Of a part."""
+        import numpy as np
+        return np.asarray(self.values[begin[0]:end[0]], self.dtype)
+
+
+def _coordinate(length: int) -> tuple[Shape, Shape]:
+    """Shape and chunks."""
+    return (length,), (min(max(length, 1), COORDINATES_PER_CHUNK),)
+
+
+# ---- The hierarchy
+
+class Contents:
+    """The keys of the hierarchy, and their values. Thread-safe. Pickles with its dataset, which opens again.
+
+    Steps are those that were published when it was made. They are read by their numbers, so that a process that opens
+    the dataset later gives the same answers.
+    """
+
+    def __init__(self, dataset: Dataset, description: Description) -> None:
+        self.dataset = dataset
+        self.description = description
+        # A process that it is handed to may have another working directory.
+        self._target = dataset.target if "://" in dataset.target else os.path.abspath(dataset.target)
+
+    def __reduce__(self) -> tuple[Callable[..., Contents], tuple[str, dict[str, Any], Description]]:
+        return _opened_again, (self._target, self.dataset.__reduce__()[1][1], self.description)
+
+    def get(self, key: str) -> bytes | memoryview | None:
+        """The value, None where there is no such key. A chunk is read and decoded.
+
+        Raises:
+            Error: the samples of a chunk cannot be had, because of damage or of the server
+        """
+        if (document := self._documents.get(key)) is not None:
+            return document
+        found = self._chunk(key)
+        return found[0].chunk(self.dataset, found[1]) if found else None
+
+    def size(self, key: str) -> int | None:
+        """[bytes] Of the value, None where there is no such key. Reads nothing."""
+        if (document := self._documents.get(key)) is not None:
+            return len(document)
+        found = self._chunk(key)
+        return found[0].chunk_bytes if found else None
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """All keys that begin with this."""
+        return self._keys_below("", prefix)
+
+    def _keys_below(self, path: str, prefix: str) -> Iterator[str]:
+        for child in self.children(path):
+            key = f"{path}/{child}" if path else child
+            if not key.startswith(prefix) and not prefix.startswith(f"{key}/"):
+                continue
+            if self.size(key) is None:
+                yield from self._keys_below(key, prefix)
+            else:
+                yield key
+
+    def children(self, path: str) -> Iterator[str]:
+        """The names in a folder of keys: none where there is no such folder."""
+        if not path:
+            return itertools.chain(["zarr.json"], self._levels)
+        if path in self._levels:
+            return itertools.chain(["zarr.json"], self._levels[path])
+        if path in self._arrays:
+            return iter(["zarr.json", "c"] if math.prod(self._arrays[path].shape) else ["zarr.json"])
+        parts = path.split("/")
+        array = self._arrays.get("/".join(parts[:2]))
+        if array is None or parts[2] != "c":
+            return iter(())
+        counts = array.chunk_counts
+        place = _index(parts[3:], counts[:len(parts) - 3])
+        return iter(()) if place is None or len(place) == len(counts) else map(str, range(counts[len(place)]))
+
+    def _chunk(self, key: str) -> tuple[Array, Shape] | None:
+        """The array and the place of the chunk with this key."""
+        level, _, rest = key.partition("/")
+        name, _, chunk = rest.partition("/")
+        array = self._arrays.get(f"{level}/{name}")
+        if array is None or not chunk.startswith("c/"):
+            return None
+        index = _index(chunk[2:].split("/"), array.chunk_counts)
+        return None if index is None else (array, index)
+
+    # ---- Metadata
+
+    @cached_property
+    def _levels(self) -> dict[str, list[str]]:
+        """The names of the arrays in the group of each level."""
+        levels: dict[str, list[str]] = {str(level): [] for level in range(self.description.grid.levels)}
+        for path in self._arrays:
+            level, _, name = path.partition("/")
+            levels[level].append(name)
+        return levels
+
+    @cached_property
+    def _arrays(self) -> dict[str, Array]:
+        """By path."""
+        return {f"{level}/{name}": array for level in range(self.description.grid.levels)
+                for name, array in _level_arrays(self.description, level).items()}
+
+    @cached_property
+    def _documents(self) -> dict[str, bytes]:
+        """Every zarr.json by its key. Groups have the metadata of all below them, so that one read opens them."""
+        arrays = {path: array.document() for path, array in self._arrays.items()}
+        groups = {path: _group({"level": int(path)}) for path in self._levels}
+        said = self.description
+        root = _group({"ome": {"version": "0.5", "multiscales": _multiscales(said, self._arrays)},
+                       "quarry": {"levels": said.grid.levels, "patch": said.grid.patch, "created_by": said.created_by}})
+        documents = {"zarr.json": _consolidated(root, groups | arrays)}
+        for path, group in groups.items():
+            below = {array.removeprefix(f"{path}/"): document for array, document in arrays.items()
+                     if array.startswith(f"{path}/")}
+            documents[f"{path}/zarr.json"] = _consolidated(group, below)
+        documents |= {f"{path}/zarr.json": document for path, document in arrays.items()}
+        return {key: json.dumps(document, allow_nan=False).encode() for key, document in documents.items()}
+
+
+def _opened_again(target: str, options: dict[str, Any], description: Description) -> Contents:
+    from quarry._dataset import Dataset
+    return Contents(Dataset(target, options), description)
+
+
+def _index(parts: Sequence[str], counts: Shape) -> Shape | None:
+    """The place of a chunk, as keys give it: decimal numbers without leading zeros, one for each axis."""
+    if len(parts) != len(counts):
+        return None
+    for part in parts:
+        if len(part) > 19 or not (part.isascii() and part.isdigit()) or str(int(part)) != part:
+            return None
+    index = tuple(map(int, parts))
+    return index if all(i < count for i, count in zip(index, counts, strict=True)) else None
+
+
+def _number(value: float) -> int | float | str:
+    """As Zarr writes numbers that JSON lacks."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _group(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+
+def _consolidated(group: dict[str, Any], below: dict[str, Any]) -> dict[str, Any]:
+    return {**group, "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": below}}
+
+
+def _free(name: str, taken: frozenset[str]) -> str:
+    """A name that no field has."""
+    while name in taken:
+        name += "_axis"
+    return name
+
+
+def _step_names(said: Description, field: FieldContents | None) -> tuple[str, str]:
+    """The first dimension, and the array of its times: common to the fields that every step holds."""
+    own = "" if field is None or field.steps == said.steps else f"_{field.name}"
+    return _free(f"step{own}", said.names), _free(f"time{own}", said.names)
+
+
+def _level_arrays(said: Description, level: int) -> dict[str, Array]:
+    """By name: the fields, then the coordinates of their dimensions."""
+    grid = said.grid
+    shape, chunks = grid.level_shape(level), grid.chunk_shape(level)
+    axes = tuple(_free(axis, said.names) for axis in "zyx")
+    arrays: dict[str, Array] = {}
+    for field in said.fields:
+        step, time = _step_names(said, field)
+        attributes = field.attributes | {"max_error": _number(field.max_errors[level]), "level": level}
+        if any(known is not None for known in field.times):
+            attributes["coordinates"] = time
+        if field.fill is not None:
+            attributes["_FillValue"] = field.fill
+        fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
+        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill, (step, *axes),
+                                        attributes, contents=field, level=level, grid=grid)
+    for number, axis in enumerate(axes):
+        attributes = {"axis": "ZYX"[number], "long_name": grid.names[number], "units": grid.units[number]}
+        arrays[axis] = PositionArray(*_coordinate(shape[number]), "float64", math.nan, (axis,),
+                                     {name: text for name, text in attributes.items() if text},
+                                     axis=number, level=level, grid=grid)
+    arrays |= _step_arrays(said, None)
+    for field in said.fields:
+        arrays |= _step_arrays(said, field)
+    return arrays
+
+
+def _step_arrays(said: Description, field: FieldContents | None) -> dict[str, Array]:
+    """The numbers of the steps that hold a field, or of all, and their times if there are any."""
+    steps, times = (said.steps, said.times) if field is None else (field.steps, field.times)
+    step, time = _step_names(said, field)
+    dtype = "int64" if max(steps, default=0) < 1 << 63 else "uint64"
+    arrays: dict[str, Array] = {step: ListArray(*_coordinate(len(steps)), dtype, 0, (step,),
+                                                {"long_name": "number of the step"}, values=steps)}
+    if any(known is not None for known in times):
+        values = tuple(math.nan if known is None else known for known in times)
+        arrays[time] = ListArray(*_coordinate(len(times)), "float64", math.nan, (step,),
+                                 {"long_name": "physical time"}, values=values)
+    return arrays
+
+
+def _multiscales(said: Description, arrays: dict[str, Array]) -> list[dict[str, Any]]:
+    """An image for each field, as OME-Zarr describes them."""
+    images = []
+    for field in said.fields:
+        if not field.steps:
+            continue
+        first, *space = arrays[f"0/{field.name}"].dimensions
+        axes = [{"name": first, "type": "time"}]
+        for name, unit in zip(space, said.grid.units, strict=True):
+            axes.append({"name": name, "type": "space"} | ({"unit": _UNITS[unit]} if unit in _UNITS else {}))
+        datasets = [{"path": f"{level}/{field.name}",
+                     "coordinateTransformations": _transformations(said.grid, field, level)}
+                    for level in range(said.grid.levels)]
+        images.append({"name": field.name, "axes": axes, "datasets": datasets})
+    return images
+
+
+def _transformations(grid: Grid, field: FieldContents, level: int) -> list[dict[str, Any]]:
+    """Sample i of a level lies on sample i 2^level: its spacing grows, its first sample stays. An axis with one sample
+    stays as it is."""
+    start, between = _evenly(field.times)
+    scale = [between, *((distance or 1.0) * (1 << level if n > 1 else 1)
+                        for distance, n in zip(grid.spacing, grid.shape, strict=True))]
+    return [{"type": "scale", "scale": scale}, {"type": "translation", "translation": [start, *grid.origin]}]
+
+
+def _evenly(times: Sequence[float | None]) -> tuple[float, float]:
+    """The first time and the distance of two, where the distance is always the same; otherwise steps are counted."""
+    known = [time for time in times if time is not None]
+    if len(known) < len(times) or len(known) < 2:
+        return 0.0, 1.0
+    between = (known[-1] - known[0]) / (len(known) - 1)
+    even = all(abs(known[0] + i * between - time) <= 1e-6 * abs(between) for i, time in enumerate(known))
+    return (known[0], between) if even and between > 0 else (0.0, 1.0)
