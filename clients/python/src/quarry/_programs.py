@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from quarry import _commands
+
 
 def _run(name: str) -> NoReturn:
     program = Path(__file__).parent / "bin" / name
@@ -15,6 +17,8 @@ def _run(name: str) -> NoReturn:
 
 def quarry() -> NoReturn:
     """`quarry`: asks datasets."""
+    if (ended := _commands.run(sys.argv[1:])) is not None:
+        sys.exit(ended)
     _run("quarry")
 
 

@@ -1,0 +1,6 @@
+"""`python -m quarry`: the command `quarry`."""
+
+from quarry._programs import quarry
+
+if __name__ == "__main__":
+    quarry()

@@ -1,0 +1,22 @@
+"""Commands of `quarry` that are written in Python. All others are those of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+def _serve_zarr(arguments: Sequence[str]) -> int:
+    from quarry._zarr_server import main
+    return main(arguments)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "serve-zarr": _serve_zarr,
+}
+"""Each takes the arguments behind its name and returns the exit code. Modules are imported when they run."""
+
+
+def run(arguments: Sequence[str]) -> int | None:
+    """Runs a command. None: it is none of these."""
+    command = _COMMANDS.get(arguments[0]) if arguments else None
+    return command(arguments[1:]) if command else None
