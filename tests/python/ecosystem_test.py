@@ -1,0 +1,105 @@
+"""Programs that read Zarr read `quarry serve-zarr`, unmodified: tensorstore, ome-zarr-py, ome-zarr-models, napari and
+dask.distributed. Run by hand, since they are large; what is not installed is skipped:
+
+    pip install tensorstore ome-zarr ome-zarr-models napari-ome-zarr dask distributed xarray zarr aiohttp
+    python tests/python/ecosystem_test.py
+"""
+
+import importlib.metadata
+import shutil
+import unittest
+
+from python_testing import np, qt, quarry
+from test_zarr import LEVELS, Hierarchy, Served, damage
+
+
+def needs(*distributions):
+    """Skips a test where one is not installed; says which versions it was run with."""
+    def wrap(test):
+        try:
+            versions = " ".join(f"{name} {importlib.metadata.version(name)}" for name in distributions)
+        except importlib.metadata.PackageNotFoundError as missing:
+            return unittest.skip(f"{missing.name} is not installed")(test)
+        test.__doc__ = versions
+        return test
+    return wrap
+
+
+class Ecosystem(Hierarchy):
+    """The datasets of test_zarr.py, without its tests."""
+
+    @needs("tensorstore")
+    def test_tensorstore(self):
+        import tensorstore
+        path = self.data / "bad.quarry"
+        shutil.copytree(self.path, path)
+        self.addCleanup(shutil.rmtree, path)
+        damage(path / "steps/000005/p")
+        with Served(path) as served:
+            def open_array(array):
+                kvstore = {"driver": "http", "base_url": f"{served.url}/{array}/"}
+                return tensorstore.open({"driver": "zarr3", "kvstore": kvstore}).result()
+            for name, levels in self.levels.items():
+                for level, decoded in enumerate(levels):
+                    array = open_array(f"{level}/{name}")
+                    self.assertEqual(array.domain.labels, ("step", "z", "y", "x"))
+                    np.testing.assert_array_equal(array[0, 1:].read().result(), decoded[0, 1:])
+            array = open_array("0/p")
+            self.assertEqual(array.chunk_layout.read_chunk.shape, (1, 16, 16, 16))
+            with self.assertRaisesRegex(ValueError, "422.*DATA_LOSS"):
+                array[1].read().result()
+            with self.assertRaises((ValueError, NotImplementedError)):
+                array[0].write(0).result()
+
+    @needs("ome-zarr", "zarr")
+    def test_ome_zarr(self):
+        from ome_zarr.io import parse_url
+        from ome_zarr.reader import Reader
+        for field in "pm":
+            with Served(self.path, "--field", field) as served:
+                (image,) = Reader(parse_url(served.url))()
+                for data, decoded in zip(image.data, self.levels[field], strict=True):
+                    np.testing.assert_array_equal(data, decoded)
+                transformations = image.metadata["coordinateTransformations"]
+                self.assertEqual([level[0]["scale"] for level in transformations],
+                                 [[1, *[2 ** level] * 3] for level in range(LEVELS)])
+
+    @needs("ome-zarr-models")
+    def test_ome_zarr_models(self):
+        import zarr
+        from ome_zarr_models.v05 import Image
+        image = Image.from_zarr(zarr.open_group(quarry.zarr_store(self.path), mode="r"))
+        self.assertEqual([multiscale.name for multiscale in image.ome_attributes.multiscales], ["p", "m", "k"])
+
+    @needs("napari", "napari-ome-zarr")
+    def test_napari(self):
+        import npe2
+        from napari.components import ViewerModel
+        npe2.PluginManager.instance().discover()
+        with Served(self.path, "--field", "m") as served:
+            viewer = ViewerModel()
+            (layer,) = viewer.open(served.url, plugin="napari-ome-zarr")
+            self.assertTrue(layer.multiscale)
+            self.assertEqual([data.shape for data in layer.data], [level.shape for level in self.levels["m"]])
+            np.testing.assert_array_equal(layer.data[2], self.levels["m"][2])
+            np.testing.assert_array_equal(layer.extent.world[1], [2, 22, 33, 44])
+
+    @needs("dask", "distributed", "xarray")
+    def test_dask_distributed(self):
+        import distributed
+        import xarray
+        for target in (str(self.path), self.server.target(self.path)):
+            with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, \
+                    distributed.Client(cluster):
+                level = xarray.open_zarr(quarry.zarr_store(target), group="0", chunks={})
+                means = level["m"].mean(["z", "y", "x"]).compute()
+                np.testing.assert_allclose(means, np.nanmean(self.decoded["m"], (1, 2, 3)), rtol=1e-4, atol=1e-6)
+
+
+for inherited in [name for name in dir(Hierarchy) if name.startswith("test")]:
+    setattr(Ecosystem, inherited, None)
+del Hierarchy
+
+
+if __name__ == "__main__":
+    qt.main()

@@ -1,0 +1,640 @@
+"""The Zarr store and `quarry serve-zarr`: what zarr and xarray read is what the command `quarry get` decodes.
+
+zarr's own tests of stores are in zarr_store_cases.py.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import unittest.mock
+import urllib.parse
+from pathlib import Path
+
+from python_testing import DIMS, PACKAGE, STEPS, Package, np, qt, quarry
+
+import xarray  # noqa: E402
+import zarr  # noqa: E402
+
+LEVELS = 5
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = qt.ENVIRONMENT | {"PYTHONPATH": str(PACKAGE)}
+
+
+def write(path, name, array, *options, step=0, new=False):
+    """A field of a step, [z, y, x]."""
+    raw = path.parent / "field.raw"
+    array.tofile(raw)
+    qt.succeed("quarry-write-single", raw, "--dims", "x".join(map(str, array.shape[::-1])), "--type", array.dtype.name,
+               "--field", name, "--step", step, "--output", path, *options, *([] if new else ["--append"]))
+
+
+def decode(path, folder, fields, steps, level):
+    """By the command: each field and step, [z, y, x]."""
+    qt.succeed("quarry", "get", path, "--fields", ",".join(fields), "--steps", f"0:{max(steps) + 1}", "--level", level,
+               "--output", folder / "{field}-{step}.npy")
+    dims = json.loads((path / "dataset.json").read_text())["grid"]["dims"]
+    shape = [-(-n >> level) for n in dims[::-1]]
+    return {name: np.stack([np.load(folder / f"{name}-{step}.npy").reshape(shape) for step in steps]) for name in fields}
+
+
+def damage(path):
+    """The middle of the only subfile in this folder."""
+    (subfile,) = path.iterdir()
+    content = bytearray(subfile.read_bytes())
+    for at in range(len(content) // 2, len(content) // 2 + 300):
+        content[at] ^= 0xFF
+    subfile.write_bytes(content)
+
+
+def sum_of(store):
+    """In another process."""
+    return float(np.nansum(zarr.open(store)["0/m"][1]))
+
+
+class Served:
+    """`quarry serve-zarr` of a target. Leaving it by SIGTERM ends it cleanly."""
+
+    def __init__(self, target, *options):
+        self.process = subprocess.Popen([sys.executable, "-m", "quarry", "serve-zarr", str(target), *map(str, options)],
+                                        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.url = self.process.stdout.readline().strip()
+        place = urllib.parse.urlsplit(self.url)
+        self.address, self.root = (place.hostname, place.port), place.path
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        _, self.errors = self.process.communicate(timeout=qt.TIMEOUT)
+        if self.process.returncode != 0:
+            raise AssertionError(f"ended with {self.process.returncode}: {self.errors}")
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """Status, headers and body of the answer for a key; //PATH is a path."""
+        path = path.removeprefix("/") if path.startswith("//") else self.root + path
+        connection = http.client.HTTPConnection(*self.address, timeout=qt.TIMEOUT)
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.headers, content
+
+
+class Hierarchy(Package):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.levels = {name: [] for name in "pmk"}
+        for level in range(LEVELS):
+            for name, decoded in decode(cls.path, cls.shared, "pmk", STEPS, level).items():
+                cls.levels[name].append(decoded)
+
+    def stores(self, chunk_samples=(32 ** 3,)):
+        """Of the directory and of the server; from a path, and from what is open."""
+        for dataset in self.targets():
+            for target, samples in itertools.product((dataset, dataset.target), chunk_samples):
+                with self.subTest(store=str(target), chunk_samples=samples), quarry.zarr_store(target) as store, \
+                        unittest.mock.patch("quarry._zarr_contents.CHUNK_SAMPLES", samples):
+                    yield store
+                self.assertEqual(dataset["p"].read(level=4).shape, (2, 3, 3))  # open still
+
+    def test_every_level_of_every_field(self):
+        for store in self.stores(chunk_samples=(1, 32 ** 3)):
+            for root in (zarr.open(store), zarr.open_consolidated(store, mode="r")):
+                self.assertEqual(sorted(root.group_keys()), [str(level) for level in range(LEVELS)])
+                for name, levels in self.levels.items():
+                    for level, decoded in enumerate(levels):
+                        array = root[f"{level}/{name}"]
+                        self.assertEqual(array.dtype, decoded.dtype)
+                        np.testing.assert_array_equal(array[:], decoded)
+
+    def test_slices(self):
+        random = np.random.default_rng(qt.SEED)
+        # Chunks of one patch at every level.
+        with quarry.zarr_store(self.path) as store, unittest.mock.patch("quarry._zarr_contents.CHUNK_SAMPLES", 1):
+            root = zarr.open(store)
+            self.assertEqual(root["2/p"].chunks, (1, 4, 4, 4))
+            for _ in range(qt.scaled(60, 2000)):
+                name, level = random.choice(list("pmk")), int(random.integers(LEVELS))
+                decoded = self.levels[name][level]
+                key = []
+                for n in decoded.shape:
+                    begin, end = sorted(random.integers(0, n + 1, 2))
+                    key.append(int(random.integers(n)) if random.random() < 0.3 else
+                               slice(int(begin), int(end), int(random.integers(1, 4))))
+                with self.subTest(name=name, level=level, key=key):
+                    np.testing.assert_array_equal(root[f"{level}/{name}"][tuple(key)], decoded[tuple(key)])
+
+    def test_chunks(self):
+        """Whole patches, padded: of level 0 one each. No patch is in two chunks."""
+        with quarry.open(self.path) as dataset, quarry.zarr_store(dataset) as store:
+            root = zarr.open(store)
+            self.assertEqual([root[f"{level}/p"].chunks for level in range(LEVELS)],
+                             [(1, 16, 16, 16), (1, 12, 17, 23), (1, 6, 9, 12), (1, 3, 5, 6), (1, 2, 3, 3)])
+            for level in range(LEVELS):
+                array = root[f"{level}/p"]
+                _, *starts = (range(0, n, chunk) for n, chunk in zip(array.shape, array.chunks))
+                patches = []
+                for place in np.ndindex(*map(len, starts)):
+                    box = [(first[i] << level, min((first[i] + chunk) << level, n)) for i, first, chunk, n in
+                           zip(place, starts, array.chunks[1:], dataset.shape)]
+                    patches.append(dataset["p"].plan(box=tuple(box), level=level).price.patches)
+                self.assertEqual(sum(patches), 2 * 3 * 3)
+                if level == 0:
+                    self.assertEqual(set(patches), {1})
+            for name, fill in (("p", np.nan), ("k", -999)):
+                value = asyncio.run(store.get(f"0/{name}/c/1/1/2/2")).to_bytes()
+                padded = np.frombuffer(value, root[f"0/{name}"].dtype).reshape(16, 16, 16)
+                expected = np.full((16, 16, 16), fill, padded.dtype)
+                expected[:7, :2, :13] = self.levels[name][0][1, 16:, 32:, 32:]
+                np.testing.assert_array_equal(padded, expected)
+
+    def test_large_grids_have_few_chunks(self):
+        """Also of coarse levels, where patches are small; chunks are whole patches, for any shape."""
+        from quarry._zarr_contents import Grid
+        random = np.random.default_rng(qt.SEED)
+        for _ in range(300):
+            shape = tuple(int(n) for n in 2 ** random.integers(0, 13, 3) + random.integers(0, 20, 3))
+            patch = tuple(1 if n == 1 else int(2 ** random.integers(2, 7)) for n in shape)
+            levels = min((p.bit_length() for p, n in zip(patch, shape) if n > 1), default=1)
+            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""))
+            for level in range(levels):
+                chunk, extent = grid.chunk_shape(level), grid.level_shape(level)
+                with self.subTest(shape=shape, patch=patch, level=level):
+                    for c, p, n in zip(chunk, patch, extent):
+                        self.assertTrue(c == n or c % max(p >> level, 1) == 0)
+                    enough = min(32 ** 3, math.prod(map(min, patch, shape)), math.prod(extent))
+                    self.assertGreaterEqual(math.prod(chunk), enough)
+                    self.assertLess(math.prod(chunk), 8 * max(enough, math.prod(patch) >> 3 * level))
+                    if level == 0:
+                        self.assertEqual(chunk, tuple(map(min, patch, shape)))
+
+    def test_attributes(self):
+        with quarry.zarr_store(self.path) as store:
+            root = zarr.open(store)
+            for name in "pmk":
+                for level in range(LEVELS):
+                    array = root[f"{level}/{name}"]
+                    recorded = [next(field for field in qt.step_manifest(self.path, step)["fields"] if field["name"] == name)
+                                ["levels"][level]["max_error"] for step in STEPS]
+                    self.assertEqual(array.attrs["max_error"], max(recorded))
+                    self.assertEqual(array.metadata.dimension_names, ("step", "z", "y", "x"))
+            self.assertEqual(root["0/p"].attrs["tolerance"], 1e-3)
+            self.assertEqual((root["0/k"].attrs["_FillValue"], root["0/k"].fill_value), (-999, -999))
+            self.assertTrue(root["0/k"].attrs["lossless"])
+            self.assertTrue(np.isnan(root["0/m"].fill_value))
+            np.testing.assert_array_equal(root["3/step"][:], STEPS)
+            self.assertNotIn("time", root["0"])
+
+    def test_metadata_are_json(self):
+        """With no NaN in it, which JSON lacks; and as the specification says: little-endian bytes, no more."""
+        def refuse(constant):
+            raise AssertionError(constant)
+
+        with quarry.zarr_store(self.path) as store:
+            for level in (None, *range(LEVELS)):
+                key = "zarr.json" if level is None else f"{level}/zarr.json"
+                group = json.loads(asyncio.run(store.get(key)).to_bytes(), parse_constant=refuse)
+                below = group["consolidated_metadata"]["metadata"]
+                self.assertIn("p" if level is not None else "4/p", below)
+                for path, document in below.items():
+                    own = json.loads(asyncio.run(store.get(f"{key.removesuffix('zarr.json')}{path}/zarr.json")).to_bytes())
+                    own.pop("consolidated_metadata", None)
+                    self.assertEqual(own, document)
+                    if document["node_type"] == "array":
+                        self.assertEqual(document["codecs"], [{"name": "bytes", "configuration": {"endian": "little"}}])
+
+    def test_xarray(self):
+        for store in self.stores():
+            for options in ({}, {"chunks": {}}, {"consolidated": True}, {"consolidated": False}):
+                with self.subTest(**options), xarray.open_zarr(store, group="1", **options) as level:
+                    self.assertEqual(dict(level.sizes), {"step": 3, "z": 12, "y": 17, "x": 23})
+                    np.testing.assert_array_equal(level["m"], self.levels["m"][1])
+                    np.testing.assert_array_equal(level["x"], np.arange(0, 45, 2))
+                    np.testing.assert_array_equal(level["p"].sel(step=5, z=6, method="nearest"), self.levels["p"][1][1, 3])
+                    decoded = self.levels["k"][1].astype(float)
+                    np.testing.assert_array_equal(level["k"], np.where(decoded == -999, np.nan, decoded))
+                    if options.get("chunks") == {}:
+                        self.assertEqual(level["p"].data.chunksize, (1, 12, 17, 23))
+            tree = xarray.open_datatree(store, engine="zarr")
+            self.assertEqual(sorted(tree.children), ["0", "1", "2", "3", "4"])
+            np.testing.assert_array_equal(tree["2/p"], self.levels["p"][2])
+
+    def test_zarrs_own_tests_of_stores(self):
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-o",
+                               "asyncio_default_fixture_loop_scope=function", str(HERE / "zarr_store_cases.py")],
+                              env=os.environ | {"QUARRY_ZARR_TARGET": str(self.path), "QUARRY_PYTHON": str(PACKAGE)},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertNotIn("warning", done.stdout)
+
+    def test_writes_are_refused(self):
+        before = qt.snapshot(self.path)
+        with quarry.zarr_store(self.path) as store:
+            array = zarr.open(store)["0/p"]
+            for change in (lambda: array.__setitem__(0, 1), lambda: zarr.open(store, mode="w"), lambda: array.resize((1, 1, 1, 1)),
+                           lambda: array.update_attributes({"units": "m"}), lambda: zarr.consolidate_metadata(store),
+                           lambda: zarr.create_array(store, name="new", shape=3, dtype="i4")):
+                with self.assertRaisesRegex(ValueError, "read-only"):
+                    change()
+        self.assertEqual(qt.snapshot(self.path), before)
+
+    def test_which_stores_are_equal(self):
+        with quarry.open(self.path) as dataset:
+            stores = [quarry.zarr_store(self.path), quarry.zarr_store(dataset), quarry.zarr_store(self.path, fields=["p"]),
+                      quarry.zarr_store(self.path, threads=1), quarry.zarr_store(self.server.target(self.path))]
+            self.assertEqual(stores[0], stores[1])
+            for number, store in enumerate(stores[2:]):
+                self.assertNotIn(store, stores[:2] + stores[number + 3:])
+            with self.assertRaisesRegex(TypeError, "token.*open already"):
+                quarry.zarr_store(dataset, token="x")
+
+    def test_fields_and_their_order(self):
+        with quarry.zarr_store(self.path, fields=["k", "p"]) as store:
+            root = zarr.open(store)
+            self.assertEqual([image["name"] for image in root.attrs["ome"]["multiscales"]], ["k", "p"])
+            self.assertNotIn("m", root["0"])
+        with self.assertRaisesRegex(KeyError, "q.* is no field of .* it has p, m, k"):
+            quarry.zarr_store(self.path, fields=["q"])
+
+    def test_closing(self):
+        store = quarry.zarr_store(self.path)
+        array = zarr.open(store)["0/p"]
+        store.close()
+        with self.assertRaisesRegex(quarry.Error, "is closed"):
+            array[0]
+
+    def test_damage_raises(self):
+        path = self.data / "bad.quarry"
+        shutil.copytree(self.path, path)
+        self.addCleanup(shutil.rmtree, path)
+        damage(path / "steps/000005/p")
+        for target in (path, self.server.target(path)):
+            with self.subTest(target=target), quarry.zarr_store(target) as store:
+                root = zarr.open(store)
+                with self.assertRaises(quarry.Error) as raised:
+                    root["0/p"][1]
+                self.assertEqual(raised.exception.code, "DATA_LOSS")
+                with self.assertRaises(quarry.Error):
+                    xarray.open_zarr(store, group="0", chunks={})["p"].sel(step=5).mean().compute(scheduler="threads")
+                np.testing.assert_array_equal(root["0/p"][0], self.levels["p"][0][0])
+        with Served(path) as served:
+            with self.assertRaises(Exception) as raised:
+                zarr.open(served.url)["0/p"][1]
+            self.assertRegex(str(raised.exception), "422")
+            np.testing.assert_array_equal(zarr.open(served.url)["0/p"][2], self.levels["p"][0][2])
+            shutil.rmtree(path / "steps/000009/p")
+            path.joinpath("steps/000009/p").mkdir()
+            statuses = {served.ask(f"/0/p/c/1/{z}/{y}/{x}")[0] for z in range(2) for y in range(3) for x in range(3)}
+            self.assertEqual(statuses, {422, 200})
+        self.assertIn("DATA_LOSS", served.errors)
+
+    def test_what_is_gone_is_no_missing_chunk(self):
+        """Readers of Zarr take that for fill values."""
+        path = self.data / "gone.quarry"
+        shutil.copytree(self.path, path)
+        with Served(path) as served, quarry.zarr_store(path) as store:
+            array = zarr.open(store)["0/p"]
+            shutil.rmtree(path)
+            with self.assertRaises(quarry.Error):
+                array[2]
+            status, _, text = served.ask("/0/p/c/2/0/0/0")
+            self.assertEqual(status, 422, text)
+
+    def test_other_processes(self):
+        wanted = float(np.nansum(self.levels["m"][0][1]))
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            for store in self.stores():
+                self.assertAlmostEqual(pool.map_async(sum_of, [store]).get(timeout=qt.TIMEOUT)[0], wanted)
+
+    def test_other_working_directories(self):
+        with contextlib.chdir(self.data):
+            for target in ("run.quarry", Path("run.quarry"), quarry.open("run.quarry")):
+                store = quarry.zarr_store(target)
+                self.assertEqual(store, quarry.zarr_store(self.path))
+                pickled = pickle.dumps(store)
+                with contextlib.chdir("/"):
+                    np.testing.assert_array_equal(zarr.open(pickle.loads(pickled))["4/p"][:], self.levels["p"][4])
+
+    def test_steps_stay_what_they_were(self):
+        """Also where a store is unpickled after an earlier step was published."""
+        path = self.tmp / "grows.quarry"
+        arrays = [qt.turbulent(DIMS, name=f"grows{step}").reshape(DIMS[::-1]) for step in range(3)]
+        write(path, "p", arrays[1], "--lossless", step=1, new=True)
+        write(path, "p", arrays[2], "--lossless", step=2)
+        pickled = pickle.dumps(quarry.zarr_store(path))
+        write(path, "p", arrays[0], "--lossless", step=0)
+        np.testing.assert_array_equal(zarr.open(pickle.loads(pickled))["0/p"][:], arrays[1:])
+        np.testing.assert_array_equal(zarr.open(quarry.zarr_store(path))["0/p"][:], arrays)
+
+
+class Shapes(qt.QuarryTest):
+    def check(self, path, names, steps):
+        """Every level of fields against the command."""
+        root = zarr.open(quarry.zarr_store(path))
+        for level in range(len(list(root.group_keys()))):
+            for name, decoded in decode(path, self.tmp, names, steps, level).items():
+                np.testing.assert_array_equal(root[f"{level}/{name}"][:], decoded)
+        return root
+
+    def test_grids_of_fewer_axes(self):
+        for number, shape in enumerate([(1, 1, 45), (1, 37, 21), (9, 1, 33), (1, 1, 1), (2, 3, 1)]):
+            with self.subTest(shape=shape):
+                path = self.tmp / f"grid{number}.quarry"
+                field = qt.turbulent(shape[::-1], name=str(shape)).reshape(shape)
+                write(path, "f", field, "--lossless", "--patch", "x".join("8" if n > 1 else "1" for n in shape[::-1]), new=True)
+                root = self.check(path, ["f"], [0])
+                np.testing.assert_array_equal(root["0/f"][0], field)
+                scales = [np.array(level["coordinateTransformations"][0]["scale"])
+                          for level in root.attrs["ome"]["multiscales"][0]["datasets"]]
+                for level, scale in enumerate(scales):
+                    self.assertEqual(scale.tolist(), [1] + [2 ** level if n > 1 else 1 for n in shape])
+
+    def test_types(self):
+        path = self.tmp / "types.quarry"
+        dims = (19, 10, 7)
+        for number, dtype in enumerate(qt.TYPES):
+            field = qt.make_field(dims, dtype, name=dtype).reshape(dims[::-1])
+            write(path, f"f{number}", field, "--lossless", "--patch", "8", new=number == 0)
+        root = self.check(path, [f"f{number}" for number in range(len(qt.TYPES))], [0])
+        for number, dtype in enumerate(qt.TYPES):
+            self.assertEqual(root[f"0/f{number}"].dtype, np.dtype(dtype))
+            self.assertNotIn("_FillValue", root[f"0/f{number}"].attrs)
+
+    def test_float32(self):
+        path = self.tmp / "double.quarry"
+        dims = (19, 10, 7)
+        field = 1e3 * qt.turbulent(dims, "<f8", name="double").reshape(dims[::-1])
+        write(path, "d", field, "--tolerance", "1e-6", new=True)
+        write(path, "l", field, "--lossless")
+        huge = np.full(dims[::-1], 1e300)
+        write(path, "h", huge, "--lossless")
+        root = zarr.open(quarry.zarr_store(path, float32=True))
+        for level in range(len(list(root.group_keys()))):
+            for name, decoded in decode(path, self.tmp, "dl", [0], level).items():
+                array = root[f"{level}/{name}"]
+                self.assertEqual(array.dtype, np.float32)
+                np.testing.assert_array_equal(array[:], decoded.astype(np.float32))
+                error = np.abs(array[0].astype("f8") - field[::1 << level, ::1 << level, ::1 << level]).max()
+                self.assertLessEqual(error, array.attrs["max_error"])
+        self.assertGreater(root["0/l"].attrs["max_error"], 0)
+        self.assertNotIn("lossless", root["0/l"].attrs)
+        self.assertEqual(root["0/h"].attrs["max_error"], "Infinity")
+        self.assertTrue(np.isinf(root["0/h"][:]).all())
+        self.assertEqual(zarr.open(quarry.zarr_store(path))["0/d"].dtype, np.float64)
+
+    def test_fields_that_not_all_steps_hold(self):
+        path = self.tmp / "gaps.quarry"
+        dims = (19, 10, 7)
+        arrays = {(name, step): qt.turbulent(dims, name=f"{name}{step}").reshape(dims[::-1])
+                  for name, step in (("a", 1), ("a", 4), ("a", 6), ("b", 1), ("b", 6), ("c", 4), ("x", 1), ("x", 4), ("x", 6),
+                                     ("step_b", 4))}
+        for number, ((name, step), array) in enumerate(arrays.items()):
+            write(path, name, array, "--lossless", "--units", "K", "--spacing", "0.5,1,2", "--origin", "10,0,-3",
+                  "--time", step / 2, step=step, new=number == 0)
+        for name in ("a", "b", "c", "x", "step_b"):
+            held = [step for other, step in arrays if other == name]
+            root = self.check(path, [name], held)
+            np.testing.assert_array_equal(root[f"0/{name}"][:], [arrays[name, step] for step in held])
+            self.assertEqual(root[f"0/{name}"].attrs["units"], "K")
+        for chunks in (None, {}):
+            level = xarray.open_zarr(quarry.zarr_store(path), group="1", chunks=chunks)
+            self.assertEqual(level["a"].dims, ("step", "z", "y", "x_axis"))
+            self.assertEqual(level["b"].dims[0], "step_b_axis")
+            np.testing.assert_array_equal(level["b"]["step_b_axis"], [1, 6])
+            np.testing.assert_array_equal(level["b"].coords["time_b"], [0.5, 3])
+            np.testing.assert_array_equal(level["step"], [1, 4, 6])
+            np.testing.assert_array_equal(level["a"].coords["time"], [0.5, 2, 3])
+            np.testing.assert_array_equal(level["x_axis"], 10 + 0.5 * np.arange(0, 19, 2))
+            np.testing.assert_array_equal(level["z"], -3 + 2.0 * np.arange(0, 7, 2))
+            np.testing.assert_array_equal(level["x"].sel(step=4), arrays["x", 4][::2, ::2, ::2])
+        image = root.attrs["ome"]["multiscales"][1]
+        self.assertEqual((image["name"], image["axes"][0]), ("b", {"name": "step_b_axis", "type": "time"}))
+        self.assertEqual(image["datasets"][2], {"path": "2/b", "coordinateTransformations": [
+            {"type": "scale", "scale": [2.5, 8.0, 4.0, 2.0]}, {"type": "translation", "translation": [0.5, -3.0, 0.0, 10.0]}]})
+
+    def test_uneven_axes_with_units(self):
+        import netCDF4
+        path, source = self.tmp / "uneven.quarry", self.tmp / "uneven.nc"
+        z = np.array([0, 1, 3, 7, 15, 31, 63], "f8")
+        with netCDF4.Dataset(source, "w", format="NETCDF3_CLASSIC") as file:
+            for name, n in (("z", 7), ("y", 10), ("x", 19)):
+                file.createDimension(name, n)
+                axis = file.createVariable(name, "f8", (name,))
+                axis[:] = z if name == "z" else np.arange(n) * 0.25
+                axis.units = "km" if name == "z" else "furlong"
+            file.createVariable("f", "f4", ("z", "y", "x"))[:] = 1
+        qt.succeed("quarry-write-single", f"{source}:f", "--lossless", "--output", path)
+        root = zarr.open(quarry.zarr_store(path))
+        np.testing.assert_array_equal(root["0/z"][:], z)
+        np.testing.assert_array_equal(root["1/z"][:], z[::2])
+        self.assertEqual([root[f"0/{axis}"].attrs["units"] for axis in "zyx"], ["km", "furlong", "furlong"])
+        axes = root.attrs["ome"]["multiscales"][0]["axes"]
+        self.assertEqual(axes[1:], [{"name": "z", "type": "space", "unit": "kilometer"}, {"name": "y", "type": "space"},
+                                    {"name": "x", "type": "space"}])
+
+
+class Http(Package):
+    def test_zarr_over_http(self):
+        for target in (self.path, self.server.target(self.path)):
+            with self.subTest(target=target), Served(target) as served:
+                self.assertTrue(served.url.endswith("/run.zarr"))
+                root = zarr.open(served.url, mode="r")
+                for name, decoded in self.decoded.items():
+                    np.testing.assert_array_equal(root[f"0/{name}"][:], decoded)
+                np.testing.assert_array_equal(xarray.open_zarr(served.url, group="0", chunks={})["p"], self.decoded["p"])
+
+    def test_requests(self):
+        with Served(self.path) as served:
+            key = "/0/p/c/0/0/0/0"
+            status, headers, whole = served.ask(key)
+            self.assertEqual((status, headers["Content-Length"], headers["Accept-Ranges"]), (200, "16384", "bytes"))
+            np.testing.assert_array_equal(np.frombuffer(whole, "<f4").reshape(16, 16, 16), self.decoded["p"][0, :16, :16, :16])
+            tag = headers["ETag"]
+            self.assertEqual(served.ask("/zarr.json?query")[1]["Content-Type"], "application/json")
+            self.assertIsNone(headers["Access-Control-Allow-Origin"])
+
+            status, headers, content = served.ask(key, "HEAD")
+            self.assertEqual((status, headers["Content-Length"], headers["ETag"], content), (200, "16384", tag, b""))
+
+            for asked, begin, end in (("0-9", 0, 10), ("100-", 100, 16384), ("-5", 16379, 16384), ("16380-99999", 16380, 16384),
+                                      ("-99999", 0, 16384)):
+                with self.subTest(asked):
+                    status, headers, content = served.ask(key, Range=f"bytes={asked}")
+                    self.assertEqual((status, headers["Content-Range"]), (206, f"bytes {begin}-{end - 1}/16384"))
+                    self.assertEqual(content, whole[begin:end])
+            for asked in ("16384-", "99999-100000", "-0"):
+                status, headers, _ = served.ask(key, Range=f"bytes={asked}")
+                self.assertEqual((status, headers["Content-Range"]), (416, "bytes */16384"))
+            for asked in ("bytes=5-1", "bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1", "bytes=" + "9" * 30 + "-"):
+                self.assertEqual(served.ask(key, Range=asked)[::2], (200, whole), asked)
+            self.assertEqual(served.ask(key, Range="bytes=0-9", If_Range='"old"')[0], 200)
+            self.assertEqual(served.ask(key, Range="bytes=0-9", If_Range=tag)[0], 206)
+
+            self.assertEqual(served.ask(key, If_None_Match=tag)[::2], (304, b""))
+            self.assertEqual(served.ask(key, If_None_Match=f'"other", W/{tag}')[0], 304)
+            self.assertEqual(served.ask("/0/p/c/0/0/0/1", If_None_Match=tag)[0], 200)
+
+            for missing in ("/", "/0", "/0/p/c/3/0/0/0", "/9/zarr.json", "/../zarr.json", "/0/..%2fzarr.json", "//",
+                            "//zarr.json", "///etc/passwd", "//%2e%2e/%2e%2e/etc/passwd", "//run.zarr", "//run.zarrzarr.json",
+                            "/%2e%2e/run.quarry/dataset.json", "/dataset.json", "/%00", "/%ff", "/0/p/c/0/0/0/0/"):
+                status, _, text = served.ask(missing)
+                self.assertEqual(status, 404, missing)
+                self.assertIn(b"there is no ", text)
+
+            for method in ("PUT", "POST", "DELETE", "PATCH", "OPTIONS", "MKCOL"):
+                status, headers, text = served.ask(key, method, b"x" * 300_000)
+                self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"), method)
+                self.assertIn(b"read-only", text)
+
+            self.assertEqual(served.ask(key, Host="evil.example:80")[0], 421)
+            for host in ("localhost:1", "127.0.0.1", "[::1]:80"):
+                self.assertEqual(served.ask(key, Host=host)[0], 200)
+
+    def test_one_connection_many_requests(self):
+        with Served(self.path) as served:
+            connection = http.client.HTTPConnection(*served.address, timeout=qt.TIMEOUT)
+            for _ in range(3):
+                for path, method, status in (("/zarr.json", "GET", 200), ("/none", "GET", 404), ("/0/zarr.json", "HEAD", 200)):
+                    connection.request(method, served.root + path)
+                    answer = connection.getresponse()
+                    answer.read()
+                    self.assertEqual((answer.status, answer.getheader("Connection")), (status, None))
+            # What is sent with a question is not the next question.
+            connection.request("GET", "/run.zarr/zarr.json", b"GET /0/zarr.json HTTP/1.1\r\n\r\n")
+            answer = connection.getresponse()
+            answer.read()
+            self.assertEqual((answer.status, answer.getheader("Connection")), (200, "close"))
+
+    def test_what_is_no_http(self):
+        with Served(self.path) as served:
+            for sent in (b"GARBAGE\r\n\r\n", b"GET /zarr.json HTTP/9.9\r\n\r\n", b"GET " + b"x" * 70_000, b"\x16\x03\x01\x02\x00\x01",
+                         b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b""):
+                with socket.create_connection(served.address, timeout=qt.TIMEOUT) as connection:
+                    connection.sendall(sent)
+                    connection.shutdown(socket.SHUT_WR)
+                    try:
+                        while connection.recv(1 << 16):
+                            pass
+                    except ConnectionResetError:
+                        pass  # more was sent than is read
+            self.assertEqual(served.ask("/zarr.json")[0], 200)
+        self.assertEqual(served.errors, "")
+
+    def test_other_sites(self):
+        site, other = "https://site.example", "https://other.example"
+        with Served(self.path, "--cors", site) as served:
+            allowed = [served.ask("/zarr.json", Origin=origin)[1]["Access-Control-Allow-Origin"] for origin in (site, other)]
+            self.assertEqual(allowed, [site, None])
+            self.assertIn("Content-Range", served.ask("/none", Origin=site)[1]["Access-Control-Expose-Headers"])
+            status, headers, _ = served.ask("/zarr.json", "OPTIONS", Origin=site, Access_Control_Request_Method="GET")
+            self.assertEqual((status, headers["Access-Control-Allow-Methods"]), (204, "GET, HEAD"))
+            self.assertIn("Range", headers["Access-Control-Allow-Headers"])
+            self.assertIsNone(served.ask("/zarr.json", "OPTIONS", Origin=other)[1]["Access-Control-Allow-Methods"])
+            self.assertEqual(served.ask("/zarr.json", "PUT", b"", Origin=site)[0], 405)
+        with Served(self.path, "--cors", "*") as served:
+            self.assertEqual(served.ask("/zarr.json", Origin=other)[1]["Access-Control-Allow-Origin"], "*")
+
+    def test_more_connections_than_places(self):
+        """Each is answered, one after the other, though none is closed by the client."""
+        with Served(self.path, "--connections", 4) as served:
+            waiting = [http.client.HTTPConnection(*served.address, timeout=qt.TIMEOUT) for _ in range(20)]
+            for connection in waiting:
+                connection.request("GET", "/run.zarr/0/p/c/0/0/0/0")
+            answers = [connection.getresponse() for connection in waiting]
+            # Three may be kept: with four places taken, others may be waiting.
+            self.assertGreaterEqual(sum(answer.getheader("Connection") == "close" for answer in answers), 17)
+            self.assertEqual([answer.read()[:4] for answer in answers], [self.decoded["p"][0, 0, 0, 0].tobytes()] * 20)
+            for connection in waiting:
+                connection.close()
+
+    def test_no_more_threads_than_places(self):
+        from quarry._zarr_server import ZarrServer
+        changed, end = threading.Condition(), threading.Event()
+        inside = [0]
+
+        class Slow:
+            """A dataset that waits until it may answer."""
+
+            def size(self, key):
+                return 1
+
+            def get(self, key):
+                with changed:
+                    inside[0] += 1
+                    changed.notify_all()
+                end.wait()
+                return b"x"
+
+        with ZarrServer(Slow(), "slow.zarr", connections=3) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+            thread.start()
+            waiting = [http.client.HTTPConnection(*server.server_address, timeout=qt.TIMEOUT) for _ in range(9)]
+            for connection in waiting:
+                connection.request("GET", "/slow.zarr/key")
+            with changed:
+                changed.wait_for(lambda: inside[0] == 3)
+                self.assertFalse(changed.wait_for(lambda: inside[0] > 3, 0.2))
+            self.assertFalse(server.drain(0))
+            end.set()
+            self.assertEqual([connection.getresponse().read() for connection in waiting], [b"x"] * 9)
+            self.assertTrue(server.drain(qt.TIMEOUT))
+            for connection in waiting:
+                connection.close()
+            server.shutdown()
+            thread.join()
+
+    def test_options(self):
+        def fails(code, text, *arguments):
+            done = subprocess.run([sys.executable, "-m", "quarry", "serve-zarr", *map(str, arguments)], env=ENVIRONMENT,
+                                  capture_output=True, text=True, timeout=qt.TIMEOUT)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertRegex(done.stderr, text)
+
+        fails(3, "nothing", self.tmp / "nothing.quarry")
+        fails(3, "'q' is no field", self.path, "--field", "q")
+        fails(2, "--port", self.path, "--port", 70000)
+        fails(2, "TARGET")
+        fails(6, "token", self.path, "--token-file", self.tmp / "token")
+        with Served(self.path, "--field", "m", "--address", "localhost") as served:
+            root = zarr.open(served.url)
+            self.assertEqual([image["name"] for image in root.attrs["ome"]["multiscales"]], ["m"])
+            fails(6, "in use", self.path, "--port", served.address[1])
+        text = subprocess.run([sys.executable, "-m", "quarry", "serve-zarr", "--help"], env=ENVIRONMENT, capture_output=True,
+                              text=True, check=True).stdout
+        self.assertIn("Example:\n  quarry serve-zarr run42.quarry", text)
+
+    def test_everything_else_is_the_programs(self):
+        from quarry import _programs
+        for arguments in (["ls", "."], [], ["serve"], ["--help"]):
+            with unittest.mock.patch.object(sys, "argv", ["quarry", *arguments]), \
+                    unittest.mock.patch.object(os, "execv", side_effect=SystemExit) as execute, self.assertRaises(SystemExit):
+                _programs.quarry()
+            self.assertEqual(execute.call_args.args[1], ["quarry", *arguments])
+
+    def test_zarr_is_not_loaded_before_it_is_needed(self):
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry; assert not {'zarr', 'numpy'} & set(sys.modules);"
+                "from quarry import _zarr_server; assert not {'zarr', 'numpy'} & set(sys.modules);"
+                "sys.modules['zarr'] = None\n"
+                "try: quarry.zarr_store(sys.argv[2])\n"
+                "except ImportError as error: print(error)\n"
+                "sys.exit(_zarr_server.main(['--help']))")
+        done = subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(self.path)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pip install", done.stdout)
+
+
+if __name__ == "__main__":
+    qt.main()
