@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 
+def _demo(arguments: Sequence[str]) -> int:
+    from quarry._demo import main
+    return main(arguments)
+
+
 def _serve_zarr(arguments: Sequence[str]) -> int:
     from quarry._zarr_server import main
     return main(arguments)
 
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "demo": _demo,
     "serve-zarr": _serve_zarr,
 }
 """Each takes the arguments behind its name and returns the exit code. Modules are imported when they run."""
+
+HELP = """
+Of the Python package, each with a --help of its own:
+  demo                        writes a turbulent field, serves it, and reads it coarse to fine
+  serve-zarr                  serves datasets as Zarr over HTTP, for tools that open a URL
+"""
 
 
 def run(arguments: Sequence[str]) -> int | None:

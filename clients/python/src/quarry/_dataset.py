@@ -528,7 +528,8 @@ class Field:
             ValueError: a plane outside the grid; ImportError: no matplotlib; and the errors of `read`
         """
         from quarry._pictures import plot
-        return plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error, ax=ax, image=image)
+        return plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error, ax=ax,
+                    image=image)
 
     def show(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
              level: int | None = None, ax: Any = None, **image: Any) -> Any:

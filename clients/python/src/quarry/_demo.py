@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 _PROGRAMS = Path(__file__).parent / "bin"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the demo; the exit code."""
     parser = argparse.ArgumentParser(
         prog="quarry demo", description="Writes a turbulent field, serves it, and reads it coarse to fine.",
         epilog="example: quarry demo --output /tmp/quarry-demo --edge 256")
-    parser.add_argument("--output", type=Path, default=Path("quarry-demo"), help="a new directory; default: %(default)s")
-    parser.add_argument("--edge", type=int, default=192, help="samples along each axis, 16 to 1024; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("quarry-demo"),
+                        help="a new directory; default: %(default)s")
+    parser.add_argument("--edge", type=int, default=192,
+                        help="samples along each axis, 16 to 1024; default: %(default)s")
     options = parser.parse_args(arguments)
     if not 16 <= options.edge <= 1024:
         parser.error(f"--edge {options.edge} is not within 16 and 1024")
@@ -43,8 +44,8 @@ def _run(folder: Path, edge: int) -> None:
     dataset = folder / "turbulence.quarry"
     begin = time.perf_counter()
     (written,) = quarry.write(dataset, field, field="speed", tolerance=1e-3, units="m/s")
-    _tell(f"{written.raw_bytes / 1e6:.1f} MB become {written.stored_bytes / 1e6:.1f} MB, {written.ratio:.1f} times smaller, in "
-          f"{time.perf_counter() - begin:.2f} s; the largest error is {written.max_error:.2g}")
+    _tell(f"{written.raw_bytes / 1e6:.1f} MB become {written.stored_bytes / 1e6:.1f} MB, {written.ratio:.1f} times "
+          f"smaller, in {time.perf_counter() - begin:.2f} s; the largest error is {written.max_error:.2g}")
     with _server(folder) as address:
         target = f"grpc://{address}/turbulence"
         _say(f"serve it, and read it coarse to fine from {target}")
@@ -54,9 +55,11 @@ def _run(folder: Path, edge: int) -> None:
         for level in (2, 0):
             picture = folder / f"speed-level{level}.png"
             middle = edge // 2 // 4 * 4  # a plane of both levels
-            subprocess.run([_PROGRAMS / "quarry", "get", target, "--field", "speed", "--box", f":,:,{middle}:{middle + 1}",
+            box = f":,:,{middle}:{middle + 1}"
+            subprocess.run([_PROGRAMS / "quarry", "get", target, "--field", "speed", "--box", box,
                             "--level", str(level), "--zoom", str(2 << level), "--range=-3:3", "--colormap", "coolwarm",
-                            "--output", picture], check=True, stdout=subprocess.DEVNULL)
+                            "--output", picture],
+                           check=True, stdout=subprocess.DEVNULL)
             _tell(f"{picture}")
     print(f"\nnow yours: python3 -c 'import quarry; print(quarry.open(\"{dataset}\")[\"speed\"][0, ::32, 5, 5])'")
 
@@ -68,8 +71,9 @@ def _read(speed: object, original: npt.NDArray[np.float32]) -> None:
     assert isinstance(speed, quarry.Field)
     begin = time.perf_counter()
     for answer in speed.stream():
-        _tell(f"level {answer.level} after {1e3 * (time.perf_counter() - begin):.0f} ms: {' x '.join(map(str, answer.shape))} "
-              f"samples, within {answer.max_error:.2g} {speed.units}")
+        shape = " x ".join(map(str, answer.shape))
+        _tell(f"level {answer.level} after {1e3 * (time.perf_counter() - begin):.0f} ms: {shape} samples, "
+              f"within {answer.max_error:.2g} {speed.units}")
     begin = time.perf_counter()
     box = speed[0, 5:15, ::2, -1]
     _tell(f"speed[0, 5:15, ::2, -1] has the shape {box.shape}, after {1e3 * (time.perf_counter() - begin):.0f} ms")
@@ -97,8 +101,8 @@ def _server(folder: Path) -> Iterator[str]:
 def _turbulence(edge: int) -> npt.NDArray[np.float32]:
     """Random modes with the spectrum of turbulence, k^-5/3, and a variance of 1."""
     import numpy as np
-    k2 = sum(np.meshgrid(*[np.fft.fftfreq(edge, 1 / edge).astype("f4") ** 2] * 2, np.fft.rfftfreq(edge, 1 / edge).astype("f4") ** 2,
-                         indexing="ij", sparse=True))
+    whole, half = (waves(edge, 1 / edge).astype("f4") ** 2 for waves in (np.fft.fftfreq, np.fft.rfftfreq))
+    k2 = sum(np.meshgrid(whole, whole, half, indexing="ij", sparse=True))
     noise = np.random.default_rng(42).standard_normal((edge, edge, edge), dtype="f4")
     modes = np.fft.rfftn(noise) * np.maximum(k2, 1) ** (-11 / 12)
     modes[0, 0, 0] = 0
@@ -113,7 +117,3 @@ def _say(text: str) -> None:
 
 def _tell(text: str) -> None:
     print(f"   {text}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -93,8 +93,8 @@ def show(field: Field, *, axis: str, at: float | None, index: int | None, step: 
     return drawn
 
 
-def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float | None, index: int | None, level: int | None,
-            interval: float, ax: Any, image: dict[str, Any]) -> Any:
+def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float | None, index: int | None,
+            level: int | None, interval: float, ax: Any, image: dict[str, Any]) -> Any:
     """See Field.animate."""
     from matplotlib.animation import FuncAnimation
     numbers = [*steps] if steps is not None else field.steps
@@ -103,7 +103,8 @@ def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float |
     panel = _panel(ax)
     plane = Plane.of(field, axis, at, index)
     level = _level(field, plane, level, None, panel)
-    drawn = _draw(field, plane, _read(field, plane, numbers[0], level, None), panel, _with_range(field, [*numbers], image))
+    first = _read(field, plane, numbers[0], level, None)
+    drawn = _draw(field, plane, first, panel, _with_range(field, [*numbers], image))
 
     def draw(step: int) -> list[Any]:
         samples = _read(field, plane, step, level, None)
@@ -138,9 +139,9 @@ def _level(field: Field, plane: Plane, level: int | None, max_error: float | Non
 
 def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: float | None) -> Samples:
     shape = field.dataset.shape
-    if max_error is not None:
-        box = plane.box(shape, 0)
-        level = field.plan(box=box, step=step, max_error=max_error).levels[-1].level
+    if max_error is not None:  # of the plane that a level shows: most planes are in level 0 alone
+        level = next((coarse for coarse in range(field.dataset.levels - 1, 0, -1) if max_error >= field.plan(
+            box=plane.box(shape, coarse), step=step, level=coarse).levels[-1].max_error), 0)
     return field.read(box=plane.box(shape, level), step=step, level=level, masked=True)
 
 
@@ -151,7 +152,8 @@ def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[
     settings = {"cmap": "viridis", **image}
     settings["cmap"] = matplotlib.colormaps.get_cmap(settings["cmap"]).with_extremes(bad=_MISSING)
     panel.set_facecolor(_MISSING)
-    drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True, **settings)
+    drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True,
+                             **settings)
     names = dict(zip("zyx", field.dataset.native.axis_names, strict=True))
     units = field.dataset.axis_units
     panel.set_xlabel(_with_unit(names[right], units[right]))
@@ -282,8 +284,8 @@ def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int
             damaged += part.damaged
             left_out += part.left_out
             bar.update(part.array.nbytes)
-    return Merged(field.name, plan.step, target.level, target.level, max(errors), target.extent, target.spacing, damaged, left_out,
-                  whole)
+    return Merged(field.name, plan.step, target.level, target.level, max(errors), target.extent, target.spacing,
+                  damaged, left_out, whole)
 
 
 @dataclass(frozen=True)
@@ -321,8 +323,8 @@ def dataset_html(dataset: Dataset) -> str:
     rows = "".join(_field_row(dataset[name]) for name in dataset)
     head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
     span = f"{len(steps)} steps" + (f", {steps[0]} to {steps[-1]}" if steps else "")
-    return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shape} samples (z, y, x), {said.levels} levels, {span}"
-            f"<table><tr>{head}</tr>{rows}</table></div>")
+    return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shape} samples (z, y, x), {said.levels} levels, "
+            f"{span}<table><tr>{head}</tr>{rows}</table></div>")
 
 
 def field_html(field: Field) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -10,13 +11,20 @@ from typing import NoReturn
 from quarry import _commands
 
 
+def _program(name: str) -> Path:
+    return Path(__file__).parent / "bin" / name
+
+
 def _run(name: str) -> NoReturn:
-    program = Path(__file__).parent / "bin" / name
-    os.execv(program, [name, *sys.argv[1:]])
+    os.execv(_program(name), [name, *sys.argv[1:]])
 
 
 def quarry() -> NoReturn:
     """`quarry`: asks datasets."""
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        shown = subprocess.run([_program("quarry"), "--help"]).returncode
+        print(_commands.HELP, end="")
+        sys.exit(shown)
     if (ended := _commands.run(sys.argv[1:])) is not None:
         sys.exit(ended)
     _run("quarry")

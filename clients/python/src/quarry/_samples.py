@@ -102,7 +102,7 @@ class Samples:
         return samples_to_xarray(self)
 
     def to_pyvista(self) -> Any:
-        """A grid of VTK with the samples at its points: an image, or a rectilinear grid where they are not evenly spaced.
+        """A grid of VTK with the samples at its points: an image, or a rectilinear grid where the spacing differs.
 
         Raises:
             ImportError: PyVista is not installed

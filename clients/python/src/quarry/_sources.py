@@ -62,12 +62,12 @@ class Source:
         self._has_steps = has_steps
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
         if self.dtype.name not in _TYPES:
-            raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(_TYPES)}; convert it with "
-                            "astype")
+            raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(_TYPES)}; convert it "
+                            "with astype")
         shape = tuple(int(length) for length in array.shape)
         if not 1 <= len(shape) - has_steps <= 3 or 0 in shape:
-            raise ValueError(f"{name!r} has the shape {shape}; it is to be [z, y, x], [y, x] or [x], with a first axis for "
-                             "the steps if there are several, and samples along each axis")
+            raise ValueError(f"{name!r} has the shape {shape}; it is to be [z, y, x], [y, x] or [x], with a first axis "
+                             "for the steps if there are several, and samples along each axis")
         self.steps = shape[0] if has_steps else 1
         spatial = shape[1:] if has_steps else shape
         self._absent = 3 - len(spatial)
@@ -109,10 +109,11 @@ class Source:
             return filled
         if np.ma.is_masked(samples):
             if self.fill is None:
-                raise ValueError(f"{self.name!r} has masked samples of {self.dtype.name}; give a `fill` that no sample has")
+                raise ValueError(f"{self.name!r} has masked samples of {self.dtype.name}; give a `fill` that no sample "
+                                 "has")
             if (samples.compressed() == self.fill).any():
-                raise ValueError(f"{self.name!r} has samples that are not masked and hold the fill value {self.fill}; give "
-                                 "another `fill`")
+                raise ValueError(f"{self.name!r} has samples that are not masked and hold the fill value {self.fill}; "
+                                 "give another `fill`")
         filled = samples.filled(self.fill if self.fill is not None else 0)
         return filled
 

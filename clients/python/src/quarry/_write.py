@@ -58,7 +58,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         path: of the dataset, a directory NAME.quarry
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
             to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields: they bring
-            names, units, fill values and positions, and an axis `step` or `time` brings the steps. Whatever has a shape,
+            names, units, fill values and positions, and an axis `step` or `time` brings the steps. What has a shape,
             a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
             loaded part by part. Samples that are NaN, infinite or masked are missing
         field: the name of the only field; "data" if neither this nor the array gives one
