@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from python_testing import PACKAGE, ROOT, qt
+from python_testing import ROOT, as_installed, qt
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import python_api  # noqa: E402
@@ -17,7 +17,7 @@ class Docs(qt.QuarryTest):
         text = (ROOT / "docs/python.md").read_text()
         blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
         self.assertGreater(len(blocks), 5)
-        environment = os.environ | {"PYTHONPATH": str(PACKAGE), "MPLBACKEND": "agg"}
+        environment = os.environ | {"PYTHONPATH": as_installed(self.tmp / "site"), "MPLBACKEND": "agg"}
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.tmp, env=environment, capture_output=True,
                               text=True, timeout=qt.TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -618,11 +618,17 @@ class Http(Package):
 
     def test_everything_else_is_the_programs(self):
         from quarry import _programs
-        for arguments in (["ls", "."], [], ["serve"], ["--help"]):
+        for arguments in (["ls", "."], [], ["serve"], ["ls", "--help"]):
             with unittest.mock.patch.object(sys, "argv", ["quarry", *arguments]), \
                     unittest.mock.patch.object(os, "execv", side_effect=SystemExit) as execute, self.assertRaises(SystemExit):
                 _programs.quarry()
             self.assertEqual(execute.call_args.args[1], ["quarry", *arguments])
+
+    def test_the_help_has_all_commands(self):
+        text = subprocess.run([sys.executable, "-m", "quarry", "--help"], env=ENVIRONMENT, capture_output=True, text=True,
+                              check=True).stdout
+        for command in ("get", "info", "demo", "serve-zarr"):
+            self.assertRegex(text, f"(?m)^  {command}  ")
 
     def test_zarr_is_not_loaded_before_it_is_needed(self):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry; assert not {'zarr', 'numpy'} & set(sys.modules);"

@@ -21,7 +21,8 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the demo; the exit code."""
     parser = argparse.ArgumentParser(
         prog="quarry demo", description="Writes a turbulent field, serves it, and reads it coarse to fine.",
-        epilog="example: quarry demo --output /tmp/quarry-demo --edge 256")
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Example:\n  quarry demo --output /tmp/quarry-demo --edge 256")
     parser.add_argument("--output", type=Path, default=Path("quarry-demo"),
                         help="a new directory; default: %(default)s")
     parser.add_argument("--edge", type=int, default=192,
