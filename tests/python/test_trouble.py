@@ -210,7 +210,7 @@ class Trouble(Package):
             self.assertEqual(dataset["p"].shape[0], len(STEPS) + 1)
             np.testing.assert_allclose(dataset["p"][-1], self.decoded["p"][0], atol=1e-3)
             shutil.rmtree(path)
-            self.fails("NOT_FOUND", lambda: dataset["m"].read(step=5, box=((0, 5), (0, 5), (0, 5))))
+            self.fails("DATA_LOSS", lambda: dataset["m"].read(step=5, box=((0, 5), (0, 5), (0, 5))))
             self.fails("NOT_FOUND", lambda: list(dataset.watch()))
 
     def test_words_that_mean_nothing(self):
