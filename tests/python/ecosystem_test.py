@@ -1,15 +1,19 @@
 """Programs that read Zarr read `quarry serve-zarr`, unmodified: tensorstore, ome-zarr-py, ome-zarr-models, napari and
-dask.distributed. Run by hand, since they are large; what is not installed is skipped:
+dask.distributed. ParaView reads by its plugin, and PyVista shows what it gets. Run by hand, since they are large; what is not
+installed is skipped:
 
-    pip install tensorstore ome-zarr ome-zarr-models napari-ome-zarr dask distributed xarray zarr aiohttp
+    apt-get install python3-paraview xvfb
+    pip install pyvista tensorstore ome-zarr ome-zarr-models napari-ome-zarr dask distributed xarray zarr aiohttp
     python tests/python/ecosystem_test.py
 """
 
 import importlib.metadata
+import os
 import shutil
+import subprocess
 import unittest
 
-from python_testing import np, qt, quarry
+from python_testing import PACKAGE, STEPS, np, qt, quarry
 from test_zarr import LEVELS, Hierarchy, Served, damage
 
 
@@ -95,9 +99,51 @@ class Ecosystem(Hierarchy):
                 means = level["m"].mean(["z", "y", "x"]).compute()
                 np.testing.assert_allclose(means, np.nanmean(self.decoded["m"], (1, 2, 3)), rtol=1e-4, atol=1e-6)
 
+    @unittest.skipUnless(shutil.which("pvpython"), "there is no pvpython")
+    def test_paraview(self):
+        """A box at level 1 of the last step, by the plugin, and a picture of a slice."""
+        picture = self.tmp / "slice.png"
+        script = self.tmp / "script.py"
+        script.write_text(f"""
+import inspect
+if not hasattr(inspect, "getargspec"): inspect.getargspec = inspect.getfullargspec
+from paraview.simple import *
+from paraview import numpy_support
+LoadPlugin({str(PACKAGE / 'quarry/paraview_reader.py')!r}, remote=False, ns=globals())
+run = Quarry(Target={str(self.path)!r}, Level=1, Box=[5, 40, 0, -1, 2, 2])
+run.UpdatePipeline(time={STEPS[-1]})
+image = servermanager.Fetch(run)
+print(image.GetExtent(), image.GetBounds())
+numpy_support.vtk_to_numpy(image.GetPointData().GetArray("m")).tofile({str(self.tmp / 'm.raw')!r})
+view = GetActiveViewOrCreate("RenderView")
+ColorBy(Show(run, view), ("POINTS", "m"))
+SaveScreenshot({str(picture)!r}, view)
+""")
+        done = subprocess.run(["xvfb-run", "-a", "pvpython", "--force-offscreen-rendering", script], capture_output=True, text=True,
+                              env=os.environ | {"PYTHONPATH": str(PACKAGE)}, timeout=qt.TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("(3, 20, 0, 16, 1, 1)", done.stdout)
+        np.testing.assert_array_equal(np.fromfile(self.tmp / "m.raw", "f4"),
+                                      self.levels["m"][1][-1, 1, :, 3:21].ravel())
+        self.assertTrue(picture.exists())
+
+    @needs("pyvista")
+    def test_pyvista(self):
+        import pyvista
+        with quarry.open(self.path) as dataset:
+            samples = dataset["p"].read(level=1, step=STEPS[-1])
+        grid = samples.to_pyvista()
+        self.assertEqual(grid.dimensions, samples.shape[::-1])
+        np.testing.assert_array_equal(grid["p"].reshape(samples.shape), self.levels["p"][1][-1])
+        plotter = pyvista.Plotter(off_screen=True)
+        plotter.add_mesh(grid.slice())
+        self.assertGreater(plotter.screenshot(self.tmp / "p.png").std(), 1)
+
 
 for inherited in [name for name in dir(Hierarchy) if name.startswith("test")]:
     setattr(Ecosystem, inherited, None)
+
+
 del Hierarchy
 
 
