@@ -2,7 +2,7 @@
 dask.distributed. ParaView reads by its plugin, and PyVista shows what it gets. Run by hand, since they are large; what is not
 installed is skipped:
 
-    apt-get install python3-paraview xvfb
+    apt-get install python3-paraview xvfb     # takes the place of python3-vtk9, which other tests need
     pip install pyvista tensorstore ome-zarr ome-zarr-models napari-ome-zarr dask distributed xarray zarr aiohttp
     python tests/python/ecosystem_test.py
 """
