@@ -1,0 +1,615 @@
+"""The files that `Dataset.export` writes: each format takes boxes of samples at their places, in any order, and again."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import shutil
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Triple = tuple[int, int, int]
+
+_ZARR_CHUNK_BYTES = 4 << 20
+
+
+def library(name: str) -> Any:
+    """An optional library. Most have no types."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"quarry needs {name} to export to this format; pip install {name}") from error
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A field in the file.
+
+    Attributes:
+        dtype: little-endian
+        fill: what missing samples hold; None if the field has no such value
+        held: which steps hold it
+        missing: and which of these have missing samples
+        attrs: without units of None and the like
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    fill: Any
+    held: tuple[bool, ...]
+    missing: tuple[bool, ...]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """z, y or x: its name in the file, that in the dataset, its unit, and the positions of the samples."""
+
+    name: str
+    long_name: str
+    units: str
+    positions: npt.NDArray[np.float64]
+
+    def attrs(self, letter: str) -> dict[str, Any]:
+        """As CF has them."""
+        return {"long_name": self.long_name, **({"units": self.units} if self.units else {}), "axis": letter}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is exported.
+
+    Attributes:
+        axes: z, y, x
+        step, time: names of the step's dimension, and of the coordinate along it
+        times: NaN where a step has none
+        patch: samples of this level that are decoded together: z, y, x
+        offset: the first sample in samples of this level: z, y, x
+        attrs: of the whole
+    """
+
+    variables: tuple[Variable, ...]
+    axes: tuple[Axis, Axis, Axis]
+    step: str
+    time: str
+    numbers: tuple[int, ...]
+    times: tuple[float, ...]
+    patch: Triple
+    offset: Triple
+    attrs: dict[str, Any]
+
+    @property
+    def grid(self) -> Triple:
+        """Samples along z, y, x."""
+        z, y, x = (len(axis.positions) for axis in self.axes)
+        return z, y, x
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """[step, z, y, x]."""
+        return (len(self.numbers), *self.grid)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the four."""
+        return (self.step, *(axis.name for axis in self.axes))
+
+    def has_times(self) -> bool:
+        """Whether any step has one."""
+        return not all(map(math.isnan, self.times))
+
+    def coordinates(self) -> Iterator[tuple[str, str, npt.NDArray[Any], dict[str, Any]]]:
+        """Name, dimension, values and attributes."""
+        yield self.step, self.step, np.array(self.numbers, "<i8"), {"long_name": "number of the step"}
+        if self.has_times():
+            yield self.time, self.step, np.array(self.times, "<f8"), {"long_name": "physical time"}
+        for axis, letter in zip(self.axes, "ZYX", strict=True):
+            yield axis.name, axis.name, axis.positions.astype("<f8"), axis.attrs(letter)
+
+    def attrs_of(self, variable: Variable) -> dict[str, Any]:
+        """With the names of the coordinates that are no dimensions."""
+        return {**variable.attrs, **({"coordinates": self.time} if self.has_times() else {})}
+
+
+class Output(ABC):
+    """What is being written. It has the name `PATH.part` until it is complete."""
+
+    aligned = True
+    """Whether boxes begin at patches of the dataset; otherwise at multiples of a patch from the first sample."""
+
+    only_held = False
+    """Whether a step has just the fields that it holds; otherwise the others are missing in it."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.path, self.layout = path, layout
+
+    @property
+    def finals(self) -> list[Path]:
+        """Everything that is there once it is complete."""
+        return [self.path]
+
+    @property
+    def parts(self) -> list[Path]:
+        """The same while it is not."""
+        return [final.with_name(final.name + ".part") for final in self.finals]
+
+    @property
+    def unit(self) -> Triple:
+        """Boxes have multiples of so many samples along z, y, x."""
+        return self.layout.patch
+
+    @abstractmethod
+    def create(self) -> None:
+        """Begins anew, with all metadata."""
+
+    @abstractmethod
+    def reopen(self) -> None:
+        """Goes on with what `create` has begun, perhaps in another process."""
+
+    @abstractmethod
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        """Writes samples [z, y, x] of a step, by its place, from `begin` on."""
+
+    def flush(self) -> None:
+        """Brings what was put to the disk."""
+        for part in self.parts:
+            sync(part)
+
+    def close(self) -> None:
+        """Frees what is open. Nothing needs it after `flush`."""
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """A file, a folder with all that is in it, or nothing."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _slices(begin: Triple, block: npt.NDArray[Any]) -> tuple[slice, ...]:
+    return tuple(slice(first, first + length) for first, length in zip(begin, block.shape, strict=True))
+
+
+# ---- Arrays at known places of a file
+
+class _Raw:
+    """Arrays [z, y, x], of which boxes are written where they belong. Not mapped into memory: a full disk would end the
+    process then."""
+
+    def __init__(self, path: Path, *, new: bool) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if new else 0), 0o666)
+
+    def write(self, data: bytes | memoryview, at: int) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            written = os.pwrite(self._descriptor, left, at)
+            left, at = left[written:], at + written
+
+    def put(self, origin: int, shape: Triple, begin: Triple, block: npt.NDArray[Any]) -> None:
+        """The array begins at the byte `origin`."""
+        _, height, width = shape
+        whole_rows = block.shape[2] == width
+        whole_planes = whole_rows and block.shape[1] == height
+        # What lies together in the file is written together.
+        rows = block.reshape(1, -1) if whole_planes else block.reshape(len(block), -1) if whole_rows else (
+            block.reshape(-1, block.shape[2]))
+        for number, row in enumerate(rows):
+            z, y = (0, 0) if whole_planes else (number, 0) if whole_rows else divmod(number, block.shape[1])
+            place = ((begin[0] + z) * height + begin[1] + y) * width + begin[2]
+            self.write(np.ascontiguousarray(row).data, origin + place * block.itemsize)
+
+    def resize(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _as_json(value: Any) -> Any:
+    """JSON has no infinite numbers, and no types of numpy."""
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_as_json(one) for one in value]
+    if isinstance(value, np.generic):
+        return _as_json(value.item())
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Npy(Output):
+    """NumPy's format for one array; what it has no place for is in PATH.json."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        if len(layout.variables) != 1:
+            raise ValueError(f"a .npy file holds one field, and these are {len(layout.variables)}; give fields=[NAME]")
+        self._file: _Raw | None = None
+
+    @property
+    def finals(self) -> list[Path]:
+        return [self.path, self.path.with_name(self.path.name + ".json")]
+
+    def _header(self) -> bytes:
+        import io
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {
+            "descr": self.layout.variables[0].dtype.str, "fortran_order": False, "shape": self.layout.shape})
+        return header.getvalue()
+
+    def _describe(self) -> str:
+        (variable,) = self.layout.variables
+        coordinates = {name: {"dimension": dim, "values": values, **attrs}
+                       for name, dim, values, attrs in self.layout.coordinates()}
+        return json.dumps(_as_json({
+            "field": variable.name, "dimensions": self.layout.dims, "attributes": variable.attrs,
+            "global_attributes": self.layout.attrs, "coordinates": coordinates}), indent=1, allow_nan=False)
+
+    def create(self) -> None:
+        header = self._header()
+        samples, description = self.parts
+        self._file = _Raw(samples, new=True)
+        self._file.write(header, 0)
+        self._file.resize(len(header) + math.prod(self.layout.shape) * self.layout.variables[0].dtype.itemsize)
+        description.write_text(self._describe() + "\n")
+
+    def reopen(self) -> None:
+        self._file = _Raw(self.parts[0], new=False)
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        assert self._file is not None
+        origin = len(self._header()) + step * math.prod(self.layout.grid) * block.itemsize
+        self._file.put(origin, self.layout.grid, begin, block)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Vti(Output):
+    """VTK's image data: XML with the samples behind it, one step in a file."""
+
+    only_held = True
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        for axis in layout.axes:
+            spaced = np.diff(axis.positions)
+            if spaced.size and not np.allclose(spaced, spaced.mean(), rtol=1e-6, atol=0):
+                raise ValueError(f"the samples are not evenly spaced along {axis.long_name!r}, which .vti files cannot say; "
+                                 "export to .nc, .h5 or .zarr")
+        self._open: tuple[int, _Raw] | None = None
+
+    @property
+    def finals(self) -> list[Path]:
+        if len(self.layout.numbers) == 1:
+            return [self.path]
+        stem = self.path.name.removesuffix(".vti")
+        return [self.path.with_name(f"{stem}-{number}.vti") for number in self.layout.numbers]
+
+    def _held(self, step: int) -> list[int]:
+        return [number for number, variable in enumerate(self.layout.variables) if variable.held[step]]
+
+    def _bytes(self, variable: int) -> int:
+        return math.prod(self.layout.grid) * self.layout.variables[variable].dtype.itemsize
+
+    def _header(self, step: int) -> bytes:
+        axes = self.layout.axes[::-1]
+        extent = " ".join(f"0 {len(axis.positions) - 1}" for axis in axes)
+        origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
+        spacing = " ".join(repr(float(np.diff(axis.positions).mean()) if len(axis.positions) > 1 else 1.0) for axis in axes)
+        offset, arrays = 0, []
+        for number in self._held(step):
+            variable = self.layout.variables[number]
+            arrays.append(f'<DataArray type="{_vtk_type(variable.dtype)}" Name={quoteattr(variable.name)} '
+                          f'format="appended" offset="{offset}"/>')
+            offset += 8 + self._bytes(number)
+        return "\n".join([
+            '<?xml version="1.0"?>',
+            '<VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
+            f'<ImageData WholeExtent="{extent}" Origin="{origin}" Spacing="{spacing}">',
+            "<FieldData>", *self._field_data(step), "</FieldData>",
+            f'<Piece Extent="{extent}">', "<PointData>", *arrays, "</PointData>", "</Piece>", "</ImageData>",
+            '<AppendedData encoding="raw">', "_"]).encode()
+
+    def _field_data(self, step: int) -> Iterator[str]:
+        """Attributes; those of a field by the names FIELD.NAME."""
+        yield _vtk_attribute("step", self.layout.numbers[step])
+        if not math.isnan(self.layout.times[step]):
+            yield _vtk_attribute("TimeValue", self.layout.times[step])
+        for name, value in self.layout.attrs.items():
+            yield _vtk_attribute(name, value)
+        for axis, letter in zip(self.layout.axes, "zyx", strict=True):
+            for name, value in axis.attrs(letter.upper()).items():
+                yield _vtk_attribute(f"{letter}.{name}", value)
+        for number in self._held(step):
+            variable = self.layout.variables[number]
+            for name, value in variable.attrs.items():
+                yield _vtk_attribute(f"{variable.name}.{name}", value)
+            if variable.fill is not None:
+                yield _vtk_attribute(f"{variable.name}._FillValue", variable.fill)
+
+    def create(self) -> None:
+        for step in range(len(self.layout.numbers)):
+            with contextlib.closing(_Raw(self.parts[step], new=True)) as file:
+                header = self._header(step)
+                file.write(header, 0)
+                at = len(header)
+                for number in self._held(step):
+                    size = self._bytes(number)
+                    file.write(size.to_bytes(8, "little"), at)
+                    at += 8 + size
+                file.write(b"\n</AppendedData>\n</VTKFile>\n", at)
+
+    def reopen(self) -> None:
+        if absent := [part for part in self.parts if not part.exists()]:
+            raise FileNotFoundError(f"\"{absent[0]}\" has gone")
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        if self._open is None or self._open[0] != step:
+            self.close()
+            self._open = step, _Raw(self.parts[step], new=False)
+        before = [number for number in self._held(step) if number < variable]
+        origin = len(self._header(step)) + sum(8 + self._bytes(number) for number in before) + 8
+        self._open[1].put(origin, self.layout.grid, begin, block)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
+def _vtk_type(dtype: np.dtype[Any]) -> str:
+    return {"f": "Float", "i": "Int", "u": "UInt"}[dtype.kind] + str(8 * dtype.itemsize)
+
+
+def _vtk_attribute(name: str, value: Any) -> str:
+    """In FieldData. A text is the codes of its characters, with a zero behind them."""
+    if isinstance(value, str):
+        codes = " ".join(map(str, [*value.encode(), 0]))
+        return f'<DataArray type="String" Name={quoteattr(name)} NumberOfTuples="1" format="ascii">{codes}</DataArray>'
+    values = np.atleast_1d(np.asarray(value))
+    text = " ".join(repr(one) for one in values.tolist())
+    return (f'<DataArray type="{_vtk_type(values.dtype)}" Name={quoteattr(name)} NumberOfTuples="{len(values)}" '
+            f'format="ascii">{text}</DataArray>')
+
+
+# ---- Formats with a library
+
+class NetCdf(Output):
+    """NetCDF 4."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._library = library("netCDF4")
+        self._file: Any = None
+
+    def create(self) -> None:
+        self._file = file = self._library.Dataset(self.parts[0], "w", format="NETCDF4", clobber=True)
+        file.set_fill_off()
+        for name, length in zip(self.layout.dims, self.layout.shape, strict=True):
+            file.createDimension(name, length)
+        for name, dim, values, attrs in self.layout.coordinates():
+            coordinate = file.createVariable(name, values.dtype, (dim,))
+            coordinate.setncatts(attrs)
+            coordinate[:] = values
+        for variable in self.layout.variables:
+            made = file.createVariable(variable.name, variable.dtype, self.layout.dims, fill_value=variable.fill,
+                                       contiguous=True)
+            made.setncatts(self.layout.attrs_of(variable))
+            made.set_auto_maskandscale(False)
+            # The first sample makes the library lay the variable out: from now on only samples change.
+            made[0, 0, 0, 0] = 0
+        file.setncatts(self.layout.attrs)
+
+    def reopen(self) -> None:
+        self._file = self._library.Dataset(self.parts[0], "r+")
+        self._file.set_fill_off()
+        self._file.set_auto_maskandscale(False)
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        self._file[self.layout.variables[variable].name][(step, *_slices(begin, block))] = block
+
+    def flush(self) -> None:
+        self._file.sync()
+        super().flush()
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+class Hdf5(Output):
+    """HDF5, with dimension scales."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._library = library("h5py")
+        self._file: Any = None
+
+    def create(self) -> None:
+        self._file = file = self._library.File(self.parts[0], "w")
+        file.attrs.update(self.layout.attrs)
+        for name, _, values, attrs in self.layout.coordinates():
+            made = file.create_dataset(name, data=values)
+            made.attrs.update(attrs)
+            if name != self.layout.time:
+                made.make_scale(name)
+        for variable in self.layout.variables:
+            made = self._lay_out(variable)
+            made.attrs.update(self.layout.attrs_of(variable))
+            if variable.fill is not None:
+                made.attrs["_FillValue"] = variable.fill
+            for number, name in enumerate(self.layout.dims):
+                made.dims[number].attach_scale(file[name])
+
+    def _lay_out(self, variable: Variable) -> Any:
+        """Its place in the file is taken now: from now on only samples change."""
+        h5d, h5p, h5s, h5t = (getattr(self._library, name) for name in ("h5d", "h5p", "h5s", "h5t"))
+        layout = h5p.create(h5p.DATASET_CREATE)
+        layout.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        layout.set_fill_time(h5d.FILL_TIME_NEVER)
+        if variable.fill is not None:
+            layout.set_fill_value(np.asarray(variable.fill))
+        h5d.create(self._file.id, variable.name.encode(), h5t.py_create(variable.dtype), h5s.create_simple(self.layout.shape),
+                   layout)
+        return self._file[variable.name]
+
+    def reopen(self) -> None:
+        self._file = self._library.File(self.parts[0], "r+")
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        self._file[self.layout.variables[variable].name][(step, *_slices(begin, block))] = block
+
+    def flush(self) -> None:
+        self._file.flush()
+        super().flush()
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+class Zarr(Output):
+    """A group of Zarr 3 in a folder, with consolidated metadata."""
+
+    aligned = False  # its chunks begin at the first sample
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._library = library("zarr")
+        self._group: Any = None
+        self._arrays: list[Any] = []
+        self._touched: set[Path] = set()
+
+    @property
+    def unit(self) -> Triple:
+        chunk = [min(patch, length) for patch, length in zip(self.layout.patch, self.layout.grid, strict=True)]
+        itemsize = max(variable.dtype.itemsize for variable in self.layout.variables)
+        while 2 * math.prod(chunk) * itemsize <= _ZARR_CHUNK_BYTES:
+            growing = [axis for axis in (2, 1, 0) if chunk[axis] < self.layout.grid[axis]]
+            if not growing:
+                break
+            axis = min(growing, key=lambda axis: chunk[axis])
+            chunk[axis] = min(2 * chunk[axis], self.layout.grid[axis])
+        z, y, x = chunk
+        return z, y, x
+
+    def create(self) -> None:
+        group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3, attributes=_as_json(self.layout.attrs))
+        for name, dim, values, attrs in self.layout.coordinates():
+            made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape,
+                                      dimension_names=(dim,), attributes=_as_json(attrs))
+            made[...] = values
+        for variable in self.layout.variables:
+            attrs = self.layout.attrs_of(variable)
+            if variable.fill is not None and variable.dtype.kind != "f":  # NaN is the fill value of the array itself
+                attrs["_FillValue"] = variable.fill
+            group.create_array(variable.name, shape=self.layout.shape, dtype=variable.dtype, chunks=(1, *self.unit),
+                               dimension_names=self.layout.dims, fill_value=0 if variable.fill is None else variable.fill,
+                               attributes=_as_json(attrs))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other libraries may not know consolidated metadata; then they list the folder
+            self._library.consolidate_metadata(group.store)
+        self._touched.update(self._files(self.parts[0]))
+        self._use(group)
+
+    def reopen(self) -> None:
+        self._use(self._library.open_group(str(self.parts[0]), mode="r+", use_consolidated=False))
+
+    def _use(self, group: Any) -> None:
+        self._group = group
+        self._arrays = [group[variable.name] for variable in self.layout.variables]
+
+    @staticmethod
+    def _files(folder: Path) -> Iterator[Path]:
+        """With all folders."""
+        for place, _, names in os.walk(folder):
+            yield Path(place)
+            yield from (Path(place, name) for name in names)
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        self._arrays[variable][(step, *_slices(begin, block))] = block
+        steps = self.parts[0] / self.layout.variables[variable].name / "c"
+        unit = self.unit[0]
+        self._touched.update([self.parts[0], steps.parent, steps, steps / str(step)])
+        for chunk in range(begin[0] // unit, -(-(begin[0] + len(block)) // unit)):
+            self._touched.update(self._files(steps / str(step) / str(chunk)))
+
+    def flush(self) -> None:
+        for path in self._touched:
+            if path.exists():  # a chunk without a valid sample is no file
+                sync(path)
+        self._touched.clear()
+
+    def close(self) -> None:
+        self._group, self._arrays = None, []
+
+
+FORMATS: dict[str, type[Output]] = {"netcdf": NetCdf, "hdf5": Hdf5, "zarr": Zarr, "vti": Vti, "npy": Npy}
+SUFFIXES = {".nc": "netcdf", ".h5": "hdf5", ".hdf5": "hdf5", ".zarr": "zarr", ".vti": "vti", ".npy": "npy"}
+
+
+def format_of(path: Path, given: str | None) -> type[Output]:
+    """The format of that name, or of the file's suffix."""
+    name = given or SUFFIXES.get(path.suffix.lower())
+    if name not in FORMATS:
+        what = f"format {given!r}" if given else f"the suffix of \"{path}\""
+        raise ValueError(f"{what} names no format; formats are {', '.join(FORMATS)}, suffixes {', '.join(SUFFIXES)}")
+    if sys.byteorder != "little":
+        raise NotImplementedError("export needs a little-endian machine")
+    return FORMATS[name]
+
+
+def cuts(first: int, length: int, size: int, aligned: bool) -> list[tuple[int, int]]:
+    """[0, length) in parts of `size`. The first sample is `first` of the grid, and parts may begin at multiples of `size`
+    there."""
+    ends = [*range(size - (first % size if aligned else 0), length, size), length]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def whole(unit: Triple, grid: Triple, most: int) -> Triple:
+    """The largest box of at most `most` samples, of whole units: along x first, then y and z."""
+    size = list(unit)
+    for axis in (2, 1, 0):
+        others = math.prod(min(size[other], grid[other]) for other in range(3) if other != axis)
+        fitting = max(1, most // (others * unit[axis]))
+        size[axis] = unit[axis] * min(fitting, -(-grid[axis] // unit[axis]))
+    z, y, x = size
+    return z, y, x
+
+
+def boxes(output: Output, itemsize: int, most: int) -> Sequence[tuple[Triple, Triple]]:
+    """Begin and end of the boxes of a step, of at most `most` bytes, or one unit."""
+    layout = output.layout
+    size = whole(output.unit, layout.grid, most // itemsize)
+    z, y, x = (cuts(*axis, output.aligned) for axis in zip(layout.offset, layout.grid, size, strict=True))
+    return [((z0, y0, x0), (z1, y1, x1)) for z0, z1 in z for y0, y1 in y for x0, x1 in x]
