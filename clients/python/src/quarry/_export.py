@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import errno
 import fcntl
 import hashlib
 import json
@@ -21,7 +22,19 @@ import numpy as np
 from quarry import _dataset, _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
-from quarry._export_formats import Axis, Layout, Output, Triple, Variable, boxes, format_of, library, remove, sync
+from quarry._export_formats import (
+    Axis,
+    Layout,
+    Output,
+    Triple,
+    Variable,
+    boxes,
+    format_of,
+    library,
+    make_room,
+    remove,
+    sync,
+)
 from quarry._samples import Box, positions
 
 if TYPE_CHECKING:
@@ -214,13 +227,15 @@ class _Record:
         self.done = 0
         """Boxes, in their order. None of them is read again."""
         self.is_begun = False
-        """Whether an earlier export made the files."""
+        """Whether an earlier export has made the files."""
 
     def __enter__(self) -> _Record:
         with _reported(self._output, 0):
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(self._descriptor).st_nlink:
+                raise BlockingIOError  # that one has just ended
         except OSError:
             os.close(self._descriptor)
             raise Error("UNAVAILABLE", f"another process exports to \"{self._output.path}\"; wait for it, or give another "
@@ -250,9 +265,7 @@ class _Record:
         if differing := [name for name in ours if begun.get(name) != ours[name]]:
             raise Error("FAILED_PRECONDITION", f"\"{self._output.parts[0]}\" was begun with other {', '.join(differing)}; ask for "
                         "the same again, or leave out resume to begin anew")
-        # Those that were published before an interruption are no parts any more.
-        if all(part.exists() or final.exists() for part, final in zip(self._output.parts, self._output.finals, strict=True)):
-            self.is_begun, self.done = True, done
+        self.is_begun, self.done = True, done
 
     def begin(self) -> None:
         """Nothing is done."""
@@ -268,7 +281,7 @@ class _Record:
     def _append(self, line: dict[str, Any]) -> None:
         text = (json.dumps(line) + "\n").encode()
         if os.write(self._descriptor, text) != len(text):
-            raise OSError(28, "No space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
         os.fsync(self._descriptor)
 
     def remove(self) -> None:
@@ -311,42 +324,58 @@ def _reported(output: Output, done: int) -> Iterator[None]:
 def _write(dataset: Dataset, output: Output, record: _Record, progress: bool) -> None:
     units = list(_units(output))
     with _Bar(output, units, progress) as bar, contextlib.ExitStack() as stack:
-        with _reported(output, record.done):
-            _begin(output, record)
-        if record.done == len(units):
-            return
         stack.callback(_close, output)
+        with _reported(output, record.done):
+            _begin(output, record, len(units))
         bar.update(sum(unit.bytes for unit in units[:record.done]))
         written, done = 0, record.done
         try:
             for unit in units[record.done:]:
                 block = unit.load(dataset, output.layout)
-                with _reported(output, record.done):
+                with _reported(output, done):
                     output.put(unit.variable, unit.step, unit.begin, block)
-                    written, done = written + unit.bytes, done + 1
-                    if written >= _RECORD_BYTES:
-                        output.flush()
-                        record.note(done)
-                        written = 0
+                written, done = written + unit.bytes, done + 1
+                if written >= _RECORD_BYTES:
+                    _note(output, record, done)
+                    written = 0
                 bar.update(unit.bytes)
-        finally:
-            # Also after Ctrl-C. On a full disk it can fail once more, and the last record holds.
-            failed = sys.exc_info()[0] is not None
-            with contextlib.suppress(Exception) if failed else _reported(output, record.done):
-                output.flush()
-                record.note(done)
+        except BaseException:
+            # On a full disk this can fail once more, and the last record holds.
+            with contextlib.suppress(Exception):
+                _note(output, record, done)
+            raise
+        if written:
+            _note(output, record, done)
 
 
-def _begin(output: Output, record: _Record) -> None:
-    if record.is_begun:
-        if not record.done == len(list(_units(output))):
-            output.reopen()
+def _note(output: Output, record: _Record, done: int) -> None:
+    with _reported(output, record.done):
+        output.flush()
+        record.note(done)
+
+
+def _begin(output: Output, record: _Record, units: int) -> None:
+    """Makes the files, or goes on with those of an earlier export."""
+    there = [part.exists() for part in output.parts]
+    if record.done == units and any(there):  # it was interrupted while it gave them their names
         return
+    if record.is_begun and all(there):
+        output.reopen()
+        return
+    record.done = 0
     for part in output.parts:
         remove(part)
-    output.create()
-    output.flush()
-    record.begin()
+    try:
+        make_room(output)
+        output.create()
+        output.flush()
+        record.begin()
+    except BaseException:
+        _close(output)
+        for part in output.parts:
+            remove(part)
+        record.remove()
+        raise
 
 
 def _close(output: Output) -> None:
@@ -446,7 +475,11 @@ class _Bar:
 
 # ---- The command
 
-_EXIT_CODES = {"INVALID_ARGUMENT": 2, "NOT_FOUND": 3, "DATA_LOSS": 4, "UNAVAILABLE": 5}
+_EXIT_CODES = {
+    **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),
+    "NOT_FOUND": 3, "DATA_LOSS": 4,
+    **dict.fromkeys(("CANCELLED", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "ABORTED", "UNAVAILABLE",
+                     "UNAUTHENTICATED"), 5)}
 
 
 def main(arguments: Sequence[str]) -> int:

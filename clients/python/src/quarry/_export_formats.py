@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import json
 import math
@@ -152,6 +153,15 @@ class Output(ABC):
         """Boxes have multiples of so many samples along z, y, x."""
         return self.layout.patch
 
+    @property
+    def bytes(self) -> list[int]:
+        """Of each of the files, about; empty where nobody can know."""
+        sizes = []
+        for steps in [[step] for step in range(len(self.finals))] if self.only_held else [range(len(self.layout.numbers))]:
+            sizes.append(sum(math.prod(self.layout.grid) * variable.dtype.itemsize for variable in self.layout.variables
+                             for step in steps if variable.held[step] or not self.only_held))
+        return sizes
+
     @abstractmethod
     def create(self) -> None:
         """Begins anew, with all metadata."""
@@ -169,8 +179,27 @@ class Output(ABC):
         for part in self.parts:
             sync(part)
 
+    @abstractmethod
     def close(self) -> None:
-        """Frees what is open. Nothing needs it after `flush`."""
+        """Frees what is open. What was flushed stays."""
+
+
+def make_room(output: Output) -> None:
+    """Finds out before anything is read whether the files have room: libraries say little when they meet a full disk.
+
+    Raises:
+        OSError: they have not
+    """
+    for part, size in zip(output.parts, output.bytes, strict=False):
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+    space = os.statvfs(output.path.parent)
+    if space.f_bavail * space.f_frsize < sum(output.bytes):
+        raise OSError(errno.ENOSPC, f"No space left on device: {sum(output.bytes) >> 20} MiB are wanted, and "
+                                    f"{space.f_bavail * space.f_frsize >> 20} are free")
 
 
 def sync(path: Path) -> None:
@@ -188,10 +217,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _slices(begin: Triple, block: npt.NDArray[Any]) -> tuple[slice, ...]:
-    return tuple(slice(first, first + length) for first, length in zip(begin, block.shape, strict=True))
 
 
 # ---- Arrays at known places of a file
@@ -243,14 +268,48 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Npy(Output):
+class Contiguous(Output):
+    """Formats in which a field of all steps lies at one place of the file: once that is laid out, no library is needed, and
+    none meets a full disk or the end of its process."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._file: _Raw | None = None
+        self._origins: list[int] = []
+
+    @abstractmethod
+    def lay_out(self) -> None:
+        """Makes the file, but for its samples."""
+
+    @abstractmethod
+    def origins(self) -> list[int]:
+        """Where the samples of each field begin."""
+
+    def create(self) -> None:
+        self.lay_out()
+        self.reopen()
+
+    def reopen(self) -> None:
+        self._origins = self.origins()
+        self._file = _Raw(self.parts[0], new=False)
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        assert self._file is not None
+        origin = self._origins[variable] + step * math.prod(self.layout.grid) * block.itemsize
+        self._file.put(origin, self.layout.grid, begin, block)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Npy(Contiguous):
     """NumPy's format for one array; what it has no place for is in PATH.json."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         if len(layout.variables) != 1:
             raise ValueError(f"a .npy file holds one field, and these are {len(layout.variables)}; give fields=[NAME]")
-        self._file: _Raw | None = None
 
     @property
     def finals(self) -> list[Path]:
@@ -268,28 +327,20 @@ class Npy(Output):
         coordinates = {name: {"dimension": dim, "values": values, **attrs}
                        for name, dim, values, attrs in self.layout.coordinates()}
         return json.dumps(_as_json({
-            "field": variable.name, "dimensions": self.layout.dims, "attributes": variable.attrs,
+            "field": variable.name, "dimensions": self.layout.dims,
+            "attributes": {**variable.attrs, "_FillValue": variable.fill},
             "global_attributes": self.layout.attrs, "coordinates": coordinates}), indent=1, allow_nan=False)
 
-    def create(self) -> None:
+    def lay_out(self) -> None:
         header = self._header()
         samples, description = self.parts
-        self._file = _Raw(samples, new=True)
-        self._file.write(header, 0)
-        self._file.resize(len(header) + math.prod(self.layout.shape) * self.layout.variables[0].dtype.itemsize)
+        with contextlib.closing(_Raw(samples, new=True)) as file:
+            file.write(header, 0)
+            file.resize(len(header) + self.bytes[0])
         description.write_text(self._describe() + "\n")
 
-    def reopen(self) -> None:
-        self._file = _Raw(self.parts[0], new=False)
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        assert self._file is not None
-        origin = len(self._header()) + step * math.prod(self.layout.grid) * block.itemsize
-        self._file.put(origin, self.layout.grid, begin, block)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    def origins(self) -> list[int]:
+        return [len(self._header())]
 
 
 class Vti(Output):
@@ -402,100 +453,72 @@ def _vtk_attribute(name: str, value: Any) -> str:
 
 # ---- Formats with a library
 
-class NetCdf(Output):
-    """NetCDF 4."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(path, layout)
-        self._library = library("netCDF4")
-        self._file: Any = None
-
-    def create(self) -> None:
-        self._file = file = self._library.Dataset(self.parts[0], "w", format="NETCDF4", clobber=True)
-        file.set_fill_off()
-        for name, length in zip(self.layout.dims, self.layout.shape, strict=True):
-            file.createDimension(name, length)
-        for name, dim, values, attrs in self.layout.coordinates():
-            coordinate = file.createVariable(name, values.dtype, (dim,))
-            coordinate.setncatts(attrs)
-            coordinate[:] = values
-        for variable in self.layout.variables:
-            made = file.createVariable(variable.name, variable.dtype, self.layout.dims, fill_value=variable.fill,
-                                       contiguous=True)
-            made.setncatts(self.layout.attrs_of(variable))
-            made.set_auto_maskandscale(False)
-            # The first sample makes the library lay the variable out: from now on only samples change.
-            made[0, 0, 0, 0] = 0
-        file.setncatts(self.layout.attrs)
-
-    def reopen(self) -> None:
-        self._file = self._library.Dataset(self.parts[0], "r+")
-        self._file.set_fill_off()
-        self._file.set_auto_maskandscale(False)
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        self._file[self.layout.variables[variable].name][(step, *_slices(begin, block))] = block
-
-    def flush(self) -> None:
-        self._file.sync()
-        super().flush()
-
-    def close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-
-class Hdf5(Output):
+class Hdf5(Contiguous):
     """HDF5, with dimension scales."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         self._library = library("h5py")
-        self._file: Any = None
 
-    def create(self) -> None:
-        self._file = file = self._library.File(self.parts[0], "w")
-        file.attrs.update(self.layout.attrs)
-        for name, _, values, attrs in self.layout.coordinates():
-            made = file.create_dataset(name, data=values)
-            made.attrs.update(attrs)
-            if name != self.layout.time:
-                made.make_scale(name)
-        for variable in self.layout.variables:
-            made = self._lay_out(variable)
-            made.attrs.update(self.layout.attrs_of(variable))
-            if variable.fill is not None:
-                made.attrs["_FillValue"] = variable.fill
-            for number, name in enumerate(self.layout.dims):
-                made.dims[number].attach_scale(file[name])
+    def lay_out(self) -> None:
+        with self._library.File(self.parts[0], "w") as file:
+            file.attrs.update(self.layout.attrs)
+            for name, _, values, attrs in self.layout.coordinates():
+                made = file.create_dataset(name, data=values)
+                made.attrs.update(attrs)
+                if name != self.layout.time:
+                    made.make_scale(name)
+            for variable in self.layout.variables:
+                made = self._place(file, variable)
+                made.attrs.update(self.layout.attrs_of(variable))
+                if variable.fill is not None:
+                    made.attrs["_FillValue"] = variable.fill
+                for number, name in enumerate(self.layout.dims):
+                    made.dims[number].attach_scale(file[name])
 
-    def _lay_out(self, variable: Variable) -> Any:
-        """Its place in the file is taken now: from now on only samples change."""
+    def _place(self, file: Any, variable: Variable) -> Any:
+        """A dataset that has its place from the beginning, and nothing in it."""
         h5d, h5p, h5s, h5t = (getattr(self._library, name) for name in ("h5d", "h5p", "h5s", "h5t"))
-        layout = h5p.create(h5p.DATASET_CREATE)
-        layout.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        layout.set_fill_time(h5d.FILL_TIME_NEVER)
+        how = h5p.create(h5p.DATASET_CREATE)
+        how.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        how.set_fill_time(h5d.FILL_TIME_NEVER)
         if variable.fill is not None:
-            layout.set_fill_value(np.asarray(variable.fill))
-        h5d.create(self._file.id, variable.name.encode(), h5t.py_create(variable.dtype), h5s.create_simple(self.layout.shape),
-                   layout)
-        return self._file[variable.name]
+            how.set_fill_value(np.asarray(variable.fill))
+        space = h5s.create_simple(self.layout.shape)
+        h5d.create(file.id, variable.name.encode(), h5t.py_create(variable.dtype), space, how)
+        return file[variable.name]
 
-    def reopen(self) -> None:
-        self._file = self._library.File(self.parts[0], "r+")
+    def origins(self) -> list[int]:
+        with self._library.File(self.parts[0], "r") as file:
+            found = [file[variable.name].id.get_offset() for variable in self.layout.variables]
+        if None in found:
+            raise RuntimeError("the library has not laid out its fields")
+        return found
 
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        self._file[self.layout.variables[variable].name][(step, *_slices(begin, block))] = block
 
-    def flush(self) -> None:
-        self._file.flush()
-        super().flush()
+class NetCdf(Hdf5):
+    """NetCDF 4, which is HDF5 underneath."""
 
-    def close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._netcdf = library("netCDF4")
+
+    def lay_out(self) -> None:
+        with self._netcdf.Dataset(self.parts[0], "w", format="NETCDF4", clobber=True) as file:
+            file.set_fill_off()
+            for name, length in zip(self.layout.dims, self.layout.shape, strict=True):
+                file.createDimension(name, length)
+            for name, dim, values, attrs in self.layout.coordinates():
+                coordinate = file.createVariable(name, values.dtype, (dim,), endian="little")
+                coordinate.setncatts(attrs)
+                coordinate[:] = values
+            for variable in self.layout.variables:
+                made = file.createVariable(variable.name, variable.dtype, self.layout.dims, fill_value=variable.fill,
+                                           contiguous=True, endian="little")
+                made.setncatts(self.layout.attrs_of(variable))
+                made.set_auto_maskandscale(False)
+                made[0, 0, 0, 0] = 0  # it has its place from its first sample on
+            file.setncatts(self.layout.attrs)
 
 
 class Zarr(Output):
@@ -542,7 +565,14 @@ class Zarr(Output):
         self._touched.update(self._files(self.parts[0]))
         self._use(group)
 
+    @property
+    def bytes(self) -> list[int]:
+        return []  # it compresses
+
     def reopen(self) -> None:
+        for path in list(self._files(self.parts[0])):
+            if path.suffix == ".partial":  # a chunk whose writer was killed
+                path.unlink()
         self._use(self._library.open_group(str(self.parts[0]), mode="r+", use_consolidated=False))
 
     def _use(self, group: Any) -> None:
@@ -557,7 +587,8 @@ class Zarr(Output):
             yield from (Path(place, name) for name in names)
 
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        self._arrays[variable][(step, *_slices(begin, block))] = block
+        place = (slice(first, first + length) for first, length in zip(begin, block.shape, strict=True))
+        self._arrays[variable][(step, *place)] = block
         steps = self.parts[0] / self.layout.variables[variable].name / "c"
         unit = self.unit[0]
         self._touched.update([self.parts[0], steps.parent, steps, steps / str(step)])
