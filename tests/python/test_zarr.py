@@ -627,7 +627,7 @@ class Http(Package):
     def test_the_help_has_all_commands(self):
         text = subprocess.run([sys.executable, "-m", "quarry", "--help"], env=ENVIRONMENT, capture_output=True, text=True,
                               check=True).stdout
-        for command in ("get", "info", "demo", "serve-zarr"):
+        for command in ("get", "info", "demo", "export", "serve-zarr"):
             self.assertRegex(text, f"(?m)^  {command}  ")
 
     def test_zarr_is_not_loaded_before_it_is_needed(self):

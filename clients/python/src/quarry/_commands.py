@@ -10,6 +10,11 @@ def _demo(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def _export(arguments: Sequence[str]) -> int:
+    from quarry._export import main
+    return main(arguments)
+
+
 def _serve_zarr(arguments: Sequence[str]) -> int:
     from quarry._zarr_server import main
     return main(arguments)
@@ -17,6 +22,7 @@ def _serve_zarr(arguments: Sequence[str]) -> int:
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "demo": _demo,
+    "export": _export,
     "serve-zarr": _serve_zarr,
 }
 """Each takes the arguments behind its name and returns the exit code. Modules are imported when they run."""
@@ -24,6 +30,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 HELP = """
 Of the Python package, each with a --help of its own:
   demo                        writes a turbulent field, serves it, and reads it coarse to fine
+  export                      writes fields as NetCDF, HDF5, Zarr, VTK or NumPy files
   serve-zarr                  serves datasets as Zarr over HTTP, for tools that open a URL
 """
 

@@ -208,22 +208,23 @@ class Dataset(Mapping[str, "Field"]):
                max_error: float | Mapping[str, float] | None = None,
                format: Literal["netcdf", "hdf5", "zarr", "vti", "npy"] | None = None, overwrite: bool = False,
                resume: bool = False, progress: bool = False) -> builtins.list[Path]:
-        """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z, y, x];
-        coordinates, units, fill values, error bounds and where all came from go along. Missing samples of floating-point
-        fields are NaN, those of integers hold the fill value. Until it is complete the file is called PATH.part.
+        """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z,
+        y, x]; coordinates, units, fill values, error bounds and where all came from go along. Missing samples of
+        floating-point fields are NaN, those of integers hold the fill value. Until it is complete the file is called
+        PATH.part.
 
             dataset.export("region.nc", fields="pressure", steps=range(0, 100, 10), box=((0, 64), (0, 64), (0, 64)))
 
         Args:
-            path: a file .nc, .h5, .hdf5 or .npy (of one field, its attributes in PATH.json), a folder .zarr, or .vti: a file
-                for each step, NAME-STEP.vti if there are several
+            path: a file .nc, .h5, .hdf5 or .npy (of one field, its attributes in PATH.json), a folder .zarr, or .vti: a
+                file for each step, NAME-STEP.vti if there are several
             fields: names; all, if left out
-            steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that is
-                missing in it
+            steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
+                is missing in it
             box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
             level: 0, full resolution, if nothing else says which
-            max_error: instead of a level: the coarsest at which every field and step is within this error, in the field's
-                unit; or {field: error}
+            max_error: instead of a level: the coarsest at which every field and step is within this error, in the
+                field's unit; or {field: error}
             format: that of the suffix if left out
             overwrite: replaces what is there, when the export is complete
             resume: continues an export of the same that was interrupted, and begins where there is none
@@ -233,9 +234,9 @@ class Dataset(Mapping[str, "Field"]):
             what was written
 
         Raises:
-            Error: the target exists (ALREADY_EXISTS); no such step, or no level within max_error (NOT_FOUND); the export
-                that was interrupted was another one (FAILED_PRECONDITION); another process writes it (UNAVAILABLE); the disk
-                is full (INTERNAL); damage (DATA_LOSS), and those of the server
+            Error: the target exists (ALREADY_EXISTS); no such step, or no level within max_error (NOT_FOUND); the
+                export that was interrupted was another one (FAILED_PRECONDITION); another process writes it
+                (UNAVAILABLE); the disk is full (INTERNAL); damage (DATA_LOSS), and those of the server
             ValueError: no such format, level or box, or one that the format cannot hold; KeyError: no such field
             ImportError: the library of the format is not installed
         """

@@ -47,9 +47,10 @@ _RECORD_BYTES = 64 << 20
 """After so much the disk is waited for, and what is done is recorded."""
 
 
-def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
-           box: Box | None, level: int | None, max_error: float | Mapping[str, float] | None, format: str | None,
-           overwrite: bool, resume: bool, progress: bool) -> list[Path]:
+def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iterable[str] | None,
+           steps: int | Iterable[int] | None, box: Box | None, level: int | None,
+           max_error: float | Mapping[str, float] | None, format: str | None, overwrite: bool, resume: bool,
+           progress: bool) -> list[Path]:
     """See Dataset.export."""
     final = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     kind = format_of(final, format)
@@ -70,11 +71,11 @@ def _check_target(output: Output, overwrite: bool) -> None:
         if not os.path.lexists(final):
             continue
         if not overwrite:
-            raise Error("ALREADY_EXISTS", f"\"{final}\" exists; give another name, or overwrite=True to replace it when the "
-                        "export is complete")
+            raise Error("ALREADY_EXISTS", f"\"{final}\" exists; give another name, or overwrite=True to replace it "
+                        "when the export is complete")
         if final.is_dir() and not (final / "zarr.json").is_file():
-            raise Error("ALREADY_EXISTS", f"\"{final}\" is a folder, and no group of Zarr that an export could replace; give "
-                        "another name")
+            raise Error("ALREADY_EXISTS", f"\"{final}\" is a folder, and no group of Zarr that an export could "
+                        "replace; give another name")
 
 
 # ---- What is exported
@@ -92,8 +93,8 @@ def _layout(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | I
         names = [name for name in names if any(held[name])]  # what none of the steps has is no part of them
     for name in names:
         if not any(held[name]):
-            raise Error("NOT_FOUND", f"none of the steps {[step.step for step in chosen][:10]} of \"{dataset.target}\" has the "
-                        f"field {name!r}; leave it out, or give other steps")
+            raise Error("NOT_FOUND", f"none of the steps {[step.step for step in chosen][:10]} of "
+                        f"\"{dataset.target}\" has the field {name!r}; leave it out, or give other steps")
     at = _level(dataset, {name: held[name] for name in names}, level, max_error)
     extent = _extent(grid, box, at)
     taken = set(names)
@@ -139,7 +140,8 @@ def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
     """The level that is meant. For a max_error, the coarsest at which all fields and steps are within it."""
     if max_error is None:
         if not 0 <= (level or 0) < dataset.levels:
-            raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to {dataset.levels - 1}")
+            raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to "
+                             f"{dataset.levels - 1}")
         return int(level or 0)
     if level:
         raise ValueError("only one of level and max_error can be given")
@@ -155,21 +157,22 @@ def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
     if all(_worst(held[name], 0)[0] <= error for name, error in allowed.items()):
         return 0
     least = {name: _worst(held[name], 0)[0] for name in allowed}
-    raise Error("NOT_FOUND", f"no level of \"{dataset.target}\" keeps an error of {max_error}: level 0, the finest, has {least}; "
-                "ask for an error of at least that, or for level 0")
+    raise Error("NOT_FOUND", f"no level of \"{dataset.target}\" keeps an error of {max_error}: level 0, the finest, "
+                f"has {least}; ask for an error of at least that, or for level 0")
 
 
 def _extent(grid: _quarry.Dataset, box: Box | None, level: int) -> list[tuple[int, int]]:
     """First and last of the samples of a level in a box, z, y, x."""
     extent = []
-    for axis, (length, (begin, end)) in enumerate(zip(grid.shape, box or [(0, size) for size in grid.shape], strict=True)):
+    asked = box or [(0, length) for length in grid.shape]
+    for axis, (length, (begin, end)) in enumerate(zip(grid.shape, asked, strict=True)):
         if not 0 <= begin < end <= length:
             raise ValueError(f"the box has [{begin}, {end}) along {'zyx'[axis]}, and the grid [0, {length}); give "
                              "((z0, z1), (y0, y1), (x0, x1)) inside it, not empty")
         first, behind = -(-begin >> level), -(-end >> level)
         if first >= behind:
-            raise ValueError(f"no sample of level {level} lies in [{begin}, {end}) along {'zyx'[axis]}; give a larger box or a "
-                             "finer level")
+            raise ValueError(f"no sample of level {level} lies in [{begin}, {end}) along {'zyx'[axis]}; give a larger "
+                             "box or a finer level")
         extent.append((first, behind))
     return extent
 
@@ -193,13 +196,14 @@ def _variable(said: _quarry.FieldDescription, held: Held, level: int, numbers: S
     fill = dtype.type(np.nan) if dtype.kind == "f" else None if said.fill is None else dtype.type(said.fill)
     without = [number for number, step in zip(numbers, held, strict=True) if step is None]
     if without and fill is None:
-        raise ValueError(f"{said.name!r} is not in the steps {without[:10]}, and has no fill value that could stand there; give "
-                         "steps that have it, or leave it out of fields")
+        raise ValueError(f"{said.name!r} is not in the steps {without[:10]}, and has no fill value that could stand "
+                         "there; give steps that have it, or leave it out of fields")
     error, coverage = _worst(held, level)
     attrs: dict[str, Any] = {
-        "long_name": said.name, "units": said.units or None, "coder": said.coder, "lossless": 1 if said.lossless else None,
-        "level": level, "max_error": error, "tolerance": max(step.tolerance for step in held if step),
-        "relative_tolerance": said.relative_tolerance, "coverage": coverage,
+        "long_name": said.name, "units": said.units or None, "coder": said.coder,
+        "lossless": 1 if said.lossless else None, "level": level, "max_error": error,
+        "tolerance": max(step.tolerance for step in held if step), "relative_tolerance": said.relative_tolerance,
+        "coverage": coverage,
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
     return Variable(said.name, dtype, fill, tuple(step is not None for step in held),
                     tuple(step is not None and step.has_missing for step in held),
@@ -208,7 +212,7 @@ def _variable(said: _quarry.FieldDescription, held: Held, level: int, numbers: S
 
 def _provenance(dataset: Dataset, box: Box | None, level: int) -> dict[str, Any]:
     from quarry import __version__
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     whole = np.array(box or [(0, length) for length in dataset.shape], "<i8")
     return {"Conventions": "CF-1.11", "source": dataset.target, "created_by": dataset.native.created_by,
             "quarry_version": __version__, "date": now, "level": level, "box": whole.ravel()}
@@ -217,8 +221,8 @@ def _provenance(dataset: Dataset, box: Box | None, level: int) -> dict[str, Any]
 # ---- What is done
 
 class _Record:
-    """PATH.part.json: what is exported, and a line with the number of finished boxes whenever it grew. It is locked while
-    an export runs."""
+    """PATH.part.json: what is exported, and a line with the number of finished boxes whenever it grew. It is locked
+    while an export runs."""
 
     def __init__(self, output: Output, resume: bool) -> None:
         self._output, self._resume = output, resume
@@ -238,8 +242,8 @@ class _Record:
                 raise BlockingIOError  # that one has just ended
         except OSError:
             os.close(self._descriptor)
-            raise Error("UNAVAILABLE", f"another process exports to \"{self._output.path}\"; wait for it, or give another "
-                        "name") from None
+            raise Error("UNAVAILABLE", f"another process exports to \"{self._output.path}\"; wait for it, or give "
+                        "another name") from None
         try:
             if self._resume:
                 self._read()
@@ -263,8 +267,8 @@ class _Record:
             return
         ours = _identity(self._output.layout)
         if differing := [name for name in ours if begun.get(name) != ours[name]]:
-            raise Error("FAILED_PRECONDITION", f"\"{self._output.parts[0]}\" was begun with other {', '.join(differing)}; ask for "
-                        "the same again, or leave out resume to begin anew")
+            raise Error("FAILED_PRECONDITION", f"\"{self._output.parts[0]}\" was begun with other "
+                        f"{', '.join(differing)}; ask for the same again, or leave out resume to begin anew")
         self.is_begun, self.done = True, done
 
     def begin(self) -> None:
@@ -291,7 +295,8 @@ class _Record:
 
 def _identity(layout: Layout) -> dict[str, Any]:
     """What has to be the same for an export to be continued."""
-    variables = [(variable.name, variable.dtype.str, variable.held, repr(variable.fill)) for variable in layout.variables]
+    variables = [(variable.name, variable.dtype.str, variable.held, repr(variable.fill))
+                 for variable in layout.variables]
     errors = [(variable.attrs, variable.missing) for variable in layout.variables]
     coordinates = hashlib.sha256(b"".join(axis.positions.tobytes() for axis in layout.axes)).hexdigest()
     content = hashlib.sha256(repr((errors, layout.times, coordinates)).encode()).hexdigest()
@@ -317,8 +322,8 @@ def _reported(output: Output, done: int) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 space = os.statvfs(output.path.parent)
                 why += f" ({space.f_bavail * space.f_frsize >> 20} MiB are free on that disk)"
-        raise Error("INTERNAL", f"cannot write \"{output.parts[0]}\": {why}; {done} boxes are complete: make room, and continue "
-                    "with resume=True") from error
+        raise Error("INTERNAL", f"cannot write \"{output.parts[0]}\": {why}; {done} boxes are complete: make room, "
+                    "and continue with resume=True") from error
 
 
 def _write(dataset: Dataset, output: Output, record: _Record, progress: bool) -> None:
@@ -414,7 +419,8 @@ class _Unit:
 
 def _units(output: Output) -> Iterator[_Unit]:
     """Everything, in the order of the file."""
-    of_type = {variable.dtype: boxes(output, variable.dtype.itemsize, _BOX_BYTES) for variable in output.layout.variables}
+    of_type = {variable.dtype: boxes(output, variable.dtype.itemsize, _BOX_BYTES)
+               for variable in output.layout.variables}
     for step in range(len(output.layout.numbers)):
         for number, variable in enumerate(output.layout.variables):
             if not variable.held[step] and output.only_held:
@@ -478,8 +484,8 @@ class _Bar:
 _EXIT_CODES = {
     **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),
     "NOT_FOUND": 3, "DATA_LOSS": 4,
-    **dict.fromkeys(("CANCELLED", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "ABORTED", "UNAVAILABLE",
-                     "UNAUTHENTICATED"), 5)}
+    **dict.fromkeys(("CANCELLED", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "ABORTED",
+                     "UNAVAILABLE", "UNAUTHENTICATED"), 5)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -487,8 +493,8 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     try:
         token = _token(given.token_file)
-        with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key, timeout=given.timeout,
-                           encoding=given.encoding) as dataset:
+        with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
+                           timeout=given.timeout, encoding=given.encoding) as dataset:
             steps = [step.step for step in dataset.native.steps()]
             paths = dataset.export(
                 given.output, fields=given.fields.split(",") if given.fields else None,
@@ -534,7 +540,9 @@ def _steps(text: str, known: Sequence[int]) -> list[int]:
                 chosen.append(bounds[0])
                 continue
             begin, end, stride = (*bounds, None)[:3] if len(bounds) in (2, 3) else (None, None, 0)
-            wanted = range(begin or 0, known[-1] + 1 if end is None and known else end or 0, 1 if stride is None else stride)
+            if end is None:
+                end = known[-1] + 1 if known else 0
+            wanted = range(begin or 0, end, 1 if stride is None else stride)
         except (ValueError, IndexError):
             raise ValueError(f"--steps {text} is no list of numbers and of BEGIN:END or BEGIN:END:STRIDE") from None
         chosen += [number for number in known if number in wanted]
@@ -545,7 +553,8 @@ def _box(text: str, shape: Triple) -> Box:
     """x0:x1,y0:y1,z0:z1, as the other commands have it; what is left out is the grid's."""
     try:
         parts = [part.split(":") for part in text.split(",")]
-        x, y, z = ((int(begin or 0), int(end or length)) for (begin, end), length in zip(parts, shape[::-1], strict=True))
+        x, y, z = ((int(begin or 0), int(end or length))
+                   for (begin, end), length in zip(parts, shape[::-1], strict=True))
     except ValueError:
         raise ValueError(f"--box {text} is no x0:x1,y0:y1,z0:z1") from None
     return z, y, x
@@ -555,19 +564,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="quarry export", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
         description="writes fields of a dataset to a NetCDF, HDF5, Zarr, VTK or NumPy file, box by box",
-        epilog="Example:\n  quarry export grpc://127.0.0.1:50051/run42 region.nc --fields speed,pressure --steps 0:1000:10 "
-               "--box 0:64,0:64,: --resume --progress")
+        epilog="Example:\n  quarry export grpc://127.0.0.1:50051/run42 region.nc --fields speed,pressure --steps "
+               "0:1000:10 --box 0:64,0:64,: --resume --progress")
     add = parser.add_argument
     add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")
-    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy (one field), or .vti (a file a step: "
-        "NAME-STEP.vti, if there are several)")
+    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy (one field), or .vti (a file a "
+        "step: NAME-STEP.vti, if there are several)")
     add("--fields", help="names, separated by commas; default: all")
-    add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of the fields")
+    add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
+        "the fields")
     add("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
-    which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields and steps are "
-                       "within this error, in the field's unit")
+    which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
+                       "and steps are within this error, in the field's unit")
     add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "npy"], help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
     add("--resume", action="store_true", help="continue what was interrupted, and begin where nothing was")
@@ -578,10 +588,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
     server = parser.add_argument_group("Server").add_argument
-    server("--timeout", type=float, default=0, help="seconds that a server may take for an answer; default: 0, no limit")
+    server("--timeout", type=float, default=0,
+           help="seconds that a server may take for an answer; default: 0, no limit")
     server("--ca", default=os.environ.get("QUARRY_CA", ""), help="for grpcs://: PEM file of the authorities to trust")
-    server("--cert", default=os.environ.get("QUARRY_CERT", ""), help="for grpcs://: PEM file of the client's certificate")
+    server("--cert", default=os.environ.get("QUARRY_CERT", ""),
+           help="for grpcs://: PEM file of the client's certificate")
     server("--key", default=os.environ.get("QUARRY_KEY", ""), help="the key of --cert, a PEM file")
-    server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file that holds the token; default: the variable "
-           "QUARRY_TOKEN")
+    server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file that holds the token; default: the "
+           "variable QUARRY_TOKEN")
     server("--encoding", choices=["auto", "samples", "patches"], default="auto", help="what a server sends")

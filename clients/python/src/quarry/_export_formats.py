@@ -1,4 +1,4 @@
-"""The files that `Dataset.export` writes: each format takes boxes of samples at their places, in any order, and again."""
+"""The files that `Dataset.export` writes: each format takes boxes of samples at their places, in any order."""
 
 from __future__ import annotations
 
@@ -154,13 +154,10 @@ class Output(ABC):
         return self.layout.patch
 
     @property
-    def bytes(self) -> list[int]:
-        """Of each of the files, about; empty where nobody can know."""
-        sizes = []
-        for steps in [[step] for step in range(len(self.finals))] if self.only_held else [range(len(self.layout.numbers))]:
-            sizes.append(sum(math.prod(self.layout.grid) * variable.dtype.itemsize for variable in self.layout.variables
-                             for step in steps if variable.held[step] or not self.only_held))
-        return sizes
+    def sizes(self) -> list[int]:
+        """[bytes] of each of the files, about; empty where nobody can know."""
+        one_step = math.prod(self.layout.grid) * sum(variable.dtype.itemsize for variable in self.layout.variables)
+        return [one_step * len(self.layout.numbers)]
 
     @abstractmethod
     def create(self) -> None:
@@ -190,15 +187,15 @@ def make_room(output: Output) -> None:
     Raises:
         OSError: they have not
     """
-    for part, size in zip(output.parts, output.bytes, strict=False):
+    for part, size in zip(output.parts, output.sizes, strict=False):
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             os.ftruncate(descriptor, size)
         finally:
             os.close(descriptor)
     space = os.statvfs(output.path.parent)
-    if space.f_bavail * space.f_frsize < sum(output.bytes):
-        raise OSError(errno.ENOSPC, f"No space left on device: {sum(output.bytes) >> 20} MiB are wanted, and "
+    if space.f_bavail * space.f_frsize < sum(output.sizes):
+        raise OSError(errno.ENOSPC, f"No space left on device: {sum(output.sizes) >> 20} MiB are wanted, and "
                                     f"{space.f_bavail * space.f_frsize >> 20} are free")
 
 
@@ -269,8 +266,8 @@ def _as_json(value: Any) -> Any:
 
 
 class Contiguous(Output):
-    """Formats in which a field of all steps lies at one place of the file: once that is laid out, no library is needed, and
-    none meets a full disk or the end of its process."""
+    """Formats in which a field of all steps lies at one place of the file: once that is laid out, no library is needed,
+    and none meets a full disk or the end of its process."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -336,7 +333,7 @@ class Npy(Contiguous):
         samples, description = self.parts
         with contextlib.closing(_Raw(samples, new=True)) as file:
             file.write(header, 0)
-            file.resize(len(header) + self.bytes[0])
+            file.resize(len(header) + self.sizes[0])
         description.write_text(self._describe() + "\n")
 
     def origins(self) -> list[int]:
@@ -353,8 +350,8 @@ class Vti(Output):
         for axis in layout.axes:
             spaced = np.diff(axis.positions)
             if spaced.size and not np.allclose(spaced, spaced.mean(), rtol=1e-6, atol=0):
-                raise ValueError(f"the samples are not evenly spaced along {axis.long_name!r}, which .vti files cannot say; "
-                                 "export to .nc, .h5 or .zarr")
+                raise ValueError(f"the samples are not evenly spaced along {axis.long_name!r}, which .vti files "
+                                 "cannot say; export to .nc, .h5 or .zarr")
         self._open: tuple[int, _Raw] | None = None
 
     @property
@@ -370,11 +367,16 @@ class Vti(Output):
     def _bytes(self, variable: int) -> int:
         return math.prod(self.layout.grid) * self.layout.variables[variable].dtype.itemsize
 
+    @property
+    def sizes(self) -> list[int]:
+        return [sum(map(self._bytes, self._held(step))) for step in range(len(self.layout.numbers))]
+
     def _header(self, step: int) -> bytes:
         axes = self.layout.axes[::-1]
         extent = " ".join(f"0 {len(axis.positions) - 1}" for axis in axes)
         origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
-        spacing = " ".join(repr(float(np.diff(axis.positions).mean()) if len(axis.positions) > 1 else 1.0) for axis in axes)
+        spacing = " ".join(repr(float(np.diff(axis.positions).mean()) if len(axis.positions) > 1 else 1.0)
+                           for axis in axes)
         offset, arrays = 0, []
         for number in self._held(step):
             variable = self.layout.variables[number]
@@ -547,7 +549,8 @@ class Zarr(Output):
         return z, y, x
 
     def create(self) -> None:
-        group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3, attributes=_as_json(self.layout.attrs))
+        group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3,
+                                         attributes=_as_json(self.layout.attrs))
         for name, dim, values, attrs in self.layout.coordinates():
             made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape,
                                       dimension_names=(dim,), attributes=_as_json(attrs))
@@ -557,16 +560,17 @@ class Zarr(Output):
             if variable.fill is not None and variable.dtype.kind != "f":  # NaN is the fill value of the array itself
                 attrs["_FillValue"] = variable.fill
             group.create_array(variable.name, shape=self.layout.shape, dtype=variable.dtype, chunks=(1, *self.unit),
-                               dimension_names=self.layout.dims, fill_value=0 if variable.fill is None else variable.fill,
+                               dimension_names=self.layout.dims,
+                               fill_value=0 if variable.fill is None else variable.fill,
                                attributes=_as_json(attrs))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other libraries may not know consolidated metadata; then they list the folder
+            warnings.simplefilter("ignore")  # who does not know consolidated metadata lists the folder
             self._library.consolidate_metadata(group.store)
         self._touched.update(self._files(self.parts[0]))
         self._use(group)
 
     @property
-    def bytes(self) -> list[int]:
+    def sizes(self) -> list[int]:
         return []  # it compresses
 
     def reopen(self) -> None:
@@ -621,8 +625,8 @@ def format_of(path: Path, given: str | None) -> type[Output]:
 
 
 def cuts(first: int, length: int, size: int, aligned: bool) -> list[tuple[int, int]]:
-    """[0, length) in parts of `size`. The first sample is `first` of the grid, and parts may begin at multiples of `size`
-    there."""
+    """[0, length) in parts of `size`. The first sample is `first` of the grid, and parts may begin at multiples of
+    `size` there."""
     ends = [*range(size - (first % size if aligned else 0), length, size), length]
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
