@@ -257,6 +257,18 @@ class Export(Package):
                     np.testing.assert_array_equal(opened["k"], masked)
                     self.assertEqual(opened["k"].sel(step=5, z=3, y=2, x=1).item(), self.decoded["k"][1, 3, 2, 1])
 
+    def test_a_fill_value_of_floats_becomes_nan(self):
+        path = self.tmp / "fill.quarry"
+        array = qt.turbulent((20, 18, 16), name="fill").reshape(16, 18, 20)
+        array[2:5, 3:9] = -9999
+        quarry.write(path, array, field="f", lossless=True, fill=-9999)
+        with quarry.open(path) as dataset:
+            for suffix in SUFFIXES:
+                with self.subTest(suffix):
+                    dataset.export(self.tmp / f"fill{suffix}")
+                    read = Read(self.tmp / f"fill{suffix}", "f", (0,))
+                    np.testing.assert_array_equal(read.array[0], np.where(array == -9999, np.nan, array))
+
     def test_a_step_without_the_field(self):
         path = self.tmp / "gaps.quarry"
         arrays = {name: qt.turbulent((20, 18, 16), name=name).reshape(16, 18, 20) for name in "ab"}
