@@ -5,8 +5,11 @@ Run by the interpreter that the module was built for. Environment, besides that 
   QUARRY_PYTHON  the folder with the package; default: python beside QUARRY_BIN
 """
 
+import contextlib
+import gc
 import os
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -45,6 +48,19 @@ def threads():
 def descriptors():
     """That this process has open."""
     return len(os.listdir("/proc/self/fd"))
+
+
+@contextlib.contextmanager
+def nothing_left(test):
+    """No thread and no descriptor more after than before. gRPC's own end a little later."""
+    before = threads(), descriptors()
+    yield
+    gc.collect()
+    end = time.monotonic() + 30
+    while (threads() > before[0] or descriptors() > before[1]) and time.monotonic() < end:
+        time.sleep(0.05)
+    test.assertLessEqual(threads(), before[0])
+    test.assertLessEqual(descriptors(), before[1])
 
 
 class Package(qt.QuarryTest):

@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import re
-import resource
 import subprocess
 import sys
 import threading
@@ -15,7 +13,7 @@ from pathlib import Path
 import h5py
 import netCDF4
 import zarr
-from python_testing import PACKAGE, SHAPE, STEPS, Package, np, qt, quarry
+from python_testing import PACKAGE, STEPS, Package, np, qt, quarry
 
 from quarry import _export, _export_formats
 

@@ -1,8 +1,6 @@
 """What users, servers and disks do wrong: one clear exception each, no hang, and nothing left behind."""
 
 import asyncio
-import contextlib
-import gc
 import hashlib
 import multiprocessing
 import os
@@ -14,7 +12,7 @@ import sys
 import threading
 import time
 
-from python_testing import PACKAGE, SHAPE, STEPS, Package, descriptors, np, qt, quarry, threads
+from python_testing import PACKAGE, SHAPE, STEPS, Package, descriptors, nothing_left, np, qt, quarry, threads
 
 
 def mean_of(argument):
@@ -150,18 +148,6 @@ class Trouble(Package):
                 self.assertEqual(process.stdout.read(), "interrupted\n")
                 self.assertEqual(process.wait(), 0)
 
-    @contextlib.contextmanager
-    def nothing_left(self):
-        """No thread and no descriptor more after than before. gRPC's own end a little later."""
-        before = threads(), descriptors()
-        yield
-        gc.collect()
-        end = time.monotonic() + 30
-        while (threads() > before[0] or descriptors() > before[1]) and time.monotonic() < end:
-            time.sleep(0.05)
-        self.assertLessEqual(threads(), before[0])
-        self.assertLessEqual(descriptors(), before[1])
-
     def fails(self, code, work, text=""):
         with self.assertRaisesRegex(quarry.Error, text) as raised:
             work()
@@ -176,7 +162,7 @@ class Trouble(Package):
             target = server.target("large")
             with quarry.open(target, retries=1) as warm:
                 warm["f"][0, 0, 0, 0]
-            with self.nothing_left(), quarry.open(target, retries=1) as dataset:
+            with nothing_left(self), quarry.open(target, retries=1) as dataset:
                 stream = dataset["f"].stream()
                 next(stream)
                 server.kill()
@@ -202,7 +188,7 @@ class Trouble(Package):
     def test_a_dataset_that_vanishes_and_one_that_grows(self):
         path = self.tmp / "run.quarry"
         shutil.copytree(self.path, path)
-        with self.nothing_left(), quarry.open(path) as dataset:
+        with nothing_left(self), quarry.open(path) as dataset:
             dataset["p"][0, :2]
             quarry.write(path, self.decoded["p"][0], field="p", step=20, mode="append")
             self.assertEqual(dataset["p"].shape[0], len(STEPS))  # an array does not change its shape by itself
