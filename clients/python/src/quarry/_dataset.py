@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import builtins
 import os
@@ -469,6 +468,7 @@ class Field:
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
                     strict: bool = True) -> Samples:
         """`read` for `await`. A task that is cancelled ends the read."""
+        import asyncio  # here, as it takes longer to import than all the rest
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict)
         missing = await asyncio.to_thread(self._may_miss, step)
@@ -478,6 +478,7 @@ class Field:
 
     async def astream(self, *, masked: bool = False, **question: Any) -> AsyncIterator[Samples]:
         """`stream` for `async for`. A task that is cancelled ends the read."""
+        import asyncio
         arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
                                      "first_level": None, "focus": None, "values": None, "strict": True, **question}
         stream = await asyncio.to_thread(lambda: self._stream(**arguments))
@@ -610,6 +611,7 @@ def _taken(feed: Any) -> Iterator[Any]:
 
 
 async def _taken_async(feed: Any) -> AsyncIterator[Any]:
+    import asyncio
     _running.add(feed)
     try:
         while (value := await asyncio.to_thread(feed.next)) is not None:
