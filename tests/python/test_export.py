@@ -166,7 +166,7 @@ class Export(Package):
     @staticmethod
     def units(dataset, path, field):
         """How many boxes there are."""
-        layout = _export._layout(dataset, field, None, None, None, None)
+        layout = _export.layout_of(dataset, field, None, None, None, None)
         return len(list(_export._units(_export_formats.format_of(path, None)(path, layout))))
 
     def assert_nothing_left(self, *finals):
@@ -537,7 +537,7 @@ class Export(Package):
 
     def test_the_command(self):
         def command(*arguments):
-            code = "import sys; sys.path.insert(0, sys.argv[1]); from quarry._export import main; sys.exit(main(sys.argv[2:]))"
+            code = "import sys; sys.path.insert(0, sys.argv[1]); from quarry._export_command import main; sys.exit(main(sys.argv[2:]))"
             return subprocess.run([sys.executable, "-c", code, PACKAGE, *map(str, arguments)], capture_output=True, text=True)
 
         path = self.tmp / "c.h5"

@@ -11,7 +11,7 @@ def _demo(arguments: Sequence[str]) -> int:
 
 
 def _export(arguments: Sequence[str]) -> int:
-    from quarry._export import main
+    from quarry._export_command import main
     return main(arguments)
 
 

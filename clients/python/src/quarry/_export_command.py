@@ -1,0 +1,133 @@
+"""The command `quarry export`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from quarry import _dataset
+from quarry._errors import Error
+from quarry._export_formats import (
+    Triple,
+)
+from quarry._samples import Box
+
+_EXIT_CODES = {
+    **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),
+    "NOT_FOUND": 3, "DATA_LOSS": 4,
+    **dict.fromkeys(("CANCELLED", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "ABORTED",
+                     "UNAVAILABLE", "UNAUTHENTICATED"), 5)}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`quarry export TARGET OUTPUT ...`; the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        token = _token(given.token_file)
+        with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
+                           timeout=given.timeout, encoding=given.encoding) as dataset:
+            steps = [step.step for step in dataset.native.steps()]
+            paths = dataset.export(
+                given.output, fields=given.fields.split(",") if given.fields else None,
+                steps=_steps(given.steps, steps) if given.steps else None,
+                box=_box(given.box, dataset.shape) if given.box else None, level=given.level, max_error=given.max_error,
+                format=given.format, overwrite=given.overwrite, resume=given.resume,
+                progress=given.progress)
+    except KeyboardInterrupt:
+        print("quarry export: interrupted; --resume continues", file=sys.stderr)
+        return 130
+    except Error as error:
+        print(f"quarry export: {_in_options(str(error))}", file=sys.stderr)
+        return _EXIT_CODES.get(error.code, 1)
+    except (ValueError, KeyError, ImportError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        print(f"quarry export: {_in_options(str(text))}", file=sys.stderr)
+        return 2
+    for path in paths:
+        print(path)
+    return 0
+
+
+def _in_options(text: str) -> str:
+    """A message as users of the command would say it."""
+    for name in ("resume", "overwrite"):
+        text = text.replace(f"{name}=True", f"--{name}")
+    return text
+
+
+def _token(path: str | None) -> str:
+    if path:
+        return Path(path).read_text().strip()
+    return os.environ.get("QUARRY_TOKEN", "")
+
+
+def _steps(text: str, known: Sequence[int]) -> list[int]:
+    """Numbers, or ranges of published steps: "3,5,10:100:5"."""
+    chosen: list[int] = []
+    for part in text.split(","):
+        try:
+            bounds = [int(number) if number else None for number in part.split(":")]
+            if len(bounds) == 1 and bounds[0] is not None:
+                chosen.append(bounds[0])
+                continue
+            begin, end, stride = (*bounds, None)[:3] if len(bounds) in (2, 3) else (None, None, 0)
+            if end is None:
+                end = known[-1] + 1 if known else 0
+            wanted = range(begin or 0, end, 1 if stride is None else stride)
+        except (ValueError, IndexError):
+            raise ValueError(f"--steps {text} is no list of numbers and of BEGIN:END or BEGIN:END:STRIDE") from None
+        chosen += [number for number in known if number in wanted]
+    return chosen
+
+
+def _box(text: str, shape: Triple) -> Box:
+    """x0:x1,y0:y1,z0:z1, as the other commands have it; what is left out is the grid's."""
+    try:
+        parts = [part.split(":") for part in text.split(",")]
+        x, y, z = ((int(begin or 0), int(end or length))
+                   for (begin, end), length in zip(parts, shape[::-1], strict=True))
+    except ValueError:
+        raise ValueError(f"--box {text} is no x0:x1,y0:y1,z0:z1") from None
+    return z, y, x
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quarry export", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        description="writes fields of a dataset to a NetCDF, HDF5, Zarr, VTK or NumPy file, box by box",
+        epilog="Example:\n  quarry export grpc://127.0.0.1:50051/run42 region.nc --fields speed,pressure --steps "
+               "0:1000:10 --box 0:64,0:64,: --resume --progress")
+    add = parser.add_argument
+    add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")
+    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy (one field), or .vti (a file a "
+        "step: NAME-STEP.vti, if there are several)")
+    add("--fields", help="names, separated by commas; default: all")
+    add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
+        "the fields")
+    add("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
+    which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
+                       "and steps are within this error, in the field's unit")
+    add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "npy"], help="default: that of the suffix of OUTPUT")
+    add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
+    add("--resume", action="store_true", help="continue what was interrupted, and begin where nothing was")
+    add("--progress", action="store_true", help="show a bar; needs tqdm")
+    _add_server(parser)
+    return parser
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    server = parser.add_argument_group("Server").add_argument
+    server("--timeout", type=float, default=0,
+           help="seconds that a server may take for an answer; default: 0, no limit")
+    server("--ca", default=os.environ.get("QUARRY_CA", ""), help="for grpcs://: PEM file of the authorities to trust")
+    server("--cert", default=os.environ.get("QUARRY_CERT", ""),
+           help="for grpcs://: PEM file of the client's certificate")
+    server("--key", default=os.environ.get("QUARRY_KEY", ""), help="the key of --cert, a PEM file")
+    server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file that holds the token; default: the "
+           "variable QUARRY_TOKEN")
+    server("--encoding", choices=["auto", "samples", "patches"], default="auto", help="what a server sends")
