@@ -16,8 +16,9 @@ numpy is loaded with the first array. Everything is thread-safe. What is open do
 the child, or hand over the dataset by pickle, which opens it there.
 """
 
-from quarry._dataset import Dataset, Field, list, open
+from quarry._dataset import Dataset, list, open
 from quarry._errors import Error
+from quarry._field import Field
 from quarry._quarry import version as __version__
 from quarry._samples import Samples
 from quarry._write import Written, write

@@ -19,19 +19,18 @@ import numpy as np
 from quarry import _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
-from quarry._export_formats import (
+from quarry._export_formats import format_of
+from quarry._export_layout import layout_of
+from quarry._export_output import (
     Layout,
     Output,
-    Triple,
     boxes,
-    format_of,
     library,
     make_room,
     remove,
     sync,
 )
-from quarry._export_layout import layout_of
-from quarry._samples import Box
+from quarry._samples import Box, Triple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from quarry import _dataset
 from quarry._errors import Error
-from quarry._export_formats import (
-    Triple,
-)
-from quarry._samples import Box
+from quarry._samples import Box, Triple
 
 _EXIT_CODES = {
     **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),

@@ -11,7 +11,7 @@ import numpy as np
 from quarry import _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
-from quarry._export_formats import Axis, Layout, Variable
+from quarry._export_output import Axis, Layout, Variable
 from quarry._samples import Box, positions
 
 

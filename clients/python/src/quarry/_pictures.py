@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from quarry._dataset import Dataset, Field
+    from quarry._dataset import Dataset
+    from quarry._field import Field
 
 _MISSING = "0.7"  # grey: no colour of the usual maps
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from quarry import _quarry
     from quarry._pictures import Merged
 
+Triple = tuple[int, int, int]
 Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """The first sample along z, y and x, and the one behind the last."""
 

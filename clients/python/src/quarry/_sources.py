@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quarry._dataset import Field
+from quarry._field import Field
 from quarry._samples import Box
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from quarry import _quarry
-from quarry._samples import Box
+from quarry._samples import Box, Triple
 from quarry._sources import Source, sources
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 T = TypeVar("T")
-Triple = tuple[int, int, int]
 Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
 
 

@@ -19,8 +19,9 @@ except ImportError as error:
     raise ImportError("quarry needs xarray for this; pip install xarray") from error
 
 from quarry import _dataset, _quarry
-from quarry._dataset import Dataset, Field
+from quarry._dataset import Dataset
 from quarry._errors import Error
+from quarry._field import Field
 from quarry._level_array import LevelArray
 from quarry._samples import Samples, positions
 

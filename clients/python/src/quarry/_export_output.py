@@ -1,0 +1,236 @@
+"""What `Dataset.export` writes, and what every format of files has in common."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import math
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+from quarry._samples import Triple
+
+
+def library(name: str) -> Any:
+    """An optional library. Most have no types."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"quarry needs {name} to export to this format; pip install {name}") from error
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A field in the file.
+
+    Attributes:
+        dtype: little-endian
+        fill: what missing samples hold; None if the field has no such value
+        held: which steps hold it
+        missing: and which of these have missing samples
+        attrs: without units of None and the like
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    fill: Any
+    held: tuple[bool, ...]
+    missing: tuple[bool, ...]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """z, y or x: its name in the file, that in the dataset, its unit, and the positions of the samples."""
+
+    name: str
+    long_name: str
+    units: str
+    positions: npt.NDArray[np.float64]
+
+    def attrs(self, letter: str) -> dict[str, Any]:
+        """As CF has them."""
+        return {"long_name": self.long_name, **({"units": self.units} if self.units else {}), "axis": letter}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is exported.
+
+    Attributes:
+        axes: z, y, x
+        step, time: names of the step's dimension, and of the coordinate along it
+        times: NaN where a step has none
+        patch: samples of this level that are decoded together: z, y, x
+        offset: the first sample in samples of this level: z, y, x
+        attrs: of the whole
+    """
+
+    variables: tuple[Variable, ...]
+    axes: tuple[Axis, Axis, Axis]
+    step: str
+    time: str
+    numbers: tuple[int, ...]
+    times: tuple[float, ...]
+    patch: Triple
+    offset: Triple
+    attrs: dict[str, Any]
+
+    @property
+    def grid(self) -> Triple:
+        """Samples along z, y, x."""
+        z, y, x = (len(axis.positions) for axis in self.axes)
+        return z, y, x
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """[step, z, y, x]."""
+        return (len(self.numbers), *self.grid)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the four."""
+        return (self.step, *(axis.name for axis in self.axes))
+
+    def has_times(self) -> bool:
+        """Whether any step has one."""
+        return not all(map(math.isnan, self.times))
+
+    def coordinates(self) -> Iterator[tuple[str, str, npt.NDArray[Any], dict[str, Any]]]:
+        """Name, dimension, values and attributes."""
+        yield self.step, self.step, np.array(self.numbers, "<i8"), {"long_name": "number of the step"}
+        if self.has_times():
+            yield self.time, self.step, np.array(self.times, "<f8"), {"long_name": "physical time"}
+        for axis, letter in zip(self.axes, "ZYX", strict=True):
+            yield axis.name, axis.name, axis.positions.astype("<f8"), axis.attrs(letter)
+
+    def attrs_of(self, variable: Variable) -> dict[str, Any]:
+        """With the names of the coordinates that are no dimensions."""
+        return {**variable.attrs, **({"coordinates": self.time} if self.has_times() else {})}
+
+
+class Output(ABC):
+    """What is being written. It has the name `PATH.part` until it is complete."""
+
+    aligned = True
+    """Whether boxes begin at patches of the dataset; otherwise at multiples of a patch from the first sample."""
+
+    only_held = False
+    """Whether a step has just the fields that it holds; otherwise the others are missing in it."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.path, self.layout = path, layout
+
+    @property
+    def finals(self) -> list[Path]:
+        """Everything that is there once it is complete."""
+        return [self.path]
+
+    @property
+    def parts(self) -> list[Path]:
+        """The same while it is not."""
+        return [final.with_name(final.name + ".part") for final in self.finals]
+
+    @property
+    def unit(self) -> Triple:
+        """Boxes have multiples of so many samples along z, y, x."""
+        return self.layout.patch
+
+    @property
+    def sizes(self) -> list[int]:
+        """[bytes] of each of the files, about; empty where nobody can know."""
+        one_step = math.prod(self.layout.grid) * sum(variable.dtype.itemsize for variable in self.layout.variables)
+        return [one_step * len(self.layout.numbers)]
+
+    @abstractmethod
+    def create(self) -> None:
+        """Begins anew, with all metadata."""
+
+    @abstractmethod
+    def reopen(self) -> None:
+        """Goes on with what `create` has begun, perhaps in another process."""
+
+    @abstractmethod
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        """Writes samples [z, y, x] of a step, by its place, from `begin` on."""
+
+    def flush(self) -> None:
+        """Brings what was put to the disk."""
+        for part in self.parts:
+            sync(part)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees what is open. What was flushed stays."""
+
+
+def make_room(output: Output) -> None:
+    """Finds out before anything is read whether the files have room: libraries say little when they meet a full disk.
+
+    Raises:
+        OSError: they have not
+    """
+    for part, size in zip(output.parts, output.sizes, strict=False):
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+    space = os.statvfs(output.path.parent)
+    if space.f_bavail * space.f_frsize < sum(output.sizes):
+        raise OSError(errno.ENOSPC, f"No space left on device: {sum(output.sizes) >> 20} MiB are wanted, and "
+                                    f"{space.f_bavail * space.f_frsize >> 20} are free")
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """A file, a folder with all that is in it, or nothing."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def cuts(first: int, length: int, size: int, aligned: bool) -> list[tuple[int, int]]:
+    """[0, length) in parts of `size`. The first sample is `first` of the grid, and parts may begin at multiples of
+    `size` there."""
+    ends = [*range(size - (first % size if aligned else 0), length, size), length]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def whole(unit: Triple, grid: Triple, most: int) -> Triple:
+    """The largest box of at most `most` samples, of whole units: along x first, then y and z."""
+    size = list(unit)
+    for axis in (2, 1, 0):
+        others = math.prod(min(size[other], grid[other]) for other in range(3) if other != axis)
+        fitting = max(1, most // (others * unit[axis]))
+        size[axis] = unit[axis] * min(fitting, -(-grid[axis] // unit[axis]))
+    z, y, x = size
+    return z, y, x
+
+
+def boxes(output: Output, itemsize: int, most: int) -> Sequence[tuple[Triple, Triple]]:
+    """Begin and end of the boxes of a step, of at most `most` bytes, or one unit."""
+    layout = output.layout
+    size = whole(output.unit, layout.grid, most // itemsize)
+    z, y, x = (cuts(*axis, output.aligned) for axis in zip(layout.offset, layout.grid, size, strict=True))
+    return [((z0, y0, x0), (z1, y1, x1)) for z0, z1 in z for y0, y1 in y for x0, x1 in x]

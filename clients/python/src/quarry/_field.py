@@ -1,0 +1,372 @@
+"""A field of a dataset as an array."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quarry import _quarry
+from quarry._errors import Error
+from quarry._feeds import taken, taken_async
+from quarry._samples import Box, Samples, Triple
+from quarry._selection import select
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import xarray as xr
+
+    from quarry._dataset import Dataset
+    from quarry._pictures import Merged
+
+
+
+class Field:
+    """A field of a dataset: an array over [step, z, y, x], of which an index reads just what it selects.
+
+    The first axis is the position in the ascending list of the steps that hold the field. Integers, slices, `...` and
+    `None` select as they do in numpy, in full resolution. Missing samples of floating-point fields are NaN; an integer
+    field with missing samples gives a masked array. Damage raises an Error.
+    """
+
+    def __init__(self, dataset: Dataset, description: _quarry.FieldDescription) -> None:
+        self.dataset = dataset
+        self._description = description
+
+    def __reduce__(self) -> tuple[Callable[..., Field], tuple[Dataset, str]]:
+        return operator.getitem, (self.dataset, self.name)
+
+    # ---- What it is
+
+    @property
+    def name(self) -> str:
+        """Its name in the dataset."""
+        return self._description.name
+
+    @property
+    def units(self) -> str:
+        """Of its values; empty if nobody said."""
+        return self._description.units
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As numpy names it."""
+        import numpy as np
+        return np.dtype(self._description.dtype)
+
+    def _holding(self) -> builtins.list[tuple[_quarry.Step, _quarry.FieldStep]]:
+        """The steps that hold the field, and what they say about it."""
+        found = []
+        for step in self.dataset._steps():
+            found += [(step, field) for field in step.fields if field.name == self.name]
+        return found
+
+    @property
+    def steps(self) -> builtins.list[int]:
+        """Numbers of the steps that hold it, ascending: those of the first axis."""
+        return [step.step for step, _ in self._holding()]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """[step, z, y, x]."""
+        return (len(self.steps), *self.dataset.shape)
+
+    @property
+    def ndim(self) -> int:
+        """4."""
+        return 4
+
+    @property
+    def size(self) -> int:
+        """Samples of all steps."""
+        steps, z, y, x = self.shape
+        return steps * z * y * x
+
+    @property
+    def chunks(self) -> tuple[int, int, int, int]:
+        """The shape of a patch, which is read as a whole: [1, z, y, x]."""
+        return (1, *self.dataset.native.patch)
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """The numbers of its steps, and positions along z, y, x."""
+        import numpy as np
+        return {"step": np.asarray(self.steps), **self.dataset.coords}
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Unit, coder and error bound, and the fill value, as far as there are any."""
+        said = self._description
+        attrs = {"units": said.units or None, "coder": said.coder, "lossless": said.lossless or None,
+                 "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance, "_FillValue": said.fill}
+        return {name: value for name, value in attrs.items() if value is not None}
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def _repr_html_(self) -> str:
+        from quarry._pictures import field_html
+        return field_html(self)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"<quarry.Field {self.name!r}: [{shape}] {self._description.dtype} {self.units}".rstrip() + ">"
+
+    # ---- Reading
+
+    def __getitem__(self, key: Any) -> Any:
+        """The selected samples in full resolution: an array of what numpy's shape would be, or a scalar."""
+        import numpy as np
+        holding = self._holding()
+        selection = select(key, (len(holding), *self.dataset.shape))
+        array = np.empty(selection.full_shape, self.dtype)
+        masked = False
+        if array.size:
+            dense = tuple(range(min(axis), max(axis) + 1) for axis in selection.ranges[1:])
+            for place, position in enumerate(selection.ranges[0]):
+                step, said = holding[position]
+                masked = masked or said.has_missing
+                self._read_dense(step.step, said.has_missing, dense, selection.ranges[1:], array[place])
+        result = array.reshape(selection.shape)
+        if masked and array.dtype.kind in "iu":
+            return self._masked(result)
+        return result if selection.shape else result[()]
+
+    def _read_dense(self, step: int, missing: bool, dense: tuple[range, ...], wanted: tuple[range, ...],
+                    out: npt.NDArray[Any]) -> None:
+        """Reads the box `dense` of a step, and puts the `wanted` samples into `out`."""
+        z, y, x = ((axis.start, axis.stop) for axis in dense)
+        question = _quarry.Question(self.name, step=step, box=(z, y, x))
+        if dense == wanted:
+            self.dataset.native.read(question, missing, out)
+            return
+        block = self.dataset.native.read(question, missing).array
+        # Ranges whose first sample is behind the last go backwards.
+        parts = []
+        for axis, positions_ in zip(dense, wanted, strict=True):
+            first = positions_[0] - axis.start
+            end = positions_[-1] - axis.start + (1 if positions_.step > 0 else -1)
+            parts.append(slice(first, end if end >= 0 else None, positions_.step))
+        out[...] = block[tuple(parts)]
+
+    def _masked(self, array: npt.NDArray[Any]) -> Any:
+        import numpy as np
+        ma: Any = np.ma  # has no types
+        if array.dtype.kind == "f":
+            return ma.masked_invalid(array, copy=False)
+        fill = self._description.fill
+        return ma.asarray(array) if fill is None else ma.masked_equal(array, array.dtype.type(fill), copy=False)
+
+    def _question(self, *, step: int | None, box: Box | None, level: int | None, max_error: float | None,
+                  max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
+                  first_level: int | None = None, focus: tuple[float, float, float] | None = None) -> _quarry.Question:
+        if sum(given is not None for given in (level, max_error, max_bytes, stride)) > 1:
+            raise ValueError("only one of level, max_error, max_bytes and stride can be given")
+        if isinstance(stride, int):
+            stride = (stride, stride, stride)
+        return _quarry.Question(self.name, step=step, box=box, level=level or 0, max_error=max_error,
+                                max_bytes=max_bytes, stride=stride, values=values, strict=strict,
+                                first_level=first_level, focus=focus)
+
+    def _may_miss(self, step: int | None) -> bool:
+        """Whether a step has missing samples."""
+        for number, said in self._holding():
+            if step is None or number.step == step:
+                return said.has_missing
+        return True  # a step that was published since
+
+    def _samples(self, answer: _quarry.Answer | Merged, masked: bool) -> Samples:
+        array = self._masked(answer.array) if masked else answer.array
+        return Samples(answer, array, self.dataset.native)
+
+    def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+             max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
+             values: tuple[float, float] | None = None, strict: bool = True, masked: bool = False,
+             progress: bool = False) -> Samples:
+        """Reads a box of one step.
+
+        Args:
+            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
+            step: the number of the step; the first that holds the field if left out
+            level: 0, full resolution, if nothing else says which
+            max_error: instead of a level: the coarsest that shows every sample within this error, in the field's unit
+            max_bytes: instead of a level: the finest of which at most so many bytes are read, and of samples
+            stride: instead of a level: every so many-th sample, along all axes or along (z, y, x)
+            values: (low, high): patches without a value between these are not read, see `Samples.left_out`
+            strict: damage is an Error; False: a coarser level is shown in its place, see `Samples.damaged`
+            masked: a numpy.ma array, with missing samples masked
+            progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
+
+        Raises:
+            Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
+                the server
+        """
+        question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
+                                  stride=stride, values=values, strict=strict)
+        if progress:
+            if stride is not None or values is not None:
+                raise ValueError("progress does not go with stride and values; leave it out")
+            from quarry._pictures import read_with_bar
+            return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
+                                               max_bytes=max_bytes, strict=strict), masked)
+        return self._samples(self.dataset.native.read(question, self._may_miss(step)), masked)
+
+    def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+               max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
+               focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
+               strict: bool = True, masked: bool = False) -> Iterator[Samples]:
+        """Reads a box level by level, the coarsest first. The next level is read while this one is looked at. Close the
+        generator, or leave its loop and drop it, to end the read.
+
+        Args:
+            first_level: begin with this one; the coarsest of the dataset if left out
+            focus: (z, y, x) in samples of full resolution: what is near comes first within each level
+
+        The others, and the errors, are those of `read`.
+        """
+        return (self._samples(answer, masked) for answer in taken(self._stream(
+            box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
+            focus=focus, values=values, strict=strict)))
+
+    def _stream(self, *, step: int | None, first_level: int | None, **question: Any) -> _quarry.Stream:
+        if first_level is None:
+            first_level = self.dataset.levels - 1
+        return self.dataset.native.stream(self._question(step=step, first_level=first_level, stride=None, **question),
+                                          self._may_miss(step))
+
+    async def aread(self, *, masked: bool = False, step: int | None = None, box: Box | None = None,
+                    level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
+                    stride: int | Triple | None = None, values: tuple[float, float] | None = None,
+                    strict: bool = True) -> Samples:
+        """`read` for `await`. A task that is cancelled ends the read."""
+        import asyncio  # here, as it takes longer to import than all the rest
+        question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
+                                  stride=stride, values=values, strict=strict)
+        missing = await asyncio.to_thread(self._may_miss, step)
+        async for answer in taken_async(self.dataset.native.stream(question, missing)):
+            return self._samples(answer, masked)
+        raise Error("INTERNAL", "the answer has no level")
+
+    async def astream(self, *, masked: bool = False, **question: Any) -> AsyncIterator[Samples]:
+        """`stream` for `async for`. A task that is cancelled ends the read."""
+        import asyncio
+        arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
+                                     "first_level": None, "focus": None, "values": None, "strict": True, **question}
+        stream = await asyncio.to_thread(lambda: self._stream(**arguments))
+        async for answer in taken_async(stream):
+            yield self._samples(answer, masked)
+
+    def plan(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+             max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
+             first_level: int | None = None, values: tuple[float, float] | None = None) -> _quarry.Plan:
+        """What `read`, or `stream` with a `first_level`, would answer and cost; reads no data. Arguments and errors are
+        theirs."""
+        return self.dataset.native.plan(self._question(
+            step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
+            strict=True, first_level=first_level))
+
+    def stats(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+              max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
+              range: tuple[float, float] | None = None, strict: bool = True) -> _quarry.Statistics:
+        """Statistics of a box, computed where the data are. Each comes with an interval that holds that of the original
+        samples at the same places.
+
+        Args:
+            percentiles: 0 to 100 each
+            bins: of a histogram; 0: none
+            range: its first and last edge; what was recorded for the patches if left out
+
+        The others, and the errors, are those of `read`.
+        """
+        question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=None, stride=None,
+                                  values=None, strict=strict)
+        return self.dataset.native.statistics(question, [float(percent) for percent in percentiles], bins, range)
+
+    def points(self, positions: npt.ArrayLike, *, step: int | None = None,
+               physical: bool = False) -> tuple[npt.NDArray[np.float64], float]:
+        """The field between its samples, by trilinear interpolation.
+
+        Args:
+            positions: [point, 3]: z, y, x of each, in samples, the first of which is 0
+            physical: they are in the units of the axes instead
+
+        Returns:
+            the values, NaN where a sample around a point is missing, and what the same interpolation of the original
+            samples differs by at most
+
+        Raises:
+            Error: a point is outside the grid (INVALID_ARGUMENT), and those of `read`
+        """
+        import numpy as np
+        array = np.ascontiguousarray(positions, dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != 3:
+            raise ValueError(f"positions have the shape {array.shape}; it is to be (points, 3)")
+        return self.dataset.native.points(self.name, step, array, physical)
+
+    def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
+                  steps: Sequence[int] | None = None) -> xr.DataArray:
+        """The field as xarray's engine "quarry" has it: lazy, [step, z, y, x], with coordinates and attributes.
+
+        Args:
+            level: 0, full resolution, if nothing else says which
+            max_error: instead of a level: the coarsest that shows every sample of all steps within this error
+            steps: numbers of the steps; all that are published, if left out
+
+        Raises:
+            ImportError: xarray is not installed
+            Error: no such step, or no level within max_error (NOT_FOUND)
+        """
+        from quarry._xarray import field_to_xarray
+        return field_to_xarray(self, level=level, max_error=max_error, steps=steps)
+
+    # ---- Looking
+
+    def plot(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
+             level: int | None = None, max_error: float | None = None, ax: Any = None, **image: Any) -> Any:
+        """Draws a plane of one step with matplotlib: positions and values with their units, missing samples in grey.
+
+        Args:
+            axis: the one that the plane is normal to: "z", "y" or "x"
+            at: where along it, in the unit of the axis; the nearest plane is drawn, the middle one if left out
+            index: the same as the number of a sample of full resolution
+            step: the number of the step; the first that holds the field if left out
+            level: the coarsest with a sample for each pixel if left out
+            max_error: instead of a level: the coarsest that shows the plane within this error, in the field's unit
+            ax: matplotlib's Axes; those of a new figure if left out
+            image: for matplotlib's pcolormesh: cmap, vmin, vmax, norm
+
+        Returns:
+            matplotlib's QuadMesh; its figure is `plot(...).figure`
+
+        Raises:
+            ValueError: a plane outside the grid; ImportError: no matplotlib; and the errors of `read`
+        """
+        from quarry._pictures import plot
+        return plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error, ax=ax,
+                    image=image)
+
+    def show(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
+             level: int | None = None, ax: Any = None, **image: Any) -> Any:
+        """`plot` that begins with the coarsest level and sharpens while data come in: in a notebook, or in a window of
+        matplotlib. Arguments, answer and errors are those of `plot`."""
+        from quarry._pictures import show
+        return show(self, axis=axis, at=at, index=index, step=step, level=level, ax=ax, image=image)
+
+    def animate(self, steps: Sequence[int] | None = None, *, axis: str = "z", at: float | None = None,
+                index: int | None = None, level: int | None = None, interval: float = 100, ax: Any = None,
+                **image: Any) -> Any:
+        """A film of `plot` over steps, in colours that mean the same in each picture.
+
+        Args:
+            steps: their numbers; all that hold the field if left out
+            interval: [ms] between pictures
+
+        The others, and the errors, are those of `plot`.
+
+        Returns:
+            matplotlib's FuncAnimation: `.save("run.gif")` writes it; keep it as long as it is shown
+        """
+        from quarry._pictures import animate
+        return animate(self, steps, axis=axis, at=at, index=index, level=level, interval=interval, ax=ax, image=image)
