@@ -28,11 +28,12 @@ inside /env/bin/quarry demo --output /demo
 echo "== the README's example, from a directory and from a server"
 sed -n '/^```python$/,/^```$/p' "$here/../../README.md" | sed '/^```/d' >"$root/example.py"
 grep -q quarry.open "$root/example.py" || fail "the README has no example in Python"
+mkdir "$root/data"
 inside /env/bin/python -c '
 import numpy, quarry
-field = numpy.random.default_rng(1).random((130, 70, 90), dtype="f4")
+field = numpy.random.default_rng(1).random((70, 90, 170), dtype="f4")
 quarry.write("/data/run42.quarry", numpy.stack([field, -field]), field="pressure", tolerance=1e-3)'
-use_example() { inside sh -c "cd /data && /env/bin/python /example.py" || fail "the example with $1"; }
+use_example() { inside sh -c "cd /data && /env/bin/python -W error /example.py" || fail "the example with $1"; }
 use_example "a directory"
 start_server /env/bin/quarry-server /data
 sed -i "s|\"run42.quarry\"|\"grpc://$address/run42\"|" "$root/example.py"

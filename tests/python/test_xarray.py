@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 import warnings
 
 from python_testing import PACKAGE, SHAPE, STEPS, Package, as_installed, np, qt, quarry
@@ -462,12 +463,17 @@ class Distributed(qt.QuarryTest):
         tokens = cls.shared / "tokens"
         tokens.write_text(f"alice sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()} *\n")
         tokens.chmod(0o600)
-        cls.server = qt.Server(cls.data, "--tls-cert", cls.shared / "server.pem", "--tls-key", cls.shared / "server-key.pem",
-                               "--tokens", tokens)
-        cls.server.__enter__()
-        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        cls.start_server()
         cls.options = {**ENGINE, "ca": str(cls.shared / "ca.pem"), "token": TOKEN}
         cls.target = f"grpcs://{cls.server.address}/run"
+
+    @classmethod
+    def start_server(cls, address="127.0.0.1:0"):
+        cls.server = qt.Server(cls.data, "--tls-cert", cls.shared / "server.pem", "--tls-key", cls.shared / "server-key.pem",
+                               "--tokens", cls.shared / "tokens")
+        cls.server.command = [address if word == "127.0.0.1:0" else word for word in cls.server.command]
+        cls.server.__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
 
     def open(self, **options):
         dataset = xr.open_dataset(self.target, **self.options, **options)
@@ -519,6 +525,26 @@ class Distributed(qt.QuarryTest):
             self.assertTrue(os.path.exists(mark))
             client.wait_for_workers(2)
             self.assertNotIn(killed, client.run(os.getpid).values())
+
+    def test_a_server_that_goes_for_five_seconds_is_waited_out(self):
+        with self.cluster() as client:
+            array = self.open(chunks={"step": 1, "z": 16})["f"]
+            self.server.kill()
+            result = client.compute(array.mean(("z", "y", "x")))
+            with self.assertRaises(TimeoutError):
+                result.result(timeout=5)
+            self.assertEqual(result.status, "pending", "a worker has given up")
+            self.start_server(self.server.address)
+            np.testing.assert_allclose(result.result(), self.decoded.mean((1, 2, 3)), rtol=1e-5)
+
+    def test_without_retries_a_server_is_asked_once(self):
+        opened = xr.open_dataset(self.target, **self.options, retries=0)
+        self.addCleanup(opened.close)
+        self.server.kill()
+        self.addCleanup(self.start_server, self.server.address)
+        with self.assertRaises(quarry.Error) as raised, unittest.mock.patch.object(_level_array.time, "sleep") as waited:
+            opened["f"][0].values
+        self.assertEqual((raised.exception.code, waited.call_count), ("UNAVAILABLE", 0))
 
 
 # ---- xarray's own tests of backends

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from xarray.core import indexing
 
 from quarry import _quarry
 from quarry._dataset import Dataset
+from quarry._errors import Error
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +33,11 @@ _CHUNK_BYTES = 16 << 20
 _KEPT = 16
 """Datasets that a process keeps open for arrays that were pickled."""
 
+_PATIENCE = 30.0
+"""[s] For a server that does not answer. Analysis of hours does not end because a server is started anew."""
+
+_PAUSE = 0.5
+"""[s] Between two attempts."""
 
 _kept: dict[Any, Dataset] = {}
 
@@ -167,17 +174,27 @@ class LevelArray(BackendArray):
                    for run, length in zip(box, self.grid, strict=True))
         question = _quarry.Question(self.name, step=int(self.numbers[position]), box=(z, y, x), level=self.level)
         missing = self.decode and bool(self.missing[position])
-        native = self.dataset.native
         if self.stored == self.dtype and all(run.is_all_of(length) for run, length in zip(box, out.shape, strict=True)):
-            native.read(question, missing, out)
+            self._patiently(lambda: self.dataset.native.read(question, missing, out))
             return
-        block = native.read(question, missing).array
+        block = self._patiently(lambda: self.dataset.native.read(question, missing)).array
         for axis, run in enumerate(box):
             block = block[(slice(None),) * axis + (run.inside,)]
         wanted = out[tuple(run.outside for run in box)]
         wanted[...] = block
         if self.decode and self.fill is not None and self.stored.kind != "f":
             wanted[block == self.stored.type(self.fill)] = np.nan
+
+    def _patiently(self, read: Callable[[], _quarry.Answer]) -> _quarry.Answer:
+        """The answer, also of a server that is away for a while; `retries=0` asks once."""
+        end = time.monotonic() + (_PATIENCE if self.dataset._options["retries"] else 0)
+        while True:
+            try:
+                return read()
+            except Error as error:
+                if error.code != "UNAVAILABLE" or time.monotonic() >= end:
+                    raise
+            time.sleep(_PAUSE)
 
 
 def _is_slice(index: Any) -> bool:
