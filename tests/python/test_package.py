@@ -178,6 +178,63 @@ class Reading(Package):
         self.assertEqual([dataset.shape for dataset in quarry.list(self.data) if dataset.name == "run"], [SHAPE])
 
 
+class EveryType(qt.QuarryTest):
+    """Every type of sample in one, two and three dimensions, at every level."""
+
+    SHAPES = {"one": (1, 1, 97), "two": (1, 23, 41), "three": (17, 18, 20)}
+    TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.shared / "data"
+        cls.data.mkdir()
+        for name, shape in cls.SHAPES.items():
+            dims = shape[::-1]
+            for number, dtype in enumerate(cls.TYPES):
+                raw = cls.shared / f"{dtype}.raw"
+                real = dtype.startswith("float")
+                (qt.turbulent(dims, name=dtype).astype(dtype) if real else qt.integers(dims, dtype, name=dtype)).tofile(raw)
+                qt.succeed("quarry-write-single", raw, "--dims", "x".join(map(str, dims)), "--type", dtype, "--field", dtype,
+                           "--output", cls.data / f"{name}.quarry", "--patch", "8",
+                           *(["--tolerance", "1e-3"] if real else ["--lossless"]), *(["--append"] if number else []))
+        cls.server = qt.Server(cls.data)
+        cls.server.__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    def decode(self, path, field, level):
+        """By the command, not by the package."""
+        output = self.tmp / "decoded.npy"
+        qt.succeed("quarry", "get", path, "--field", field, "--level", level, "--output", output)
+        return np.load(output)
+
+    def check(self, field, decoded, generator):
+        count = qt.scaled(5, 100)
+        for _ in range(count):
+            key = random_key(generator, (1, *decoded[0].shape))
+            np.testing.assert_array_equal(field[key], decoded[0][None][key], str(key))
+        for level, samples in enumerate(decoded):
+            for _ in range(count):
+                ends = [np.sort(generator.choice(length + 1, 2, replace=False)) for length in decoded[0].shape]
+                # Level sample i lies on sample i 2^level.
+                wanted = samples[tuple(slice(*-(-end // 2 ** level)) for end in ends)]
+                got = field.read(box=tuple((int(begin), int(end)) for begin, end in ends), level=level)
+                self.assertEqual((got.array.dtype, got.level), (field.dtype, level))
+                np.testing.assert_array_equal(got.array, wanted, f"{ends} at level {level}")
+
+    def test_any_selection_and_any_box_of_any_level(self):
+        generator = np.random.default_rng(qt.SEED)
+        for name in self.SHAPES:
+            path = self.data / f"{name}.quarry"
+            with quarry.open(path) as directory, quarry.open(self.server.target(path)) as served:
+                for dtype in self.TYPES:
+                    decoded = [self.decode(path, dtype, level) for level in range(directory.levels)]
+                    self.assertEqual(decoded[0].dtype, dtype)
+                    for dataset in (directory, served):
+                        with self.subTest(dataset=dataset.target, field=dtype):
+                            self.check(dataset[dtype], decoded, generator)
+
+
 class Types(qt.QuarryTest):
     def test_the_types_are_right(self):
         package = PACKAGE / "quarry"
