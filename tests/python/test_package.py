@@ -41,6 +41,23 @@ class Reading(Package):
                 "assert 'numpy' not in sys.modules, 'numpy'; d['p'][0]; assert 'numpy' in sys.modules")
         subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(self.path)], check=True)
 
+    def test_another_protobuf_in_the_process(self):
+        """Its symbols would take the place of ours: the module is loaded so that it finds its own first."""
+        code = """
+import ctypes, os, sys
+if sys.argv[1] == "other":
+    ctypes.CDLL("libprotobuf.so.32", os.RTLD_GLOBAL)
+set_flags, flags = sys.setdlopenflags, []
+sys.setdlopenflags = lambda given: (flags.append(given), set_flags(given))
+before = sys.getdlopenflags()
+import quarry
+assert sys.getdlopenflags() == before
+print(any(given & os.RTLD_DEEPBIND for given in flags))
+"""
+        for other, expected in (("other", "True"), ("none", "False")):
+            done = subprocess.run([sys.executable, "-c", code, other], cwd=PACKAGE, capture_output=True, text=True)
+            self.assertEqual((done.stdout.strip(), done.stderr), (expected, ""))
+
     def test_what_a_dataset_says(self):
         for dataset in self.targets():
             self.assertEqual(list(dataset), ["p", "m", "k"])

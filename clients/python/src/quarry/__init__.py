@@ -16,6 +16,7 @@ numpy is loaded with the first array. Everything is thread-safe. What is open do
 the child, or hand over the dataset by pickle, which opens it there.
 """
 
+from quarry import _load  # noqa: F401, I001
 from quarry._dataset import Dataset, list, open
 from quarry._errors import Error
 from quarry._field import Field

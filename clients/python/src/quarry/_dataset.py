@@ -9,14 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-# The transport reports what it meets as an error; its own lines on stderr would be a second report.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-from quarry import _quarry  # noqa: E402
-from quarry._errors import Error  # noqa: E402
-from quarry._feeds import taken, taken_async  # noqa: E402
-from quarry._field import Field  # noqa: E402
-from quarry._samples import Box, Triple, positions  # noqa: E402
+from quarry import _quarry
+from quarry._errors import Error
+from quarry._feeds import taken, taken_async
+from quarry._field import Field
+from quarry._samples import Box, Triple, positions
 
 if TYPE_CHECKING:
     import numpy as np

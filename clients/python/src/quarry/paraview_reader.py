@@ -15,8 +15,6 @@ Output Messages.
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -25,12 +23,7 @@ from vtkmodules.numpy_interface import dataset_adapter
 from vtkmodules.vtkCommonCore import vtkDataArraySelection
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline as Pipeline
 
-# ParaView has a protobuf of its own, whose symbols must not take the place of ours.
-_flags = sys.getdlopenflags()
-sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
-import quarry  # noqa: E402
-
-sys.setdlopenflags(_flags)
+import quarry
 
 
 @smproxy.source(name="Quarry", label="Quarry")
