@@ -89,6 +89,23 @@ Status CannotListen(const std::string& address, const std::string& why) {
 
 }  // namespace
 
+Status CheckPlainText(const std::string& what, const std::string& address, bool insecure) {
+  QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+  if (insecure || IsLoopback(parsed.host)) return Status::Ok();
+  const std::string_view instead = what == "--listen" || what == "--http" ? ", give --tls-cert and --tls-key," : "";
+  return InvalidArgument(
+      "{} {} would send data in plain text to other machines; listen on 127.0.0.1{} or say --insecure where "
+      "everybody on the network is trusted",
+      what, address, instead);
+}
+
+std::string PeerNameOf(int connection) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getpeername(connection, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  return PeerOf(address).name;
+}
+
 Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits,
                                                    const ConnectionRules& rules) {
   QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));

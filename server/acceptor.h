@@ -18,6 +18,14 @@
 
 namespace quarry::server {
 
+/// Plain text is for this machine alone, unless the operator says otherwise.
+/// @param what  "--listen", for the message
+/// @errors kInvalidArgument: no HOST:PORT, or not a loopback address
+Status CheckPlainText(const std::string& what, const std::string& address, bool insecure);
+
+/// Who is at the other end of a connection, as Peer::address(); empty if it is closed.
+std::string PeerNameOf(int connection);
+
 /// Most connections at a time. More are closed as soon as they are accepted; clients try again.
 struct ConnectionLimits {
   int total = 1000;

@@ -217,6 +217,12 @@ class StepMessages final : public StepSink {
 
 }  // namespace
 
+std::optional<std::string> MethodOf(const std::string& path) {
+  const std::string prefix = std::string("/") + kServiceName + "/";
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
+}
+
 Service::Service(DatasetCatalogOptions catalog, const EngineOptions& engine, Operations* operations,
                  std::chrono::milliseconds look_every)
     : store_(std::make_shared<PatchStore>(engine.memory_bytes, engine.queue)),

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ namespace quarry::server {
 
 /// Full name of the service in proto/quarry/v1/service.proto, as in health checks and paths.
 inline constexpr const char* kServiceName = "quarry.v1.QuarryService";
+
+/// "/quarry.v1.QuarryService/Read" -> "Read"; nothing for the methods of other services.
+std::optional<std::string> MethodOf(const std::string& path);
 
 /// Memory and threads of a server's reads, see ReadEngine.
 struct EngineOptions {

@@ -2,20 +2,13 @@
 
 #include <grpc/grpc_security_constants.h>
 
-#include <random>
 #include <utility>
 
 #include "server/grpc/grpc_status.h"
+#include "server/status_details.h"
 
 namespace quarry::server {
 namespace {
-
-/// "/quarry.v1.QuarryService/Read" -> "Read"; nothing for the methods of other services.
-std::optional<std::string> MethodOf(const std::string& path) {
-  const std::string prefix = std::string("/") + kServiceName + "/";
-  if (!path.starts_with(prefix)) return std::nullopt;
-  return path.substr(prefix.size());
-}
 
 /// A slice of shared memory, kept alive as long as gRPC needs it.
 grpc::Slice ToSlice(const SharedBytes& piece) {
@@ -68,15 +61,10 @@ bool GrpcCall::Finish(const Status& status, const std::string& request_id) {
   return Wait();
 }
 
-/// Tells gRPC's clients when to repeat the call: another time for each, so that those that are refused
-/// together do not come back together.
+/// Tells gRPC's clients when to repeat the call.
 /// @source https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
 void GrpcCall::AdviseRetry() {
-  constexpr int kSoonestMs = 100;
-  constexpr int kLatestMs = 500;
-  thread_local std::minstd_rand random{std::random_device{}()};
-  const int after = std::uniform_int_distribution(kSoonestMs, kLatestMs)(random);
-  context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(after));
+  context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(RetryAfter().count()));
 }
 
 void GrpcCall::Refuse(const Status& status, const std::string& request_id) {

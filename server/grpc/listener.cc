@@ -7,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "quarry/base/address.h"
 #include "server/grpc/grpc_call.h"
 
 namespace quarry::server {
@@ -56,16 +55,6 @@ void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
 }
 
 }  // namespace
-
-Status CheckPlainText(const std::string& what, const std::string& address, bool insecure) {
-  QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
-  if (insecure || IsLoopback(parsed.host)) return Status::Ok();
-  const std::string_view instead = what == "--listen" ? ", give --tls-cert and --tls-key," : "";
-  return InvalidArgument(
-      "{} {} would send data in plain text to other machines; listen on 127.0.0.1{} or say --insecure where "
-      "everybody on the network is trusted",
-      what, address, instead);
-}
 
 Result<std::unique_ptr<Listener>> Listener::Start(const ListenOptions& options, Service* service) {
   QUARRY_RETURN_IF_ERROR(

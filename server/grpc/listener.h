@@ -16,7 +16,7 @@
 #include "quarry/base/status.h"
 #include "server/acceptor.h"
 #include "server/grpc/tls.h"
-#include "server/grpc/workers.h"
+#include "server/workers.h"
 #include "server/service.h"
 
 namespace quarry::server {
@@ -30,11 +30,6 @@ struct ListenOptions {
   std::chrono::milliseconds connection_age{30 * 60 *
                                            1000};  ///< then clients connect anew, and so spread over servers
 };
-
-/// Plain text is for this machine alone, unless the operator says otherwise.
-/// @param what  "--listen", for the message
-/// @errors kInvalidArgument: no HOST:PORT, or not a loopback address
-Status CheckPlainText(const std::string& what, const std::string& address, bool insecure);
 
 class GrpcCall;
 

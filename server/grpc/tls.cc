@@ -2,94 +2,11 @@
 
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 
-#include <ctime>
 #include <mutex>
 #include <string>
 
-#include "quarry/base/file.h"
-
 namespace quarry::server {
-namespace {
-
-struct Free {
-  void operator()(BIO* p) const { BIO_free(p); }
-  void operator()(X509* p) const { X509_free(p); }
-  void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
-};
-using Bio = std::unique_ptr<BIO, Free>;
-using Certificate = std::unique_ptr<X509, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-
-Result<std::string> ReadPem(const std::string& path) {
-  constexpr std::uint64_t kLargestFile = 16 << 20;
-  return ReadTextFile(path, kLargestFile);
-}
-
-Bio Open(const std::string& pem) { return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))); }
-
-/// Replaces OpenSSL's own, which would ask on the terminal.
-int NoPassword(char*, int, int, void*) { return -1; }
-
-/// The first certificate of a file.
-Result<Certificate> ParseCertificate(const std::string& pem, const std::string& path) {
-  Certificate certificate(PEM_read_bio_X509(Open(pem).get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
-  if (!certificate)
-    return InvalidArgument(
-        "{} holds no certificate in PEM format; it should begin with -----BEGIN CERTIFICATE-----", path);
-  return certificate;
-}
-
-Result<double> EndOf(const X509& certificate) {
-  std::tm end{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end) != 1)
-    return InvalidArgument("the certificate does not say when it ends");
-  return static_cast<double>(timegm(&end));
-}
-
-/// The contents of the files.
-struct Pem {
-  std::string certificate;
-  std::string key;
-  std::string client_authority;
-  double certificate_end = 0;
-};
-
-Result<Pem> ReadAndCheck(const TlsFiles& files) {
-  Pem pem;
-  QUARRY_ASSIGN_OR_RETURN(pem.certificate, ReadPem(files.certificate));
-  QUARRY_ASSIGN_OR_RETURN(pem.key, ReadPem(files.key));
-  QUARRY_ASSIGN_OR_RETURN(const Certificate certificate,
-                          ParseCertificate(pem.certificate, files.certificate));
-  const Key key(PEM_read_bio_PrivateKey(Open(pem.key).get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
-  if (!key)
-    return InvalidArgument(
-        "{} holds no private key in PEM format, or one with a password; write one without, that "
-        "only the server's user may read",
-        files.key);
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    ERR_clear_error();
-    return InvalidArgument(
-        "the key {} does not belong to the certificate {}; the server's own certificate comes first "
-        "in its file",
-        files.key, files.certificate);
-  }
-  if (!files.client_authority.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(pem.client_authority, ReadPem(files.client_authority));
-    QUARRY_RETURN_IF_ERROR(
-        quarry::internal::ToStatus(ParseCertificate(pem.client_authority, files.client_authority)));
-  }
-  QUARRY_ASSIGN_OR_RETURN(pem.certificate_end, EndOf(*certificate));
-  return pem;
-}
-
-}  // namespace
-
 namespace internal {
 
 /// Like those of grpc::SslServerCredentials, except that gRPC asks for the certificate at each handshake: a
@@ -110,9 +27,9 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     pem_ = std::move(pem);
     changed_ = true;
   }
-  double certificate_end() const {
+  Pem pem() const {
     const std::lock_guard lock(mutex_);
-    return pem_.certificate_end;
+    return pem_;
   }
 
   /// The server uses tokens instead (Call).
@@ -150,19 +67,19 @@ Tls::Tls(TlsFiles files, std::shared_ptr<internal::ReloadingCredentials> credent
     : files_(std::move(files)), credentials_(std::move(credentials)) {}
 
 Result<std::shared_ptr<Tls>> Tls::Load(const TlsFiles& files) {
-  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadAndCheck(files));
+  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadPem(files));
   auto credentials = std::make_shared<internal::ReloadingCredentials>(std::move(pem));
   return std::shared_ptr<Tls>(new Tls(files, std::move(credentials)));
 }
 
 Status Tls::Reload() {
-  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadAndCheck(files_));
+  QUARRY_ASSIGN_OR_RETURN(Pem pem, ReadPem(files_));
   credentials_->Set(std::move(pem));
   return Status::Ok();
 }
 
 std::shared_ptr<grpc::ServerCredentials> Tls::credentials() const { return credentials_; }
 
-double Tls::certificate_end() const { return credentials_->certificate_end(); }
+Pem Tls::pem() const { return credentials_->pem(); }
 
 }  // namespace quarry::server

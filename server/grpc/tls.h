@@ -6,15 +6,9 @@
 #include <string>
 
 #include "quarry/base/status.h"
+#include "server/certificate.h"
 
 namespace quarry::server {
-
-/// Files in PEM format.
-struct TlsFiles {
-  std::string certificate;       ///< of the server, with the chain up to its authority
-  std::string key;               ///< of the certificate, not encrypted
-  std::string client_authority;  ///< clients must show a certificate of it; empty: they need none
-};
 
 namespace internal {
 class ReloadingCredentials;
@@ -33,8 +27,10 @@ class Tls {
 
   /// For one listener.
   std::shared_ptr<grpc::ServerCredentials> credentials() const;
+  /// What is in use now.
+  Pem pem() const;
   /// [s] since 1970
-  double certificate_end() const;
+  double certificate_end() const { return pem().certificate_end; }
 
  private:
   Tls(TlsFiles files, std::shared_ptr<internal::ReloadingCredentials> credentials);

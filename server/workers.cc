@@ -1,4 +1,4 @@
-#include "server/grpc/workers.h"
+#include "server/workers.h"
 
 #include <system_error>
 #include <utility>
