@@ -37,6 +37,7 @@ if(QUARRY_BUILD_SERVER)
   quarry_need(spdlog libspdlog-dev CONFIG)
   quarry_need_module(LMDB lmdb liblmdb-dev)
   quarry_need(OpenSSL libssl-dev)
+  quarry_need(Boost libboost-dev 1.74)  # headers alone: Asio and Beast
   quarry_need(prometheus-cpp prometheus-cpp-dev CONFIG COMPONENTS pull)
 endif()
 if(QUARRY_BUILD_CLIENTS)

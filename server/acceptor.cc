@@ -92,7 +92,8 @@ Status CannotListen(const std::string& address, const std::string& why) {
 Status CheckPlainText(const std::string& what, const std::string& address, bool insecure) {
   QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
   if (insecure || IsLoopback(parsed.host)) return Status::Ok();
-  const std::string_view instead = what == "--listen" || what == "--http" ? ", give --tls-cert and --tls-key," : "";
+  const std::string_view instead =
+      what == "--listen" || what == "--http" ? ", give --tls-cert and --tls-key," : "";
   return InvalidArgument(
       "{} {} would send data in plain text to other machines; listen on 127.0.0.1{} or say --insecure where "
       "everybody on the network is trusted",

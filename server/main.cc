@@ -7,9 +7,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <future>
 #include <optional>
 #include <thread>
@@ -20,6 +22,7 @@
 #include "quarry/command_line/command_line.h"
 #include "quarry/storage/posix_storage.h"
 #include "server/grpc/listener.h"
+#include "server/http/http_listener.h"
 #include "server/memory_guard.h"
 #include "server/privileges.h"
 #include "server/watchdog.h"
@@ -42,6 +45,9 @@ struct Options {
   double watch_seconds = 1;
 
   server::ListenOptions listen;
+  std::string http;  ///< empty: no HTTP port
+  std::string page;
+  std::vector<std::string> cors;
   int connections = 0;  ///< 0: DefaultConnections
   server::TlsFiles tls;
   std::string tokens;
@@ -83,6 +89,21 @@ void DeclareConnections(quarry::command_line::Parser* app, Options* options) {
   app->AddOption("--listen", &options->listen.address,
                  "address and port; port 0 picks a free one; default: 127.0.0.1:50051")
       .Group(group);
+  app->AddOption("--http", &options->http,
+                 "address and port for web browsers: the viewer, gRPC-Web and Zarr; port 0 picks a free one; "
+                 "default: none")
+      .Group(group);
+  app->AddOption("--http-page", &options->page,
+                 "folder with the web page of --http; default: the viewer that was installed with the server")
+      .Path()
+      .Needs("--http")
+      .Group(group);
+  app->AddOption(
+         "--http-cors", &options->cors,
+         "a web site whose pages may ask too, like https://example.org, or * for all; may be repeated; "
+         "default: none")
+      .Needs("--http")
+      .Group(group);
   quarry::command_line::Option certificate =
       app->AddOption(
              "--tls-cert", &options->tls.certificate,
@@ -101,7 +122,7 @@ void DeclareConnections(quarry::command_line::Parser* app, Options* options) {
       .Needs("--tls-cert")
       .Group(group);
   app->AddFlag("--insecure", &options->listen.insecure,
-               "allow plain text to other machines, for --listen without TLS and for --metrics")
+               "allow plain text to other machines, for --listen and --http without TLS and for --metrics")
       .Group(group);
   app->AddOption("--tokens", &options->tokens,
                  "file with lines NAME sha256:HEX DATASET...: require a token; SIGHUP reads it again")
@@ -109,8 +130,8 @@ void DeclareConnections(quarry::command_line::Parser* app, Options* options) {
       .Group(group);
   app->AddOption(
          "--connections", &options->connections,
-         "most connections at a time, half of them from one address; default: 1000, or half of the open "
-         "files that the system allows (ulimit -n) if that is less")
+         "most connections of each port at a time, half of them from one address; default: 1000, or half of "
+         "the open files that the system allows (ulimit -n) for all ports if that is less")
       .Between(1, 1'000'000)
       .Group(group);
   app->AddOption("--streams", &options->listen.streams,
@@ -239,6 +260,8 @@ Status CheckAddresses(const Options& options) {
   const bool tls = !options.tls.certificate.empty();
   QUARRY_RETURN_IF_ERROR(
       server::CheckPlainText("--listen", options.listen.address, options.listen.insecure || tls));
+  if (!options.http.empty())
+    QUARRY_RETURN_IF_ERROR(server::CheckPlainText("--http", options.http, options.listen.insecure || tls));
   if (!options.metrics.empty())
     return server::CheckPlainText("--metrics", options.metrics, options.listen.insecure);
   return Status::Ok();
@@ -298,8 +321,11 @@ void ReloadTokens(server::TokenStore* tokens) {
   }
 }
 
-void ReloadCertificate(const std::string& file, server::Tls* tls, server::Metrics* metrics) {
-  if (const Status status = tls->Reload(); !status.ok()) {
+void ReloadCertificate(const std::string& file, server::Tls* tls, server::HttpListener* http,
+                       server::Metrics* metrics) {
+  Status status = tls->Reload();
+  if (status.ok() && http != nullptr) status = http->SetCertificate(tls->pem());
+  if (!status.ok()) {
     spdlog::error("SIGHUP: the old certificate stays in use: {}", status.message());
     return;
   }
@@ -316,25 +342,36 @@ void LogPrivileges(const Options& options) {
 
 /// Returns when the server is to stop; SIGHUP reloads tokens, certificate and datasets.
 void WaitForStop(const sigset_t& signals, const Options& options, const Prepared& prepared,
-                 server::Service* service, server::Metrics* metrics) {
+                 server::Service* service, server::HttpListener* http) {
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return;
     if (prepared.tokens) ReloadTokens(prepared.tokens.get());
-    if (prepared.tls) ReloadCertificate(options.tls.certificate, prepared.tls.get(), metrics);
+    if (prepared.tls)
+      ReloadCertificate(options.tls.certificate, prepared.tls.get(), http, &service->operations()->metrics);
     LogPrivileges(options);
     service->catalog().Forget();
     spdlog::info("SIGHUP: datasets are opened anew");
   }
 }
 
-/// Whether somebody has asked once more to stop, and does not want to wait.
-bool IsToldAgain(const sigset_t& signals) {
-  constexpr timespec kNow{0, 0};
-  const int signal = ::sigtimedwait(&signals, nullptr, &kNow);
-  return signal == SIGTERM || signal == SIGINT;
-}
+/// Whether somebody has asked once more to stop, and does not want to wait. For several threads.
+class ToldAgain {
+ public:
+  explicit ToldAgain(const sigset_t& signals) : signals_(signals) {}
+
+  bool operator()() {
+    constexpr timespec kNow{0, 0};
+    const int signal = ::sigtimedwait(&signals_, nullptr, &kNow);
+    if (signal == SIGTERM || signal == SIGINT) told_ = true;
+    return told_;
+  }
+
+ private:
+  const sigset_t signals_;
+  std::atomic<bool> told_ = false;
+};
 
 /// Files that this process may have open.
 std::uint64_t MostFiles() {
@@ -342,11 +379,15 @@ std::uint64_t MostFiles() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
 }
 
-/// Half of the files for connections, a quarter for data; the rest are indices, logs and what is just being
-/// read.
-int DefaultConnections() {
+/// Half of the files for connections of all ports, a quarter for data; the rest are indices, logs and what is
+/// just being read.
+server::ConnectionLimits ConnectionsOf(const Options& options) {
   constexpr std::uint64_t kMost = 1000;
-  return static_cast<int>(std::clamp<std::uint64_t>(MostFiles() / 2, 1, kMost));
+  const std::uint64_t ports = options.http.empty() ? 1 : 2;
+  const int total = options.connections > 0
+                        ? options.connections
+                        : static_cast<int>(std::clamp<std::uint64_t>(MostFiles() / 2 / ports, 1, kMost));
+  return {total, std::max(1, total / 2)};
 }
 std::size_t DataFiles() { return std::clamp<std::uint64_t>(MostFiles() / 4, 1, 1 << 20); }
 
@@ -371,6 +412,52 @@ Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
   QUARRY_ASSIGN_OR_RETURN(const int port, metrics->Serve(address));
   fmt::print("metrics on {}:{}\n", parsed.host, port);
   return Status::Ok();
+}
+
+/// The page beside the programs: installed, or in a build folder. Empty if there is none.
+std::string DefaultPage() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path prefix = program.parent_path().parent_path();
+  for (const char* place : {"share/quarry/viewer", "viewer"})
+    if (!error && std::filesystem::exists(prefix / place / "index.html", error)) return prefix / place;
+  return "";
+}
+
+/// Null without --http.
+Result<std::unique_ptr<server::HttpListener>> ServeHttp(const Options& options, const Prepared& prepared,
+                                                        server::Service* service) {
+  if (options.http.empty()) return std::unique_ptr<server::HttpListener>();
+  server::HttpOptions http;
+  http.address = options.http;
+  if (prepared.tls) http.tls = prepared.tls->pem();
+  http.insecure = options.listen.insecure;
+  http.connections = ConnectionsOf(options);
+  http.page = options.page.empty() ? DefaultPage() : options.page;
+  http.cors = options.cors;
+  QUARRY_ASSIGN_OR_RETURN(auto listener, server::HttpListener::Start(http, service));
+  fmt::print("http on {}\n", listener->address());
+  return listener;
+}
+
+/// The connections of all ports.
+server::Acceptor::State Sum(server::Acceptor::State one, const server::Acceptor::State& other) {
+  one.open += other.open;
+  one.accepted += other.accepted;
+  one.refused += other.refused;
+  one.cut += other.cut;
+  return one;
+}
+
+/// Both ports at the same time.
+void Drain(const sigset_t& signals, std::chrono::seconds time, server::Listener* listener,
+           server::HttpListener* http) {
+  ToldAgain told_again(signals);
+  const std::function<bool()> hurry = [&told_again] { return told_again(); };
+  std::thread other;
+  if (http != nullptr) other = std::thread([&] { http->Drain(time, hurry); });
+  listener->Drain(time, hurry);
+  if (other.joinable()) other.join();
 }
 
 /// Ends the process where connections do not close soon: clients that take nothing keep gRPC from it, and no
@@ -410,21 +497,25 @@ Status Serve(const Options& options) {
   if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
 
   server::ListenOptions listen = options.listen;
-  listen.connections.total = options.connections > 0 ? options.connections : DefaultConnections();
-  listen.connections.per_address = std::max(1, listen.connections.total / 2);
+  listen.connections = ConnectionsOf(options);
   if (prepared.tls) listen.tls = prepared.tls->credentials();
   QUARRY_ASSIGN_OR_RETURN(auto listener, server::Listener::Start(listen, &*service));
-  operations.metrics.WatchConnections([acceptor = listener->acceptor()] { return acceptor->state(); });
+  QUARRY_ASSIGN_OR_RETURN(auto http, ServeHttp(options, prepared, &*service));
+  operations.metrics.WatchConnections(
+      [acceptor = listener->acceptor(), web = http ? http->acceptor() : nullptr] {
+        return web ? Sum(acceptor->state(), web->state()) : acceptor->state();
+      });
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
   LogPrivileges(options);
   fmt::print("listening on {}\n", listener->address());
   std::fflush(stdout);
   {
     const server::Watchdog watchdog(listener->address());
-    WaitForStop(signals, options, prepared, &*service, &operations.metrics);
+    WaitForStop(signals, options, prepared, &*service, http.get());
   }
   spdlog::info("stopping: no new reads, running ones have {} s", options.drain_seconds);
-  listener->Drain(std::chrono::seconds(options.drain_seconds), [&signals] { return IsToldAgain(signals); });
+  Drain(signals, std::chrono::seconds(options.drain_seconds), listener.get(), http.get());
+  http.reset();
   CloseOrLeave(std::move(listener));
   return Status::Ok();
 }

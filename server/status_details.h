@@ -13,8 +13,8 @@ struct StatusDetails {
   std::string bytes;    ///< of the google.rpc.Status; empty for success
 };
 
-/// The same code, the same message, and one google.rpc.ErrorInfo of domain "quarry" whose reason is the name of
-/// the code.
+/// The same code, the same message, and one google.rpc.ErrorInfo of domain "quarry" whose reason is the name
+/// of the code.
 /// @param request_id  goes into the ErrorInfo's metadata as "request_id", unless it is empty
 StatusDetails DetailsOf(const Status& status, const std::string& request_id);
 

@@ -16,8 +16,8 @@
 #include "quarry/base/status.h"
 #include "server/acceptor.h"
 #include "server/grpc/tls.h"
-#include "server/workers.h"
 #include "server/service.h"
+#include "server/workers.h"
 
 namespace quarry::server {
 

@@ -1,0 +1,113 @@
+#include "server/http/page.h"
+
+#include <utility>
+
+#include "quarry/base/checksum.h"
+#include "quarry/base/file.h"
+#include "quarry/base/utf8.h"
+#include "quarry/base/version.h"
+#include "server/http/request.h"
+
+namespace quarry::server::http {
+namespace {
+
+constexpr std::size_t kMostFiles = 1000;
+constexpr std::uint64_t kMostBytes = 64 << 20;
+constexpr std::string_view kIndex = "/index.html";
+
+/// Nothing from elsewhere, no script in the text of a page, and no frame of another page around it.
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+
+std::string WithoutPage() {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Quarry</title>\n"
+      "<h1>Quarry {}</h1>\n<p>This server answers questions about boxes of simulation data. It has no viewer "
+      "to "
+      "show here: start it with <code>--http-page DIR</code>.</p>\n"
+      "<ul>\n<li><code>POST /quarry.v1.QuarryService/METHOD</code>: the query service by gRPC-Web "
+      "(docs/protocol.md)</li>\n<li><code>GET /zarr/NAME/zarr.json</code>: each dataset as a Zarr hierarchy "
+      "(docs/operations.md)</li>\n<li><code>GET /healthz</code>: whether it takes requests</li>\n</ul>\n",
+      kVersion);
+}
+
+/// Names in assets/ have a checksum of their contents in them.
+std::string CacheControlOf(std::string_view path) {
+  return path.starts_with("/assets/") ? "public, max-age=31536000, immutable" : "no-cache";
+}
+
+}  // namespace
+
+Headers PageHeaders() {
+  return {{"content-security-policy", kPolicy},
+          {"cross-origin-opener-policy", "same-origin"},
+          {"referrer-policy", "no-referrer"},
+          {"x-content-type-options", "nosniff"}};
+}
+
+Answer Answer::Say(int status, const std::string& text, Headers headers) {
+  headers.emplace_back("content-type", "text/plain; charset=utf-8");
+  headers.emplace_back("cache-control", "no-store");
+  headers.emplace_back("x-content-type-options", "nosniff");
+  return {status, std::move(headers), OwnBytes(Printable(text) + "\n")};
+}
+
+Result<Page> Page::Load(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  Page page;
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  std::map<std::string, std::string> found;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (!it->is_regular_file(error)) continue;
+    QUARRY_ASSIGN_OR_RETURN(std::string text, ReadTextFile(it->path(), kMostBytes));
+    bytes += text.size();
+    if (found.size() >= kMostFiles || bytes > kMostBytes)
+      return InvalidArgument(
+          "\"{}\" has more than {} files or {} bytes, and a page has fewer; give the folder of the page",
+          folder.string(), kMostFiles, kMostBytes);
+    found[fmt::format("/{}", it->path().lexically_relative(folder).generic_string())] = std::move(text);
+  }
+  if (!found.contains(std::string(kIndex)))
+    return NotFound("\"{}\" holds no page: there is no index.html in it", folder.string());
+  for (auto& [path, text] : found) {
+    if (path.ends_with(".gz") && found.contains(path.substr(0, path.size() - 3))) continue;
+    File& file = page.files_[path];
+    file.tag = fmt::format("\"{}\"", ChecksumText(Checksum(std::as_bytes(std::span(text)))));
+    file.bytes = OwnBytes(std::move(text));
+    if (const auto compressed = found.find(path + ".gz"); compressed != found.end())
+      file.compressed = OwnBytes(compressed->second);
+  }
+  return page;
+}
+
+std::unique_ptr<Answer> Page::Find(const std::string& path, const Request& request) const {
+  const auto found = files_.find(path == "/" ? std::string(kIndex) : path);
+  if (found == files_.end()) {
+    if (path != "/") return nullptr;
+    Answer said{200, PageHeaders(), OwnBytes(WithoutPage())};
+    said.headers.emplace_back("content-type", "text/html; charset=utf-8");
+    said.headers.emplace_back("cache-control", "no-store");
+    return std::make_unique<Answer>(std::move(said));
+  }
+  const auto& [name, file] = *found;
+  const bool gzip =
+      !file.compressed.bytes.empty() && TakesGzip(request.Header("accept-encoding").value_or(""));
+  // Two bodies of one path are two things to a cache.
+  const std::string tag = gzip ? file.tag.substr(0, file.tag.size() - 1) + "-gzip\"" : file.tag;
+  Answer answer{200, PageHeaders(), gzip ? file.compressed : file.bytes};
+  answer.headers.emplace_back("etag", tag);
+  answer.headers.emplace_back("cache-control", CacheControlOf(name));
+  if (!file.compressed.bytes.empty()) answer.headers.emplace_back("vary", "accept-encoding");
+  if (HasTag(request.Header("if-none-match").value_or(""), tag)) {
+    answer.status = 304;
+    answer.body = {};
+    return std::make_unique<Answer>(std::move(answer));
+  }
+  answer.headers.emplace_back("content-type", MediaTypeOf(name));
+  if (gzip) answer.headers.emplace_back("content-encoding", "gzip");
+  return std::make_unique<Answer>(std::move(answer));
+}
+
+}  // namespace quarry::server::http

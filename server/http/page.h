@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "quarry/base/status.h"
+#include "server/http/syntax.h"
+#include "server/peer.h"
+
+namespace quarry::server::http {
+
+class Request;
+
+/// An answer that is known at once.
+struct Answer {
+  int status = 200;
+  Headers headers;
+  SharedBytes body;
+
+  /// An error, in words. @param text  one line
+  static Answer Say(int status, const std::string& text, Headers headers = {});
+};
+
+/// The files of a web page, in memory: names from outside are looked up, never joined to a path.
+class Page {
+ public:
+  /// No files: "/" then says what the server is.
+  Page() = default;
+
+  /// Reads all files below a folder. FILE.gz beside FILE is the same, compressed.
+  /// @errors kNotFound: there is no index.html; kInvalidArgument: more files or bytes than a page has
+  static Result<Page> Load(const std::filesystem::path& folder);
+
+  std::size_t files() const { return files_.size(); }
+
+  /// The file of a path, which begins with a slash; null: there is none.
+  std::unique_ptr<Answer> Find(const std::string& path, const Request& request) const;
+
+ private:
+  struct File {
+    SharedBytes bytes;
+    SharedBytes compressed;  ///< empty: there is none
+    std::string tag;
+  };
+
+  std::map<std::string, File> files_;  ///< by path
+};
+
+/// What a browser may do with a page of this server.
+Headers PageHeaders();
+
+}  // namespace quarry::server::http

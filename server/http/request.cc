@@ -1,0 +1,83 @@
+#include "server/http/request.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <limits>
+
+namespace quarry::server::http {
+namespace {
+
+namespace beast = boost::beast;
+
+beast::string_view ToBoost(std::string_view text) { return {text.data(), text.size()}; }
+std::string_view ToStd(beast::string_view text) { return {text.data(), text.size()}; }
+
+Status ToStatus(const beast::error_code& error) {
+  if (error == beast::http::error::header_limit)
+    return {StatusCode::kResourceExhausted,
+            fmt::format("the head of the request has more than {} bytes; send fewer and shorter headers",
+                        kMostHead)};
+  if (error == beast::http::error::body_limit)
+    return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
+  return InvalidArgument("this is no request of HTTP/1.1: {}", error.message());
+}
+
+}  // namespace
+
+struct Request::State {
+  beast::http::request_parser<beast::http::string_body> parser;
+};
+
+Request::Request() : state_(std::make_unique<State>()) {
+  state_->parser.header_limit(static_cast<std::uint32_t>(kMostHead));
+  // Checked where it is known how long a question may be, and before memory is made for it.
+  state_->parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+}
+
+Request::~Request() = default;
+
+Result<std::size_t> Request::Put(std::string_view bytes) {
+  std::size_t used = 0;
+  auto& parser = state_->parser;
+  while (used < bytes.size() && !parser.is_done()) {
+    const bool head = parser.is_header_done();
+    beast::error_code error;
+    const std::size_t more =
+        parser.put(boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
+    used += more;
+    if (error == beast::http::error::need_more) break;
+    if (error) return ToStatus(error);
+    // The body is for those who know how much of it they want.
+    if (!head && parser.is_header_done()) break;
+    if (more == 0) break;
+  }
+  return used;
+}
+
+bool Request::has_head() const { return state_->parser.is_header_done(); }
+bool Request::is_done() const { return state_->parser.is_done(); }
+
+std::string_view Request::method() const { return ToStd(state_->parser.get().method_string()); }
+std::string_view Request::target() const { return ToStd(state_->parser.get().target()); }
+bool Request::is_old() const { return state_->parser.get().version() < 11; }
+bool Request::keep_alive() const { return state_->parser.keep_alive(); }
+
+std::optional<std::string_view> Request::Header(std::string_view name) const {
+  const auto& fields = state_->parser.get();
+  const auto found = fields.find(ToBoost(name));
+  if (found == fields.end()) return std::nullopt;
+  return ToStd(found->value());
+}
+
+std::size_t Request::Count(std::string_view name) const { return state_->parser.get().count(ToBoost(name)); }
+
+std::optional<std::uint64_t> Request::content_length() const {
+  const auto length = state_->parser.content_length();
+  return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
+}
+
+void Request::LimitBody(std::uint64_t bytes) { state_->parser.body_limit(bytes); }
+std::string& Request::body() { return state_->parser.get().body(); }
+
+}  // namespace quarry::server::http

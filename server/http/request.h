@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "quarry/base/status.h"
+
+namespace quarry::server::http {
+
+/// [bytes] The longest head of a request.
+inline constexpr std::size_t kMostHead = 16 << 10;
+
+/// A request as it arrives. Boost.Beast parses it, in this one file. One thread at a time.
+class Request {
+ public:
+  Request();
+  ~Request();
+
+  /// Takes what has arrived. Before the head is complete, everything from its first byte on; after it, the
+  /// next bytes of the body, which are kept.
+  /// @returns how many bytes it needs no more
+  /// @errors kResourceExhausted: a head of more than kMostHead bytes, or a body beyond LimitBody;
+  /// kInvalidArgument: no request
+  Result<std::size_t> Put(std::string_view bytes);
+
+  bool has_head() const;
+  /// Whether the whole body has come.
+  bool is_done() const;
+
+  // Of the head, when it is complete:
+
+  std::string_view method() const;
+  std::string_view target() const;
+  bool is_old() const;  ///< HTTP/1.0
+  bool keep_alive() const;
+  /// The first header of a name, in any case.
+  std::optional<std::string_view> Header(std::string_view name) const;
+  /// How many headers have a name.
+  std::size_t Count(std::string_view name) const;
+  /// Of the body, if it was announced.
+  std::optional<std::uint64_t> content_length() const;
+
+  /// Most bytes of the body that Put takes from now on.
+  void LimitBody(std::uint64_t bytes);
+  /// What has come of it.
+  std::string& body();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace quarry::server::http
