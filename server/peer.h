@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ class MessageStream {
   /// @param last  nothing but the status follows; the message may leave together with it
   /// @returns false: the client has gone
   virtual bool Send(const Message& message, bool last) = 0;
+  /// [bytes] that the stream keeps of the answer beside the message at hand, once the question has come.
+  virtual std::uint64_t kept() const { return 0; }
   /// Ends the answer with its status. Waits until the transport has taken it, and the last message.
   /// @param request_id  goes with the details of an error
   /// @returns false: the client has gone

@@ -136,7 +136,7 @@ class PlanResponseSink final : public PlanSink {
 class AnswerMessages final : public AnswerSink {
  public:
   AnswerMessages(MessageStream* stream, Call* call, pb::Encoding encoding, std::size_t message_bytes)
-      : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes) {}
+      : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes), kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override {
     QUARRY_RETURN_IF_ERROR(stream_.Begin(start.header, query::Fingerprint(start.plan), start.from));
@@ -150,7 +150,7 @@ class AnswerMessages final : public AnswerSink {
 
   bool takes_payload() const override { return encoding_ == pb::ENCODING_PATCHES; }
   /// One message being assembled, one on its way.
-  std::uint64_t memory() const override { return 2 * message_bytes_; }
+  std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
 
   Status End(const query::Price& price) override {
     pb::ReadResponse end;
@@ -162,6 +162,7 @@ class AnswerMessages final : public AnswerSink {
   AnswerStream stream_;
   const pb::Encoding encoding_;
   const std::size_t message_bytes_;
+  const std::uint64_t kept_;
   std::optional<SampleSink> samples_;
   std::optional<PayloadStreamSink> payloads_;
 };

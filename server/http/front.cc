@@ -24,7 +24,10 @@ std::string HeaderOf(const Request& request, std::string_view name) {
 }  // namespace
 
 Front::Front(FrontOptions options, Page page, Service* service)
-    : options_(std::move(options)), page_(std::move(page)), service_(service) {}
+    : options_(std::move(options)),
+      page_(std::move(page)),
+      service_(service),
+      zarr_(service, !options_.mutual) {}
 
 Front::~Front() = default;
 
@@ -41,6 +44,7 @@ std::optional<Answer> Front::AnswerNow(const Request& request, const std::string
     if (service_->operations()->draining) return Answer::Say(503, "the server is stopping");
     return Answer::Say(200, "ok");
   }
+  if (path.starts_with(kZarr)) return std::nullopt;
   if (const auto file = page_.Find(path, request)) return *file;
   return Answer::Say(404, fmt::format("there is no \"{}\" here", Beginning(path, 200)));
 }
@@ -118,9 +122,11 @@ std::optional<Answer> Front::AnswerPost(const Request& request, const std::strin
   return std::nullopt;
 }
 
-void Front::Run(Exchange* exchange) const {
+void Front::Run(Exchange* exchange) {
+  if (exchange->path.starts_with(kZarr)) return zarr_.Run(exchange->path.substr(kZarr.size()), exchange);
   const std::string method = MethodOf(exchange->path).value_or("");
-  HttpCall(exchange, service_->operations()).Run(service_, method);
+  HttpCall call(exchange, service_->operations());
+  service_->Answer(method, &call, &call);
 }
 
 }  // namespace quarry::server::http

@@ -8,11 +8,13 @@
 
 #include "server/http/http_call.h"
 #include "server/http/page.h"
+#include "server/http/zarr_front.h"
 #include "server/service.h"
 
 namespace quarry::server::http {
 
 struct FrontOptions {
+  bool mutual = false;               ///< clients show certificates
   bool loopback = true;              ///< only programs of this machine connect, and use its own names
   std::vector<std::string> origins;  ///< whose pages may ask, "https://example.org"; "*": all
 };
@@ -30,7 +32,7 @@ class Front {
   std::optional<Answer> AnswerNow(const Request& request, const std::string& path, Headers* headers) const;
 
   /// Answers on this thread.
-  void Run(Exchange* exchange) const;
+  void Run(Exchange* exchange);
 
  private:
   std::optional<Answer> CheckCaller(const Request& request) const;
@@ -44,6 +46,7 @@ class Front {
   const FrontOptions options_;
   const Page page_;
   Service* const service_;
+  ZarrFront zarr_;
 };
 
 }  // namespace quarry::server::http

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <exception>
 #include <utility>
 
 #include "server/http/grpc_web.h"
@@ -44,15 +43,6 @@ HttpCall::HttpCall(Exchange* exchange, Operations* operations) : HttpPeer(exchan
   // For a client that then takes not even the status.
   constexpr auto kGrace = std::chrono::seconds(1);
   deadline_ = operations_->deadlines.Add(*client_deadline_ + kGrace, [this] { Cut(); });
-}
-
-void HttpCall::Run(Service* service, const std::string& method) {
-  try {
-    service->Answer(method, this, this);
-  } catch (const std::exception&) {  // no memory for the answer's end
-    Cut();
-    exchange()->keep_alive = false;
-  }
 }
 
 bool HttpCall::PastDeadline() const { return client_deadline_ && Clock::now() >= *client_deadline_; }

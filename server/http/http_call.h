@@ -36,14 +36,16 @@ class HttpPeer : public Peer {
     return exchange_->request->Header(name);
   }
   void AddHeader(const std::string& name, const std::string& value) override {
+    // Some answers take several calls; the last one counts.
+    std::erase_if(exchange_->headers, [&](const auto& header) { return header.first == name; });
     exchange_->headers.emplace_back(name, value);
   }
   bool Gone() override { return exchange_->channel->IsGone(); }
   void Cut() override { exchange_->channel->Cut(); }
   Connection* connection() override { return exchange_->connection.get(); }
 
- protected:
   Exchange* exchange() const { return exchange_; }
+  /// Sends everything. False: the client has gone, or was cut.
   bool Write(Outgoing* outgoing);
 
  private:
@@ -54,9 +56,6 @@ class HttpPeer : public Peer {
 class HttpCall final : public HttpPeer, public MessageStream {
  public:
   HttpCall(Exchange* exchange, Operations* operations);
-
-  /// Answers, to the end of the call.
-  void Run(Service* service, const std::string& method);
 
   bool Gone() override { return PastDeadline() || HttpPeer::Gone(); }
 

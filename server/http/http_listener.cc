@@ -46,7 +46,7 @@ struct HttpListener::State {
   bool IsAnswering() const { return service->operations()->running > 0 || context.answering > 0; }
 
   Service* const service;
-  const http::Front front;
+  http::Front front;
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::shared_ptr<Acceptor> acceptor;
@@ -67,8 +67,10 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& opt
     QUARRY_ASSIGN_OR_RETURN(page, http::Page::Load(options.page));
   }
   QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(options.address));
-  auto state = std::make_unique<State>(http::FrontOptions{IsLoopback(parsed.host), options.cors},
-                                       std::move(page), service);
+  auto state =
+      std::make_unique<State>(http::FrontOptions{options.tls && !options.tls->client_authority.empty(),
+                                                 IsLoopback(parsed.host), options.cors},
+                              std::move(page), service);
   if (options.tls) {
     QUARRY_ASSIGN_OR_RETURN(state->tls, http::TlsContext::Make(*options.tls));
   }

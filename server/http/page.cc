@@ -4,7 +4,6 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
-#include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
 #include "server/http/request.h"
 
@@ -46,13 +45,6 @@ Headers PageHeaders() {
           {"x-content-type-options", "nosniff"}};
 }
 
-Answer Answer::Say(int status, const std::string& text, Headers headers) {
-  headers.emplace_back("content-type", "text/plain; charset=utf-8");
-  headers.emplace_back("cache-control", "no-store");
-  headers.emplace_back("x-content-type-options", "nosniff");
-  return {status, std::move(headers), OwnBytes(Printable(text) + "\n")};
-}
-
 Result<Page> Page::Load(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   Page page;
@@ -86,7 +78,7 @@ std::unique_ptr<Answer> Page::Find(const std::string& path, const Request& reque
   const auto found = files_.find(path == "/" ? std::string(kIndex) : path);
   if (found == files_.end()) {
     if (path != "/") return nullptr;
-    Answer said{200, PageHeaders(), OwnBytes(WithoutPage())};
+    Answer said{200, PageHeaders(), OwnBytes(WithoutPage()), 0};
     said.headers.emplace_back("content-type", "text/html; charset=utf-8");
     said.headers.emplace_back("cache-control", "no-store");
     return std::make_unique<Answer>(std::move(said));
@@ -96,7 +88,7 @@ std::unique_ptr<Answer> Page::Find(const std::string& path, const Request& reque
       !file.compressed.bytes.empty() && TakesGzip(request.Header("accept-encoding").value_or(""));
   // Two bodies of one path are two things to a cache.
   const std::string tag = gzip ? file.tag.substr(0, file.tag.size() - 1) + "-gzip\"" : file.tag;
-  Answer answer{200, PageHeaders(), gzip ? file.compressed : file.bytes};
+  Answer answer{200, PageHeaders(), gzip ? file.compressed : file.bytes, 0};
   answer.headers.emplace_back("etag", tag);
   answer.headers.emplace_back("cache-control", CacheControlOf(name));
   if (!file.compressed.bytes.empty()) answer.headers.emplace_back("vary", "accept-encoding");

@@ -6,22 +6,11 @@
 #include <string>
 
 #include "quarry/base/status.h"
-#include "server/http/syntax.h"
-#include "server/peer.h"
+#include "server/http/answer.h"
 
 namespace quarry::server::http {
 
 class Request;
-
-/// An answer that is known at once.
-struct Answer {
-  int status = 200;
-  Headers headers;
-  SharedBytes body;
-
-  /// An error, in words. @param text  one line
-  static Answer Say(int status, const std::string& text, Headers headers = {});
-};
 
 /// The files of a web page, in memory: names from outside are looked up, never joined to a path.
 class Page {

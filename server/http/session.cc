@@ -2,7 +2,7 @@
 
 #include <array>
 #include <boost/asio/post.hpp>
-#include <ctime>
+#include <exception>
 #include <utility>
 
 namespace quarry::server::http {
@@ -120,7 +120,12 @@ void Session::BeginCall() {
 
 /// On a thread of its own. The others leave the session alone meanwhile.
 void Session::RunCall() {
-  context_->front->Run(&exchange_);
+  try {
+    context_->front->Run(&exchange_);
+  } catch (const std::exception&) {  // no memory for an answer
+    channel_->Cut();
+    exchange_.keep_alive = false;
+  }
   boost::asio::post(*context_->io, [self = shared_from_this()] { self->EndCall(); });
 }
 
@@ -133,16 +138,7 @@ void Session::EndCall() {
 // ---- Answers that are known
 
 void Session::SendAnswer(const Answer& answer) {
-  Headers headers = answer.headers;
-  headers.insert(headers.end(), exchange_.headers.begin(), exchange_.headers.end());
-  headers.emplace_back("date", HttpDate(std::time(nullptr)));
-  const bool has_body = answer.status != 204 && answer.status != 304;
-  if (has_body) headers.emplace_back("content-length", std::to_string(answer.body.bytes.size()));
-  headers.emplace_back("connection", exchange_.keep_alive ? "keep-alive" : "close");
-  unsent_ = {};
-  unsent_.Add(HeadOf(answer.status, headers));
-  const bool wanted = !request_->has_head() || request_->method() != "HEAD";
-  if (has_body && wanted) unsent_.Add(answer.body);
+  unsent_ = ToOutgoing(answer, *request_, exchange_.headers, exchange_.keep_alive);
   Allow(context_->operations->limits.stall);
   WriteMore();
 }

@@ -29,7 +29,7 @@ class Session;
 /// What the sessions of a listener share. Outlives them.
 struct SessionContext {
   boost::asio::io_context* io = nullptr;
-  const Front* front = nullptr;
+  Front* front = nullptr;
   Operations* operations = nullptr;
   Workers* workers = nullptr;
   Patience patience;

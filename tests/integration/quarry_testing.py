@@ -196,10 +196,17 @@ class Server:
                 (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
     def metrics_address(self):
+        return self._said("metrics")
+
+    def http_address(self):
+        """Of a server with --http."""
+        return self._said("http")
+
+    def _said(self, what):
         for line in self._lines:
-            if found := re.match(r"metrics on (\S+:\d+)$", line):
+            if found := re.match(rf"{what} on (\S+:\d+)$", line):
                 return found[1]
-        raise AssertionError(f"no metrics: {self._lines}")
+        raise AssertionError(f"no {what}: {self._lines}")
 
     def runs(self):
         return self._process.poll() is None

@@ -1,0 +1,359 @@
+#include "server/http/zarr_front.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "quarry/format/proto_convert.h"
+#include "server/zarr/assembler.h"
+
+namespace quarry::server::http {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+/// [bytes] Of all hierarchies that are kept.
+std::uint64_t MostKept(const Service& service) {
+  constexpr std::uint64_t kPartOfMemory = 16;
+  return std::clamp<std::uint64_t>(service.store().state().total / kPartOfMemory, 8 << 20, 128 << 20);
+}
+
+/// A call of this process for a client of HTTP.
+class InnerStream : public MessageStream {
+ public:
+  explicit InnerStream(const google::protobuf::MessageLite& question)
+      : question_(question.SerializeAsString()) {}
+
+  Result<std::string> Receive(std::size_t most) override {
+    if (question_.size() <= most) return question_;
+    return Status(StatusCode::kResourceExhausted, "the name of the dataset is too long");
+  }
+  void SendHeaders() override {}
+  bool Send(const Message& message, bool) override {
+    std::string bytes;
+    for (const SharedBytes& piece : message)
+      bytes.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+    error_ = Take(bytes);
+    return error_.ok();
+  }
+  bool Finish(const Status& status, const std::string&) override {
+    status_ = status;
+    return true;
+  }
+  void Refuse(const Status& status, const std::string&) override { status_ = status; }
+
+  /// How the call has ended; what went wrong here comes first.
+  const Status& status() const { return error_.ok() ? status_ : error_; }
+
+ protected:
+  virtual Status Take(const std::string& bytes) = 0;
+
+ private:
+  const std::string question_;
+  Status status_;
+  Status error_;
+};
+
+/// Collects what GetDataset says of a dataset, page by page.
+class DatasetStream final : public InnerStream {
+ public:
+  DatasetStream(const pb::GetDatasetRequest& question, std::unique_ptr<zarr::Contents>* contents,
+                HierarchyCache::Room* room)
+      : InnerStream(question), contents_(contents), room_(room) {}
+
+  const std::string& next_page() const { return next_page_; }
+
+ private:
+  Status Take(const std::string& bytes) override {
+    pb::GetDatasetResponse page;
+    if (!page.ParseFromString(bytes)) return InternalError("GetDataset has answered with something else");
+    if (!*contents_) {
+      QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(page.manifest()));
+      *contents_ = std::make_unique<zarr::Contents>(page.manifest(), std::move(description));
+    }
+    for (const pb::StepManifest& step : page.steps()) (*contents_)->Add(step);
+    next_page_ = page.next_page_token();
+    return room_->Grow((*contents_)->bytes());
+  }
+
+  std::unique_ptr<zarr::Contents>* const contents_;
+  HierarchyCache::Room* const room_;
+  std::string next_page_;
+};
+
+/// Asks whether the client may know of a dataset.
+class GrantStream final : public InnerStream {
+ public:
+  using InnerStream::InnerStream;
+
+ private:
+  Status Take(const std::string&) override { return Status::Ok(); }
+};
+
+/// Puts a chunk together, and sends it while its memory is still counted for the call.
+class ChunkStream final : public InnerStream {
+ public:
+  /// @param part  of the chunk; nothing: all of it
+  ChunkStream(const pb::ReadRequest& question, const zarr::Entry& entry, std::optional<ByteRange> part,
+              Answer answer, HttpPeer* peer)
+      : InnerStream(question), entry_(entry), part_(part), answer_(std::move(answer)), peer_(peer) {}
+
+  std::uint64_t kept() const override { return entry_.size; }
+  bool sent() const { return sent_; }
+
+ private:
+  Status Take(const std::string& bytes) override {
+    pb::ReadResponse message;
+    if (!message.ParseFromString(bytes)) return InternalError("Read has answered with something else");
+    if (!assembler_) assembler_.emplace(entry_.chunk);
+    QUARRY_RETURN_IF_ERROR(assembler_->Add(message));
+    if (!assembler_->is_complete() || sent_) return Status::Ok();
+    sent_ = true;
+    const auto chunk = assembler_->Take();
+    const ByteRange part = part_.value_or(ByteRange{0, chunk->size()});
+    answer_.body = {ByteSpan(*chunk).subspan(part.begin, part.end - part.begin), chunk};
+    const Exchange& exchange = *peer_->exchange();
+    Outgoing outgoing = ToOutgoing(answer_, *exchange.request, exchange.headers, exchange.keep_alive);
+    answer_.body = {};
+    if (peer_->Write(&outgoing)) return Status::Ok();
+    return {StatusCode::kCancelled, "the client has gone"};
+  }
+
+  const zarr::Entry& entry_;
+  const std::optional<ByteRange> part_;
+  Answer answer_;
+  HttpPeer* const peer_;
+  std::optional<zarr::ChunkAssembler> assembler_;
+  bool sent_ = false;
+};
+
+Answer Failed(const Status& status, bool of_chunk) {
+  const int code = HttpStatusOf(status.code(), of_chunk);
+  Headers headers;
+  if (code == 401) headers.emplace_back("www-authenticate", "Bearer");
+  if (code == 503) headers.emplace_back("retry-after", "1");
+  return Answer::Say(code, status.message(), std::move(headers));
+}
+
+/// Nothing of the kind, as far as the client may know.
+bool IsUnknown(const Status& status) {
+  return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kPermissionDenied;
+}
+
+}  // namespace
+
+int HttpStatusOf(StatusCode code, bool of_chunk) {
+  switch (code) {
+    case StatusCode::kUnauthenticated:
+      return 401;
+    case StatusCode::kPermissionDenied:
+      return 403;
+    case StatusCode::kNotFound:
+      return of_chunk ? 422 : 404;
+    case StatusCode::kUnavailable:
+    case StatusCode::kResourceExhausted:
+      return 503;
+    case StatusCode::kCancelled:
+    case StatusCode::kDeadlineExceeded:
+      return 504;
+    case StatusCode::kInternal:
+    case StatusCode::kUnknown:
+      return 500;
+    default:
+      return 422;
+  }
+}
+
+ZarrFront::ZarrFront(Service* service, bool is_public)
+    : service_(service),
+      is_public_(is_public && !service->operations()->tokens),
+      cache_(MostKept(*service)) {}
+
+void ZarrFront::Run(const std::string& path, Exchange* exchange) {
+  HttpPeer peer(exchange);
+  std::optional<Answer> likeliest;
+  for (const zarr::Place& place : zarr::PlacesOf(path)) {
+    Outcome outcome = AnswerPlace(place, &peer);
+    if (outcome.here && !outcome.answer) return;  // it was sent
+    if (outcome.here || !likeliest) likeliest = std::move(outcome.answer);
+    if (outcome.here) break;
+  }
+  const Answer answer =
+      likeliest ? *std::move(likeliest) : Answer::Say(404, "there is no such key of a Zarr hierarchy");
+  exchange->unsent = ToOutgoing(answer, *exchange->request, exchange->headers, exchange->keep_alive);
+}
+
+ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* peer) {
+  const bool of_chunk = zarr::IsChunkKey(place.key);
+  const auto failed = [&](const Status& status) -> Outcome {
+    return {!IsUnknown(status), Failed(status, of_chunk)};
+  };
+  Result<Shown> shown = Open(place.dataset, peer);
+  if (!shown.ok()) return failed(shown.status());
+  const std::optional<zarr::Entry> entry = shown->hierarchy->Find(place.key);
+  const Wanted wanted = WantedOf(*peer->exchange()->request, entry);
+  if (wanted.bytes && of_chunk && entry->chunk.array->kind == zarr::Array::Kind::kField) {
+    std::optional<Answer> refused = SendField(place, *entry, wanted, *shown, peer);
+    return {true, std::move(refused)};
+  }
+  if (!shown->granted) {
+    if (const Status status = Grant(place.dataset, peer); !status.ok()) return failed(status);
+  }
+  if (!entry)
+    return {false, Answer::Say(404, fmt::format("there is no \"{}\" in this hierarchy", place.key))};
+  if (wanted.bytes && of_chunk) {
+    SendCoordinates(*entry, wanted, *shown, peer);
+    return {true, std::nullopt};
+  }
+  return {true, AnswerKnown(*entry, wanted)};
+}
+
+/// What a request wants of a value.
+ZarrFront::Wanted ZarrFront::WantedOf(const Request& request, const std::optional<zarr::Entry>& entry) {
+  Wanted wanted;
+  if (!entry) return wanted;
+  const std::string tag(request.Header("if-range").value_or(entry->tag));
+  if (request.method() != "HEAD" && tag == entry->tag)
+    wanted.part = ParseRange(request.Header("range").value_or(""), entry->size);
+  wanted.known = HasTag(request.Header("if-none-match").value_or(""), entry->tag);
+  wanted.outside = wanted.part && wanted.part->begin >= wanted.part->end;
+  wanted.bytes = !wanted.known && !wanted.outside && request.method() != "HEAD";
+  return wanted;
+}
+
+/// The head of an answer with a value, or with a part of it.
+Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
+  const bool has_steps = !entry.document && entry.chunk.array->kind == zarr::Array::Kind::kField;
+  Answer answer;
+  answer.headers = {{"content-type", entry.document ? "application/json" : "application/octet-stream"},
+                    {"etag", entry.tag},
+                    {"accept-ranges", "bytes"},
+                    {"x-content-type-options", "nosniff"},
+                    // A published step never changes. Its place among the steps may, and so may the dataset
+                    // of a name: so caches ask again after a minute, which costs no reading.
+                    {"cache-control", std::string(is_public_ ? "public, " : "private, ") +
+                                          (has_steps ? "max-age=60" : "no-cache")}};
+  if (wanted.part) {
+    answer.status = 206;
+    answer.headers.emplace_back(
+        "content-range", fmt::format("bytes {}-{}/{}", wanted.part->begin, wanted.part->end - 1, entry.size));
+  }
+  return answer;
+}
+
+/// What needs no samples: a document, and whatever is said without a body.
+Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) const {
+  if (wanted.known) {
+    Answer answer = Begin(entry, {});
+    answer.status = 304;
+    return answer;
+  }
+  if (wanted.outside)
+    return Answer::Say(416, fmt::format("the range is outside the value, which has {} bytes", entry.size),
+                       {{"content-range", fmt::format("bytes */{}", entry.size)}});
+  Answer answer = Begin(entry, wanted);
+  if (entry.document) {
+    const ByteRange part = wanted.part.value_or(ByteRange{0, entry.size});
+    const ByteSpan all = std::as_bytes(std::span(*entry.document));
+    answer.body = {all.subspan(part.begin, part.end - part.begin), entry.document};
+  } else {
+    answer.announced = entry.size;  // of a HEAD
+  }
+  return answer;
+}
+
+/// @returns why there are no samples; nothing: the answer was sent
+std::optional<Answer> ZarrFront::SendField(const zarr::Place& place, const zarr::Entry& entry,
+                                           const Wanted& wanted, const Shown& shown, HttpPeer* peer) {
+  ChunkStream stream(shown.hierarchy->QuestionOf(entry.chunk, place.dataset), entry, wanted.part,
+                     Begin(entry, wanted), peer);
+  service_->Answer("Read", peer, &stream);
+  if (stream.sent()) return std::nullopt;
+  return Failed(stream.status().ok() ? InternalError("the read has ended without samples") : stream.status(),
+                true);
+}
+
+/// Computed, piece by piece: they may be megabytes.
+void ZarrFront::SendCoordinates(const zarr::Entry& entry, const Wanted& wanted, const Shown& shown,
+                                HttpPeer* peer) const {
+  constexpr std::uint64_t kPiece = 32 << 10;  // samples
+  constexpr std::uint64_t kSample = 8;        // bytes
+  Exchange& exchange = *peer->exchange();
+  const ByteRange part = wanted.part.value_or(ByteRange{0, entry.size});
+  Answer answer = Begin(entry, wanted);
+  answer.announced = part.end - part.begin;
+  Outgoing outgoing = ToOutgoing(answer, *exchange.request, exchange.headers, exchange.keep_alive);
+  for (std::uint64_t begin = part.begin / kSample; begin * kSample < part.end; begin += kPiece) {
+    const std::uint64_t end = std::min(begin + kPiece, (part.end + kSample - 1) / kSample);
+    std::string bytes;
+    shown.hierarchy->AppendCoordinates(entry.chunk, begin, end, &bytes);
+    const std::uint64_t first = std::max(part.begin, begin * kSample) - begin * kSample;
+    const std::uint64_t last = std::min(part.end, end * kSample) - begin * kSample;
+    outgoing.Add(bytes.substr(first, last - first));
+    const auto stall = service_->operations()->WatchMessage([peer] { peer->Cut(); });
+    if (!peer->Write(&outgoing)) return;
+  }
+}
+
+// ---- Hierarchies
+
+Result<ZarrFront::Shown> ZarrFront::Open(const std::string& dataset, HttpPeer* peer) {
+  // Strangers learn nothing of what is kept, neither by answers nor by their time.
+  if (cache_.Has(dataset) && MayKnow(dataset, *peer)) {
+    const auto opened = service_->catalog().Find(dataset);
+    if (auto kept = opened.ok() ? cache_.Find(dataset, *opened) : nullptr)
+      return Shown{std::move(kept), false};
+  }
+  QUARRY_RETURN_IF_ERROR(Grant(dataset, peer));
+  const std::shared_ptr<std::timed_mutex> maker = cache_.MakerOf(dataset);
+  std::unique_lock lock(*maker, std::defer_lock);
+  constexpr auto kLookUp = std::chrono::milliseconds(50);
+  while (!lock.try_lock_for(kLookUp))
+    if (peer->Gone()) return Status(StatusCode::kCancelled, "the client has gone");
+  // Before its steps are read: what comes later is noticed next time.
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, service_->catalog().Find(dataset));
+  if (auto kept = cache_.Find(dataset, opened)) return Shown{std::move(kept), true};
+  QUARRY_ASSIGN_OR_RETURN(auto made, Make(dataset, opened, peer));
+  return Shown{std::move(made), true};
+}
+
+Result<HierarchyCache::Made> ZarrFront::Make(const std::string& dataset, const HierarchyCache::Opened& opened,
+                                             HttpPeer* peer) {
+  auto room = std::make_unique<HierarchyCache::Room>(&cache_);
+  std::unique_ptr<zarr::Contents> contents;
+  pb::GetDatasetRequest question;
+  question.set_dataset(dataset);
+  question.set_page_size(1000);
+  do {
+    DatasetStream stream(question, &contents, room.get());
+    service_->Answer("GetDataset", peer, &stream);
+    QUARRY_RETURN_IF_ERROR(stream.status());
+    question.set_page_token(stream.next_page());
+  } while (!question.page_token().empty());
+  if (!contents) return InternalError("GetDataset has answered nothing");
+  auto made = std::make_shared<const zarr::Hierarchy>(std::move(*contents));
+  cache_.Keep(dataset, opened, made, std::move(room));
+  return HierarchyCache::Made(std::move(made));
+}
+
+Status ZarrFront::Grant(const std::string& dataset, HttpPeer* peer) {
+  pb::GetDatasetRequest question;
+  question.set_dataset(dataset);
+  question.set_manifest_only(true);
+  GrantStream stream(question);
+  service_->Answer("GetDataset", peer, &stream);
+  return stream.status();
+}
+
+/// Whether the token is for a dataset of this name. A call decides whether it is for this one.
+bool ZarrFront::MayKnow(const std::string& dataset, const HttpPeer& peer) const {
+  const auto& tokens = service_->operations()->tokens;
+  if (!tokens) return true;
+  const auto access = tokens->Authenticate(peer.Header("authorization"));
+  if (!access.ok()) return false;
+  const std::vector<std::string> names = DatasetCatalog::PossibleNames(dataset);
+  return std::ranges::any_of(names, [&](const std::string& name) { return (*access)->Allows(name); });
+}
+
+}  // namespace quarry::server::http

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/http/answer.h"
+#include "server/http/hierarchy_cache.h"
+#include "server/http/http_call.h"
+#include "server/service.h"
+#include "server/zarr/hierarchy.h"
+
+namespace quarry::server::http {
+
+/// Datasets as Zarr hierarchies, for readers that know nothing of Quarry. Metadata come from GetDataset and
+/// chunks from Read, so that tokens, limits, log and metrics hold as for every call. Thread-safe.
+class ZarrFront {
+ public:
+  /// @param service    outlives the front
+  /// @param is_public  whether everybody may read; never with tokens
+  ZarrFront(Service* service, bool is_public);
+
+  /// Answers a GET or HEAD on this thread.
+  /// @param path  behind /zarr/
+  void Run(const std::string& path, Exchange* exchange);
+
+ private:
+  /// A hierarchy, and whether the client may have it: decided by a call, or still to be decided by one.
+  struct Shown {
+    HierarchyCache::Made hierarchy;
+    bool granted = false;
+  };
+  /// What a request wants of a value.
+  struct Wanted {
+    std::optional<ByteRange> part;  ///< nothing: all of it
+    bool known = false;             ///< the client has it
+    bool outside = false;           ///< the part is
+    bool bytes = false;             ///< its bytes
+  };
+  struct Outcome {
+    bool here = false;             ///< the place is there, whatever came of it
+    std::optional<Answer> answer;  ///< nothing: it was sent
+  };
+
+  static Wanted WantedOf(const Request& request, const std::optional<zarr::Entry>& entry);
+  Outcome AnswerPlace(const zarr::Place& place, HttpPeer* peer);
+  Answer Begin(const zarr::Entry& entry, const Wanted& wanted) const;
+  Answer AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) const;
+  std::optional<Answer> SendField(const zarr::Place& place, const zarr::Entry& entry, const Wanted& wanted,
+                                  const Shown& shown, HttpPeer* peer);
+  void SendCoordinates(const zarr::Entry& entry, const Wanted& wanted, const Shown& shown,
+                       HttpPeer* peer) const;
+
+  Result<Shown> Open(const std::string& dataset, HttpPeer* peer);
+  Result<HierarchyCache::Made> Make(const std::string& dataset, const HierarchyCache::Opened& opened,
+                                    HttpPeer* peer);
+  Status Grant(const std::string& dataset, HttpPeer* peer);
+  bool MayKnow(const std::string& dataset, const HttpPeer& peer) const;
+
+  Service* const service_;
+  const bool is_public_;
+  HierarchyCache cache_;
+};
+
+/// The status of an answer for an error of a call. What may pass is 503 or 504, and what will not is 422:
+/// readers of Zarr repeat requests that were answered with others, and take a 404 for a chunk of fill values.
+int HttpStatusOf(StatusCode code, bool of_chunk);
+
+}  // namespace quarry::server::http

@@ -1,0 +1,118 @@
+#include "server/zarr/assembler.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+namespace quarry::server::zarr {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+constexpr std::size_t kAxes = 3;
+
+/// z, y, x in samples of the level.
+struct Region {
+  std::array<std::uint64_t, kAxes> begin{};
+  std::array<std::uint64_t, kAxes> end{};
+};
+
+template <typename T>
+void StoreLittleEndian(T value, std::byte* to) {
+  if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
+  std::memcpy(to, &value, sizeof(T));
+}
+
+/// Samples of a block, x fastest.
+std::uint64_t VolumeOf(const Region& region) {
+  std::uint64_t volume = 1;
+  for (std::size_t a = 0; a < kAxes; ++a) volume *= region.end[a] - region.begin[a];
+  return volume;
+}
+
+}  // namespace
+
+ChunkAssembler::ChunkAssembler(const Chunk& chunk)
+    : chunk_(chunk),
+      begin_(chunk.begin()),
+      end_(chunk.end()),
+      sample_(chunk.array->sample_bytes()),
+      bytes_(std::make_shared<Bytes>(chunk.array->chunk_bytes())),
+      left_(1) {
+  for (std::size_t a = 1; a <= kAxes; ++a) left_ *= end_[a] - begin_[a];
+  if (left_ * sample_ != bytes_->size()) Pad();
+}
+
+Status ChunkAssembler::Add(const pb::ReadResponse& message) {
+  if (message.has_samples()) return AddBlocks(message.samples());
+  if (!message.has_level_end()) return Status::Ok();
+  if (left_ != 0) return InternalError("the answer lacks {} samples of the chunk", left_);
+  if (chunk_.array->field->steps[chunk_.index[0]].missing) MarkMissing();
+  complete_ = true;
+  return Status::Ok();
+}
+
+Status ChunkAssembler::AddBlocks(const pb::SampleBlocks& blocks) {
+  std::string_view data = blocks.data();
+  const Shape& chunks = chunk_.array->chunks;
+  for (const pb::BlockExtent& block : blocks.blocks()) {
+    if (block.has_shown_level()) return DataLoss("samples of the chunk are damaged");
+    if (block.begin_size() != kAxes || block.shape_size() != kAxes)
+      return InternalError("a block of the answer has no three axes");
+    Region region;
+    for (std::size_t a = 0; a < kAxes; ++a) {
+      const int axis = static_cast<int>(kAxes - 1 - a);
+      region.begin[a] = block.begin(axis);
+      region.end[a] = region.begin[a] + block.shape(axis);
+      if (region.begin[a] < begin_[a + 1] || region.end[a] > end_[a + 1])
+        return InternalError("a block of the answer lies outside the chunk");
+    }
+    const std::uint64_t volume = VolumeOf(region);
+    if (volume > left_ || volume * sample_ > data.size())
+      return InternalError("a block of the answer has other samples than it says");
+    const std::uint64_t row = (region.end[2] - region.begin[2]) * sample_;
+    for (std::uint64_t z = region.begin[0]; z < region.end[0]; ++z) {
+      for (std::uint64_t y = region.begin[1]; y < region.end[1]; ++y) {
+        const std::uint64_t at = ((z - begin_[1]) * chunks[2] + (y - begin_[2])) * chunks[3];
+        std::memcpy(bytes_->data() + (at + region.begin[2] - begin_[3]) * sample_, data.data(), row);
+        data.remove_prefix(row);
+      }
+    }
+    left_ -= volume;
+  }
+  return Status::Ok();
+}
+
+/// The samples of a server are little-endian, and so are those of the chunk.
+void ChunkAssembler::Pad() {
+  const FieldDescription& field = chunk_.array->field->description;
+  DispatchType(field.type, [&]<typename T>(T) {
+    T fill{};
+    if constexpr (std::is_floating_point_v<T>) {
+      fill = std::numeric_limits<T>::quiet_NaN();
+    } else {
+      fill = static_cast<T>(field.fill.value_or(0));
+    }
+    for (std::size_t i = 0; i < bytes_->size(); i += sizeof(T)) StoreLittleEndian(fill, bytes_->data() + i);
+  });
+}
+
+void ChunkAssembler::MarkMissing() {
+  const FieldDescription& field = chunk_.array->field->description;
+  DispatchType(field.type, [&]<typename T>(T) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const auto missing = static_cast<T>(field.fill.value_or(std::nan("")));
+      for (std::size_t i = 0; i < bytes_->size(); i += sizeof(T)) {
+        const T sample = GetLittleEndian<T>(bytes_->data() + i);
+        if (!std::isfinite(sample) || sample == missing)
+          StoreLittleEndian(std::numeric_limits<T>::quiet_NaN(), bytes_->data() + i);
+      }
+    }
+  });
+}
+
+}  // namespace quarry::server::zarr

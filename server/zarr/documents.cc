@@ -1,0 +1,234 @@
+#include "server/zarr/documents.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace quarry::server::zarr {
+namespace {
+
+using nlohmann::json;
+
+/// As Zarr writes numbers that JSON lacks.
+json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+}
+
+/// The names of OME-Zarr for what people write as units; empty for others.
+std::string OmeUnit(const std::string& unit) {
+  static const std::map<std::string, std::string> kUnits = {{"m", "meter"},
+                                                            {"km", "kilometer"},
+                                                            {"dm", "decimeter"},
+                                                            {"cm", "centimeter"},
+                                                            {"mm", "millimeter"},
+                                                            {"um", "micrometer"},
+                                                            {"\u00b5m", "micrometer"},
+                                                            {"\u03bcm", "micrometer"},
+                                                            {"nm", "nanometer"},
+                                                            {"pm", "picometer"},
+                                                            {"fm", "femtometer"},
+                                                            {"\u00c5", "angstrom"},
+                                                            {"pc", "parsec"},
+                                                            {"ft", "foot"},
+                                                            {"in", "inch"}};
+  if (const auto found = kUnits.find(unit); found != kUnits.end()) return found->second;
+  for (const auto& [shorter, name] : kUnits)
+    if (unit == name || unit == name + "s") return name;
+  return "";
+}
+
+/// x, y, z as z, y, x.
+template <typename T>
+json Reversed(const std::array<T, 3>& values) {
+  return json::array({values[2], values[1], values[0]});
+}
+
+// ---- Arrays
+
+json FieldAttributes(const Contents& contents, const Array& array) {
+  const FieldContents& field = *array.field;
+  const FieldDescription& said = field.description;
+  json attributes = {{"coder", Name(said.coder)}};
+  if (!said.units.empty()) attributes["units"] = said.units;
+  if (said.lossless) attributes["lossless"] = true;
+  if (said.tolerance) attributes["tolerance"] = *said.tolerance;
+  if (said.relative_tolerance) attributes["relative_tolerance"] = *said.relative_tolerance;
+  attributes["max_error"] = Number(field.max_errors[static_cast<std::size_t>(array.level)]);
+  attributes["level"] = array.level;
+  if (field.has_times()) attributes["coordinates"] = StepNamesOf(contents, &field).time;
+  if (said.fill && !IsFloat(said.type)) attributes["_FillValue"] = static_cast<std::int64_t>(*said.fill);
+  return attributes;
+}
+
+json AxisAttributes(const Contents& contents, const Array& array) {
+  const GridDescription& grid = contents.dataset.grid;
+  const std::size_t axis = 2 - array.number;
+  json attributes = {{"axis", std::string(1, "ZYX"[array.number])}};
+  if (!grid.axis_names[axis].empty()) attributes["long_name"] = grid.axis_names[axis];
+  if (!grid.axis_units[axis].empty()) attributes["units"] = grid.axis_units[axis];
+  return attributes;
+}
+
+json AttributesOf(const Contents& contents, const Array& array) {
+  switch (array.kind) {
+    case Array::Kind::kField:
+      return FieldAttributes(contents, array);
+    case Array::Kind::kPositions:
+      return AxisAttributes(contents, array);
+    case Array::Kind::kSteps:
+      return {{"long_name", "number of the step"}};
+    case Array::Kind::kTimes:
+      break;
+  }
+  return {{"long_name", "physical time"}};
+}
+
+json FillOf(const Array& array) {
+  if (array.dtype.starts_with("float")) return "NaN";
+  if (array.kind != Array::Kind::kField) return 0;
+  return static_cast<std::int64_t>(array.field->description.fill.value_or(0));
+}
+
+json ArrayDocument(const Contents& contents, const Array& array) {
+  return {{"zarr_format", 3},
+          {"node_type", "array"},
+          {"shape", array.shape},
+          {"data_type", array.dtype},
+          {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", array.chunks}}}}},
+          {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
+          {"fill_value", FillOf(array)},
+          {"codecs", json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
+          {"attributes", AttributesOf(contents, array)},
+          {"dimension_names", array.dimensions},
+          {"storage_transformers", json::array()}};
+}
+
+// ---- Images
+
+/// The first time and the distance of two, where the distance is always the same; otherwise steps are
+/// counted.
+std::pair<double, double> Evenly(const std::vector<HeldStep>& steps) {
+  const bool known = std::ranges::none_of(steps, [](const HeldStep& s) { return std::isnan(s.time); });
+  if (!known || steps.size() < 2) return {0, 1};
+  const double first = steps.front().time;
+  const double between = (steps.back().time - first) / static_cast<double>(steps.size() - 1);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (!(std::abs(first + static_cast<double>(i) * between - steps[i].time) <= 1e-6 * std::abs(between)))
+      return {0, 1};
+  return between > 0 ? std::pair(first, between) : std::pair(0.0, 1.0);
+}
+
+/// Sample i of a level lies on sample i 2^level: its spacing grows, its first sample stays. An axis with one
+/// sample stays as it is.
+json Transformations(const GridDescription& grid, const FieldContents& field, int level) {
+  const auto [start, between] = Evenly(field.steps);
+  json scale = json::array({between});
+  json translation = json::array({start});
+  for (const std::size_t axis : {2, 1, 0}) {
+    const double distance = grid.spacing[axis] == 0 ? 1.0 : grid.spacing[axis];
+    const double times = grid.dims[axis] > 1 ? std::ldexp(1.0, level) : 1.0;
+    scale.push_back(distance * times);
+    translation.push_back(grid.origin[axis]);
+  }
+  return json::array(
+      {{{"type", "scale"}, {"scale", scale}}, {{"type", "translation"}, {"translation", translation}}});
+}
+
+/// A field, as OME-Zarr describes images.
+json Image(const Contents& contents, const FieldContents& field, const Array& finest) {
+  const GridDescription& grid = contents.dataset.grid;
+  json axes = json::array({{{"name", finest.dimensions[0]}, {"type", "time"}}});
+  for (const std::size_t number : {0, 1, 2}) {
+    json axis = {{"name", finest.dimensions[number + 1]}, {"type", "space"}};
+    if (const std::string unit = OmeUnit(grid.axis_units[2 - number]); !unit.empty()) axis["unit"] = unit;
+    axes.push_back(std::move(axis));
+  }
+  json levels = json::array();
+  for (int level = 0; level < contents.dataset.levels; ++level)
+    levels.push_back({{"path", fmt::format("{}/{}", level, field.description.name)},
+                      {"coordinateTransformations", Transformations(grid, field, level)}});
+  return {{"name", field.description.name}, {"axes", std::move(axes)}, {"datasets", std::move(levels)}};
+}
+
+json RootAttributes(const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
+  json images = json::array();
+  for (const FieldContents& field : contents.fields)
+    if (!field.steps.empty())
+      images.push_back(Image(contents, field, arrays.find("0/" + field.description.name)->second));
+  return {{"ome", {{"version", "0.5"}, {"multiscales", std::move(images)}}},
+          {"quarry",
+           {{"levels", contents.dataset.levels},
+            {"patch", Reversed(contents.dataset.patch)},
+            {"created_by", contents.dataset.created_by}}}};
+}
+
+// ---- Groups
+
+/// A group with the documents of all below it, by path: put together as text, which takes a tenth of the
+/// memory.
+class GroupDocument {
+ public:
+  explicit GroupDocument(const json& attributes) {
+    const json group = {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", attributes}};
+    alone_ = group.dump();
+    text_ = alone_.substr(0, alone_.size() - 1) +
+            R"(,"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{)";
+  }
+
+  /// Without those below it.
+  const std::string& alone() const { return alone_; }
+  void Add(const std::string& path, const std::string& document) {
+    if (!std::exchange(begun_, true)) {
+      text_ += json(path).dump();
+    } else {
+      text_ += ',';
+      text_ += json(path).dump();
+    }
+    text_ += ":";
+    text_ += document;
+  }
+  std::string Take() && { return std::move(text_) + "}}}"; }
+
+ private:
+  std::string alone_;
+  std::string text_;
+  bool begun_ = false;
+};
+
+}  // namespace
+
+std::string FreeName(std::string name, const DatasetDescription& dataset) {
+  while (dataset.FindField(name)) name += "_axis";
+  return name;
+}
+
+StepNames StepNamesOf(const Contents& contents, const FieldContents* field) {
+  const auto same = [](const HeldStep& a, const HeldStep& b) { return a.step == b.step; };
+  const bool common = field == nullptr || std::ranges::equal(field->steps, contents.steps, same);
+  const std::string own = common ? "" : "_" + field->description.name;
+  return {FreeName("step" + own, contents.dataset), FreeName("time" + own, contents.dataset)};
+}
+
+std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
+    const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
+  std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents;
+  GroupDocument root(RootAttributes(contents, arrays));
+  for (int level = 0; level < contents.dataset.levels; ++level) {
+    const std::string prefix = fmt::format("{}/", level);
+    GroupDocument group(json{{"level", level}});
+    root.Add(std::to_string(level), group.alone());
+    for (auto it = arrays.lower_bound(prefix); it != arrays.end() && it->first.starts_with(prefix); ++it) {
+      auto document = std::make_shared<const std::string>(ArrayDocument(contents, it->second).dump());
+      root.Add(it->first, *document);
+      group.Add(it->first.substr(prefix.size()), *document);
+      documents[it->first + "/zarr.json"] = std::move(document);
+    }
+    documents[prefix + "zarr.json"] = std::make_shared<const std::string>(std::move(group).Take());
+  }
+  documents["zarr.json"] = std::make_shared<const std::string>(std::move(root).Take());
+  return documents;
+}
+
+}  // namespace quarry::server::zarr

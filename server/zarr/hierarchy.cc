@@ -1,0 +1,351 @@
+#include "server/zarr/hierarchy.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "quarry/base/checksum.h"
+#include "quarry/base/endian.h"
+#include "server/zarr/documents.h"
+
+namespace quarry::server::zarr {
+namespace {
+
+namespace pb = ::quarry::v1;
+
+/// The fewest samples of a chunk of a coarse level that there are patches for.
+constexpr std::int64_t kChunkSamples = 32 * 32 * 32;
+constexpr std::uint64_t kCoordinatesPerChunk = 1 << 20;
+/// In tags: another number where the same dataset has other bytes in another version of this program.
+constexpr std::uint64_t kLayout = 1;
+constexpr std::size_t kAxes = 3;
+
+std::uint64_t ChecksumOf(std::string_view text) { return Checksum(std::as_bytes(std::span(text))); }
+
+std::uint64_t ChecksumOf(std::initializer_list<std::uint64_t> numbers, std::string_view text) {
+  std::string bytes(text);
+  for (const std::uint64_t number : numbers)
+    for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(number >> shift & 0xff);
+  return ChecksumOf(bytes);
+}
+
+std::string Tag(std::uint64_t checksum) { return fmt::format("\"{}\"", ChecksumText(checksum)); }
+
+std::uint64_t Product(const Shape& shape) {
+  std::uint64_t product = 1;
+  for (const std::uint64_t n : shape) product *= n;
+  return product;
+}
+
+Shape LevelShapeOf(const DatasetDescription& dataset, int level) {
+  Shape shape;
+  for (std::size_t number = 0; number < kAxes; ++number)
+    shape.push_back(static_cast<std::uint64_t>(LevelExtent(dataset.grid.dims[2 - number], level)));
+  return shape;
+}
+
+/// A decimal number without leading zeros.
+std::optional<std::uint64_t> Index(std::string_view text) {
+  constexpr std::size_t kMostDigits = 19;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool good = error == std::errc() && end == text.data() + text.size() && text.size() <= kMostDigits &&
+                    (text.size() == 1 || text.front() != '0');
+  return good ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string_view> Split(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    parts.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+template <typename T>
+void Append(T value, std::string* to) {
+  if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
+  to->append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+Array Coordinate(Array::Kind kind, int level, std::uint64_t length, std::string dtype,
+                 std::string dimension) {
+  Array array;
+  array.kind = kind;
+  array.level = level;
+  array.shape = {length};
+  array.chunks = {std::min(std::max<std::uint64_t>(length, 1), kCoordinatesPerChunk)};
+  array.dtype = std::move(dtype);
+  array.dimensions = {std::move(dimension)};
+  return array;
+}
+
+bool HasTimes(const std::vector<HeldStep>& steps) {
+  return std::ranges::any_of(steps, [](const HeldStep& step) { return !std::isnan(step.time); });
+}
+
+}  // namespace
+
+// ---- Contents
+
+bool FieldContents::has_times() const { return HasTimes(steps); }
+
+Contents::Contents(const pb::DatasetManifest& message, DatasetDescription description)
+    : dataset(std::move(description)), manifest(ChecksumOf(message.SerializeAsString())) {
+  for (const FieldDescription& field : dataset.fields)
+    fields.push_back({field, {}, std::vector<double>(static_cast<std::size_t>(dataset.levels), 0)});
+}
+
+void Contents::Add(const pb::StepManifest& step) {
+  HeldStep held;
+  held.step = step.step();
+  held.time = step.has_time() ? step.time() : std::numeric_limits<double>::quiet_NaN();
+  steps.push_back(held);
+  for (const pb::FieldStep& said : step.fields()) {
+    const auto number = dataset.FindField(said.name());
+    if (!number) continue;
+    FieldContents& field = fields[*number];
+    held.missing = said.has_mask();
+    held.record = ChecksumOf(said.SerializeAsString());
+    field.steps.push_back(held);
+    for (const pb::LevelRecord& level : said.levels())
+      if (level.level() < field.max_errors.size())
+        field.max_errors[level.level()] = std::max(field.max_errors[level.level()], level.max_error());
+  }
+}
+
+std::uint64_t Contents::bytes() const {
+  // An array has a document, and is in that of its group and in that of the root.
+  constexpr std::uint64_t kArray = 3 * 1024 + 512;
+  std::uint64_t held = steps.size();
+  for (const FieldContents& field : fields) held += field.steps.size();
+  std::uint64_t positions = 0;
+  for (const auto& axis : dataset.grid.coordinates) positions += axis.size();
+  const std::uint64_t arrays = static_cast<std::uint64_t>(dataset.levels) * (3 * fields.size() + kAxes + 2);
+  return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + arrays * kArray;
+}
+
+// ---- Arrays
+
+std::uint64_t Array::sample_bytes() const {
+  if (dtype.ends_with("64")) return 8;
+  return dtype.ends_with("32") ? 4 : dtype.ends_with("16") ? 2 : 1;
+}
+
+std::uint64_t Array::chunk_bytes() const { return Product(chunks) * sample_bytes(); }
+
+Shape Chunk::begin() const {
+  Shape begin;
+  for (std::size_t a = 0; a < index.size(); ++a) begin.push_back(index[a] * array->chunks[a]);
+  return begin;
+}
+
+Shape Chunk::end() const {
+  Shape end;
+  for (std::size_t a = 0; a < index.size(); ++a)
+    end.push_back(std::min((index[a] + 1) * array->chunks[a], array->shape[a]));
+  return end;
+}
+
+Shape ChunkShape(const DatasetDescription& dataset, int level) {
+  const Shape shape = LevelShapeOf(dataset, level);
+  Shape chunk;
+  std::int64_t enough = 1;
+  for (std::size_t number = 0; number < kAxes; ++number) {
+    const std::int64_t patch = dataset.patch[2 - number];
+    chunk.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(patch >> level, 1)));
+    enough *= std::min(patch, dataset.grid.dims[2 - number]);
+  }
+  enough = std::min(enough, kChunkSamples);
+  const auto inside = [&] {
+    Shape part;
+    for (std::size_t a = 0; a < kAxes; ++a) part.push_back(std::min(chunk[a], shape[a]));
+    return part;
+  };
+  while (Product(inside()) < static_cast<std::uint64_t>(enough) && inside() != shape)
+    for (std::uint64_t& n : chunk) n *= 2;
+  // A chunk that is all there is along an axis need not be padded.
+  return inside();
+}
+
+// ---- The hierarchy
+
+Hierarchy::Hierarchy(Contents contents) : contents_(std::move(contents)) {
+  std::string steps;
+  for (const HeldStep& step : contents_.steps) {
+    Append(step.step, &steps);
+    Append(step.time, &steps);
+  }
+  for (const FieldContents& field : contents_.fields) {
+    for (const HeldStep& step : field.steps) Append(step.step, &steps);
+    Append(std::uint64_t{field.steps.size()}, &steps);
+  }
+  steps_checksum_ = ChecksumOf(steps);
+  MakeArrays();
+  documents_ = MakeDocuments(contents_, arrays_);
+  bytes_ = contents_.bytes();
+}
+
+void Hierarchy::MakeArrays() {
+  const DatasetDescription& dataset = contents_.dataset;
+  const std::array<std::string, kAxes> axes = {FreeName("z", dataset), FreeName("y", dataset),
+                                               FreeName("x", dataset)};
+  for (int level = 0; level < dataset.levels; ++level) {
+    const std::string prefix = fmt::format("{}/", level);
+    const Shape shape = LevelShapeOf(dataset, level);
+    const Shape chunks = ChunkShape(dataset, level);
+    for (std::size_t i = 0; i < contents_.fields.size(); ++i) {
+      const FieldContents& field = contents_.fields[i];
+      Array array;
+      array.level = level;
+      array.number = i;
+      array.field = &field;
+      array.shape = {field.steps.size(), shape[0], shape[1], shape[2]};
+      array.chunks = {1, chunks[0], chunks[1], chunks[2]};
+      array.dtype = std::string(Name(field.description.type));
+      array.dimensions = {StepNamesOf(contents_, &field).step, axes[0], axes[1], axes[2]};
+      arrays_[prefix + field.description.name] = std::move(array);
+    }
+    for (std::size_t number = 0; number < kAxes; ++number) {
+      Array array = Coordinate(Array::Kind::kPositions, level, shape[number], "float64", axes[number]);
+      array.number = number;
+      arrays_[prefix + axes[number]] = std::move(array);
+    }
+    const auto add_steps = [&](const FieldContents* field) {
+      const std::vector<HeldStep>& steps = field == nullptr ? contents_.steps : field->steps;
+      const StepNames names = StepNamesOf(contents_, field);
+      const bool is_signed = steps.empty() || steps.back().step < std::uint64_t{1} << 63;
+      Array numbers =
+          Coordinate(Array::Kind::kSteps, level, steps.size(), is_signed ? "int64" : "uint64", names.step);
+      numbers.field = field;
+      arrays_[prefix + names.step] = std::move(numbers);
+      if (!HasTimes(steps)) return;
+      Array times = Coordinate(Array::Kind::kTimes, level, steps.size(), "float64", names.step);
+      times.field = field;
+      arrays_[prefix + names.time] = std::move(times);
+    };
+    add_steps(nullptr);
+    for (const FieldContents& field : contents_.fields) add_steps(&field);
+  }
+}
+
+std::optional<Entry> Hierarchy::Find(std::string_view key) const {
+  Entry entry;
+  if (const auto found = documents_.find(key); found != documents_.end()) {
+    entry.document = found->second;
+    entry.size = entry.document->size();
+    entry.tag = Tag(ChecksumOf(*entry.document));
+    return entry;
+  }
+  const std::vector<std::string_view> parts = Split(key);
+  if (parts.size() < 4 || parts[2] != "c") return std::nullopt;
+  const auto found = arrays_.find(fmt::format("{}/{}", parts[0], parts[1]));
+  if (found == arrays_.end() || parts.size() - 3 != found->second.shape.size()) return std::nullopt;
+  entry.chunk.array = &found->second;
+  for (std::size_t a = 0; a < found->second.shape.size(); ++a) {
+    const std::optional<std::uint64_t> i = Index(parts[a + 3]);
+    const std::uint64_t chunk = found->second.chunks[a];
+    if (!i || *i >= found->second.shape[a] / chunk + (found->second.shape[a] % chunk != 0 ? 1 : 0))
+      return std::nullopt;
+    entry.chunk.index.push_back(*i);
+  }
+  entry.tag = TagOf(entry.chunk, key);
+  entry.size = entry.chunk.array->chunk_bytes();
+  return entry;
+}
+
+std::string Hierarchy::TagOf(const Chunk& chunk, std::string_view key) const {
+  const bool of_field = chunk.array->kind == Array::Kind::kField;
+  const std::uint64_t version = of_field ? chunk.array->field->steps[chunk.index[0]].record : steps_checksum_;
+  const std::uint64_t step = of_field ? chunk.array->field->steps[chunk.index[0]].step : 0;
+  return Tag(ChecksumOf({kLayout, contents_.manifest, version, step}, key));
+}
+
+pb::ReadRequest Hierarchy::QuestionOf(const Chunk& chunk, const std::string& dataset) const {
+  const Shape begin = chunk.begin();
+  const Shape end = chunk.end();
+  const auto& dims = contents_.dataset.grid.dims;
+  const int level = chunk.array->level;
+  pb::ReadRequest request;
+  pb::ReadQuery* const query = request.mutable_query();
+  query->set_dataset(dataset);
+  query->set_field(chunk.array->field->description.name);
+  query->set_step(chunk.array->field->steps[chunk.index[0]].step);
+  query->set_level(static_cast<std::uint32_t>(level));
+  query->set_strict(true);
+  for (std::size_t a = 0; a < kAxes; ++a) {
+    const std::size_t number = kAxes - a;  // behind the step
+    const auto last = std::min<std::uint64_t>(end[number] << level, static_cast<std::uint64_t>(dims[a]));
+    query->mutable_box()->add_begin(static_cast<std::uint32_t>(begin[number] << level));
+    query->mutable_box()->add_end(static_cast<std::uint32_t>(last));
+  }
+  return request;
+}
+
+void Hierarchy::AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::uint64_t end,
+                                  std::string* to) const {
+  const Array& array = *chunk.array;
+  const std::vector<HeldStep>& steps = array.field == nullptr ? contents_.steps : array.field->steps;
+  const GridDescription& grid = contents_.dataset.grid;
+  const std::size_t axis = 2 - std::min<std::size_t>(array.number, 2);
+  for (std::uint64_t i = chunk.begin()[0] + begin; i < chunk.begin()[0] + end; ++i) {
+    const bool inside = i < array.shape[0];
+    if (array.kind == Array::Kind::kSteps) {
+      Append(inside ? steps[i].step : std::uint64_t{0}, to);
+      continue;
+    }
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (inside && array.kind == Array::Kind::kTimes) value = steps[i].time;
+    if (inside && array.kind == Array::Kind::kPositions) {
+      const std::uint64_t place = i << array.level;
+      value = grid.coordinates[axis].empty()
+                  ? grid.origin[axis] + grid.spacing[axis] * static_cast<double>(place)
+                  : grid.coordinates[axis][place];
+    }
+    Append(value, to);
+  }
+}
+
+// ---- Keys
+
+bool IsChunkKey(std::string_view key) { return !key.ends_with("zarr.json"); }
+
+std::vector<Place> PlacesOf(std::string_view path) {
+  const std::vector<std::string_view> parts = Split(path);
+  // How many parts at the end may be the key, the most first.
+  std::vector<std::size_t> lengths;
+  const std::size_t n = parts.size();
+  const auto is_level = [&](std::size_t i) { return Index(parts[i]).has_value(); };
+  if (parts.back() == "zarr.json") {
+    if (n > 3 && is_level(n - 3)) lengths.push_back(3);
+    if (n > 2 && is_level(n - 2)) lengths.push_back(2);
+    lengths.push_back(1);
+  }
+  for (const std::size_t axes : {std::size_t{4}, std::size_t{1}}) {
+    const std::size_t length = axes + 3;
+    if (n <= length || parts[n - axes - 1] != "c" || !is_level(n - length)) continue;
+    if (std::ranges::all_of(parts.end() - static_cast<std::ptrdiff_t>(axes), parts.end(),
+                            [](std::string_view part) { return Index(part).has_value(); }))
+      lengths.push_back(length);
+  }
+  std::vector<Place> places;
+  for (const std::size_t length : lengths) {
+    if (length >= n) continue;
+    const std::size_t key = static_cast<std::size_t>(parts[n - length].data() - path.data());
+    const std::string dataset(path.substr(0, key - 1));
+    if (dataset.empty()) continue;
+    constexpr std::string_view kEnding = ".zarr";
+    if (dataset.ends_with(kEnding) && dataset.size() > kEnding.size())
+      places.push_back({dataset.substr(0, dataset.size() - kEnding.size()), std::string(path.substr(key))});
+    places.push_back({dataset, std::string(path.substr(key))});
+  }
+  return places;
+}
+
+}  // namespace quarry::server::zarr

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quarry/format/description.h"
+#include "quarry/v1/service.pb.h"
+
+/// A dataset as the keys and values of a Zarr hierarchy (format 3). Pure functions: nothing here asks a
+/// server or a file. The same as the Python package's _zarr_contents.py, key by key:
+///
+///     zarr.json                      the root: fields as multiscale images, and the metadata of everything
+///     below L/zarr.json                    a group for each level L/FIELD/zarr.json              an array
+///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
+///     L/time  coordinates, likewise
+///
+/// Decision 36 says why chunks and dimensions are what they are.
+namespace quarry::server::zarr {
+
+/// Along the axes of an array, the slowest first: z, y, x of a grid.
+using Shape = std::vector<std::uint64_t>;
+
+/// A step that holds a field.
+struct HeldStep {
+  std::uint64_t step = 0;
+  double time = 0;           ///< NaN: not known
+  bool missing = false;      ///< samples of it are missing
+  std::uint64_t record = 0;  ///< checksum of what step.json says of the field, which has those of its files
+};
+
+/// A field, and the steps that hold it.
+struct FieldContents {
+  FieldDescription description;
+  std::vector<HeldStep> steps;
+  std::vector<double> max_errors;  ///< of each level, the largest of all steps
+
+  bool has_times() const;
+};
+
+/// Everything that the hierarchy is made from.
+struct Contents {
+  DatasetDescription dataset;
+  std::uint64_t manifest = 0;  ///< checksum
+  std::vector<FieldContents> fields;
+  std::vector<HeldStep> steps;  ///< of the dataset
+
+  explicit Contents(const ::quarry::v1::DatasetManifest& manifest, DatasetDescription description);
+  /// In ascending order. Fields that were declared since are left out.
+  void Add(const ::quarry::v1::StepManifest& step);
+  /// [bytes] in memory, about, with the documents that are made from it.
+  std::uint64_t bytes() const;
+};
+
+/// An array of the hierarchy.
+struct Array {
+  enum class Kind { kField, kPositions, kSteps, kTimes };
+
+  Kind kind = Kind::kField;
+  int level = 0;
+  std::size_t number = 0;  ///< of the field, or of the axis: 0 (z), 1 (y), 2 (x)
+  /// Whose steps they are; null: the dataset's.
+  const FieldContents* field = nullptr;
+  Shape shape;
+  Shape chunks;
+  std::string dtype;
+  std::vector<std::string> dimensions;
+
+  /// [bytes] Of a sample, and of each chunk; those at the end are padded.
+  std::uint64_t sample_bytes() const;
+  std::uint64_t chunk_bytes() const;
+};
+
+/// A chunk that exists.
+struct Chunk {
+  const Array* array = nullptr;
+  Shape index;
+
+  /// Its samples that the array has: half-open.
+  Shape begin() const;
+  Shape end() const;
+};
+
+/// What a key leads to.
+struct Entry {
+  std::shared_ptr<const std::string> document;  ///< null: a chunk
+  Chunk chunk;
+  std::string tag;  ///< in quotes; another one where the bytes are others
+  std::uint64_t size = 0;
+};
+
+/// Immutable; thread-safe.
+class Hierarchy {
+ public:
+  explicit Hierarchy(Contents contents);
+  Hierarchy(const Hierarchy&) = delete;
+  Hierarchy& operator=(const Hierarchy&) = delete;
+
+  /// Nothing: there is no such key.
+  std::optional<Entry> Find(std::string_view key) const;
+
+  /// The question whose answer has the samples of a field's chunk. @param dataset  its name
+  ::quarry::v1::ReadRequest QuestionOf(const Chunk& chunk, const std::string& dataset) const;
+
+  /// Appends samples [begin, end) of a chunk of coordinates, counted from its first one, padding included.
+  void AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::uint64_t end, std::string* to) const;
+
+  const Contents& contents() const { return contents_; }
+  /// [bytes] in memory, about.
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  void MakeArrays();
+  std::string TagOf(const Chunk& chunk, std::string_view key) const;
+
+  const Contents contents_;
+  std::uint64_t steps_checksum_ = 0;
+  std::map<std::string, Array, std::less<>> arrays_;  ///< by path
+  std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The dataset and the key that a path below /zarr/ may mean. Names of datasets may have slashes, and may end
+/// in .zarr, which many readers want. The likeliest comes first; none: no key looks like this.
+struct Place {
+  std::string dataset;
+  std::string key;
+};
+std::vector<Place> PlacesOf(std::string_view path);
+
+/// Whether a key is that of a chunk, of whatever array.
+bool IsChunkKey(std::string_view key);
+
+/// The shape of chunks of a level, z, y, x: whole patches, one at level 0, and at coarser levels as many as
+/// make a chunk of useful size.
+Shape ChunkShape(const DatasetDescription& dataset, int level);
+
+}  // namespace quarry::server::zarr

@@ -1,0 +1,169 @@
+"""Datasets as Zarr behind quarry-server: every key has the value that the store of the Python package has."""
+
+import http.client
+import json
+import shutil
+
+from python_testing import Package, np, qt, quarry
+
+import xarray  # noqa: E402
+import zarr  # noqa: E402
+from quarry._zarr_contents import Contents, describe  # noqa: E402
+
+
+def write(path, name, array, *options, step=0, new=False):
+    """A field of a step, [z, y, x]."""
+    raw = path.parent / "field.raw"
+    array.tofile(raw)
+    qt.succeed("quarry-write-single", raw, "--dims", "x".join(map(str, array.shape[::-1])), "--type", array.dtype.name,
+               "--field", name, "--step", step, "--output", path, *options, *([] if new else ["--append"]))
+
+
+class SameAsTheStore(qt.QuarryTest):
+    def check(self, path):
+        """All keys of a dataset, and what is not quite one of them."""
+        with qt.Server(path.parent, "--http", "127.0.0.1:0", "--quiet", "--client-rate", 0) as server, \
+                quarry.open(path) as dataset:
+            host, port = server.http_address().rsplit(":", 1)
+            connection = http.client.HTTPConnection(host, int(port), timeout=qt.TIMEOUT)
+            contents = Contents(dataset, describe(dataset, None, False))
+            keys = list(contents.keys())
+            self.assertIn("zarr.json", keys)
+            for key in keys:
+                connection.request("GET", f"/zarr/{path.stem}/{key}")
+                answer = connection.getresponse()
+                body = answer.read()
+                self.assertEqual(answer.status, 200, (key, body))
+                if key.endswith("zarr.json"):
+                    self.assertEqual(json.loads(body), json.loads(contents.get(key)), key)
+                else:
+                    self.assertEqual(body, bytes(contents.get(key)), key)
+                self.assertEqual(answer.getheader("content-length"), str(len(body)))
+                beyond = key.rsplit("/", 1)[0] + "/99"
+                if key[-1].isdigit() and contents.size(beyond) is None:
+                    connection.request("GET", f"/zarr/{path.stem}/{beyond}")
+                    answer = connection.getresponse()
+                    answer.read()
+                    self.assertEqual(answer.status, 404, beyond)
+            connection.close()
+            return len(keys)
+
+    def test_types_and_fill_values(self):
+        path = self.tmp / "types.quarry"
+        dims = (19, 10, 7)
+        for number, dtype in enumerate(qt.TYPES):
+            field = qt.make_field(dims, dtype, name=dtype).reshape(dims[::-1])
+            write(path, f"f{number}", field, "--lossless", "--patch", "8", new=number == 0)
+            field[1:3, :, 2] = 77
+            write(path, f"g{number}", field, "--lossless", "--fill", "77")
+        self.check(path)
+
+    def test_float_fields_with_holes(self):
+        path = self.tmp / "holes.quarry"
+        dims = (45, 34, 23)
+        for step in range(2):
+            field = qt.turbulent(dims, name=f"holes{step}").reshape(dims[::-1])
+            if step == 1:
+                field[3:9, 2:20, :] = np.nan
+                field[0, 0, 0:9] = np.inf
+                field[12:, :5, :] = -999
+            write(path, "p", field, "--tolerance", "1e-3", "--fill", "-999", "--patch", 16, step=step, new=step == 0)
+        self.check(path)
+
+    def test_fields_that_not_all_steps_hold(self):
+        path = self.tmp / "gaps.quarry"
+        dims = (19, 10, 7)
+        for number, (name, step) in enumerate((("a", 1), ("a", 4), ("a", 6), ("b", 1), ("b", 6), ("c", 4), ("x", 1), ("x", 4),
+                                               ("x", 6), ("step_b", 4))):
+            write(path, name, qt.turbulent(dims, name=f"{name}{step}").reshape(dims[::-1]), "--relative", "1e-3",
+                  "--units", "K", "--spacing", "0.5,1,2", "--origin", "10,0,-3", *(("--time", step / 2) if step != 4 else ()),
+                  step=step, new=number == 0)
+        self.check(path)
+
+    def test_times_at_even_distances(self):
+        path = self.tmp / "even.quarry"
+        dims = (19, 10, 1)
+        for step in range(3):
+            write(path, "a", qt.turbulent(dims, name=f"{step}").reshape(dims[::-1]), "--lossless", "--time", 0.25 * step,
+                  step=step, new=step == 0)
+        self.check(path)
+
+    def test_grids_of_fewer_axes(self):
+        for number, shape in enumerate([(1, 1, 45), (1, 37, 21), (9, 1, 33), (1, 1, 1), (2, 3, 1)]):
+            path = self.tmp / f"grid{number}.quarry"
+            field = qt.turbulent(shape[::-1], name=str(shape)).reshape(shape)
+            write(path, "f", field, "--lossless", "--patch", "x".join("8" if n > 1 else "1" for n in shape[::-1]), new=True)
+            self.check(path)
+
+    def test_chunks_of_many_small_patches(self):
+        path = self.tmp / "small.quarry"
+        write(path, "f", qt.turbulent((90, 70, 50), name="small").reshape(50, 70, 90), "--tolerance", "1e-2", "--patch", "8",
+              new=True)
+        self.assertGreater(self.check(path), 600)
+
+    def test_uneven_axes_with_units(self):
+        import netCDF4
+        path, source = self.tmp / "uneven.quarry", self.tmp / "uneven.nc"
+        with netCDF4.Dataset(source, "w", format="NETCDF3_CLASSIC") as file:
+            for name, n in (("z", 7), ("y", 10), ("x", 19)):
+                file.createDimension(name, n)
+                axis = file.createVariable(name, "f8", (name,))
+                axis[:] = 2.0 ** np.arange(n) if name == "z" else np.arange(n) * 0.25
+                axis.units = {"z": "km", "y": "furlong", "x": "µm"}[name]
+            file.createVariable("f", "f4", ("z", "y", "x"))[:] = 1
+        qt.succeed("quarry-write-single", f"{source}:f", "--lossless", "--output", path)
+        self.check(path)
+
+
+class Readers(Package):
+    """Programs that know nothing of Quarry."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.web = qt.Server(cls.data, "--http", "127.0.0.1:0", "--client-rate", 0)
+        cls.web.__enter__()
+        cls.addClassCleanup(cls.web.__exit__, None, None, None)
+
+    def url(self, name="run.zarr"):
+        return f"http://{self.web.http_address()}/zarr/{name}"
+
+    def test_zarr_and_xarray(self):
+        for name in ("run", "run.zarr", "run.quarry"):
+            root = zarr.open(self.url(name), mode="r")
+            for field, decoded in self.decoded.items():
+                np.testing.assert_array_equal(root[f"0/{field}"][:], decoded)
+                np.testing.assert_array_equal(root[f"2/{field}"][:], decoded[:, ::4, ::4, ::4])
+        level = xarray.open_zarr(self.url(), group="1", chunks={})
+        np.testing.assert_array_equal(level["p"].sel(step=5), self.decoded["p"][1, ::2, ::2, ::2])
+
+    def test_damage_raises(self):
+        path = self.data / "bad.quarry"
+        shutil.copytree(self.path, path)
+        self.addCleanup(shutil.rmtree, path)
+        (subfile,) = (path / "steps/000005/p").iterdir()
+        content = bytearray(subfile.read_bytes())
+        for at in range(len(content) // 2, len(content) // 2 + 300):
+            content[at] ^= 0xFF
+        subfile.write_bytes(content)
+        array = zarr.open(self.url("bad"), mode="r")["0/p"]
+        with self.assertRaises(Exception) as raised:
+            array[1]
+        self.assertRegex(str(raised.exception), "422")
+        np.testing.assert_array_equal(array[2], self.decoded["p"][2])
+
+    def test_steps_that_come_later(self):
+        path = self.tmp / "grows.quarry"
+        arrays = [qt.turbulent((19, 10, 7), name=f"grows{step}").reshape(7, 10, 19) for step in range(3)]
+        write(path, "p", arrays[1], "--lossless", step=1, new=True)
+        with qt.Server(self.tmp, "--http", "127.0.0.1:0") as server:
+            url = f"http://{server.http_address()}/zarr/grows"
+            self.assertEqual(zarr.open(url, mode="r")["0/p"].shape[0], 1)
+            write(path, "p", arrays[2], "--lossless", step=2)
+            np.testing.assert_array_equal(zarr.open(url, mode="r")["0/p"][:], arrays[1:])
+            write(path, "p", arrays[0], "--lossless", step=0)
+            np.testing.assert_array_equal(zarr.open(url, mode="r")["0/p"][:], arrays)
+
+
+if __name__ == "__main__":
+    qt.main()
