@@ -186,9 +186,9 @@ bool Call::Cancelled() {
   // A transport may need tens of microseconds to answer.
   static constexpr auto kAskEvery = std::chrono::milliseconds(2);
   const auto now = std::chrono::steady_clock::now();
-  if (now - asked_ < kAskEvery) return false;
+  if (now - asked_ < kAskEvery) return gone_;
   asked_ = now;
-  return peer_->Gone();
+  return gone_ = peer_->Gone();
 }
 
 Status Call::Conclude(Status status) const {

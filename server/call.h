@@ -125,6 +125,7 @@ class Call final : public RequestControl {
   PatchStore::Memory held_;  ///< of the answer
   DeadlineWatch::Entry deadline_;
   std::chrono::steady_clock::time_point asked_;  ///< when the peer was last asked whether it has gone
+  bool gone_ = false;                            ///< what it said
   std::atomic<bool> stalled_ = false;            ///< a message was not taken in time
   bool ended_ = false;
 };
