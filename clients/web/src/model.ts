@@ -1,0 +1,216 @@
+/**
+ * What the parts of the viewer share: plain data, and the interfaces between them. Three numbers are x, y, z; boxes are
+ * half-open. Level l holds every 2^l-th sample of the grid, from the first on: level sample i lies on level-0 sample
+ * i 2^l.
+ *
+ *     net -> store -> render      net asks servers, store keeps bricks and decides what to ask for, render draws
+ *     decode -> store             decode turns payload into samples, in workers
+ *     state -> store, render, ui  state is what the user wants to see, and what the link restores
+ */
+
+export type Vec3 = readonly [number, number, number];
+export type Axis = 0 | 1 | 2;
+
+/** Half-open. In level-0 samples unless said otherwise. */
+export interface Box {
+  readonly begin: Vec3;
+  readonly end: Vec3;
+}
+
+export type SampleType = "float32" | "float64" | "int8" | "uint8" | "int16" | "uint16" | "int32" | "uint32";
+export type Samples =
+  | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
+
+// ---- Datasets
+
+export interface FieldInfo {
+  readonly name: string;
+  readonly type: SampleType;
+  readonly unit: string;
+  /** Name of the coder, as in the manifest. */
+  readonly coder: string;
+  /** Samples with this value are missing; NaN and infinity always are. */
+  readonly fill: number | null;
+  /** "absolute 0.01", "relative 0.001", "lossless". */
+  readonly bound: string;
+}
+
+export interface DatasetInfo {
+  readonly name: string;
+  readonly dims: Vec3;
+  readonly patch: Vec3;
+  readonly levels: number;
+  readonly origin: Vec3;
+  readonly spacing: Vec3;
+  readonly axisNames: readonly [string, string, string];
+  readonly axisUnits: readonly [string, string, string];
+  /** Positions of all samples of an axis that is not evenly spaced; null for the others. */
+  readonly coordinates: readonly [Float64Array | null, Float64Array | null, Float64Array | null];
+  readonly fields: readonly FieldInfo[];
+}
+
+/** A field at a step, as its error records describe it. */
+export interface FieldStepInfo {
+  readonly min: number;
+  readonly max: number;
+  readonly valid: number;
+  readonly tolerance: number;
+  readonly hasMissing: boolean;
+  /** Finest first. */
+  readonly levels: readonly { readonly maxError: number; readonly bytes: number; readonly coverage: number }[];
+}
+
+export interface StepInfo {
+  readonly step: number;
+  /** Physical time, if known. */
+  readonly time: number | null;
+  readonly fields: ReadonlyMap<string, FieldStepInfo>;
+}
+
+/** Codes of gRPC, in lower case: "not_found", "unauthenticated", "unavailable", "data_loss", ... */
+export class ViewerError extends Error {
+  constructor(readonly code: string, message: string) {
+    super(message);
+  }
+}
+
+// ---- Bricks: what is drawn
+
+/** The samples of one patch at one level. Never changes. */
+export interface Brick {
+  readonly patch: number;
+  readonly level: number;
+  /** In samples of `level`, of the whole grid. */
+  readonly box: Box;
+  /** Coarser than `level` where payload is damaged: its samples are shown in their place. */
+  readonly damaged: boolean;
+  /** Dense, x fastest, of the shape of `box`, as stored: what the cursor shows. */
+  readonly samples: Samples;
+  /** Validity of the samples, 1 or 0; null where none is missing. */
+  readonly validity: Uint8Array | null;
+}
+
+/** What a view needs, in the order of its importance; the store decides how to get it. */
+export interface Want {
+  /** In level-0 samples. One sample thick for a slice. */
+  readonly box: Box;
+  /** The finest level that is worth having. */
+  readonly level: number;
+  /** Patches near this point come first. In level-0 samples. */
+  readonly focus: Vec3;
+  readonly tier: "visible" | "prefetch";
+}
+
+/** A field at a step. */
+export interface Selection {
+  readonly dataset: string;
+  readonly field: string;
+  readonly step: number;
+}
+
+export type LoadState = "idle" | "opening" | "coarse" | "refining" | "settled" | "stale" | "failed";
+
+export interface LoadStatus {
+  readonly state: LoadState;
+  /** What failed, and what happens next. */
+  readonly message: string | null;
+  /** Of all visible wants: the finest level that is complete, and the level that is wanted. */
+  readonly level: number | null;
+  readonly target: number | null;
+  /** Largest error at the complete level, in the unit of the field, and the share that it can show. */
+  readonly maxError: number | null;
+  readonly coverage: number | null;
+  /** Received so far, and all that the visible wants need. [bytes] */
+  readonly received: number;
+  readonly expected: number;
+  /** Bricks in memory, and the most that is kept. [bytes] */
+  readonly memory: number;
+  readonly budget: number;
+  readonly damagedPatches: number;
+}
+
+/** The bricks of one field at one step. */
+export interface BrickSource {
+  readonly selection: Selection;
+  readonly info: DatasetInfo;
+  readonly field: FieldInfo;
+  readonly step: FieldStepInfo;
+  /** Patches along each axis. Patch (px, py, pz) has the number px + nx (py + ny pz). */
+  readonly patches: Vec3;
+  /** The finest brick of a patch that is in memory and not finer than `finest`. */
+  best(patch: number, finest: number): Brick | null;
+  /** Replaces what is wanted. Requests that no want needs any more are aborted. */
+  want(wants: readonly Want[]): void;
+  readonly status: LoadStatus;
+  /** Bricks that have arrived, or null: another status only. Returns a function that ends it. */
+  subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void;
+  close(): void;
+}
+
+/** Everything that the viewer asks of servers. */
+export interface Source {
+  /** Names of all datasets. */
+  list(signal?: AbortSignal): Promise<readonly { readonly name: string; readonly dims: Vec3; readonly steps: number; readonly fields: number }[]>;
+  open(dataset: string, signal?: AbortSignal): Promise<{ readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }>;
+  /** Steps as they are published; ends with the signal, and comes back by itself after a broken connection. */
+  watch(dataset: string, after: number | null, signal: AbortSignal): AsyncIterable<StepInfo>;
+  /** Statistics of a box at a level; percentiles in percent. */
+  statistics(selection: Selection, box: Box, level: number, options: { readonly percentiles: readonly number[]; readonly bins: number }, signal?: AbortSignal): Promise<BoxStatistics>;
+  /** The field between its samples; NaN where samples are missing. Three numbers a point. */
+  points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): Promise<{ readonly values: readonly number[]; readonly maxError: number }>;
+  /** The bricks of a field at a step, which share one memory budget and one queue. */
+  bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource;
+}
+
+/** A statistic of the level, and an interval that holds it for the original samples. */
+export interface Bounded {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+export interface BoxStatistics {
+  readonly level: number;
+  readonly valid: number;
+  readonly missing: number;
+  readonly min: Bounded;
+  readonly max: Bounded;
+  readonly mean: Bounded;
+  readonly stddev: Bounded;
+  readonly percentiles: readonly { readonly percent: number; readonly at: Bounded }[];
+  readonly histogram: { readonly begin: number; readonly end: number; readonly counts: readonly number[] } | null;
+}
+
+// ---- What the user wants to see: all of it is in the link
+
+export type RangeMode = "auto" | "locked" | "step";
+
+export interface ColourState {
+  readonly map: string;
+  /** auto: of the step, following it; locked: low and high stay; step: of the step on screen, on each change. */
+  readonly mode: RangeMode;
+  readonly low: number | null;
+  readonly high: number | null;
+}
+
+export interface ViewState {
+  readonly dataset: string;
+  readonly field: string;
+  /** "live" follows the newest step. */
+  readonly step: number | "live";
+  /** Level-0 samples. The three slices pass through it. */
+  readonly cursor: Vec3;
+  /** What is shown; null: the whole grid. */
+  readonly clip: Box | null;
+  /** All four panes, or one of them: a slice across an axis, or the volume. */
+  readonly pane: "all" | "x" | "y" | "z" | "volume";
+  /** Longitude and latitude of the eye [degrees], its distance [diagonals of the box]. */
+  readonly camera: { readonly azimuth: number; readonly elevation: number; readonly distance: number };
+  readonly colour: ColourState;
+  /** Share of the colour range from which on the volume is opaque, and how opaque it is, both 0 to 1. */
+  readonly volume: { readonly threshold: number; readonly opacity: number; readonly mode: "ray" | "maximum" | "surface" };
+  /** The finest level to load; null: as the screen needs. */
+  readonly level: number | null;
+  /** Beside the main picture; null: nothing. */
+  readonly compare: { readonly field: string; readonly step: number | "live"; readonly dataset: string; readonly difference: boolean } | null;
+}
