@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing and builds a preset (default: release) into build/PRESET; programs land in build/PRESET/bin.
 # Usage: scripts/build.sh [PRESET [TARGET...]]     TARGET: part of it, for example quarry-write
+#        scripts/build.sh web                       the viewer's page, into build/viewer
 # On a terminal one line shows the progress; in a log, one line for each tenth.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ "${1:-}" != web ] || exec scripts/web.sh
 preset=${1:-release}
 [ $# -gt 0 ] && shift
 targets=()

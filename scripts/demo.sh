@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # The whole way of a dump: simulates a flow, converts it with 4 ranks, indexes it, serves it, reads it coarse to fine over
 # the network, compares it with the dump, and makes pictures of the wake at three levels. Installs and builds what is missing.
-# Usage: scripts/demo.sh [OUTPUT_DIRECTORY]     default: demo-output
+# Usage: scripts/demo.sh [--view] [OUTPUT_DIRECTORY]     default: demo-output
+#   --view   builds the viewer as well, leaves the server running, and prints the link to the wake
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+view=
+[ "${1:-}" != --view ] || { view=1; shift; }
 output=$(realpath -m "${1:-$root/demo-output}")
 cd "$root"
 source scripts/environment.sh
+[ $# -le 1 ] || { echo "demo: usage: scripts/demo.sh [--view] [OUTPUT_DIRECTORY]" >&2; exit 2; }
 dims=128x64x64
 step=1800
 dump="$output/dump/step00$step"
@@ -21,6 +25,7 @@ say() {
 
 say "build the five programs of the demo"
 scripts/build.sh release lbm quarry-write quarry-index quarry-server quarry
+[ -z "$view" ] || scripts/build.sh web
 bin=$PWD/build/release/bin
 mkdir -p "$output"
 # Removes only what an earlier demo left: the directory may hold other things.
@@ -37,7 +42,9 @@ say "index"
 "$bin/quarry-index" "$dataset"
 
 say "serve"
-"$bin/quarry-server" "$output" --listen 127.0.0.1:0 --quiet >"$output/server.log" &
+page=()
+[ -z "$view" ] || page=(--http 127.0.0.1:0 --http-page build/viewer)
+"$bin/quarry-server" "$output" --listen 127.0.0.1:0 "${page[@]}" --quiet >"$output/server.log" &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
 until address=$(sed -n 's/^listening on //p' "$output/server.log") && [ -n "$address" ]; do
@@ -61,6 +68,13 @@ for level in 2 1 0; do
     --output "$output/wake-level$level.png"
 done
 
+if [ -n "$view" ]; then
+  say "view"
+  trap - EXIT
+  disown $server
+  printf 'open    http://%s/#v=1&d=wake&f=vorticity\nend it  kill %s\n' "$(sed -n 's/^http on //p' "$output/server.log")" $server
+  exit
+fi
 say "stop"
 kill -TERM $server
 trap - EXIT
