@@ -1,0 +1,184 @@
+/** Whether the messages of an answer are those that were asked for: a page must not trust sizes that it did not ask for. */
+import type { BlockExtent, LevelEnd, LevelExtent, PatchPayload as PatchMessage, PatchPayloads, ReadHeader as HeaderMessage,
+              SampleBlocks } from "../../build/proto/quarry/v1/service_pb";
+import type { LevelPayload } from "../decode/index";
+import type { Box } from "../model";
+import { contains, isEmpty, levelBox, patchBox, patchCounts, intersect, patchesMeeting, sameBox, shapeOf, sizeOf, volume, boxText,
+         mapVec } from "../store/geometry";
+import { count, integers, sampleType, share } from "./convert";
+import { badAnswer, CallError } from "./errors";
+import type { PatchPayload, ReadQuery, SampleBlock } from "./read";
+
+export interface HeaderLevel {
+  readonly level: number;
+  /** In samples of the level. */
+  readonly box: Box;
+  readonly maxError: number;
+  readonly coverage: number;
+  /** Payload that the level adds to those before. */
+  readonly bytes: number;
+}
+
+export interface ReadHeader {
+  /** Coarsest first. */
+  readonly levels: readonly HeaderLevel[];
+  /** Payload of all. */
+  readonly bytes: number;
+}
+
+function extent(message: LevelExtent | BlockExtent): Box {
+  const begin = integers(message.begin, "the begin of an extent", 0);
+  const shape = integers(message.shape, "the shape of an extent", 0);
+  return { begin, end: mapVec((a) => begin[a] + shape[a]) };
+}
+
+export class AnswerCheck {
+  private levels: readonly HeaderLevel[] | null = null;
+  private connected = false;
+  /** Levels that have ended. */
+  private done = 0;
+  /** Samples, or patches, of the current level that are still to come. */
+  private left = 0;
+  private readonly seen = new Set<number>();
+  private readonly damaged = new Set<number>();
+  private readonly patchTotal: number;
+
+  constructor(private readonly query: ReadQuery) {
+    this.patchTotal = volume(shapeOf(patchesMeeting(query.info, query.box)));
+  }
+
+  /** A stream begins: at first, or to go on with the answer. */
+  connect(): void {
+    this.connected = false;
+  }
+
+  /** Null for the header of an answer that goes on. */
+  header(message: HeaderMessage): ReadHeader | null {
+    if (this.connected) throw badAnswer("it has a second header");
+    this.connected = true;
+    const { query } = this;
+    const names = message.field === "" || message.field === query.field.name;
+    if (!names || message.step !== BigInt(query.selection.step) || sampleType(message.dtype) !== query.field.type) {
+      throw badAnswer(`it is about step ${message.step.toString()} of "${message.field.slice(0, 100)}", which was not asked for`);
+    }
+    if (message.count > 1n || message.leftOut.length > 0) throw badAnswer("it has parts that were not asked for");
+    const levels = message.levels.map((level) => this.level(level));
+    if (levels.length !== query.first - query.level + 1 || levels.some((one, i) => one.level !== query.first - i)) {
+      throw badAnswer(`it announces levels ${levels.map((one) => one.level).join(", ")}`);
+    }
+    const resumed = this.levels !== null;
+    this.levels = levels;
+    if (resumed) return null;
+    this.startLevel();
+    return { levels, bytes: levels.reduce((sum, one) => sum + one.bytes, 0) };
+  }
+
+  patches(message: PatchPayloads): PatchPayload[] {
+    this.expect(message.level, "patches");
+    let offset = 0;
+    const take = (size: bigint): Uint8Array => {
+      const bytes = count(size, "the size of a payload");
+      if (bytes > message.data.length - offset) throw badAnswer(`payload is ${bytes - message.data.length + offset} bytes short`);
+      offset += bytes;
+      return message.data.subarray(offset - bytes, offset);
+    };
+    const out = message.patches.map((one): PatchPayload => {
+      const patch = this.patchOf(one);
+      const levels = one.levels.map((level): LevelPayload => ({
+        mask: take(level.maskSize), payload: take(level.size), maskChecksum: level.maskChecksum, checksum: level.checksum,
+      }));
+      return { patch, levels, damaged: one.damaged };
+    });
+    if (offset !== message.data.length) throw badAnswer(`payload has ${message.data.length - offset} bytes too many`);
+    return out;
+  }
+
+  samples(message: SampleBlocks): SampleBlock[] {
+    const level = this.expect(message.level, "samples");
+    const size = sizeOf(this.query.field.type);
+    let offset = 0;
+    const out = message.blocks.map((one): SampleBlock => {
+      const box = extent(one);
+      const samples = volume(shapeOf(box));
+      if (isEmpty(box) || !contains(level.box, box) || samples > this.left) {
+        throw badAnswer(`a block ${boxText(box)} of level ${message.level} does not fit into ${boxText(level.box)}`);
+      }
+      if (samples * size > message.data.length - offset) throw badAnswer(`samples of ${boxText(box)} are too few`);
+      this.left -= samples;
+      offset += samples * size;
+      return { box, shown: this.shown(one, message.level), data: message.data.subarray(offset - samples * size, offset) };
+    });
+    if (offset !== message.data.length) throw badAnswer(`samples have ${message.data.length - offset} bytes too many`);
+    return out;
+  }
+
+  levelEnd(message: LevelEnd): { level: number; maxError: number; coverage: number } {
+    const level = this.expect(message.level, null);
+    if (this.left !== 0) throw badAnswer(`level ${message.level} ends with ${this.left} ${this.unit()} to come`);
+    ++this.done;
+    this.startLevel();
+    return { level: level.level, maxError: level.maxError, coverage: level.coverage };
+  }
+
+  end(): void {
+    if (this.levels === null || this.done < this.levels.length) throw badAnswer(`it ends after ${this.done} levels`);
+  }
+
+  /** A stream that ends in good order but not with read_end. */
+  incomplete(): CallError {
+    return new CallError("unavailable", `the answer ended after ${this.done} levels; the server or something before it cut it off`);
+  }
+
+  private level(message: LevelExtent): HeaderLevel {
+    const box = extent(message);
+    const wanted = levelBox(this.query.box, message.level);
+    if (message.level >= this.query.info.levels || (!sameBox(box, wanted) && !(isEmpty(box) && isEmpty(wanted)))) {
+      throw badAnswer(`it announces ${boxText(box)} of level ${message.level}, which was not asked for`);
+    }
+    if (!(message.maxError >= 0)) throw badAnswer(`it announces an error of ${message.maxError}`);
+    return { level: message.level, box, maxError: message.maxError, coverage: share(message.coverage, "a coverage"),
+             bytes: count(message.bytes, "the bytes of a level") };
+  }
+
+  private startLevel(): void {
+    const next = this.levels?.[this.done];
+    this.seen.clear();
+    if (next === undefined) this.left = 0;
+    else this.left = this.query.encoding === "patches" ? this.patchTotal : volume(shapeOf(next.box));
+  }
+
+  private unit(): string {
+    return this.query.encoding;
+  }
+
+  private expect(level: number, encoding: string | null): HeaderLevel {
+    const due = this.connected ? this.levels?.[this.done] : undefined;
+    if (due?.level !== level || (encoding !== null && encoding !== this.query.encoding)) {
+      throw badAnswer(`${encoding ?? "an end"} of level ${level} out of order`);
+    }
+    return due;
+  }
+
+  private shown(block: BlockExtent, level: number): number | null {
+    if (block.shownLevel === undefined) return null;
+    if (block.shownLevel <= level || block.shownLevel >= this.query.info.levels) {
+      throw badAnswer(`it shows level ${block.shownLevel} for level ${level}`);
+    }
+    return block.shownLevel;
+  }
+
+  private patchOf(message: PatchMessage): number {
+    const patch = count(message.patch, "the number of a patch");
+    const { info, box, first } = this.query;
+    const known = patch < volume(patchCounts(info)) && !isEmpty(intersect(patchBox(info, patch), box));
+    if (!known || this.seen.has(patch)) throw badAnswer(`patch ${patch} was not asked for, or comes twice`);
+    const due = this.done === 0 ? info.levels - first : 1;
+    const added = message.levels.length;
+    const broken = message.damaged || this.damaged.has(patch);
+    if (added > due || (!broken && added !== due)) throw badAnswer(`it has ${added} instead of ${due} levels of patch ${patch}`);
+    if (message.damaged) this.damaged.add(patch);
+    this.seen.add(patch);
+    --this.left;
+    return patch;
+  }
+}

@@ -1,0 +1,151 @@
+/** The calls of the service as plain data. */
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
+import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
+import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
+import type { Bounded, Box, BoxStatistics, DatasetInfo, Selection, Source, StepInfo } from "../model";
+import { count, datasetInfo, gridDims, stepInfo, text } from "./convert";
+import { badAnswer, CallError, sleep, type Sleep, withRetries } from "./errors";
+import { read, type ReadEvent, type ReadQuery } from "./read";
+import { watch, type WatchEvents, WatchSlot } from "./watch";
+
+export interface ClientOptions {
+  /** Tries of a call that the server is too busy for, and of a stream from which nothing new comes. */
+  readonly retries?: number;
+  readonly sleep?: Sleep;
+}
+
+/** What one page lists. Far more than anybody reads, and little enough to hold. */
+const kMostDatasets = 100_000;
+const kMostSteps = 1_000_000;
+const kMostPoints = 100_000;
+const kMostPercentiles = 100;
+const kMostBins = 4096;
+
+type Listed = Awaited<ReturnType<Source["list"]>>[number];
+
+interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: string;
+}
+
+/** All pages. A server that turns in a circle, or never ends, is stopped. */
+async function allPages<T>(fetchPage: (token: string) => Promise<Page<T>>, most: number, what: string): Promise<T[]> {
+  const out: T[] = [];
+  const tokens = new Set<string>();
+  for (let token = ""; ;) {
+    const page = await fetchPage(token);
+    for (const item of page.items) out.push(item);
+    if (page.next === "") return out;
+    if (out.length > most) throw new CallError("resource_exhausted", `there are more than ${most} ${what}, which is more than this page shows`);
+    if (tokens.has(page.next) || tokens.size > most / 100) throw badAnswer(`the pages of ${what} do not end`);
+    token = page.next;
+    tokens.add(token);
+  }
+}
+
+function bounded(value: BoundedValue | undefined): Bounded {
+  return { value: value?.value ?? NaN, low: value?.low ?? NaN, high: value?.high ?? NaN };
+}
+
+function boxStatistics(message: GetStatisticsResponse, level: number, percentiles: number, bins: number): BoxStatistics {
+  const { statistics } = message;
+  if (statistics === undefined) throw badAnswer("it has no statistics");
+  const { histogram } = statistics;
+  if (statistics.percentiles.length !== percentiles || (histogram?.counts.length ?? 0) > bins) {
+    throw badAnswer(`it has ${statistics.percentiles.length} percentiles and ${histogram?.counts.length ?? 0} bins`);
+  }
+  return {
+    level, valid: count(statistics.valid, "valid"), missing: count(statistics.missing, "missing"),
+    min: bounded(statistics.min), max: bounded(statistics.max), mean: bounded(statistics.mean), stddev: bounded(statistics.stddev),
+    percentiles: statistics.percentiles.map((one) => ({ percent: one.percent, at: bounded(one.at) })),
+    histogram: histogram === undefined ? null
+      : { begin: histogram.begin, end: histogram.end, counts: histogram.counts.map((one) => count(one, "a bin")) },
+  };
+}
+
+export class QuarryClient {
+  private readonly client: Client<typeof QuarryService>;
+  private readonly retries: number;
+  private readonly sleep: Sleep;
+  private readonly slot = new WatchSlot();
+  private readonly known = new Map<string, DatasetInfo>();
+
+  constructor(transport: Transport, options: ClientOptions = {}) {
+    this.client = createClient(QuarryService, transport);
+    this.retries = options.retries ?? 4;
+    this.sleep = options.sleep ?? sleep;
+  }
+
+  async list(signal?: AbortSignal): Promise<readonly Listed[]> {
+    return allPages(async (pageToken) => {
+      const answer = await this.call((options) => this.client.listDatasets({ pageSize: 1000, pageToken }, options), signal);
+      const items = answer.datasets.map((one): Listed => ({
+        name: text(one.name, "the name of a dataset"), dims: gridDims(one.grid),
+        steps: count(one.steps, "steps"), fields: count(one.fields, "fields"),
+      }));
+      return { items, next: text(answer.nextPageToken, "a page token") };
+    }, kMostDatasets, "datasets");
+  }
+
+  async open(dataset: string, signal?: AbortSignal): Promise<{ info: DatasetInfo; steps: readonly StepInfo[] }> {
+    const found: { info?: DatasetInfo } = {};
+    const steps = await allPages(async (pageToken) => {
+      const answer = await this.call((options) => this.client.getDataset({ dataset, pageToken, pageSize: 1000 }, options), signal);
+      const known = found.info ??= datasetInfo(dataset, answer.manifest);
+      return { items: answer.steps.map((step) => stepInfo(step, known)), next: text(answer.nextPageToken, "a page token") };
+    }, kMostSteps, "steps");
+    if (steps.some((step, i) => i > 0 && step.step <= steps[i - 1]!.step)) throw badAnswer(`the steps of "${dataset}" do not ascend`);
+    const { info } = found;
+    if (info === undefined) throw badAnswer(`"${dataset}" comes without its grid`);
+    this.known.set(dataset, info);
+    return { info, steps };
+  }
+
+  /** One stream a page: another watch ends this one. */
+  watch(dataset: string, after: number | null, signal: AbortSignal, events?: WatchEvents): AsyncIterable<StepInfo> {
+    return watch(this.client, this.slot, (s) => this.info(dataset, s), { dataset, after, signal, events, sleep: this.sleep });
+  }
+
+  async statistics(selection: Selection, box: Box, level: number,
+                   options: { readonly percentiles: readonly number[]; readonly bins: number }, signal?: AbortSignal): Promise<BoxStatistics> {
+    if (options.percentiles.length > kMostPercentiles || options.bins > kMostBins) {
+      throw new CallError("invalid_argument", `${kMostPercentiles} percentiles and ${kMostBins} bins are the most`);
+    }
+    const query = {
+      dataset: selection.dataset, field: selection.field, step: BigInt(selection.step),
+      box: { begin: [...box.begin], end: [...box.end] }, target: { case: "level" as const, value: level },
+    };
+    const request = { query, percentiles: [...options.percentiles], bins: options.bins };
+    const answer = await this.call((o) => this.client.getStatistics(request, o), signal);
+    return boxStatistics(answer, level, options.percentiles.length, options.bins);
+  }
+
+  async points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): Promise<{ values: readonly number[]; maxError: number }> {
+    const values: number[] = [];
+    let maxError = 0;
+    for (let i = 0; i < coordinates.length; i += 3 * kMostPoints) {
+      const part = coordinates.slice(i, i + 3 * kMostPoints);
+      const request = { dataset: selection.dataset, field: selection.field, step: BigInt(selection.step), coordinates: part };
+      const answer = await this.call((options) => this.client.readPoints(request, options), signal);
+      if (answer.values.length * 3 !== part.length) throw badAnswer(`${answer.values.length} values for ${part.length / 3} points`);
+      for (const value of answer.values) values.push(value);
+      maxError = Math.max(maxError, answer.maxError);
+    }
+    return { values, maxError };
+  }
+
+  read(query: ReadQuery, signal: AbortSignal): AsyncIterable<ReadEvent> {
+    return read(this.client, query, signal, { retries: this.retries, sleep: this.sleep });
+  }
+
+  private async info(dataset: string, signal: AbortSignal): Promise<DatasetInfo> {
+    const found = this.known.get(dataset);
+    if (found !== undefined) return found;
+    const answer = await this.call((options) => this.client.getDataset({ dataset, manifestOnly: true }, options), signal);
+    return datasetInfo(dataset, answer.manifest);
+  }
+
+  private call<T>(make: (options: { signal?: AbortSignal }) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return withRetries(() => make(signal === undefined ? {} : { signal }), this.retries, this.sleep, signal);
+  }
+}

@@ -1,0 +1,130 @@
+/** Errors of calls, and which of them are worth another try. */
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { ViewerError } from "../model";
+
+const kNames: ReadonlyMap<Code, string> = new Map([
+  [Code.Canceled, "cancelled"], [Code.Unknown, "unknown"], [Code.InvalidArgument, "invalid_argument"],
+  [Code.DeadlineExceeded, "deadline_exceeded"], [Code.NotFound, "not_found"], [Code.AlreadyExists, "already_exists"],
+  [Code.PermissionDenied, "permission_denied"], [Code.ResourceExhausted, "resource_exhausted"],
+  [Code.FailedPrecondition, "failed_precondition"], [Code.Aborted, "aborted"], [Code.OutOfRange, "out_of_range"],
+  [Code.Unimplemented, "unimplemented"], [Code.Internal, "internal"], [Code.Unavailable, "unavailable"],
+  [Code.DataLoss, "data_loss"], [Code.Unauthenticated, "unauthenticated"],
+]);
+
+/** A server's errors do not fill the page. */
+const kMostText = 1024;
+
+/** With what the server says about when to ask again. */
+export class CallError extends ViewerError {
+  constructor(code: string, message: string, readonly retryAfter: number | null = null) {
+    super(code, message.slice(0, kMostText));
+  }
+}
+
+/** What a server sent is not what the protocol says. */
+export function badAnswer(text: string): CallError {
+  return new CallError("internal", `the server's answer is wrong: ${text}; it may be another version than the page, reload the page`);
+}
+
+const kLongestWait = 60_000;
+
+/** google.rpc.RetryInfo: field 1 is a google.protobuf.Duration of seconds (1) and nanoseconds (2). [ms] */
+function retryDelay(bytes: Uint8Array, depth = 0): number {
+  const reader = new BinaryReader(bytes);
+  let ms = 0;
+  while (reader.pos < reader.len) {
+    const [number, wire] = reader.tag();
+    if (depth === 0 && number === 1 && wire === WireType.LengthDelimited) ms = retryDelay(reader.bytes(), 1);
+    else if (depth === 1 && number === 1 && wire === WireType.Varint) ms += Number(reader.int64()) * 1000;
+    else if (depth === 1 && number === 2 && wire === WireType.Varint) ms += reader.int32() / 1e6;
+    else reader.skip(wire);
+  }
+  return ms;
+}
+
+function retryInfo(error: ConnectError): number | null {
+  try {
+    for (const detail of error.details) {
+      if ("type" in detail && detail.type === "google.rpc.RetryInfo" && detail.value instanceof Uint8Array) {
+        return Math.min(Math.max(0, retryDelay(detail.value)), kLongestWait);
+      }
+    }
+  } catch {
+    // Details that cannot be read are no details.
+  }
+  return null;
+}
+
+/** When to ask again, if the server says so. [ms] */
+function pushback(error: ConnectError): number | null {
+  const text = error.metadata.get("grpc-retry-pushback-ms");
+  const value = text === null || text === "" ? NaN : Number(text);
+  return value >= 0 ? Math.min(value, kLongestWait) : retryInfo(error);
+}
+
+/** A broken connection has no code of gRPC: fetch throws a TypeError, or the stream ends without trailers. */
+function isConnection(error: ConnectError): boolean {
+  if (error.code !== Code.Unknown && error.code !== Code.Internal) return false;
+  return error.cause instanceof TypeError || /missing trailer|premature|failed to fetch|network|terminated/i.test(error.rawMessage);
+}
+
+export function toViewerError(reason: unknown): ViewerError {
+  if (reason instanceof ViewerError) return reason;
+  const error = ConnectError.from(reason);
+  if (error.cause instanceof ViewerError) return error.cause;
+  if (isConnection(error)) {
+    return new CallError("unavailable", `the connection to the server broke (${error.rawMessage}); look whether it runs`);
+  }
+  return new CallError(kNames.get(error.code) ?? "unknown", error.rawMessage, pushback(error));
+}
+
+/** The server cannot be reached or has no room now: the same question may be answered later. */
+export function isTransient(error: ViewerError): boolean {
+  if (error.code === "unavailable" || error.code === "aborted" || error.code === "deadline_exceeded") return true;
+  return error.code === "resource_exhausted" && error instanceof CallError && isBusy(error);
+}
+
+function isBusy(error: CallError): boolean {
+  return error.retryAfter !== null || /too many|\blater\b|again when|out of memory/i.test(error.message);
+}
+
+/** [ms] before try number `attempt`, from 0 on. */
+export function backoff(attempt: number, error: ViewerError | null, random: () => number = Math.random): number {
+  const asked = error instanceof CallError ? (error.retryAfter ?? 0) : 0;
+  const base = Math.min(30_000, 250 * 2 ** Math.min(attempt, 10));
+  return Math.max(asked, base * (0.75 + 0.5 * random()));
+}
+
+export type Sleep = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+
+/** Waits; throws when the signal is aborted. */
+export const sleep: Sleep = (ms, signal) =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(new CallError("cancelled", "cancelled"));
+      return;
+    }
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(new CallError("cancelled", "cancelled"));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+
+/** Repeats a call that the server is too busy for, or cannot be reached for. */
+export async function withRetries<T>(call: () => Promise<T>, retries: number, wait: Sleep, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 0; ; ++attempt) {
+    try {
+      return await call();
+    } catch (reason) {
+      const error = toViewerError(reason);
+      if (signal?.aborted || attempt >= retries || !isTransient(error)) throw error;
+      await wait(backoff(attempt, error), signal);
+    }
+  }
+}

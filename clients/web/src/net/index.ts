@@ -1,0 +1,66 @@
+/** Everything that the viewer asks of servers. */
+import type { Transport } from "@connectrpc/connect";
+import type { PatchDecoder } from "../decode/index";
+import type { SampleType, Source } from "../model";
+import { BrickStore } from "../store/store";
+import { defaultBudget } from "../store/memory";
+import { QuarryClient } from "./client";
+import type { Sleep } from "./errors";
+import { StreamQueue } from "./queue";
+import { createTransport } from "./transport";
+
+export { CallError, isTransient, toViewerError } from "./errors";
+export { keepToken, takeToken, withoutToken } from "./token";
+
+export interface SourceOptions {
+  /** Asked at each call. */
+  readonly token?: () => string | null;
+  /** Of all bricks in memory. [bytes] */
+  readonly budget?: number;
+  /** Null or left out: servers decode. */
+  readonly decoder?: PatchDecoder | null;
+  readonly canDecode?: (coder: string, type: SampleType) => boolean;
+  readonly retries?: number;
+  // For tests.
+  readonly transport?: Transport;
+  readonly fetch?: typeof globalThis.fetch;
+  readonly sleep?: Sleep;
+}
+
+/** Streams of reads that a page has at a time: browsers give an origin six connections, one of them follows steps. */
+const kStreams = 4;
+
+function deviceMemory(): number | undefined {
+  return typeof navigator === "undefined" ? undefined : (navigator as { deviceMemory?: number }).deviceMemory;
+}
+
+function defined<T extends object>(values: { [K in keyof T]: T[K] | undefined }): Partial<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+export function createSource(baseUrl: string, options: SourceOptions = {}): Source {
+  const transport = options.transport ?? createTransport(baseUrl, defined({ token: options.token, fetch: options.fetch }));
+  const client = new QuarryClient(transport, defined({ retries: options.retries, sleep: options.sleep }));
+  const queue = new StreamQueue(kStreams);
+  const store = new BrickStore({
+    reader: (query, signal) => queue.stream(query.priority, signal, () => client.read(query, signal)),
+    decoder: options.decoder ?? null,
+    canDecode: options.canDecode ?? (() => true),
+    budget: options.budget ?? defaultBudget(deviceMemory()),
+    streams: kStreams,
+    ...defined({ sleep: options.sleep }),
+  });
+  const events = {
+    step: (dataset: string, step: number): void => { store.published(dataset, step); },
+    lost: (dataset: string): void => { store.connection(dataset, "the connection to the server is lost; it is tried again"); },
+    back: (dataset: string): void => { store.connection(dataset, null); },
+  };
+  return {
+    list: (signal) => client.list(signal),
+    open: (dataset, signal) => client.open(dataset, signal),
+    watch: (dataset, after, signal) => client.watch(dataset, after, signal, events),
+    statistics: (selection, box, level, what, signal) => client.statistics(selection, box, level, what, signal),
+    points: (selection, coordinates, signal) => client.points(selection, coordinates, signal),
+    bricks: (opened, selection) => store.bricks(opened, selection),
+  };
+}

@@ -1,0 +1,114 @@
+/** A Read as typed events. Checks what comes against what was asked for, and takes up a stream that breaks. */
+import type { Client } from "@connectrpc/connect";
+import type { QuarryService, ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import { Encoding } from "../../build/proto/quarry/v1/service_pb";
+import type { LevelPayload } from "../decode/index";
+import type { Box, DatasetInfo, FieldInfo, Selection, Vec3 } from "../model";
+import { AnswerCheck, type ReadHeader } from "./answer";
+import { backoff, badAnswer, isTransient, type Sleep, toViewerError } from "./errors";
+
+export type ReadEncoding = "patches" | "samples";
+
+export interface ReadQuery {
+  readonly selection: Selection;
+  readonly info: DatasetInfo;
+  readonly field: FieldInfo;
+  /** Level-0 samples. */
+  readonly box: Box;
+  /** Coarsest level that comes, and the finest. */
+  readonly first: number;
+  readonly level: number;
+  readonly focus: Vec3 | null;
+  readonly encoding: ReadEncoding;
+  /** Among the streams of the page; smaller is sooner. */
+  readonly priority: number;
+}
+
+/** What a level adds to a patch. */
+export interface PatchPayload {
+  readonly patch: number;
+  /** Coarse to fine. Views of the message. */
+  readonly levels: readonly LevelPayload[];
+  /** The levels from here on are not there, for damage. */
+  readonly damaged: boolean;
+}
+
+export interface SampleBlock {
+  /** In samples of the level. */
+  readonly box: Box;
+  /** Coarser than the level where payload is damaged. */
+  readonly shown: number | null;
+  /** Little-endian, x fastest. A view of the message. */
+  readonly data: Uint8Array;
+}
+
+export type ReadEvent =
+  | { readonly kind: "header"; readonly header: ReadHeader }
+  | { readonly kind: "patches"; readonly level: number; readonly patches: readonly PatchPayload[] }
+  | { readonly kind: "samples"; readonly level: number; readonly blocks: readonly SampleBlock[] }
+  | { readonly kind: "level"; readonly level: number; readonly maxError: number; readonly coverage: number }
+  | { readonly kind: "end" };
+
+export type Reader = (query: ReadQuery, signal: AbortSignal) => AsyncIterable<ReadEvent>;
+
+export interface ReadOptions {
+  /** Tries after which nothing new has come. */
+  readonly retries: number;
+  readonly sleep: Sleep;
+}
+
+function request(query: ReadQuery, resumeAfter: Uint8Array): Parameters<Client<typeof QuarryService>["read"]>[0] {
+  const { selection, box } = query;
+  return {
+    query: {
+      dataset: selection.dataset, field: selection.field, step: BigInt(selection.step),
+      box: { begin: [...box.begin], end: [...box.end] },
+      target: { case: "level", value: query.level },
+      firstLevel: query.first,
+      focus: query.focus === null ? [] : [...query.focus],
+      strict: false,
+    },
+    encoding: query.encoding === "patches" ? Encoding.PATCHES : Encoding.SAMPLES,
+    resumeAfter,
+  };
+}
+
+function event(message: ReadResponse, check: AnswerCheck): ReadEvent | null {
+  const { part } = message;
+  switch (part.case) {
+    case "header": {
+      const header = check.header(part.value);
+      return header === null ? null : { kind: "header", header };
+    }
+    case "patches": return { kind: "patches", level: part.value.level, patches: check.patches(part.value) };
+    case "samples": return { kind: "samples", level: part.value.level, blocks: check.samples(part.value) };
+    case "levelEnd": return { kind: "level", ...check.levelEnd(part.value) };
+    case "readEnd": check.end(); return { kind: "end" };
+    default: throw badAnswer("a message of the answer is empty");
+  }
+}
+
+/** Reads; at most options.retries times in a row without anything new. */
+export async function* read(client: Client<typeof QuarryService>, query: ReadQuery, signal: AbortSignal,
+                            options: ReadOptions): AsyncGenerator<ReadEvent, void, undefined> {
+  const check = new AnswerCheck(query);
+  let position = new Uint8Array();
+  for (let attempt = 0; ; ++attempt) {
+    try {
+      check.connect();
+      for await (const message of client.read(request(query, position), { signal })) {
+        const next = event(message, check);
+        if (message.position.length > 0) position = Uint8Array.from(message.position);
+        if (next === null) continue;
+        if (next.kind !== "header") attempt = 0;
+        yield next;
+        if (next.kind === "end") return;
+      }
+      throw check.incomplete();
+    } catch (reason) {
+      const error = toViewerError(reason);
+      if (signal.aborted || attempt >= options.retries || !isTransient(error)) throw error;
+      await options.sleep(backoff(attempt, error), signal);
+    }
+  }
+}

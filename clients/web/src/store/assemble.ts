@@ -1,0 +1,52 @@
+/** Blocks of samples to bricks of whole patches. Blocks may be parts of a patch, or lie in several. */
+import type { SampleBlock } from "../net/read";
+import type { Box, Brick, DatasetInfo, FieldInfo, Samples } from "../model";
+import { isEmpty, intersect, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf, volume } from "./geometry";
+import { copyBox, samplesFrom, validityOf } from "./samples";
+
+interface Part {
+  readonly box: Box;
+  readonly samples: Samples;
+  left: number;
+  damaged: boolean;
+}
+
+export class Assembler {
+  private readonly parts = new Map<number, Part>();
+
+  constructor(private readonly info: DatasetInfo, private readonly field: FieldInfo) {}
+
+  /** Returns the bricks that are now whole. The blocks lie in the grid. */
+  add(level: number, blocks: readonly SampleBlock[]): Brick[] {
+    const done: Brick[] = [];
+    for (const block of blocks) {
+      const samples = samplesFrom(this.field.type, block.data);
+      for (const patch of this.patchesOf(block.box, level)) this.fill(patch, level, block, samples, done);
+    }
+    return done;
+  }
+
+  private patchesOf(box: Box, level: number): Generator<number> {
+    const scale = (a: 0 | 1 | 2): number => this.info.patch[a] / 2 ** level;
+    return patchNumbers(patchCounts(this.info), {
+      begin: mapVec((a) => Math.floor(box.begin[a] / Math.max(1, scale(a)))),
+      end: mapVec((a) => Math.ceil(box.end[a] / Math.max(1, scale(a)))),
+    });
+  }
+
+  private fill(patch: number, level: number, block: SampleBlock, samples: Samples, done: Brick[]): void {
+    const box = this.parts.get(patch)?.box ?? levelBox(patchBox(this.info, patch), level);
+    if (isEmpty(intersect(box, block.box))) return;
+    let part = this.parts.get(patch);
+    if (part === undefined) {
+      const count = volume(shapeOf(box));
+      part = { box, samples: newSamples(this.field.type, count), left: count, damaged: false };
+      this.parts.set(patch, part);
+    }
+    part.left -= copyBox(samples, block.box, part.samples, box);
+    part.damaged ||= block.shown !== null;
+    if (part.left > 0) return;
+    this.parts.delete(patch);
+    done.push({ patch, level, box, damaged: part.damaged, samples: part.samples, validity: validityOf(part.samples, this.field.fill) });
+  }
+}

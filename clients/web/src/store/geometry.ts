@@ -1,0 +1,120 @@
+/** Boxes, patches and levels: numbers only. */
+import type { Box, DatasetInfo, SampleType, Samples, Vec3 } from "../model";
+
+export function mapVec(f: (axis: 0 | 1 | 2) => number): Vec3 {
+  return [f(0), f(1), f(2)];
+}
+
+export function volume(shape: Vec3): number {
+  return shape[0] * shape[1] * shape[2];
+}
+
+export function shapeOf(box: Box): Vec3 {
+  return mapVec((a) => Math.max(0, box.end[a] - box.begin[a]));
+}
+
+export function isEmpty(box: Box): boolean {
+  return volume(shapeOf(box)) === 0;
+}
+
+export function sameBox(a: Box, b: Box): boolean {
+  return [0, 1, 2].every((i) => a.begin[i] === b.begin[i] && a.end[i] === b.end[i]);
+}
+
+export function intersect(a: Box, b: Box): Box {
+  const begin = mapVec((i) => Math.max(a.begin[i], b.begin[i]));
+  return { begin, end: mapVec((i) => Math.max(begin[i], Math.min(a.end[i], b.end[i]))) };
+}
+
+export function contains(outer: Box, inner: Box): boolean {
+  return [0, 1, 2].every((i) => outer.begin[i]! <= inner.begin[i]! && inner.end[i]! <= outer.end[i]!);
+}
+
+/** Samples of a level whose level-0 position lies in the box. May be none for a thin box. */
+export function levelBox(box: Box, level: number): Box {
+  const scale = 2 ** level;
+  return { begin: mapVec((a) => Math.ceil(box.begin[a] / scale)), end: mapVec((a) => Math.ceil(box.end[a] / scale)) };
+}
+
+export function boxText(box: Box): string {
+  return [0, 1, 2].map((a) => `${box.begin[a]!}:${box.end[a]!}`).join(",");
+}
+
+type Grid = Pick<DatasetInfo, "dims" | "patch">;
+
+export function gridBox(grid: Grid): Box {
+  return { begin: [0, 0, 0], end: grid.dims };
+}
+
+/** Patches along each axis. */
+export function patchCounts(grid: Grid): Vec3 {
+  return mapVec((a) => Math.ceil(grid.dims[a] / grid.patch[a]));
+}
+
+export function patchNumber(counts: Vec3, position: Vec3): number {
+  return position[0] + counts[0] * (position[1] + counts[1] * position[2]);
+}
+
+export function patchPosition(counts: Vec3, patch: number): Vec3 {
+  const row = Math.floor(patch / counts[0]);
+  return [patch % counts[0], row % counts[1], Math.floor(row / counts[1])];
+}
+
+/** The samples of a box of patch positions, cut at the edge of the grid. */
+export function samplesOf(grid: Grid, patches: Box): Box {
+  return {
+    begin: mapVec((a) => patches.begin[a] * grid.patch[a]),
+    end: mapVec((a) => Math.min(grid.dims[a], patches.end[a] * grid.patch[a])),
+  };
+}
+
+export function patchBox(grid: Grid, patch: number): Box {
+  const begin = patchPosition(patchCounts(grid), patch);
+  return samplesOf(grid, { begin, end: mapVec((a) => begin[a] + 1) });
+}
+
+/** Positions of the patches that meet a box of samples. */
+export function patchesMeeting(grid: Grid, box: Box): Box {
+  const inside = intersect(box, gridBox(grid));
+  if (isEmpty(inside)) return { begin: [0, 0, 0], end: [0, 0, 0] };
+  return {
+    begin: mapVec((a) => Math.floor(inside.begin[a] / grid.patch[a])),
+    end: mapVec((a) => Math.ceil(inside.end[a] / grid.patch[a])),
+  };
+}
+
+/** Numbers of the patches at a box of positions. */
+export function* patchNumbers(counts: Vec3, positions: Box): Generator<number> {
+  for (let z = positions.begin[2]; z < positions.end[2]; ++z)
+    for (let y = positions.begin[1]; y < positions.end[1]; ++y)
+      for (let x = positions.begin[0]; x < positions.end[0]; ++x) yield patchNumber(counts, [x, y, z]);
+}
+
+/** Squared distance of a point from the nearest sample of a box. */
+export function distance2(box: Box, point: Vec3): number {
+  let sum = 0;
+  for (const a of [0, 1, 2] as const) {
+    const d = Math.max(box.begin[a] - point[a], 0, point[a] - (box.end[a] - 1));
+    sum += d * d;
+  }
+  return sum;
+}
+
+const kArrays = {
+  float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array,
+  int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
+} as const;
+
+/** Bytes of a sample. */
+export function sizeOf(type: SampleType): number {
+  return kArrays[type].BYTES_PER_ELEMENT;
+}
+
+export function newSamples(type: SampleType, count: number): Samples {
+  return new kArrays[type](count);
+}
+
+/** Bytes of the samples of a box of level-0 samples at a level. */
+export function levelBytes(box: Box, level: number, type: SampleType): number {
+  return volume(shapeOf(levelBox(box, level))) * sizeOf(type);
+}

@@ -1,0 +1,140 @@
+/** From needs to questions: which boxes, which levels, in which order. Pure. */
+import type { Box, DatasetInfo, Vec3 } from "../model";
+import { mapVec, samplesOf, shapeOf, volume } from "./geometry";
+import type { Need } from "./needs";
+
+export interface Question {
+  /** Level-0 samples: whole patches. */
+  readonly box: Box;
+  /** Coarsest level and the finest. */
+  readonly first: number;
+  readonly level: number;
+  /** Those that are asked for; the box may have others, which are there already. */
+  readonly patches: readonly number[];
+  readonly focus: Vec3;
+  /** Number of the want that it serves first. */
+  readonly want: number;
+}
+
+interface Group {
+  readonly needs: readonly Need[];
+  /** Patch positions. */
+  readonly box: Box;
+  /** Patches of the box that are not in the group. */
+  readonly waste: number;
+}
+
+function bounding(needs: readonly Need[]): Box {
+  const first = needs[0]!.position;
+  const [begin, end] = [[...first], first.map((i) => i + 1)];
+  for (const { position } of needs) {
+    for (let a = 0; a < 3; ++a) {
+      begin[a] = Math.min(begin[a]!, position[a]!);
+      end[a] = Math.max(end[a]!, position[a]! + 1);
+    }
+  }
+  return { begin: mapVec((a) => begin[a]!), end: mapVec((a) => end[a]!) };
+}
+
+function group(needs: readonly Need[]): Group {
+  const box = bounding(needs);
+  return { needs, box, waste: volume(shapeOf(box)) - needs.length };
+}
+
+/** Bounding boxes of the needs below and above each plane across an axis, as volumes. */
+function cutVolumes(whole: Group, axis: 0 | 1 | 2): { at: number; sum: number } | null {
+  const [from, to] = [whole.box.begin[axis], whole.box.end[axis]];
+  if (to - from < 2) return null;
+  const slabs: Need[][] = Array.from({ length: to - from }, () => []);
+  for (const need of whole.needs) slabs[need.position[axis] - from]!.push(need);
+  const sweep = (order: readonly Need[][]): number[] => {
+    const volumes: number[] = [];
+    let box: Box | null = null;
+    for (const slab of order) {
+      if (slab.length > 0) {
+        const next: Box = bounding(slab);
+        const old: Box = box ?? next;
+        box = { begin: mapVec((a) => Math.min(old.begin[a], next.begin[a])), end: mapVec((a) => Math.max(old.end[a], next.end[a])) };
+      }
+      volumes.push(box === null ? 0 : volume(shapeOf(box)));
+    }
+    return volumes;
+  };
+  const below = sweep(slabs);
+  const above = sweep(slabs.reverse()).reverse();
+  let best: { at: number; sum: number } | null = null;
+  for (let i = 1; i < to - from; ++i) {
+    const sum = below[i - 1]! + above[i]!;
+    if (best === null || sum < best.sum) best = { at: from + i, sum };
+  }
+  return best;
+}
+
+function split(whole: Group): readonly [Group, Group] | null {
+  let best: { axis: 0 | 1 | 2; at: number; sum: number } | null = null;
+  for (const axis of [0, 1, 2] as const) {
+    const cut = cutVolumes(whole, axis);
+    if (cut !== null && (best === null || cut.sum < best.sum)) best = { axis, ...cut };
+  }
+  if (best === null) return null;
+  const { axis, at } = best;
+  return [group(whole.needs.filter((one) => one.position[axis] < at)), group(whole.needs.filter((one) => one.position[axis] >= at))];
+}
+
+/** Boxes that hold all needs and little else: the most wasteful one is cut, `most` boxes at the most. */
+function boxesOf(needs: readonly Need[], most: number): Group[] {
+  const groups = [group(needs)];
+  while (groups.length < most) {
+    const worst = groups.reduce((best, one, i) => (one.waste > groups[best]!.waste ? i : best), 0);
+    const parts = groups[worst]!.waste === 0 ? null : split(groups[worst]!);
+    if (parts === null) break;
+    groups.splice(worst, 1, ...parts);
+  }
+  return groups;
+}
+
+/** Levels that the same patches need. */
+interface Layer {
+  readonly first: number;
+  readonly level: number;
+  readonly needs: readonly Need[];
+}
+
+function layersOf(needs: readonly Need[], levels: number, has: (patch: number, level: number) => boolean): Layer[] {
+  const layers: Layer[] = [];
+  for (let level = levels - 1; level >= 0; --level) {
+    const missing = needs.filter((need) => need.target <= level && level <= need.start && !has(need.patch, level));
+    if (missing.length === 0) continue;
+    const last = layers.at(-1);
+    const same = last !== undefined && last.level === level + 1 && last.needs.length === missing.length &&
+                 last.needs.every((need, i) => need === missing[i]);
+    if (same) layers[layers.length - 1] = { ...last, level };
+    else layers.push({ first: level, level, needs: missing });
+  }
+  return layers;
+}
+
+/**
+ * Coarse layers come first; within a layer, the boxes of earlier wants.
+ * @param has  whether a patch's level is in memory or on its way
+ */
+export function plan(grid: Pick<DatasetInfo, "dims" | "patch" | "levels">, needs: Iterable<Need>,
+                     has: (patch: number, level: number) => boolean, mostBoxes = 12): Question[] {
+  const layers = layersOf([...needs], grid.levels, has);
+  return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing, mostBoxes).map((one): Question => {
+    const nearest = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
+    return { box: samplesOf(grid, one.box), first, level, patches: one.needs.map((need) => need.patch), focus: nearest.focus, want: nearest.want };
+  }).sort((a, b) => a.want - b.want));
+}
+
+/** Two halves of a question about several patches, to find the one that cannot be answered. */
+export function halves(grid: Pick<DatasetInfo, "dims" | "patch">, question: Question, needs: readonly Need[]): readonly Question[] {
+  const box = bounding(needs);
+  const shape = shapeOf(box);
+  const axis = ([0, 1, 2] as const).reduce((a, b) => (shape[b] > shape[a] ? b : a));
+  const at = box.begin[axis] + Math.ceil(shape[axis] / 2);
+  const sides = [needs.filter((one) => one.position[axis] < at), needs.filter((one) => one.position[axis] >= at)];
+  return sides.filter((side) => side.length > 0).map((side) => ({
+    ...question, box: samplesOf(grid, bounding(side)), patches: side.map((need) => need.patch),
+  }));
+}

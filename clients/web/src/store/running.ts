@@ -1,0 +1,196 @@
+/** One question while it is answered: from events to bricks. */
+import type { PatchDecoder } from "../decode/index";
+import type { Brick, DatasetInfo, FieldInfo } from "../model";
+import { ViewerError } from "../model";
+import type { HeaderLevel, ReadHeader } from "../net/answer";
+import type { PatchPayload, ReadEvent } from "../net/read";
+import { Assembler } from "./assemble";
+import { levelBox, levelBytes, patchBox, shapeOf } from "./geometry";
+import type { Tier } from "./needs";
+import type { Question } from "./plan";
+import { spread } from "./samples";
+
+/** Most samples that wait for decoding; the stream waits then. [bytes] */
+const kMostDecoding = 48 * 2 ** 20;
+
+export interface Receiver {
+  readonly info: DatasetInfo;
+  readonly field: FieldInfo;
+  header(running: Running, header: ReadHeader): void;
+  brick(running: Running, brick: Brick, level: HeaderLevel, payload: number): void;
+  /** A level was sent. */
+  level(running: Running): void;
+  /** What to show of a patch whose payload is damaged: an undamaged coarser brick; or null. */
+  coarser(patch: number, level: number): Brick | null;
+  /** No level of a patch can be read. */
+  lost(running: Running, patch: number): void;
+}
+
+let answers = 0;
+
+export class Running {
+  readonly abort = new AbortController();
+  tier: Tier = "visible";
+  /** The first level was sent. */
+  begun = false;
+  readonly answer = ++answers;
+  /** Of each patch that is asked for: the next level. */
+  private readonly next: Map<number, number>;
+  /** Of each patch: the level to which the decoder has come. */
+  private readonly reached = new Map<number, number>();
+  private readonly damaged = new Set<number>();
+  /** Of each patch: its last job. */
+  private readonly last = new Map<number, Promise<void>>();
+  /** Patches that the decoder has given up for lack of memory: to be asked for again. */
+  readonly refused: number[] = [];
+  private levels: readonly HeaderLevel[] = [];
+  private decoding = new Set<Promise<void>>();
+  private decodingBytes = 0;
+  private failure: ViewerError | null = null;
+
+  constructor(readonly question: Question, private readonly receiver: Receiver, private readonly decoder: PatchDecoder | null) {
+    this.next = new Map(question.patches.map((patch) => [patch, question.first]));
+  }
+
+  get aborted(): boolean {
+    return this.abort.signal.aborted;
+  }
+
+  /** Whether the level of the patch is on its way. */
+  isDue(patch: number, level: number): boolean {
+    const next = this.next.get(patch);
+    return next !== undefined && level <= next && level >= this.question.level;
+  }
+
+  /** Patches with levels to come, and the next one. */
+  *due(): Generator<readonly [patch: number, next: number]> {
+    for (const entry of this.next) if (entry[1] >= this.question.level) yield entry;
+  }
+
+  async run(events: AsyncIterable<ReadEvent>): Promise<void> {
+    const assembler = new Assembler(this.receiver.info, this.receiver.field);
+    try {
+      for await (const event of events) {
+        if (this.aborted) return;
+        if (event.kind === "header") this.header(event.header);
+        else if (event.kind === "samples") this.samples(assembler, event.level, event.blocks);
+        else if (event.kind === "patches") await this.patches(event.level, event.patches);
+        else if (event.kind === "level") this.levelEnd();
+        if (this.failure !== null) throw this.failure;
+      }
+      await Promise.all(this.decoding);
+      if (this.failure !== null) throw this.failure;
+    } finally {
+      this.decoder?.endAnswer(this.answer);
+    }
+  }
+
+  private header(header: ReadHeader): void {
+    this.levels = header.levels;
+    this.receiver.header(this, header);
+  }
+
+  private levelEnd(): void {
+    this.begun = true;
+    this.receiver.level(this);
+  }
+
+  private at(level: number): HeaderLevel {
+    return this.levels.find((one) => one.level === level)!;
+  }
+
+  private deliver(brick: Brick, payload: number): void {
+    if (this.aborted || !this.next.has(brick.patch)) return;
+    this.next.set(brick.patch, brick.level - 1);
+    this.receiver.brick(this, brick, this.at(brick.level), payload);
+  }
+
+  private samples(assembler: Assembler, level: number, blocks: Parameters<Assembler["add"]>[1]): void {
+    for (const brick of assembler.add(level, blocks)) this.deliver(brick, brick.samples.byteLength);
+  }
+
+  private async patches(level: number, patches: readonly PatchPayload[]): Promise<void> {
+    for (const patch of patches) {
+      if (!this.next.has(patch.patch)) continue;
+      const bytes = levelBytes(patchBox(this.receiver.info, patch.patch), level, this.receiver.field.type);
+      while (this.decodingBytes > 0 && this.decodingBytes + bytes > kMostDecoding) await Promise.race(this.decoding);
+      this.decodingBytes += bytes;
+      const task: Promise<void> = this.decode(patch, level, this.last.get(patch.patch)).finally(() => {
+        this.decodingBytes -= bytes;
+        this.decoding.delete(task);
+      });
+      this.last.set(patch.patch, task);
+      this.decoding.add(task);
+    }
+  }
+
+  /** Never rejects. */
+  private async decode(payload: PatchPayload, level: number, before: Promise<void> | undefined): Promise<void> {
+    const { patch } = payload;
+    const size = payload.levels.reduce((sum, one) => sum + one.mask.length + one.payload.length, 0);
+    try {
+      const job = this.job(payload, level);
+      if (job === null) await before;
+      const decoded = job === null ? null : await this.decoder!.decode(job, this.abort.signal);
+      if (this.aborted) return;
+      if (decoded === null || decoded.level !== level || decoded.damage !== null) {
+        this.damaged.add(patch);
+        this.showCoarser(patch, level, size, decoded);
+        return;
+      }
+      const box = levelBox(patchBox(this.receiver.info, patch), level);
+      this.deliver({ patch, level, box, damaged: false, samples: decoded.samples, validity: decoded.validity }, size);
+    } catch (reason) {
+      this.decodingFailed(patch, level, size, reason);
+    }
+  }
+
+  /** Null where payload is missing, for damage: nothing finer than before can be decoded. */
+  private job(payload: PatchPayload, level: number): Parameters<PatchDecoder["decode"]>[0] | null {
+    const { patch, levels } = payload;
+    const { info, field } = this.receiver;
+    if (this.damaged.has(patch) || levels.length === 0) return null;
+    if (payload.damaged) this.damaged.add(patch);
+    const target = (this.reached.get(patch) ?? info.levels) - levels.length;
+    this.reached.set(patch, target);
+    return {
+      answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(info, patch)), levels: info.levels,
+      target, payloads: levels, keep: level > this.question.level && !payload.damaged,
+      priority: (this.tier === "prefetch" ? info.levels : 0) + info.levels - level,
+    };
+  }
+
+  private showCoarser(patch: number, level: number, size: number, decoded: Awaited<ReturnType<PatchDecoder["decode"]>> | null): void {
+    const { info, field } = this.receiver;
+    const whole = patchBox(info, patch);
+    const box = levelBox(whole, level);
+    const other = this.receiver.coarser(patch, level);
+    if (decoded !== null && (other === null || decoded.level <= other.level)) {
+      const content = spread(field.type, decoded, levelBox(whole, decoded.level), decoded.level, box, level);
+      this.deliver({ patch, level, box, damaged: true, ...content }, size);
+    } else if (other !== null) {
+      this.deliver({ patch, level, box, damaged: true, ...spread(field.type, other, other.box, other.level, box, level) }, size);
+    } else {
+      this.lose(patch);
+    }
+  }
+
+  private lose(patch: number): void {
+    this.next.delete(patch);
+    if (!this.aborted) this.receiver.lost(this, patch);
+  }
+
+  private decodingFailed(patch: number, level: number, size: number, reason: unknown): void {
+    if (this.aborted) return;
+    if (!(reason instanceof ViewerError)) this.failure ??= new ViewerError("internal", String(reason));
+    else if (reason.code === "data_loss" || (reason.code === "failed_precondition" && this.damaged.has(patch))) {
+      this.damaged.add(patch);
+      this.showCoarser(patch, level, size, null);
+    } else if (reason.code === "failed_precondition") {
+      // The decoder has dropped the levels before: the patch is asked for again, as part of another question.
+      if (this.next.delete(patch)) this.refused.push(patch);
+    } else {
+      this.failure ??= reason;
+    }
+  }
+}

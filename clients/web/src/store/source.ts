@@ -1,0 +1,378 @@
+/** The bricks of one field at one step, as a view sees them. */
+import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, LoadStatus, Selection, Vec3, Want } from "../model";
+import { ViewerError } from "../model";
+import type { HeaderLevel, ReadHeader } from "../net/answer";
+import { isTransient } from "../net/errors";
+import type { ReadEncoding } from "../net/read";
+import { levelBox, patchBox, patchCounts, volume } from "./geometry";
+import { kIdle, type LoadEvent, messageOf, type Phase, transition } from "./load_state";
+import type { Entry, Holder, Holdings, Memory, Rank } from "./memory";
+import { brickBytes, type Need, type Needs, needsOf, type Subject, type Tier } from "./needs";
+import { halves, plan, type Question } from "./plan";
+import { Progress } from "./progress";
+import type { Receiver, Running } from "./running";
+import { canThin, thin } from "./samples";
+import { Traffic } from "./traffic";
+
+const kNone: Needs = { patches: new Map(), bytes: 0, limited: false };
+/** Times that the decoder may give a patch up. */
+const kMostRefusals = 3;
+
+/** What a source asks of the page's store. */
+export interface Host {
+  readonly memory: Memory;
+  /** Memory that this source may fill with what is visible. [bytes] */
+  share(source: PageBricks): number;
+  /** Memory that other sources leave. [bytes] */
+  room(source: PageBricks): number;
+  /** Looks again at what is to be asked for. */
+  schedule(): void;
+  /** Calls after a while, longer with each attempt. Returns what ends the wait. */
+  later(attempt: number, error: ViewerError, call: () => void): () => void;
+  closed(source: PageBricks): void;
+}
+
+export interface Opened {
+  readonly info: DatasetInfo;
+  readonly field: FieldInfo;
+  readonly step: FieldStepInfo;
+  readonly selection: Selection;
+  readonly holdings: Holdings;
+  readonly encoding: ReadEncoding;
+  /** No later step was known. */
+  readonly isNewest: boolean;
+}
+
+export class PageBricks implements BrickSource, Holder, Receiver {
+  readonly selection: Selection;
+  readonly info: DatasetInfo;
+  readonly field: FieldInfo;
+  readonly step: FieldStepInfo;
+  readonly patches: Vec3;
+  readonly running = new Set<Running>();
+  encoding: ReadEncoding;
+  private readonly isNewest: boolean;
+  private readonly holdings: Holdings;
+  private readonly subject: Subject;
+  private readonly listeners = new Set<(bricks: readonly Brick[] | null) => void>();
+  private wants: readonly Want[] = [];
+  private visible = kNone;
+  private prefetch = kNone;
+  private progress: Progress;
+  private readonly traffic: Traffic;
+  private phase: Phase = kIdle;
+  private known: LoadStatus | null = null;
+  /** Halves of questions that failed for some of their patches. */
+  private extra: { readonly question: Question; readonly tier: Tier }[] = [];
+  private readonly damaged = new Set<number>();
+  private readonly lostPatches = new Set<number>();
+  private readonly refusals = new Map<number, number>();
+  /** Bricks that memory has no room for: not asked for again until the wants change. */
+  private readonly noRoom = new Set<string>();
+  private attempt = 0;
+  private pause: "none" | "waiting" | "final" = "none";
+  private endPause: () => void = () => undefined;
+  private isClosed = false;
+  /** All is counted anew in a moment. */
+  private refitting = false;
+  private newer: string | null = null;
+  private disconnected: string | null = null;
+
+  constructor(opened: Opened, private readonly host: Host) {
+    ({ info: this.info, field: this.field, step: this.step, selection: this.selection } = opened);
+    ({ holdings: this.holdings, encoding: this.encoding, isNewest: this.isNewest } = opened);
+    const { dims, patch, levels } = this.info;
+    this.subject = { dims, patch, levels, field: this.field, hasMissing: this.step.hasMissing };
+    this.patches = patchCounts(this.info);
+    this.progress = new Progress(levels, this.visible.patches, this.shown);
+    this.traffic = new Traffic(this.step, volume(this.patches));
+    for (const entry of this.holdings.all()) if (entry.brick.damaged) this.damaged.add(entry.brick.patch);
+    this.holdings.holders.add(this);
+  }
+
+  // ---- For views
+
+  best(patch: number, finest: number): Brick | null {
+    const entry = this.holdings.best(patch, Math.max(0, Math.floor(finest)));
+    if (entry === null) return null;
+    this.host.memory.touch(entry);
+    return entry.brick;
+  }
+
+  want(wants: readonly Want[]): void {
+    if (this.isClosed) return;
+    this.wants = wants;
+    this.noRoom.clear();
+    this.refusals.clear();
+    if (this.pause === "final") this.resume();
+    this.refit();
+    this.host.schedule();
+  }
+
+  get status(): LoadStatus {
+    return this.known ??= this.makeStatus();
+  }
+
+  subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void {
+    this.listeners.add(listener);
+    return () => { this.listeners.delete(listener); };
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.endPause();
+    this.wants = [];
+    this.visible = this.prefetch = kNone;
+    this.extra = [];
+    for (const running of this.running) running.abort.abort();
+    this.holdings.holders.delete(this);
+    this.apply({ kind: "closed" });
+    this.listeners.clear();
+    this.host.closed(this);
+    this.host.schedule();
+  }
+
+  // ---- For the page's store
+
+  /** Memory that the visible wants take. [bytes] */
+  get visibleBytes(): number {
+    return this.visible.bytes;
+  }
+
+  get hasVisible(): boolean {
+    return this.visible.patches.size > 0;
+  }
+
+  /** Wants to what is needed; again when the share of the memory changes. */
+  refit(): void {
+    const share = this.host.share(this);
+    this.visible = needsOf(this.subject, this.wants, "visible", share);
+    this.prefetch = needsOf(this.subject, this.wants, "prefetch", Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes));
+    const thinned = this.thinBricks();
+    this.progress = new Progress(this.info.levels, this.visible.patches, this.shown);
+    this.traffic.restart(this.visible.patches, this.holdings, this.shown);
+    this.apply({ kind: this.progress.kind }, thinned.length > 0 ? thinned : null);
+  }
+
+  /** What is to be asked for now, coarse first. */
+  questions(tier: Tier): readonly Question[] {
+    if (this.pause !== "none") return [];
+    const needs = tier === "visible" ? this.visible : this.prefetch;
+    const has = (patch: number, level: number): boolean => this.has(patch, level, needs.patches.get(patch)!.target);
+    const extra = this.extra.filter((one) => one.tier === tier).map((one) => one.question);
+    return [...extra, ...plan(this.info, needs.patches.values(), has)];
+  }
+
+  start(running: Running): void {
+    this.extra = this.extra.filter((one) => one.question !== running.question);
+    this.running.add(running);
+  }
+
+  /** Whom a running question serves; null: nobody any more. */
+  tierOf(running: Running): Tier | null {
+    let [due, visible, prefetch] = [0, 0, 0];
+    for (const [patch, next] of running.due()) {
+      ++due;
+      if (this.needs(this.visible, patch, next, running.question.level)) ++visible;
+      else if (this.needs(this.prefetch, patch, next, running.question.level)) ++prefetch;
+    }
+    // All has come but for the end of the answer.
+    if (due === 0) return running.tier;
+    // Little use, much else: what is needed is asked for again, without the rest.
+    if ((visible + prefetch) * 4 < due) return null;
+    return visible > 0 ? "visible" : "prefetch";
+  }
+
+  ended(running: Running, error: ViewerError | null): void {
+    this.running.delete(running);
+    if (this.isClosed) return;
+    if (error !== null && !running.aborted) this.failed(running, error);
+    else this.refuse(running);
+  }
+
+  /** A newer step was published: of interest where this was the newest. */
+  published(step: number): void {
+    if (!this.isNewest || step <= this.selection.step) return;
+    this.newer = `step ${step} is newer`;
+    this.tellOutdated();
+  }
+
+  connection(lost: string | null): void {
+    this.disconnected = lost;
+    this.tellOutdated();
+  }
+
+  // ---- For running questions
+
+  header(running: Running, header: ReadHeader): void {
+    this.traffic.measure(header.levels, running.question, this.info);
+    if (running.tier === "visible") this.apply({ kind: "answered" });
+  }
+
+  brick(_running: Running, brick: Brick, level: HeaderLevel, payload: number): void {
+    this.attempt = 0;
+    if (brick.damaged) this.damaged.add(brick.patch);
+    const entry: Entry = {
+      brick, payload, used: 0, maxError: level.maxError, coverage: level.coverage,
+      bytes: brickBytes(this.subject, brick.patch, brick.level),
+    };
+    if (!this.host.memory.add(this.holdings, entry)) this.noRoom.add(`${brick.patch}/${brick.level}`);
+  }
+
+  level(): void {
+    this.host.schedule();
+  }
+
+  coarser(patch: number, level: number): Brick | null {
+    return this.holdings.best(patch, level + 1)?.brick ?? null;
+  }
+
+  lost(_running: Running, patch: number): void {
+    const before = this.shown(patch, this.visible.patches.get(patch)?.target ?? 0);
+    this.damaged.add(patch);
+    this.lostPatches.add(patch);
+    this.progress.change(patch, before, this.shown(patch, this.visible.patches.get(patch)?.target ?? 0));
+    this.traffic.restart(this.visible.patches, this.holdings, this.shown);
+    this.apply({ kind: this.progress.kind });
+  }
+
+  // ---- For memory
+
+  rank(patch: number, level: number): Rank {
+    if (this.uses(this.visible.patches.get(patch), level)) return "visible";
+    return this.uses(this.prefetch.patches.get(patch), level) ? "prefetch" : "recent";
+  }
+
+  changed(entry: Entry, added: boolean): void {
+    if (this.refitting) return;
+    const { patch, level } = entry.brick;
+    const need = this.visible.patches.get(patch);
+    if (need !== undefined && level >= need.target) {
+      const after = this.shown(patch, need.target);
+      const other = this.shownWithout(entry, need.target);
+      this.progress.change(patch, added ? other : Math.min(level, other), after);
+      this.traffic.change(need, entry, added, added ? other : Math.min(level, other), after);
+    }
+    if (added) this.apply({ kind: this.progress.kind }, [entry.brick]);
+    else this.known = null;
+  }
+
+  // ---- Inside
+
+  private readonly shown = (patch: number, finest: number): number => {
+    if (this.lostPatches.has(patch)) return finest;
+    return this.holdings.best(patch, finest)?.brick.level ?? Infinity;
+  };
+
+  /** What a patch shows but for an entry that has just come, or gone. */
+  private shownWithout(entry: Entry, finest: number): number {
+    const best = this.holdings.best(entry.brick.patch, finest);
+    if (best === null || this.lostPatches.has(entry.brick.patch)) return this.shown(entry.brick.patch, finest);
+    if (best !== entry) return best.brick.level;
+    return this.holdings.best(entry.brick.patch, entry.brick.level + 1)?.brick.level ?? Infinity;
+  }
+
+  private uses(need: Need | undefined, level: number): boolean {
+    if (need === undefined || level < need.target) return false;
+    // Coarser than all that is asked for: kept as long as nothing finer is there.
+    return level <= need.start || this.shown(need.patch, need.target) >= level;
+  }
+
+  private has(patch: number, level: number, target: number): boolean {
+    if (this.shown(patch, target) <= level || this.noRoom.has(`${patch}/${level}`)) return true;
+    for (const running of this.running) if (!running.aborted && running.isDue(patch, level)) return true;
+    return this.extra.some(({ question }) => level <= question.first && level >= question.level && question.patches.includes(patch));
+  }
+
+  private needs(needs: Needs, patch: number, next: number, last: number): boolean {
+    const need = needs.patches.get(patch);
+    return need !== undefined && need.target <= next && need.start >= last && this.shown(patch, need.target) > Math.max(last, need.target);
+  }
+
+  /** Bricks of coarser levels that finer ones in memory hold already. */
+  private thinBricks(): Brick[] {
+    const made: Brick[] = [];
+    if (!canThin(this.field)) return made;
+    this.refitting = true;
+    for (const needs of [this.visible, this.prefetch]) {
+      for (const { patch, target } of needs.patches.values()) {
+        if (this.holdings.get(patch, target) !== null) continue;
+        const finer = this.holdings.finer(patch, target);
+        if (finer === null || finer.brick.damaged) continue;
+        const brick = thin(this.field.type, finer.brick, target, levelBox(patchBox(this.info, patch), target));
+        const { maxError, coverage } = this.step.levels[target]!;
+        const entry = { brick, payload: 0, used: 0, maxError, coverage, bytes: brickBytes(this.subject, patch, target) };
+        if (this.host.memory.add(this.holdings, entry)) made.push(brick);
+      }
+    }
+    this.refitting = false;
+    return made;
+  }
+
+  private refuse(running: Running): void {
+    for (const patch of running.refused) {
+      const times = (this.refusals.get(patch) ?? 0) + 1;
+      this.refusals.set(patch, times);
+      if (times === kMostRefusals) this.fail(new ViewerError("resource_exhausted", "this page has too little memory to decode; zoom in, or choose a coarser level"));
+    }
+  }
+
+  private failed(running: Running, error: ViewerError): void {
+    const due = [...running.due()];
+    const tier = running.tier;
+    const splits = error.code === "data_loss" || (error.code === "resource_exhausted" && !isTransient(error));
+    if (splits && due.length > 1) {
+      const next = Math.max(...due.map(([, level]) => level));
+      const needs = due.map(([patch]) => (tier === "visible" ? this.visible : this.prefetch).patches.get(patch)).filter((one) => one !== undefined);
+      if (needs.length > 0) this.extra.push(...halves(this.info, { ...running.question, first: next }, needs).map((question) => ({ question, tier })));
+    } else if (error.code === "data_loss" && due.length === 1) {
+      this.lost(running, due[0]![0]);
+    } else if (error.code === "unimplemented" && this.encoding === "patches") {
+      this.encoding = "samples";
+    } else {
+      this.fail(error);
+    }
+  }
+
+  /** Whatever may pass is tried again, the rest when something else is wanted. */
+  private fail(error: ViewerError): void {
+    const passes = isTransient(error) || error.code === "internal" || error.code === "failed_precondition" || error.code === "unknown";
+    this.endPause();
+    this.pause = passes ? "waiting" : "final";
+    if (passes) this.endPause = this.host.later(this.attempt++, error, () => { this.resume(); });
+    this.apply({ kind: "failed", message: passes ? `${error.message}; asked again soon` : error.message });
+  }
+
+  private resume(): void {
+    this.endPause();
+    this.pause = "none";
+    this.apply({ kind: "retrying" });
+    this.apply({ kind: this.progress.kind });
+    this.host.schedule();
+  }
+
+  private tellOutdated(): void {
+    const message = this.disconnected ?? this.newer;
+    this.apply(message === null ? { kind: "current" } : { kind: "outdated", message });
+  }
+
+  private apply(event: LoadEvent, bricks: readonly Brick[] | null = null): void {
+    this.phase = transition(this.phase, event);
+    this.known = null;
+    for (const listener of [...this.listeners]) listener(bricks);
+  }
+
+  private makeStatus(): LoadStatus {
+    const { level, target } = this.progress;
+    const { received, expected } = this.traffic;
+    const quality = level === null ? null : this.traffic.quality(level) ?? this.step.levels[level] ?? null;
+    const limit = this.visible.limited ? "coarser than asked for: more does not fit into the memory of this page" : null;
+    return {
+      state: this.phase.state, message: messageOf(this.phase) ?? limit, level, target,
+      maxError: quality?.maxError ?? null, coverage: quality?.coverage ?? null, received, expected,
+      memory: this.host.memory.used, budget: this.host.memory.budget, damagedPatches: this.damaged.size,
+    };
+  }
+}
+

@@ -1,0 +1,173 @@
+/** All sources of a page: one memory, a few streams, visible before prefetch. */
+import type { PatchDecoder } from "../decode/index";
+import type { BrickSource, DatasetInfo, SampleType, Selection, StepInfo } from "../model";
+import { ViewerError } from "../model";
+import { backoff, sleep, type Sleep, toViewerError } from "../net/errors";
+import type { Reader } from "../net/read";
+import { Memory } from "./memory";
+import type { Tier } from "./needs";
+import type { Question } from "./plan";
+import { Running } from "./running";
+import { type Host, PageBricks } from "./source";
+
+export interface StoreOptions {
+  readonly reader: Reader;
+  /** Null: servers decode. */
+  readonly decoder: PatchDecoder | null;
+  readonly canDecode: (coder: string, type: SampleType) => boolean;
+  /** [bytes] */
+  readonly budget: number;
+  readonly streams?: number;
+  readonly sleep?: Sleep;
+}
+
+interface Ready {
+  readonly source: PageBricks;
+  readonly question: Question;
+  readonly tier: Tier;
+}
+
+/** Streams that prefetching may have: the others are there at once when something visible is missing. */
+const kPrefetchStreams = 2;
+
+export class BrickStore implements Host {
+  readonly memory: Memory;
+  private readonly sources = new Set<PageBricks>();
+  private readonly streams: number;
+  private readonly wait: Sleep;
+  private scheduled = false;
+  private turn = 0;
+
+  constructor(private readonly options: StoreOptions) {
+    this.memory = new Memory(options.budget);
+    this.streams = options.streams ?? 4;
+    this.wait = options.sleep ?? sleep;
+  }
+
+  bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource {
+    const { info } = opened;
+    const field = info.fields.find((one) => one.name === selection.field);
+    const step = opened.steps.find((one) => one.step === selection.step)?.fields.get(selection.field);
+    if (field === undefined || step === undefined) {
+      throw new ViewerError("not_found", `step ${selection.step} of "${info.name}" has no field "${selection.field}"`);
+    }
+    const stamp = JSON.stringify([info.dims, info.patch, info.levels, field, step]);
+    const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type);
+    const encoding = decodes ? "patches" : "samples";
+    const holdings = this.memory.holdings(selection, stamp);
+    const source = new PageBricks({ info, field, step, selection, holdings, encoding, isNewest: opened.steps.at(-1)?.step === selection.step }, this);
+    this.sources.add(source);
+    return source;
+  }
+
+  /** A step was published. */
+  published(dataset: string, step: number): void {
+    for (const source of this.sources) if (source.selection.dataset === dataset) source.published(step);
+  }
+
+  /** The connection that follows a dataset is lost, for a reason, or there again. */
+  connection(dataset: string, lost: string | null): void {
+    for (const source of this.sources) if (source.selection.dataset === dataset) source.connection(lost);
+  }
+
+  // ---- For sources
+
+  /** Equal parts for all that show something; what others leave may be used, too. */
+  share(source: PageBricks): number {
+    const others = [...this.sources].filter((one) => one !== source && one.hasVisible);
+    return Math.floor(Math.max(this.memory.budget / (others.length + 1), this.room(source)));
+  }
+
+  room(source: PageBricks): number {
+    const taken = [...this.sources].reduce((sum, one) => (one === source ? sum : sum + one.visibleBytes), 0);
+    return this.memory.budget - taken;
+  }
+
+  closed(source: PageBricks): void {
+    this.sources.delete(source);
+  }
+
+  later(attempt: number, error: ViewerError, call: () => void): () => void {
+    const abort = new AbortController();
+    this.wait(backoff(attempt, error), abort.signal).then(call, () => undefined);
+    return () => { abort.abort(); };
+  }
+
+  /** Once for all changes of a turn. */
+  schedule(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    queueMicrotask(() => {
+      this.scheduled = false;
+      this.look();
+    });
+  }
+
+  // ---- Inside
+
+  private get active(): Running[] {
+    return [...this.sources].flatMap((source) => [...source.running].filter((one) => !one.aborted));
+  }
+
+  private look(): void {
+    this.makeFit();
+    this.abortUseless();
+    const visible = this.ready("visible");
+    const busy = visible.length > 0 || this.active.some((one) => one.tier === "visible");
+    if (busy) {
+      for (const one of this.active) if (one.tier === "prefetch") one.abort.abort();
+    }
+    for (const one of visible) if (this.active.length < this.streams) this.start(one);
+    if (busy) return;
+    for (const one of this.ready("prefetch")) if (this.active.length < Math.min(this.streams, kPrefetchStreams)) this.start(one);
+  }
+
+  /** Another source may have begun to show more than it left before. */
+  private makeFit(): void {
+    const all = [...this.sources];
+    const total = all.reduce((sum, one) => sum + one.visibleBytes, 0);
+    if (total <= this.memory.budget) return;
+    for (const source of all) if (source.visibleBytes > this.memory.budget / all.length) source.refit();
+  }
+
+  private abortUseless(): void {
+    for (const source of this.sources) {
+      for (const running of source.running) {
+        if (running.aborted) continue;
+        const tier = source.tierOf(running);
+        if (tier === null) running.abort.abort();
+        else running.tier = tier;
+      }
+    }
+  }
+
+  /** Of each source what may start: finer levels wait for the first picture of the coarser ones. Sources take turns. */
+  private ready(tier: Tier): Ready[] {
+    const lists = [...this.sources].map((source) => {
+      const all = source.questions(tier);
+      const pending = [...source.running].filter((one) => !one.aborted && !one.begun && one.tier === tier).map((one) => one.question.first);
+      const coarsest = Math.max(-1, ...all.map((one) => one.first), ...pending);
+      return all.filter((one) => one.first === coarsest).map((question): Ready => ({ source, question, tier }));
+    });
+    const out: Ready[] = [];
+    const most = Math.max(0, ...lists.map((list) => list.length));
+    for (let i = 0; i < most; ++i) for (const list of lists) if (i < list.length) out.push(list[i]!);
+    return out;
+  }
+
+  private start({ source, question, tier }: Ready): void {
+    const running = new Running(question, source, this.options.decoder);
+    running.tier = tier;
+    source.start(running);
+    const { selection, info, field, encoding } = source;
+    const events = this.options.reader({
+      selection, info, field, encoding, box: question.box, first: question.first, level: question.level,
+      focus: question.focus, priority: (tier === "prefetch" ? 1e6 : 0) + ++this.turn,
+    }, running.abort.signal);
+    running.run(events).then(() => null, (reason: unknown) => toViewerError(reason)).then((error) => {
+      source.ended(running, error);
+      this.schedule();
+    }, (reason: unknown) => { throw reason; });
+  }
+
+}

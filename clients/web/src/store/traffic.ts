@@ -1,0 +1,76 @@
+/** Bytes that have come for what is visible, and how many there will be; and the quality of the levels that came. */
+import type { DatasetInfo, FieldStepInfo } from "../model";
+import type { HeaderLevel } from "../net/answer";
+import { patchesMeeting, shapeOf, volume } from "./geometry";
+import type { Entry, Holdings } from "./memory";
+import type { Need } from "./needs";
+import type { Question } from "./plan";
+import type { Shown } from "./progress";
+
+export class Traffic {
+  /** Payload of a patch at each level, on average: of all patches at first, then of the last that were asked for. */
+  private readonly average: number[];
+  /** Of each level: patches that need it and do not show it. */
+  private readonly open: Int32Array;
+  private got = 0;
+  private qualities: ({ maxError: number; coverage: number } | undefined)[] = [];
+
+  constructor(step: FieldStepInfo, patches: number) {
+    this.average = step.levels.map((level) => level.bytes / Math.max(1, patches));
+    this.open = new Int32Array(step.levels.length);
+  }
+
+  get received(): number {
+    return this.got;
+  }
+
+  get expected(): number {
+    return this.got + Math.ceil(this.average.reduce((sum, bytes, level) => sum + bytes * this.open[level]!, 0));
+  }
+
+  /** Of the bricks at a level that are undamaged. */
+  quality(level: number): { readonly maxError: number; readonly coverage: number } | null {
+    return this.qualities[level] ?? null;
+  }
+
+  measure(levels: readonly HeaderLevel[], question: Question, info: DatasetInfo): void {
+    const patches = volume(shapeOf(patchesMeeting(info, question.box)));
+    for (const { level, bytes } of levels) if (patches > 0) this.average[level] = bytes / patches;
+  }
+
+  restart(needs: ReadonlyMap<number, Need>, holdings: Holdings, shown: Shown): void {
+    this.open.fill(0);
+    this.got = 0;
+    this.qualities = [];
+    for (const need of needs.values()) {
+      this.count(need, shown(need.patch, need.target), 1);
+      for (let level = need.target; level < this.open.length; ++level) {
+        const entry = holdings.get(need.patch, level);
+        if (entry !== null) this.take(entry);
+      }
+    }
+  }
+
+  change(need: Need, entry: Entry, added: boolean, before: number, after: number): void {
+    this.count(need, before, -1);
+    this.count(need, after, 1);
+    if (added) this.take(entry);
+    else this.got -= entry.payload;
+  }
+
+  private take(entry: Entry): void {
+    this.got += entry.payload;
+    const { level, damaged } = entry.brick;
+    if (damaged) return;
+    const old = this.qualities[level];
+    this.qualities[level] = {
+      maxError: Math.max(old?.maxError ?? 0, entry.maxError), coverage: Math.min(old?.coverage ?? 1, entry.coverage),
+    };
+  }
+
+  private count(need: Need, shown: number, by: number): void {
+    for (let level = need.target; level <= need.start && level < this.open.length; ++level) {
+      if (shown > level) this.open[level]! += by;
+    }
+  }
+}

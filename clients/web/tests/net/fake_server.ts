@@ -1,0 +1,323 @@
+/** A server in memory, over connect's own router: what it sends is written from docs/protocol.md, not from the code under test. */
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, createRouterTransport, type HandlerContext, type Transport } from "@connectrpc/connect";
+import { DataType, DatasetManifestSchema, type DatasetManifest, StepManifestSchema, type StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
+import { Encoding, QuarryService, type ReadRequest, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/decode/index";
+import { ViewerError } from "../../src/model";
+
+export type Three = [number, number, number];
+
+export interface FakeOptions {
+  readonly dims?: Three;
+  readonly patch?: Three;
+  readonly levels?: number;
+  readonly steps?: readonly number[];
+  readonly coder?: string;
+  /** Of the field, by place and step. */
+  readonly value?: (x: number, y: number, z: number, step: number) => number;
+  /** Patches whose payload of a level and of finer ones is damaged. */
+  readonly damage?: ReadonlyMap<number, number>;
+}
+
+interface ReadRecord {
+  readonly dataset: string;
+  readonly step: number;
+  readonly begin: Three;
+  readonly end: Three;
+  readonly first: number;
+  readonly level: number;
+  readonly encoding: "patches" | "samples";
+  readonly resumed: boolean;
+  sent: number;
+  /** "open", "done", or "aborted" by the client. */
+  state: string;
+}
+
+const three = (f: (a: number) => number): Three => [f(0), f(1), f(2)];
+const ceilShift = (n: number, level: number): number => Math.ceil(n / 2 ** level);
+
+export class FakeServer {
+  readonly dims: Three;
+  readonly patch: Three;
+  readonly levels: number;
+  readonly coder: string;
+  steps: number[];
+  readonly reads: ReadRecord[] = [];
+  calls: string[] = [];
+  /** Called before each message of a read; may wait, or throw. */
+  beforeMessage: (record: ReadRecord, message: ReadResponse, index: number) => Promise<void> | void = () => undefined;
+  /** Called at the start of each call. */
+  beforeCall: (method: string, context: HandlerContext) => void = () => undefined;
+  /** Changes what is sent. */
+  tamper: (message: ReadResponse) => ReadResponse = (message) => message;
+  manifest: () => DatasetManifest = () => this.goodManifest();
+  pageSize = 3;
+  datasets: string[] = ["run42"];
+  watchers: ((step: number | Error) => void)[] = [];
+  readonly value: (x: number, y: number, z: number, step: number) => number;
+  readonly damage: Map<number, number>;
+
+  constructor(options: FakeOptions = {}) {
+    this.dims = options.dims ?? [20, 12, 9];
+    this.patch = options.patch ?? [8, 4, 4];
+    this.levels = options.levels ?? 3;
+    this.steps = [...(options.steps ?? [0])];
+    this.coder = options.coder ?? "interpolate";
+    this.value = options.value ?? ((x, y, z, step) => x + 100 * y + 10_000 * z + 0.5 * step);
+    this.damage = new Map(options.damage);
+  }
+
+  get counts(): Three {
+    return three((a) => Math.ceil(this.dims[a]! / this.patch[a]!));
+  }
+
+  patchBegin(patch: number): Three {
+    const [nx, ny] = this.counts;
+    const at = [patch % nx, Math.floor(patch / nx) % ny, Math.floor(patch / (nx * ny))];
+    return three((a) => at[a]! * this.patch[a]!);
+  }
+
+  patchEnd(patch: number): Three {
+    const begin = this.patchBegin(patch);
+    return three((a) => Math.min(this.dims[a]!, begin[a]! + this.patch[a]!));
+  }
+
+  /** Samples of a box of a level, x fastest. */
+  samples(begin: Three, end: Three, level: number, step: number): number[] {
+    const out: number[] = [];
+    for (let z = begin[2]; z < end[2]; ++z)
+      for (let y = begin[1]; y < end[1]; ++y)
+        for (let x = begin[0]; x < end[0]; ++x) out.push(this.value(x * 2 ** level, y * 2 ** level, z * 2 ** level, step));
+    return out;
+  }
+
+  patchLevel(patch: number, level: number, step: number): number[] {
+    const [begin, end] = [this.patchBegin(patch), this.patchEnd(patch)];
+    return this.samples(three((a) => ceilShift(begin[a]!, level)), three((a) => ceilShift(end[a]!, level)), level, step);
+  }
+
+  goodManifest(): DatasetManifest {
+    return create(DatasetManifestSchema, {
+      formatVersion: 3, grid: {
+        dims: this.dims, origin: [1, 2, 3], spacing: [0.5, 0.25, 2], axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"],
+      },
+      patch: this.patch, levels: this.levels, order: 1,
+      fields: [{ name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 } }],
+    });
+  }
+
+  stepManifest(step: number): StepManifest {
+    return create(StepManifestSchema, {
+      formatVersion: 3, step: BigInt(step), time: step / 10, fields: [{
+        name: "speed", tolerance: 0.01, min: 0, max: 90_000, valid: BigInt(this.dims[0] * this.dims[1] * this.dims[2]),
+        levels: Array.from({ length: this.levels }, (_, l) => ({ level: l, maxError: 0.01 * 4 ** l, bytes: BigInt(4000 / 8 ** l | 0), coverage: 1 })),
+      }],
+    });
+  }
+
+  publish(step: number): void {
+    this.steps.push(step);
+    for (const watcher of this.watchers.splice(0)) watcher(step);
+  }
+
+  breakWatches(error: Error): void {
+    for (const watcher of this.watchers.splice(0)) watcher(error);
+  }
+
+  transport(): Transport {
+    return createRouterTransport(({ service }) => {
+      service(QuarryService, {
+        listDatasets: (request, context) => {
+          this.begin("ListDatasets", context);
+          const from = request.pageToken === "" ? 0 : Number(request.pageToken);
+          const to = Math.min(this.datasets.length, from + this.pageSize);
+          return {
+            datasets: this.datasets.slice(from, to).map((name) => ({ name, grid: this.goodManifest().grid!, steps: BigInt(this.steps.length), fields: 1n })),
+            nextPageToken: to < this.datasets.length ? `${to}` : "",
+          };
+        },
+        getDataset: (request, context) => {
+          this.begin("GetDataset", context);
+          if (!this.datasets.includes(request.dataset)) throw new ConnectError(`no dataset "${request.dataset}"`, Code.NotFound);
+          if (request.manifestOnly) return { manifest: this.manifest() };
+          const from = request.pageToken === "" ? 0 : Number(request.pageToken);
+          const to = Math.min(this.steps.length, from + this.pageSize);
+          return {
+            manifest: this.manifest(), steps: this.steps.slice(from, to).map((step) => this.stepManifest(step)),
+            nextPageToken: to < this.steps.length ? `${to}` : "",
+          };
+        },
+        read: (request, context) => this.read(request, context),
+        watchSteps: (request, context) => this.watch(request.after, context),
+        getStatistics: (_request, context) => {
+          this.begin("GetStatistics", context);
+          const at = { value: 2, low: 1, high: 3 };
+          return { statistics: { valid: 10n, missing: 2n, min: at, max: at, mean: at, stddev: at, percentiles: [{ percent: 50, at }],
+                                 histogram: { begin: 0, end: 4, counts: [1n, 9n], low: [0n, 0n], high: [10n, 10n] } } };
+        },
+        readPoints: (request, context) => {
+          this.begin("ReadPoints", context);
+          const values: number[] = [];
+          for (let i = 0; i < request.coordinates.length; i += 3) {
+            values.push(this.value(request.coordinates[i]!, request.coordinates[i + 1]!, request.coordinates[i + 2]!, Number(request.step ?? 0n)));
+          }
+          return { step: request.step ?? 0n, maxError: 0.01, values };
+        },
+      });
+    });
+  }
+
+  private begin(method: string, context: HandlerContext): void {
+    this.calls.push(method);
+    this.beforeCall(method, context);
+  }
+
+  private async *watch(after: bigint | undefined, context: HandlerContext): AsyncGenerator<{ step: StepManifest }> {
+    this.begin("WatchSteps", context);
+    let last = after === undefined ? -1 : Number(after);
+    for (;;) {
+      for (const step of this.steps) {
+        if (step <= last) continue;
+        last = step;
+        yield { step: this.stepManifest(step) };
+      }
+      const next = await new Promise<number | Error | null>((resolve) => {
+        this.watchers.push(resolve);
+        context.signal.addEventListener("abort", () => { resolve(null); }, { once: true });
+      });
+      if (next === null) return;
+      if (next instanceof Error) throw next;
+    }
+  }
+
+  private async *read(request: ReadRequest, context: HandlerContext): AsyncGenerator<ReadResponse> {
+    this.begin("Read", context);
+    const query = request.query!;
+    const level = query.target.case === "level" ? query.target.value : 0;
+    const record: ReadRecord = {
+      dataset: query.dataset, step: Number(query.step ?? 0n), first: query.firstLevel ?? level, level, sent: 0, state: "open",
+      begin: three((a) => query.box!.begin[a]!), end: three((a) => query.box!.end[a]!), resumed: request.resumeAfter.length > 0,
+      encoding: request.encoding === Encoding.PATCHES ? "patches" : "samples",
+    };
+    this.reads.push(record);
+    const all = record.encoding === "patches" ? [...this.patchMessages(record)] : [...this.sampleMessages(record)];
+    const header = all[0]!;
+    const from = record.resumed ? new DataView(Uint8Array.from(request.resumeAfter).buffer).getUint32(0) + 1 : 1;
+    try {
+      for (const [index, message] of [header, ...all.slice(from)].entries()) {
+        await this.beforeMessage(record, message, index);
+        if (context.signal.aborted) return;
+        ++record.sent;
+        yield this.tamper(message);
+      }
+      record.state = "done";
+    } finally {
+      if (record.state === "open") record.state = context.signal.aborted ? "aborted" : "broken";
+    }
+  }
+
+  private message(index: number, part: ReadResponse["part"]): ReadResponse {
+    const position = new Uint8Array(4);
+    new DataView(position.buffer).setUint32(0, index);
+    return create(ReadResponseSchema, { part, position: part.case === "readEnd" ? new Uint8Array() : position });
+  }
+
+  /** Patches of the box, and the header. */
+  private outline(record: ReadRecord): { header: ReadResponse["part"]; patches: number[] } {
+    const [nx, ny, nz] = this.counts;
+    const patches = Array.from({ length: nx * ny * nz }, (_, i) => i).filter((patch) => {
+      const [begin, end] = [this.patchBegin(patch), this.patchEnd(patch)];
+      return [0, 1, 2].every((a) => begin[a]! < record.end[a]! && record.begin[a]! < end[a]!);
+    });
+    const levels = [];
+    for (let level = record.first; level >= record.level; --level) {
+      const begin = three((a) => ceilShift(record.begin[a]!, level));
+      levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: 0.01 * 4 ** level,
+                    bytes: BigInt(patches.reduce((sum, patch) => sum + 4 * this.patchLevel(patch, level, 0).length, 0)), coverage: 1 });
+    }
+    const header = { case: "header" as const, value: { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n } };
+    return { header: create(ReadResponseSchema, { part: header }).part, patches };
+  }
+
+  private *patchMessages(record: ReadRecord): Generator<ReadResponse> {
+    const { header, patches } = this.outline(record);
+    let index = 0;
+    yield this.message(index++, header);
+    for (let level = record.first; level >= record.level; --level) {
+      for (let i = 0; i < patches.length; i += 2) {
+        const some = patches.slice(i, i + 2);
+        const coarsest = level === record.first ? this.levels - 1 : level;
+        const data: number[] = [];
+        const list = some.map((patch) => {
+          const added = [];
+          for (let l = coarsest; l >= level && l > (this.damage.get(patch) ?? -1); --l) {
+            const bytes = new Uint8Array(Float32Array.from(this.patchLevel(patch, l, record.step)).buffer);
+            for (const byte of bytes) data.push(byte);
+            added.push({ maskSize: 0n, size: BigInt(bytes.length), maskChecksum: 0n, checksum: 0n });
+          }
+          return { patch: BigInt(patch), levels: added, damaged: added.length < coarsest - level + 1 };
+        });
+        if (some.some((patch) => this.damage.get(patch) === this.levels - 1)) throw new ConnectError("a patch is damaged at every level", Code.DataLoss);
+        yield this.message(index++, create(ReadResponseSchema, { part: { case: "patches", value: { level, patches: list, data: Uint8Array.from(data) } } }).part);
+      }
+      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: { level, maxError: 0.01 * 4 ** level } } }).part);
+    }
+    yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
+  }
+
+  /** One block for every layer of samples: blocks that cross patches, to hold clients to what is promised. */
+  private *sampleMessages(record: ReadRecord): Generator<ReadResponse> {
+    let index = 0;
+    yield this.message(index++, this.outline(record).header);
+    for (let level = record.first; level >= record.level; --level) {
+      const [begin, end] = [three((a) => ceilShift(record.begin[a]!, level)), three((a) => ceilShift(record.end[a]!, level))];
+      for (let z = begin[2]; z < end[2]; ++z) {
+        const samples = this.samples([begin[0], begin[1], z], [end[0], end[1], z + 1], level, record.step);
+        const value = {
+          level, blocks: [{ begin: [begin[0], begin[1], z], shape: [end[0] - begin[0], end[1] - begin[1], 1] }],
+          data: new Uint8Array(Float32Array.from(samples).buffer),
+        };
+        yield this.message(index++, create(ReadResponseSchema, { part: { case: "samples", value } }).part);
+      }
+      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: { level, maxError: 0.01 * 4 ** level } } }).part);
+    }
+    yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
+  }
+}
+
+/** Payload of the fake server is samples as they are. Keeps the promises of src/decode/index.ts. */
+export class FakeDecoder implements PatchDecoder {
+  jobs: DecodeJob[] = [];
+  ended: number[] = [];
+  /** Throws, or waits. */
+  before: (job: DecodeJob) => Promise<void> | void = () => undefined;
+  private readonly kept = new Map<string, number>();
+
+  async decode(job: DecodeJob, signal?: AbortSignal): Promise<DecodedPatch> {
+    this.jobs.push(job);
+    const name = `${job.answer}/${job.patch}`;
+    const first = job.target + job.payloads.length - 1;
+    const due = (this.kept.get(name) ?? job.levels) - 1;
+    if (first !== due) throw new ViewerError("failed_precondition", `level ${first} follows ${due + 1}`);
+    if (job.keep) this.kept.set(name, job.target);
+    else this.kept.delete(name);
+    const bytes = Uint8Array.from(job.payloads.at(-1)!.payload);
+    await this.before(job);
+    signal?.throwIfAborted();
+    return { level: job.target, samples: new Float32Array(bytes.buffer), validity: null, damage: null };
+  }
+
+  endAnswer(answer: number): void {
+    this.ended.push(answer);
+  }
+
+  close(): void {
+    this.jobs = [];
+  }
+}
+
+/** All that is due without waiting for time. */
+export async function settle(turns = 200): Promise<void> {
+  for (let i = 0; i < turns; ++i) await new Promise((resolve) => { setImmediate(resolve); });
+}
