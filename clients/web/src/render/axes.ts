@@ -1,0 +1,103 @@
+import type { Axis, DatasetInfo } from "../model";
+
+/** One axis of a grid. Indices are level-0 samples and need not be whole; positions are in the axis' unit. */
+export interface GridAxis {
+  readonly samples: number;
+  readonly name: string;
+  readonly unit: string;
+  readonly even: boolean;
+  /** Positions become smaller with the index. */
+  readonly descending: boolean;
+  position(index: number): number;
+  index(position: number): number;
+}
+
+function evenAxis(info: DatasetInfo, axis: Axis): GridAxis {
+  const origin = info.origin[axis];
+  const spacing = info.spacing[axis] === 0 ? 1 : info.spacing[axis];
+  return {
+    samples: info.dims[axis], name: info.axisNames[axis], unit: info.axisUnits[axis], even: true, descending: spacing < 0,
+    position: (index) => origin + index * spacing,
+    index: (position) => (position - origin) / spacing,
+  };
+}
+
+/** The interval of samples, of the `count - 1` there are, that holds a position. */
+function interval(at: Float64Array, position: number, descending: boolean): number {
+  let low = 0;
+  let high = at.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((at[middle]! <= position) !== descending) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function unevenAxis(info: DatasetInfo, axis: Axis, at: Float64Array): GridAxis {
+  const descending = at[0]! > at[at.length - 1]!;
+  return {
+    samples: info.dims[axis], name: info.axisNames[axis], unit: info.axisUnits[axis], even: false, descending,
+    position: (index) => {
+      const low = Math.min(at.length - 2, Math.max(0, Math.floor(index)));
+      return at[low]! + (index - low) * (at[low + 1]! - at[low]!);
+    },
+    index: (position) => {
+      const low = interval(at, position, descending);
+      return low + (position - at[low]!) / (at[low + 1]! - at[low]!);
+    },
+  };
+}
+
+export function gridAxis(info: DatasetInfo, axis: Axis): GridAxis {
+  const at = info.coordinates[axis];
+  return at && at.length > 1 ? unevenAxis(info, axis, at) : evenAxis(info, axis);
+}
+
+/** What of an axis is on screen: each sample is shown with the half of the way to its neighbours. */
+export interface AxisRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+export function axisRange(axis: GridAxis, begin: number, end: number): AxisRange {
+  const first = axis.position(begin - 0.5);
+  const last = axis.position(end - 0.5);
+  return first <= last ? { low: first, high: last } : { low: last, high: first };
+}
+
+export interface Tick {
+  readonly at: number;
+  readonly text: string;
+}
+
+/** The least of 1, 2, 5 times a power of ten that makes at most `most` steps of a length. */
+export function niceStep(length: number, most: number): number {
+  const rough = length / Math.max(1, most);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  for (const factor of [1, 2, 5]) if (factor * power >= rough * (1 - 1e-9)) return factor * power;
+  return 10 * power;
+}
+
+/** Numbers with the digits that tell neighbours at a distance `step` apart. */
+export function tickText(value: number, step: number): string {
+  const size = Math.max(Math.abs(value), step);
+  if (size >= 1e6 || size < 1e-3) {
+    const digits = Math.max(0, Math.floor(Math.log10(size)) - Math.floor(Math.log10(step) + 1e-9));
+    return value === 0 ? "0" : value.toExponential(digits).replace("e+", "e").replace("-", "−").replace("e-", "e−");
+  }
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return value.toFixed(digits).replace("-", "−");
+}
+
+/** Round numbers of a range, at most `most` of them. Empty for a range without length. */
+export function ticks(low: number, high: number, most: number): readonly Tick[] {
+  if (!(high > low) || !Number.isFinite(high - low)) return [];
+  const step = niceStep(high - low, most);
+  const result: Tick[] = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9 && result.length <= most; ++i) {
+    const at = i === 0 ? 0 : i * step;
+    result.push({ at, text: tickText(at, step) });
+  }
+  return result;
+}

@@ -1,0 +1,207 @@
+/**
+ * Slices from bricks of different levels. Everything is placed by level-0 indices: sample i of level l lies on level-0
+ * sample i 2^l, so coarse samples are a part of the lattice of finer ones. Between the last sample of a brick and the first
+ * of the next, the samples of both are mixed: there are no seams.
+ */
+import type { Axis, Box, Brick, DatasetInfo, Vec3 } from "../model";
+import { planeAxes } from "./layout";
+
+/** In composed slices, for a sample that is missing. */
+export const kMissing = -1e30;
+/** In composed slices, for a sample of a patch that has not arrived. */
+export const kAbsent = -2e30;
+
+/** What slices are made of: a BrickSource is one. */
+export interface Bricks {
+  readonly info: DatasetInfo;
+  readonly patches: Vec3;
+  best(patch: number, finest: number): Brick | null;
+}
+
+/** Values as they are drawn: 0 is the least of the step, 1 the largest. So large numbers keep their digits. */
+export interface Scale {
+  readonly low: number;
+  readonly high: number;
+}
+
+export function normalise(scale: Scale, value: number): number {
+  return scale.high > scale.low ? (value - scale.low) / (scale.high - scale.low) : value - scale.low;
+}
+
+export function levelSize(samples: number, level: number): number {
+  return Math.ceil(samples / 2 ** level);
+}
+
+export function patchNumber(patches: Vec3, x: number, y: number, z: number): number {
+  return x + patches[0] * (y + patches[1] * z);
+}
+
+/** Mixes two samples. A missing one has no weight, but where it is nearer the mixture is missing. */
+export function mix(a: number, b: number, share: number): number {
+  if (share === 0) return a;
+  if (a > kMissing && b > kMissing) return a + (b - a) * share;
+  return share < 0.5 ? a : b;
+}
+
+/** Samples of all levels as numbers to draw, from the best bricks that there are. Valid for one picture: keeps what it found. */
+export class Lattice {
+  private readonly found = new Map<number, Brick | null>();
+
+  constructor(private readonly bricks: Bricks, private readonly finest: number, private readonly scale: Scale) {}
+
+  brick(patch: number): Brick | null {
+    let brick = this.found.get(patch);
+    if (brick === undefined) {
+      brick = this.bricks.best(patch, this.finest);
+      this.found.set(patch, brick);
+    }
+    return brick;
+  }
+
+  /** The sample of a level at its own indices, clamped to the grid. Interpolated where only coarser samples are there. */
+  value(level: number, x: number, y: number, z: number): number {
+    const { dims, patch } = this.bricks.info;
+    const step = 2 ** level;
+    const ix = Math.min(x, levelSize(dims[0], level) - 1);
+    const iy = Math.min(y, levelSize(dims[1], level) - 1);
+    const iz = Math.min(z, levelSize(dims[2], level) - 1);
+    const number = patchNumber(this.bricks.patches, Math.floor((ix * step) / patch[0]), Math.floor((iy * step) / patch[1]),
+                               Math.floor((iz * step) / patch[2]));
+    const brick = this.brick(number);
+    if (!brick) return kAbsent;
+    if (brick.level > level) return this.between(brick.level, 2 ** (brick.level - level), ix, iy, iz);
+    const finer = 2 ** (level - brick.level);
+    return this.stored(brick, ix * finer, iy * finer, iz * finer);
+  }
+
+  private between(level: number, ratio: number, x: number, y: number, z: number): number {
+    const [bx, by, bz] = [Math.floor(x / ratio), Math.floor(y / ratio), Math.floor(z / ratio)];
+    const [fx, fy, fz] = [x / ratio - bx, y / ratio - by, z / ratio - bz];
+    const row = (j: number, k: number): number => {
+      const first = this.value(level, bx, j, k);
+      return fx === 0 ? first : this.joined(first, this.value(level, bx + 1, j, k), fx);
+    };
+    const plane = (k: number): number => (fy === 0 ? row(by, k) : this.joined(row(by, k), row(by + 1, k), fy));
+    return fz === 0 ? plane(bz) : this.joined(plane(bz), plane(bz + 1), fz);
+  }
+
+  /** What has not arrived is taken to be like its neighbour, so that it covers nothing that has. */
+  joined(a: number, b: number, share: number): number {
+    return b === kAbsent ? a : a === kAbsent ? b : mix(a, b, share);
+  }
+
+  stored(brick: Brick, x: number, y: number, z: number): number {
+    const { begin, end } = brick.box;
+    const at = x - begin[0] + (end[0] - begin[0]) * (y - begin[1] + (end[1] - begin[1]) * (z - begin[2]));
+    if (brick.validity?.[at] === 0) return kMissing;
+    const value = normalise(this.scale, brick.samples[at]!);
+    return Number.isFinite(value) ? value : kMissing;
+  }
+}
+
+/** Where the samples of a composed slice lie, in patches and in samples of `level`. */
+export interface SliceFrame {
+  readonly axis: Axis;
+  /** Level-0 sample that the slice passes through. */
+  readonly index: number;
+  /** Of the samples that the frame has; bricks may be coarser. */
+  readonly level: number;
+  readonly firstPatch: readonly [number, number];
+  readonly patchCount: readonly [number, number];
+  readonly first: readonly [number, number];
+  readonly size: readonly [number, number];
+}
+
+/** The frame of all patches that a slice through a box meets. */
+export function sliceFrame(bricks: Bricks, axis: Axis, index: number, clip: Box, level: number): SliceFrame {
+  const { dims, patch } = bricks.info;
+  const span = (a: Axis): { first: number; count: number; begin: number; size: number } => {
+    const first = Math.floor(clip.begin[a] / patch[a]);
+    // One sample more than the clip has: pixels of the last one reach half of the way to it.
+    const last = Math.floor(Math.min(clip.end[a], dims[a] - 1) / patch[a]);
+    const begin = levelSize(first * patch[a], level);
+    const end = levelSize(Math.min((last + 1) * patch[a], dims[a]), level);
+    return { first, count: last - first + 1, begin, size: end - begin };
+  };
+  const [ua, va] = planeAxes(axis);
+  const [u, v] = [span(ua), span(va)];
+  return {
+    axis, index, level, firstPatch: [u.first, v.first], patchCount: [u.count, v.count], first: [u.begin, v.begin],
+    size: [u.size, v.size],
+  };
+}
+
+export function slicePatch(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): number {
+  const at = [0, 0, 0];
+  const [ua, va] = planeAxes(frame.axis);
+  at[ua] = pu + frame.firstPatch[0];
+  at[va] = pv + frame.firstPatch[1];
+  at[frame.axis] = Math.floor(frame.index / bricks.info.patch[frame.axis]);
+  return patchNumber(bricks.patches, at[0]!, at[1]!, at[2]!);
+}
+
+/** A rectangle of a frame, in its own samples. */
+export interface Tile {
+  readonly u: number;
+  readonly v: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+export function tileOf(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): Tile {
+  const [ua, va] = planeAxes(frame.axis);
+  const span = (axis: Axis, patch: number, first: number): readonly [number, number] => {
+    const { dims, patch: size } = bricks.info;
+    const begin = levelSize(patch * size[axis], frame.level);
+    return [begin - first, levelSize(Math.min((patch + 1) * size[axis], dims[axis]), frame.level) - begin];
+  };
+  const [u, width] = span(ua, pu + frame.firstPatch[0], frame.first[0]);
+  const [v, height] = span(va, pv + frame.firstPatch[1], frame.first[1]);
+  return { u, v, width, height };
+}
+
+/** The samples of a brick's own level that lie around a tile, one more than the patch has, already mixed across the slice. */
+function corners(lattice: Lattice, frame: SliceFrame, brick: Brick, width: number, height: number): Float64Array {
+  const [ua, va] = planeAxes(frame.axis);
+  const result = new Float64Array(width * height);
+  const at: [number, number, number] = [0, 0, 0];
+  const across = frame.index / 2 ** brick.level;
+  const low = Math.floor(across);
+  const inside = (w: number): boolean => w >= brick.box.begin[frame.axis] && w < brick.box.end[frame.axis];
+  const read = (u: number, v: number, w: number): number => {
+    at[ua] = u + brick.box.begin[ua];
+    at[va] = v + brick.box.begin[va];
+    at[frame.axis] = w;
+    if (u < width - 1 && v < height - 1 && inside(w)) return lattice.stored(brick, at[0], at[1], at[2]);
+    return lattice.value(brick.level, at[0], at[1], at[2]);
+  };
+  for (let v = 0; v < height; ++v)
+    for (let u = 0; u < width; ++u) {
+      const first = read(u, v, low);
+      result[u + width * v] = across === low ? first : lattice.joined(first, read(u, v, low + 1), across - low);
+    }
+  return result;
+}
+
+/** Writes the samples of one patch into a composed slice. */
+export function composeTile(bricks: Bricks, lattice: Lattice, frame: SliceFrame, pu: number, pv: number, out: Float32Array): void {
+  const tile = tileOf(bricks, frame, pu, pv);
+  const brick = lattice.brick(slicePatch(bricks, frame, pu, pv));
+  const [ua, va] = planeAxes(frame.axis);
+  const ratio = brick ? 2 ** (brick.level - frame.level) : 1;
+  const width = brick ? brick.box.end[ua] - brick.box.begin[ua] + 1 : 0;
+  const height = brick ? brick.box.end[va] - brick.box.begin[va] + 1 : 0;
+  const values = brick ? corners(lattice, frame, brick, width, height) : null;
+  for (let v = 0; v < tile.height; ++v)
+    for (let u = 0; u < tile.width; ++u)
+      out[tile.u + u + frame.size[0] * (tile.v + v)] = values ? fromCorners(lattice, values, width, u / ratio, v / ratio) : kAbsent;
+}
+
+function fromCorners(lattice: Lattice, values: Float64Array, width: number, u: number, v: number): number {
+  const [bu, bv] = [Math.floor(u), Math.floor(v)];
+  const at = bu + width * bv;
+  if (u === bu && v === bv) return values[at]!;
+  const low = lattice.joined(values[at]!, values[at + 1]!, u - bu);
+  if (v === bv) return low;
+  return lattice.joined(low, lattice.joined(values[at + width]!, values[at + width + 1]!, u - bu), v - bv);
+}

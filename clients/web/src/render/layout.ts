@@ -1,0 +1,110 @@
+import type { Axis, Box, DatasetInfo, Vec3 } from "../model";
+import { axisRange, gridAxis } from "./axes";
+import type { AxisRange, GridAxis } from "./axes";
+
+/** In CSS pixels, from the left top corner of the stage. */
+export interface Rect {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The axes of a slice across `axis`: to the right, and upwards. */
+export function planeAxes(axis: Axis): readonly [Axis, Axis] {
+  return axis === 0 ? [1, 2] : axis === 1 ? [0, 2] : [0, 1];
+}
+
+export function wholeGrid(info: DatasetInfo): Box {
+  return { begin: [0, 0, 0], end: info.dims };
+}
+
+/** The axes with more than one sample. */
+export function longAxes(info: DatasetInfo): readonly Axis[] {
+  return ([0, 1, 2] as const).filter((axis) => info.dims[axis] > 1);
+}
+
+/** The kinds of pictures that a grid has: a line, one slice, or slices and a volume. */
+export function sliceAxes(info: DatasetInfo): readonly Axis[] {
+  const long = longAxes(info);
+  if (long.length >= 3) return [2, 1, 0];
+  if (long.length === 2) return ([0, 1, 2] as const).filter((axis) => !long.includes(axis));
+  return [];
+}
+
+/**
+ * Lengths of the box on screen along the axes. Axes of one unit keep their proportions, up to 1 to 20; an axis of another
+ * unit has no proportion to the first, and is shown half as long as the longest.
+ */
+export function extents(info: DatasetInfo, clip: Box): Vec3 {
+  const lengths = ([0, 1, 2] as const).map((axis) => {
+    const range = axisRange(gridAxis(info, axis), clip.begin[axis], clip.end[axis]);
+    return info.dims[axis] > 1 ? range.high - range.low : 0;
+  });
+  const unit = info.axisUnits[longAxes(info)[0] ?? 0];
+  const same = lengths.map((length, axis) => (info.axisUnits[axis as Axis] === unit ? length : 0));
+  const longest = Math.max(...same) || 1;
+  return lengths.map((length, axis) => {
+    if (length === 0) return longest / 50;
+    return same[axis] === 0 ? longest / 2 : Math.max(length, longest / 20);
+  }) as unknown as Vec3;
+}
+
+/** A slice on screen: `plot` is the part of its pane that shows samples. */
+export interface SliceGeometry {
+  readonly plot: Rect;
+  readonly u: GridAxis;
+  readonly v: GridAxis;
+  readonly uRange: AxisRange;
+  readonly vRange: AxisRange;
+}
+
+/** The largest rectangle of given proportions in the middle of another one, on whole pixels. */
+export function fit(room: Rect, width: number, height: number): Rect {
+  const scale = Math.min(room.width / width, room.height / height);
+  const w = Math.max(1, Math.min(room.width, Math.round(width * scale)));
+  const h = Math.max(1, Math.min(room.height, Math.round(height * scale)));
+  return { x: Math.round(room.x + (room.width - w) / 2), y: Math.round(room.y + (room.height - h) / 2), width: w, height: h };
+}
+
+export function sliceGeometry(info: DatasetInfo, axis: Axis, clip: Box, room: Rect): SliceGeometry {
+  const [ua, va] = planeAxes(axis);
+  const u = gridAxis(info, ua);
+  const v = gridAxis(info, va);
+  const size = extents(info, clip);
+  const linked = info.axisUnits[ua] === info.axisUnits[va];
+  return {
+    plot: linked ? fit(room, size[ua], size[va]) : fit(room, room.width, room.height), u, v,
+    uRange: axisRange(u, clip.begin[ua], clip.end[ua]), vRange: axisRange(v, clip.begin[va], clip.end[va]),
+  };
+}
+
+/** Level-0 indices under a point of the stage, not rounded. */
+export function indexAt(geometry: SliceGeometry, x: number, y: number): readonly [number, number] {
+  const { plot, uRange, vRange } = geometry;
+  const u = uRange.low + ((x - plot.x) / plot.width) * (uRange.high - uRange.low);
+  const v = vRange.high - ((y - plot.y) / plot.height) * (vRange.high - vRange.low);
+  return [geometry.u.index(u), geometry.v.index(v)];
+}
+
+/** The point of the stage where a level-0 index lies. */
+export function pointAt(geometry: SliceGeometry, u: number, v: number): readonly [number, number] {
+  const { plot, uRange, vRange } = geometry;
+  return [
+    plot.x + ((geometry.u.position(u) - uRange.low) / (uRange.high - uRange.low)) * plot.width,
+    plot.y + ((vRange.high - geometry.v.position(v)) / (vRange.high - vRange.low)) * plot.height,
+  ];
+}
+
+/** Level-0 indices at the middle of each of `pixels` pixels of a range, from its low end. */
+export function pixelIndices(axis: GridAxis, range: AxisRange, pixels: number): Float32Array {
+  const result = new Float32Array(pixels);
+  for (let i = 0; i < pixels; ++i) result[i] = axis.index(range.low + ((i + 0.5) / pixels) * (range.high - range.low));
+  return result;
+}
+
+/** The finest level whose samples are not closer than the pixels; between 0 and the coarsest. */
+export function levelForPixels(samples: number, pixels: number, levels: number): number {
+  const level = Math.floor(Math.log2(Math.max(1, samples / Math.max(1, pixels))) + 1e-9);
+  return Math.min(levels - 1, level);
+}

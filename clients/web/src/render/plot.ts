@@ -1,0 +1,106 @@
+/** Lines of values over positions: fields of one dimension, and profiles. */
+import type { GridAxis } from "./axes";
+import type { AxisRange } from "./axes";
+import type { Rect, SliceGeometry } from "./layout";
+import { drawAxes } from "./overlay";
+import type { Context } from "./overlay";
+import { envelope } from "./probe";
+import type { Theme } from "./theme";
+
+export interface Curve {
+  /** At even distances over the range, or with positions of their own. */
+  readonly values: readonly number[];
+  readonly positions: readonly number[] | null;
+  readonly colour: string;
+}
+
+function valueAxis(name: string, unit: string): GridAxis {
+  return { samples: 2, name, unit, even: true, descending: false, position: (i) => i, index: (p) => p };
+}
+
+/** A little more than the values need, so that the line does not touch the frame. */
+export function roomFor(curves: readonly Curve[]): AxisRange {
+  const values = curves.flatMap((curve) => curve.values).filter((value) => Number.isFinite(value));
+  const [low, high] = values.reduce<[number, number]>(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+  if (low > high) return { low: 0, high: 1 };
+  const margin = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+  return { low: low - margin, high: high + margin };
+}
+
+export function plotGeometry(plot: Rect, axis: GridAxis, range: AxisRange, name: string, unit: string, values: AxisRange): SliceGeometry {
+  return { plot, u: axis, v: valueAxis(name, unit), uRange: range, vRange: values };
+}
+
+function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): void {
+  const { plot, uRange, vRange } = geometry;
+  const y = (value: number): number => plot.y + ((vRange.high - value) / (vRange.high - vRange.low)) * plot.height;
+  const x = (i: number): number => {
+    const share = curve.positions ? (curve.positions[i]! - uRange.low) / (uRange.high - uRange.low) : i / Math.max(1, curve.values.length - 1);
+    return plot.x + share * plot.width;
+  };
+  context.strokeStyle = curve.colour;
+  context.fillStyle = curve.colour;
+  context.lineWidth = 1.5;
+  context.lineJoin = "round";
+  context.beginPath();
+  const groups = Math.round(plot.width);
+  if (curve.values.length > groups * 3 && !curve.positions) {
+    const { low, high } = envelope(curve.values, groups);
+    low.forEach((value, i) => {
+      if (Number.isNaN(value)) return;
+      context.moveTo(plot.x + i + 0.5, y(value) + 0.75);
+      context.lineTo(plot.x + i + 0.5, y(high[i]!) - 0.75);
+    });
+  } else {
+    curve.values.forEach((value, i) => {
+      if (Number.isNaN(value)) return;
+      const first = i === 0 || Number.isNaN(curve.values[i - 1]!);
+      const alone = first && (i === curve.values.length - 1 || Number.isNaN(curve.values[i + 1]!));
+      if (alone) context.rect(x(i) - 1, y(value) - 1, 2, 2);
+      else context[first ? "moveTo" : "lineTo"](x(i), y(value));
+    });
+  }
+  context.stroke();
+}
+
+/** Parts of the axis without values are hatched, like missing samples of pictures. */
+function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve: Curve): void {
+  const { plot, uRange } = geometry;
+  const n = curve.values.length;
+  const x = (i: number): number => plot.x + plot.width * (curve.positions
+    ? (curve.positions[Math.min(n - 1, Math.max(0, i))]! - uRange.low) / (uRange.high - uRange.low) : i / Math.max(1, n - 1));
+  context.fillStyle = theme.muted;
+  context.globalAlpha = 0.22;
+  for (let i = 0; i < n; ++i) {
+    if (!Number.isNaN(curve.values[i]!)) continue;
+    let end = i;
+    while (end < n && Number.isNaN(curve.values[end]!)) ++end;
+    const [from, to] = [x(i - 0.5), x(end - 0.5)];
+    context.fillRect(Math.max(plot.x, from), plot.y, Math.min(plot.x + plot.width, to) - Math.max(plot.x, from), plot.height);
+    i = end;
+  }
+  context.globalAlpha = 1;
+}
+
+export function drawPlot(context: Context, theme: Theme, geometry: SliceGeometry, curves: readonly Curve[], mark: number | null): void {
+  const { plot, uRange } = geometry;
+  context.fillStyle = theme.background;
+  context.fillRect(plot.x, plot.y, plot.width, plot.height);
+  drawAxes(context, theme, geometry, [theme.text, theme.text]);
+  context.save();
+  context.beginPath();
+  context.rect(plot.x, plot.y, plot.width, plot.height);
+  context.clip();
+  if (curves[0]) drawGaps(context, theme, geometry, curves[0]);
+  for (const curve of curves) drawCurve(context, geometry, curve);
+  if (mark !== null) {
+    const x = Math.round(plot.x + ((mark - uRange.low) / (uRange.high - uRange.low)) * plot.width) + 0.5;
+    context.strokeStyle = theme.accent;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(x, plot.y);
+    context.lineTo(x, plot.y + plot.height);
+    context.stroke();
+  }
+  context.restore();
+}

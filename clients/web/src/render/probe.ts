@@ -1,0 +1,70 @@
+import type { Axis, Vec3 } from "../model";
+import { patchNumber } from "./compose";
+import type { Bricks } from "./compose";
+
+/** What the sample nearest to a point is, as it is in memory. */
+export interface Reading {
+  readonly value: number;
+  readonly missing: boolean;
+  readonly level: number;
+  readonly damaged: boolean;
+  /** Level-0 index of the sample. */
+  readonly sample: Vec3;
+}
+
+/** The nearest sample of the finest brick there; null where no brick is, or outside of the grid. */
+export function readingAt(bricks: Bricks, index: Vec3, finest = 0): Reading | null {
+  const { dims, patch } = bricks.info;
+  const whole = index.map((i, a) => Math.min(dims[a]! - 1, Math.round(i))) as unknown as Vec3;
+  if (whole.some((i) => i < 0)) return null;
+  const number = patchNumber(bricks.patches, ...(whole.map((i, a) => Math.floor(i / patch[a]!)) as [number, number, number]));
+  const brick = bricks.best(number, finest);
+  if (!brick) return null;
+  const step = 2 ** brick.level;
+  const { begin, end } = brick.box;
+  const at = whole.map((i, a) => Math.min(end[a]! - 1, Math.max(begin[a]!, Math.round(i / step)))) as unknown as Vec3;
+  const place = at[0] - begin[0] + (end[0] - begin[0]) * (at[1] - begin[1] + (end[1] - begin[1]) * (at[2] - begin[2]));
+  const value = brick.samples[place]!;
+  const missing = brick.validity?.[place] === 0 || !Number.isFinite(value);
+  return { value, missing, level: brick.level, damaged: brick.damaged, sample: at.map((i) => i * step) as unknown as Vec3 };
+}
+
+export interface LinePoint {
+  /** Level-0 index. */
+  readonly index: number;
+  /** NaN where missing or not there yet. */
+  readonly value: number;
+}
+
+/** Samples along an axis through a point, from what is in memory; not more than `most`. */
+export function lineAlong(bricks: Bricks, axis: Axis, through: Vec3, begin: number, end: number, most: number): readonly LinePoint[] {
+  const stride = Math.max(1, Math.ceil((end - begin) / most));
+  const points: LinePoint[] = [];
+  const at: [number, number, number] = [...through];
+  for (let i = begin; i < end; i += stride) {
+    at[axis] = i;
+    const reading = readingAt(bricks, at);
+    points.push({ index: reading?.sample[axis] ?? i, value: !reading || reading.missing ? NaN : reading.value });
+  }
+  return points;
+}
+
+/** Of neighbours in groups the least and the largest, so that a long line keeps its peaks. NaN for a group without any. */
+export function envelope(values: readonly number[], groups: number): { readonly low: readonly number[]; readonly high: readonly number[] } {
+  const low: number[] = [];
+  const high: number[] = [];
+  for (let g = 0; g < groups; ++g) {
+    let [least, most] = [Infinity, -Infinity];
+    const end = Math.max(Math.floor((g * values.length) / groups) + 1, Math.floor(((g + 1) * values.length) / groups));
+    for (let i = Math.floor((g * values.length) / groups); i < end; ++i) {
+      const value = values[i]!;
+      if (Number.isNaN(value)) continue;
+      least = Math.min(least, value);
+      most = Math.max(most, value);
+    }
+    low.push(least > most ? NaN : least);
+    high.push(least > most ? NaN : most);
+  }
+  return { low, high };
+}
+

@@ -1,0 +1,265 @@
+import type { Brick } from "../model";
+import { pixelIndices } from "./layout";
+import { kColourMaps, kMapEntries, mapRow, mapTable } from "./colourmaps";
+import type { Bricks } from "./compose";
+import { bind, GlError, isSoftware, makeProgram, texture2d } from "./gl";
+import type { Gl, Program, Target } from "./gl";
+import { kCopyFragment, kFullVertex, kSliceFragment, kVolumeFragment, kVolumeLevels } from "./shaders";
+import { SlicePicture } from "./slice";
+import { colourScale, devicePixels, plotOf } from "./views";
+import type { SliceView, Stage, View, VolumeView } from "./views";
+import { VolumePicture } from "./volume";
+import { VolumePainter } from "./volumepainter";
+
+/** Milliseconds of a frame for composing and uploading; the rest waits for the next one. */
+const kFrameWork = 8;
+
+interface SliceSlot {
+  readonly kind: "slice";
+  readonly picture: SlicePicture;
+  view: SliceView;
+  stale: boolean;
+}
+
+interface VolumeSlot {
+  readonly kind: "volume";
+  readonly painter: VolumePainter;
+  view: VolumeView;
+  stale: boolean;
+}
+
+type Slot = SliceSlot | VolumeSlot;
+
+interface Tools {
+  readonly slice: Program;
+  readonly copy: Program;
+  volume: Program | null;
+  readonly maps: WebGLTexture;
+  readonly columns: WebGLTexture;
+  readonly rows: WebGLTexture;
+}
+
+const kLongestSide = 8192;
+
+/** All pictures of the page, on one canvas below its panes. */
+export class Renderer {
+  readonly software: boolean;
+  private readonly gl: Gl;
+  private tools: Tools | null = null;
+  private stage: Stage | null = null;
+  private readonly slots = new Map<string, Slot>();
+  private views: readonly View[] = [];
+  private requested = 0;
+  private cleared = false;
+
+  /** Called after each frame that has changed something on screen. */
+  onFrame: () => void = () => undefined;
+  /** Called when the graphics context is lost, and when it is back. */
+  onContext: (lost: boolean) => void = () => undefined;
+
+  constructor(readonly canvas: HTMLCanvasElement) {
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, stencil: false, preserveDrawingBuffer: true });
+    if (!gl) throw new GlError("this browser has no WebGL2, or it is turned off; use a recent Chrome, Edge, Firefox or Safari");
+    this.gl = gl;
+    this.software = isSoftware(gl);
+    canvas.addEventListener("webglcontextlost", (event) => {
+      event.preventDefault();
+      this.forget();
+      this.onContext(true);
+    });
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.onContext(false);
+      if (this.stage) this.show(this.views, this.stage);
+    });
+  }
+
+  /** Everything is drawn again from bricks in memory. */
+  private forget(): void {
+    this.slots.clear();
+    this.tools = null;
+    this.cleared = false;
+  }
+
+  private makeTools(): Tools {
+    const { gl } = this;
+    const maps = texture2d(gl, { format: gl.RGBA8, linear: true }, kMapEntries, kColourMaps.length);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kMapEntries, kColourMaps.length, gl.RGBA, gl.UNSIGNED_BYTE, mapTable());
+    const line = (): WebGLTexture => texture2d(gl, { format: gl.R32F, linear: false }, kLongestSide, 1);
+    return { slice: makeProgram(gl, kFullVertex, kSliceFragment), copy: makeProgram(gl, kFullVertex, kCopyFragment), volume: null,
+             maps, columns: line(), rows: line() };
+  }
+
+  /** Replaces what is on screen. Pictures of views with the same key go on from what they have. */
+  show(views: readonly View[], stage: Stage): void {
+    this.views = views;
+    const old = this.stage;
+    this.stage = stage;
+    if (this.gl.isContextLost()) return;
+    this.tools ??= this.makeTools();
+    const [width, height] = [Math.round(stage.width * stage.ratio), Math.round(stage.height * stage.ratio)];
+    if (this.canvas.width !== width || this.canvas.height !== height) {
+      this.canvas.width = width;
+      this.canvas.height = height;
+      this.cleared = false;
+    }
+    const places = (list: readonly View[]): string => JSON.stringify(list.map((view) => plotOf(view)));
+    if (old?.paper !== stage.paper || places([...this.slots.values()].map((slot) => slot.view)) !== places(views)) this.cleared = false;
+    for (const [key, slot] of this.slots) if (!views.some((view) => view.key === key && view.kind === slot.kind)) this.drop(key, slot);
+    for (const view of views) this.place(view, stage);
+    this.request();
+  }
+
+  private drop(key: string, slot: Slot): void {
+    if (slot.kind === "slice") slot.picture.free();
+    else slot.painter.free();
+    this.slots.delete(key);
+  }
+
+  private place(view: View, stage: Stage): void {
+    const slot = this.slots.get(view.key);
+    if (view.kind === "slice") {
+      const { scene: { bricks, scale }, axis, index, clip, level } = view;
+      const mine: SliceSlot = slot?.kind === "slice" ? slot : { kind: "slice", picture: new SlicePicture(this.gl), view, stale: true };
+      mine.view = view;
+      mine.stale = true;
+      mine.picture.set({ bricks, scale, axis, index, clip, level });
+      this.slots.set(view.key, mine);
+    } else {
+      const { scene: { bricks, scale, hasMissing }, clip, level } = view;
+      const mine: VolumeSlot = slot?.kind === "volume" ? slot : { kind: "volume", painter: this.makePainter(), view, stale: true };
+      mine.view = view;
+      mine.stale = true;
+      mine.painter.picture.set({ bricks, scale, clip, level, hasMissing });
+      mine.painter.set(view, stage);
+      this.slots.set(view.key, mine);
+    }
+  }
+
+  private makePainter(): VolumePainter {
+    const tools = this.tools!;
+    tools.volume ??= makeProgram(this.gl, kFullVertex, kVolumeFragment);
+    return new VolumePainter(this.gl, tools.volume, new VolumePicture(this.gl), this.software);
+  }
+
+  /** Bricks of a field have arrived. */
+  add(source: Bricks, bricks: readonly Brick[]): void {
+    for (const slot of this.slots.values()) {
+      if (slot.view.scene.bricks !== source) continue;
+      if (slot.kind === "slice") slot.picture.add(bricks);
+      else slot.painter.picture.add(bricks);
+    }
+    this.request();
+  }
+
+  request(): void {
+    if (this.requested === 0) this.requested = requestAnimationFrame(() => { this.frame(); });
+  }
+
+  /** Nothing is left to compose, upload or draw. */
+  get settled(): boolean {
+    return this.requested === 0 && ![...this.slots.values()].some((slot) => this.waits(slot));
+  }
+
+  private waits(slot: Slot): boolean {
+    return slot.stale || (slot.kind === "slice" ? slot.picture.pending : slot.painter.pending);
+  }
+
+  private frame(): void {
+    this.requested = 0;
+    const { stage, gl } = this;
+    if (!stage || gl.isContextLost()) return;
+    const deadline = performance.now() + kFrameWork;
+    this.clear(stage);
+    bind(gl, kVolumeLevels + 2, gl.TEXTURE_2D, this.tools!.maps);
+    let changed = false;
+    for (const slot of this.slots.values()) changed = this.frameOf(slot, stage, deadline) || changed;
+    if (changed) this.onFrame();
+    if ([...this.slots.values()].some((slot) => this.waits(slot))) this.request();
+  }
+
+  private frameOf(slot: Slot, stage: Stage, deadline: number): boolean {
+    if (slot.kind === "slice") {
+      const changed = slot.picture.update(deadline) || slot.stale;
+      slot.stale = false;
+      if (changed) this.drawSlice(slot, stage);
+      return changed;
+    }
+    const picture = slot.painter.frame(deadline) ?? (slot.stale ? slot.painter.last : null);
+    slot.stale = false;
+    if (picture) this.copy(picture, slot.view, stage);
+    return picture !== null;
+  }
+
+  private clear(stage: Stage): void {
+    if (this.cleared) return;
+    const { gl } = this;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    gl.disable(gl.SCISSOR_TEST);
+    gl.clearColor(...stage.paper.background, 1);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    this.cleared = true;
+    for (const slot of this.slots.values()) slot.stale = true;
+  }
+
+  private aim(stage: Stage, view: View): { readonly x: number; readonly y: number; readonly width: number; readonly height: number } {
+    const { gl } = this;
+    const at = devicePixels(stage, plotOf(view));
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    gl.viewport(0, 0, this.canvas.width, this.canvas.height);
+    gl.enable(gl.SCISSOR_TEST);
+    gl.scissor(at.x, at.y, at.width, at.height);
+    return at;
+  }
+
+  private copy(picture: Target, view: View, stage: Stage): void {
+    const { gl } = this;
+    const { copy } = this.tools!;
+    const at = this.aim(stage, view);
+    gl.useProgram(copy.handle);
+    bind(gl, 0, gl.TEXTURE_2D, picture.texture);
+    gl.uniform1i(copy.at("uPicture"), 0);
+    gl.uniform2f(copy.at("uOrigin"), at.x, at.y);
+    gl.uniform2f(copy.at("uScale"), 1 / at.width, 1 / at.height);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
+  private drawSlice(slot: SliceSlot, stage: Stage): void {
+    const { gl } = this;
+    const { view, picture } = slot;
+    const frame = picture.current;
+    const program = this.tools!.slice;
+    if (!frame) return;
+    const at = this.aim(stage, view);
+    gl.useProgram(program.handle);
+    this.fillLines(view, at);
+    picture.bindTo(0, 1);
+    ["uSamples", "uStates", "uColumns", "uRows"].forEach((name, unit) => { gl.uniform1i(program.at(name), unit); });
+    gl.uniform1i(program.at("uMaps"), kVolumeLevels + 2);
+    gl.uniform2i(program.at("uOrigin"), at.x, at.y);
+    gl.uniform2i(program.at("uSize"), frame.size[0], frame.size[1]);
+    gl.uniform2f(program.at("uFirst"), frame.first[0], frame.first[1]);
+    gl.uniform1f(program.at("uStep"), 2 ** frame.level);
+    const { patch } = view.scene.bricks.info;
+    const [pu, pv] = frame.axis === 0 ? [patch[1], patch[2]] : frame.axis === 1 ? [patch[0], patch[2]] : [patch[0], patch[1]];
+    gl.uniform2f(program.at("uPatch"), pu, pv);
+    gl.uniform2i(program.at("uFirstPatch"), frame.firstPatch[0], frame.firstPatch[1]);
+    gl.uniform2i(program.at("uPatchCount"), frame.patchCount[0], frame.patchCount[1]);
+    gl.uniform2fv(program.at("uColour"), colourScale(view.scene));
+    gl.uniform1f(program.at("uMap"), (mapRow(view.scene.map) + 0.5) / kColourMaps.length);
+    gl.uniform3fv(program.at("uBackground"), stage.paper.background);
+    gl.uniform3fv(program.at("uMissing"), stage.paper.missing);
+    gl.uniform1f(program.at("uPixel"), stage.ratio);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
+  private fillLines(view: SliceView, at: { readonly width: number; readonly height: number }): void {
+    const { gl } = this;
+    const { u, v, uRange, vRange } = view.geometry;
+    const put = (unit: number, texture: WebGLTexture, values: Float32Array): void => {
+      bind(gl, unit, gl.TEXTURE_2D, texture);
+      gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, Math.min(kLongestSide, values.length), 1, gl.RED, gl.FLOAT, values);
+    };
+    put(2, this.tools!.columns, pixelIndices(u, uRange, at.width));
+    put(3, this.tools!.rows, pixelIndices(v, vRange, at.height));
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * What the volume knows of each patch: the level that its samples have come to, the level that it shows next to neighbours
+ * that are coarser, and the least and the largest value around, so that rays leave out what they cannot see.
+ */
+import type { Vec3 } from "../model";
+
+/** Level of a patch of which nothing is there. */
+export const kNothing = 255;
+
+export class Residency {
+  readonly levels: Uint8Array;
+  private readonly low: Float32Array;
+  private readonly high: Float32Array;
+
+  constructor(readonly count: Vec3) {
+    const patches = count[0] * count[1] * count[2];
+    this.levels = new Uint8Array(patches).fill(kNothing);
+    this.low = new Float32Array(patches).fill(Infinity);
+    this.high = new Float32Array(patches).fill(-Infinity);
+  }
+
+  number(x: number, y: number, z: number): number {
+    return x + this.count[0] * (y + this.count[1] * z);
+  }
+
+  /** Levels only become finer. The range is that of the samples at this level: the finest is the truest. */
+  set(patch: number, level: number, low: number, high: number): void {
+    this.levels[patch] = Math.min(this.levels[patch]!, level);
+    this.low[patch] = low;
+    this.high[patch] = high;
+  }
+
+  /** Four bytes a patch: own level, level beside neighbours, largest and least value rounded outwards to 255 parts. */
+  table(): Uint8Array {
+    const table = new Uint8Array(this.levels.length * 4);
+    const [nx, ny, nz] = this.count;
+    for (let z = 0; z < nz; ++z)
+      for (let y = 0; y < ny; ++y)
+        for (let x = 0; x < nx; ++x) table.set(this.row(x, y, z), this.number(x, y, z) * 4);
+    return table;
+  }
+
+  private row(x: number, y: number, z: number): readonly number[] {
+    const own = this.levels[this.number(x, y, z)]!;
+    let [beside, low, high] = [own, Infinity, -Infinity];
+    for (let i = 0; i < 8; ++i) {
+      const [ax, ay, az] = [x + (i & 1), y + ((i >> 1) & 1), z + (i >> 2)];
+      if (ax >= this.count[0] || ay >= this.count[1] || az >= this.count[2]) continue;
+      const next = this.number(ax, ay, az);
+      const level = this.levels[next]!;
+      // A patch without samples has nothing to mix with: the edge stays as it is.
+      if (level === kNothing) continue;
+      beside = Math.max(beside, level);
+      low = Math.min(low, this.low[next]!);
+      high = Math.max(high, this.high[next]!);
+    }
+    const byte = (value: number): number => Math.min(255, Math.max(0, value));
+    return [own, beside, byte(Math.ceil(high * 255)), byte(Math.floor(low * 255))];
+  }
+}

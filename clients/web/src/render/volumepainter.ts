@@ -1,0 +1,215 @@
+import { gridAxis } from "./axes";
+import { eyeOf } from "./camera";
+import { isDiverging, kColourMaps, mapRow } from "./colourmaps";
+import { bind, edit, Target, texture2d } from "./gl";
+import type { Gl, Program } from "./gl";
+import { extents } from "./layout";
+import { kVolumeLevels } from "./shaders";
+import { colourScale, devicePixels } from "./views";
+import type { Stage, VolumeView } from "./views";
+import type { VolumePicture } from "./volume";
+
+const kPositions = 1024;
+const kModes = { ray: 0, maximum: 1, surface: 2 } as const;
+/** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
+const kMoving = 22;
+const kPart = 30;
+
+/** What does not change unless the picture must be drawn again. */
+function wishText(view: VolumeView, stage: Stage): string {
+  const { plot, camera, volume, clip, scene } = view;
+  return JSON.stringify([plot, camera, volume, clip, scene.low, scene.high, scene.map, stage.ratio, stage.paper]);
+}
+
+/**
+ * Draws one volume into a picture of its own: quick and small while something changes, then in full, a few rows a frame.
+ * It learns from how long pictures take what is quick enough.
+ */
+export class VolumePainter {
+  private quick: Target | null = null;
+  private full: Target | null = null;
+  private rows = 0;
+  private text = "";
+  private view: VolumeView | null = null;
+  private stage: Stage | null = null;
+  private quickStale = true;
+  private quietSince = 0;
+  private share: number;
+  private readonly pixel = new Uint8Array(4);
+  private rowsAtOnce = 64;
+  private positions: WebGLTexture | null = null;
+  private positionText = "";
+
+  constructor(private readonly gl: Gl, private readonly program: Program, readonly picture: VolumePicture, private readonly software: boolean) {
+    this.share = software ? 0.34 : 0.6;
+  }
+
+  get pending(): boolean {
+    return this.picture.pending || this.quickStale || !this.complete;
+  }
+
+  /** The final picture is there. */
+  get complete(): boolean {
+    return this.full !== null && this.rows >= this.full.height;
+  }
+
+  set(view: VolumeView, stage: Stage): void {
+    const text = wishText(view, stage);
+    this.view = view;
+    this.stage = stage;
+    if (text !== this.text) this.touch();
+    this.text = text;
+  }
+
+  private touch(): void {
+    this.quickStale = true;
+    this.rows = 0;
+    this.quietSince = performance.now();
+  }
+
+  /** Uploads and draws for a frame. Gives the picture to show if it has changed. */
+  frame(deadline: number): Target | null {
+    const { view, stage } = this;
+    if (!view || !stage) return null;
+    if (this.picture.update(deadline)) this.touch();
+    if (this.quickStale) return this.drawQuick(view, stage);
+    if (!this.complete && !this.picture.pending && performance.now() - this.quietSince > 120) return this.drawPart(view, stage);
+    return null;
+  }
+
+  /** What was shown last, for when the screen is drawn again. */
+  get last(): Target | null {
+    return this.complete ? this.full : this.quick;
+  }
+
+  /** Waits until the graphics card has drawn, and says how long that took: reading a pixel is the only way that is exact. */
+  private took(begin: number, target: Target): number {
+    const { gl } = this;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, target.frame);
+    gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, this.pixel);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    return Math.max(0.5, performance.now() - begin);
+  }
+
+  private target(old: Target | null, width: number, height: number): Target {
+    if (old?.width === width && old.height === height) return old;
+    old?.free();
+    return new Target(this.gl, width, height);
+  }
+
+  private drawQuick(view: VolumeView, stage: Stage): Target {
+    const size = devicePixels(stage, view.plot);
+    // Steps of an eighth, so that textures are not made for each frame.
+    const share = Math.max(1, Math.round(this.share * 8)) / 8;
+    this.quick = this.target(this.quick, Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share)));
+    const begin = performance.now();
+    this.draw(view, stage, this.quick, 0, this.quick.height, false);
+    this.quickStale = false;
+    // Half of the way to what would fit, so that one slow frame does not blur the next ones.
+    this.share = Math.min(1, Math.max(0.15, this.share * (0.5 + 0.5 * Math.sqrt(kMoving / this.took(begin, this.quick)))));
+    return this.quick;
+  }
+
+  private drawPart(view: VolumeView, stage: Stage): Target | null {
+    const size = devicePixels(stage, view.plot);
+    const share = this.software ? Math.min(1, 1 / stage.ratio) : 1;
+    const before = this.full;
+    this.full = this.target(before, Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share)));
+    if (this.full !== before) this.rows = 0;
+    const rows = Math.min(this.rowsAtOnce, this.full.height - this.rows);
+    const begin = performance.now();
+    this.draw(view, stage, this.full, this.rows, rows, true);
+    this.rows += rows;
+    const better = kPart / this.took(begin, this.full);
+    this.rowsAtOnce = Math.min(4096, Math.max(4, Math.round(rows * Math.min(4, Math.max(0.25, better)))));
+    return this.complete ? this.full : null;
+  }
+
+  private draw(view: VolumeView, stage: Stage, target: Target, firstRow: number, rows: number, fine: boolean): void {
+    const { gl } = this;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, target.frame);
+    gl.viewport(0, 0, target.width, target.height);
+    gl.enable(gl.SCISSOR_TEST);
+    gl.scissor(0, firstRow, target.width, rows);
+    gl.useProgram(this.program.handle);
+    this.picture.bindTo(this.program.at);
+    this.uniforms(view, stage, target, fine);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  }
+
+  private uniforms(view: VolumeView, stage: Stage, target: Target, fine: boolean): void {
+    const { gl, program: { at } } = this;
+    const { scene, volume } = view;
+    const extent = extents(scene.bricks.info, view.clip);
+    const eye = eyeOf(view.camera, extent, view.plot.width / view.plot.height);
+    gl.uniform3fv(at("uEye"), eye.at);
+    gl.uniform3fv(at("uRight"), eye.right);
+    gl.uniform3fv(at("uUp"), eye.up);
+    gl.uniform3fv(at("uAhead"), eye.ahead);
+    gl.uniform3fv(at("uExtent"), extent);
+    gl.uniform2f(at("uOrigin"), 0, 0);
+    gl.uniform2f(at("uScale"), 2 / target.width, 2 / target.height);
+    gl.uniform2fv(at("uColour"), colourScale(scene));
+    gl.uniform1f(at("uMap"), (mapRow(scene.map) + 0.5) / kColourMaps.length);
+    gl.uniform1i(at("uMaps"), kVolumeLevels + 2);
+    gl.uniform1f(at("uThreshold"), volume.threshold);
+    gl.uniform1f(at("uOpacity"), volume.opacity);
+    gl.uniform1i(at("uMode"), kModes[volume.mode]);
+    gl.uniform1i(at("uSigned"), isDiverging(scene.map) ? 1 : 0);
+    gl.uniform1i(at("uMasked"), scene.hasMissing ? 1 : 0);
+    gl.uniform1i(at("uShade"), fine ? 1 : 0);
+    gl.uniform1i(at("uSteps"), fine ? (this.software ? 320 : 900) : this.software ? 96 : 220);
+    gl.uniform1f(at("uStepScale"), fine ? (this.software ? 0.8 : 0.5) : 1.5);
+    gl.uniform3fv(at("uBackground"), stage.paper.background);
+    gl.uniform3fv(at("uMissing"), stage.paper.missing);
+    gl.uniform1f(at("uPixel"), stage.ratio);
+    this.place(view);
+  }
+
+  /** Where samples lie in the box. */
+  private place(view: VolumeView): void {
+    const { gl, program: { at } } = this;
+    const { info } = view.scene.bricks;
+    const axes = [gridAxis(info, 0), gridAxis(info, 1), gridAxis(info, 2)];
+    const { begin, end } = view.clip;
+    gl.uniform3fv(at("uIndexLow"), axes.map((axis, a) => (axis.descending ? end[a]! : begin[a]!) - 0.5));
+    gl.uniform3fv(at("uIndexHigh"), axes.map((axis, a) => (axis.descending ? begin[a]! : end[a]!) - 0.5));
+    gl.uniform3fv(at("uGrid"), info.dims);
+    gl.uniform1f(at("uFinestStep"), 2 ** this.picture.finest);
+    gl.uniform3fv(at("uPatch"), info.patch);
+    gl.uniform3fv(at("uFirstPatch"), this.picture.patches.first);
+    gl.uniform3fv(at("uPatchCount"), this.picture.patches.count);
+    const uneven = axes.some((axis) => !axis.even);
+    gl.uniform1i(at("uUneven"), uneven ? 1 : 0);
+    gl.uniform1i(at("uPositions"), kVolumeLevels + 1);
+    this.fillPositions(view, uneven);
+    bind(gl, kVolumeLevels + 1, gl.TEXTURE_2D, this.positions);
+  }
+
+  private fillPositions(view: VolumeView, uneven: boolean): void {
+    const { gl } = this;
+    const text = uneven ? JSON.stringify(view.clip) : "even";
+    if (this.positions && text === this.positionText) return;
+    this.positionText = text;
+    gl.deleteTexture(this.positions);
+    this.positions = texture2d(gl, { format: gl.RGBA32F, linear: false }, uneven ? kPositions : 1, 1);
+    if (!uneven) return;
+    const table = new Float32Array(kPositions * 4);
+    for (const a of [0, 1, 2] as const) {
+      const axis = gridAxis(view.scene.bricks.info, a);
+      const ends = [axis.position(view.clip.begin[a] - 0.5), axis.position(view.clip.end[a] - 0.5)].sort((p, q) => p - q);
+      for (let i = 0; i < kPositions; ++i)
+        table[i * 4 + a] = axis.index(ends[0]! + (i / (kPositions - 1)) * (ends[1]! - ends[0]!));
+    }
+    edit(gl, gl.TEXTURE_2D, this.positions);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kPositions, 1, gl.RGBA, gl.FLOAT, table);
+  }
+
+  free(): void {
+    this.quick?.free();
+    this.full?.free();
+    this.gl.deleteTexture(this.positions);
+    this.picture.free();
+  }
+}

@@ -1,0 +1,39 @@
+import type { App } from "./app";
+import { h, setText } from "./dom";
+
+/** What has gone wrong, and what happens next. */
+export class Banner {
+  readonly root: HTMLElement;
+  private readonly text = h("span", {});
+  private readonly button: HTMLButtonElement;
+  private lost = false;
+
+  constructor(private readonly app: App) {
+    this.button = h("button", { type: "button", class: "text-button", click: () => { app.retry(); } }, "Try again");
+    this.root = h("div", { class: "banner", role: "alert", hidden: true }, this.text, this.button);
+  }
+
+  context(lost: boolean): void {
+    this.lost = lost;
+    this.update();
+  }
+
+  private message(): { readonly text: string; readonly retry: boolean } | null {
+    const { app } = this;
+    if (this.lost) return { text: "The graphics card has dropped the pictures. They come back by themselves once the browser has it again.", retry: false };
+    if (app.openError) return { text: app.openError.message, retry: true };
+    const status = app.latest?.status;
+    if (status?.state === "failed") return { text: status.message ?? "The field cannot be read.", retry: true };
+    if (status?.message) return { text: status.message, retry: false };
+    if (app.compareProblem !== null) return { text: app.compareProblem, retry: false };
+    return null;
+  }
+
+  update(): void {
+    const message = this.message();
+    this.root.hidden = message === null;
+    if (!message) return;
+    setText(this.text, message.text);
+    this.button.hidden = !message.retry;
+  }
+}

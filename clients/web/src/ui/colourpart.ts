@@ -1,0 +1,139 @@
+import type { RangeMode } from "../model";
+import { kColourMaps, mapColour } from "../render/colourmaps";
+import type { App } from "./app";
+import { fillSelect, h, setAttribute, setText } from "./dom";
+import type { Part } from "./panel";
+import { fullRange, rangeOf } from "./scenes";
+import { short } from "./text";
+
+const kModes: readonly { readonly mode: RangeMode; readonly text: string; readonly help: string }[] = [
+  { mode: "auto", text: "Auto", help: "The range of the field, which follows the steps" },
+  { mode: "step", text: "Step", help: "The range of the step on screen" },
+  { mode: "locked", text: "Locked", help: "The range stays as it is" },
+];
+const kSteps = 1000;
+
+function numberInput(label: string, change: (value: number) => void): HTMLInputElement {
+  const input = h("input", { type: "text", inputmode: "decimal", "aria-label": label, class: "number", change: () => {
+    const value = Number(input.value.replace("−", "-"));
+    const valid = input.value.trim() !== "" && Number.isFinite(value);
+    setAttribute(input, "aria-invalid", valid ? null : "true");
+    if (valid) change(value);
+  } });
+  return input;
+}
+
+/** Colour map and range, with handles over the histogram of what is on screen. */
+export class ColourPart implements Part {
+  readonly title = "Colours";
+  readonly body: HTMLElement;
+  private readonly map: HTMLSelectElement;
+  private readonly modes: HTMLElement;
+  private readonly low: HTMLInputElement;
+  private readonly high: HTMLInputElement;
+  private readonly handles: readonly [HTMLInputElement, HTMLInputElement];
+  private readonly canvas: HTMLCanvasElement;
+  private readonly caption: HTMLElement;
+  private drawn = "";
+
+  constructor(private readonly app: App) {
+    this.map = h("select", { "aria-label": "Colour map", change: () => { app.setColour({ map: this.map.value }); } });
+    this.modes = h("div", { class: "segments", role: "group", "aria-label": "Colour range" }, ...kModes.map(({ mode, text, help }) =>
+      h("button", { type: "button", "data-mode": mode, title: help, click: () => { this.setMode(mode); } }, text)));
+    this.low = numberInput("Low end of the colours", (value) => { this.lock(value, null); });
+    this.high = numberInput("High end of the colours", (value) => { this.lock(null, value); });
+    const handle = (label: string, end: 0 | 1): HTMLInputElement => h("input", { type: "range", min: 0, max: kSteps, step: 1, "aria-label": label, input: () => { this.dragged(end); } });
+    this.handles = [handle("Low end of the colours", 0), handle("High end of the colours", 1)];
+    this.canvas = h("canvas", { class: "histogram", role: "img", "aria-label": "Histogram of the box on screen" });
+    this.caption = h("p", { class: "hint" });
+    this.body = h("div", { class: "part-body" },
+      h("div", { class: "row" }, this.map, this.modes),
+      h("div", { class: "ranged" }, this.canvas, h("div", { class: "handles" }, ...this.handles)),
+      h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high), this.caption);
+  }
+
+  get useful(): boolean {
+    return this.app.feeds.a !== null;
+  }
+
+  /** What the histogram and its handles reach over. */
+  private span(): { readonly low: number; readonly high: number } {
+    const { feeds, state } = this.app;
+    const full = fullRange(state!.colour.map, feeds.a!.step.min, feeds.a!.step.max);
+    const now = rangeOf(state!.colour, feeds.a!);
+    return { low: Math.min(full.low, now.low), high: Math.max(full.high, now.high) };
+  }
+
+  private setMode(mode: RangeMode): void {
+    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
+    this.app.setColour(mode === "locked" ? { mode, ...now } : { mode, low: null, high: null });
+  }
+
+  private lock(low: number | null, high: number | null): void {
+    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
+    const next = { low: low ?? now.low, high: high ?? now.high };
+    const valid = next.high > next.low;
+    for (const input of [this.low, this.high]) setAttribute(input, "aria-invalid", valid ? null : "true");
+    if (valid) this.app.setColour({ mode: "locked", ...next });
+    else setText(this.caption, `The low end ${short(next.low)} must be below the high end ${short(next.high)}.`);
+  }
+
+  private dragged(end: 0 | 1): void {
+    const span = this.span();
+    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
+    const value = span.low + ((span.high - span.low) * Number(this.handles[end].value)) / kSteps;
+    const least = (span.high - span.low) / kSteps;
+    const next = end === 0 ? { low: Math.min(value, now.high - least), high: now.high } : { low: now.low, high: Math.max(value, now.low + least) };
+    this.app.setColour({ mode: "locked", ...next });
+  }
+
+  update(): void {
+    const { state, feeds } = this.app;
+    if (!state || !feeds.a) return;
+    fillSelect(this.map, kColourMaps.map((name) => ({ value: name, text: name })), state.colour.map);
+    for (const button of this.modes.children) setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === state.colour.mode));
+    const range = rangeOf(state.colour, feeds.a);
+    const span = this.span();
+    const show = (input: HTMLInputElement, value: number): void => {
+      if (document.activeElement !== input || input.getAttribute("aria-invalid") === null) input.value = short(value, 5);
+    };
+    show(this.low, range.low);
+    show(this.high, range.high);
+    this.handles.forEach((handle, i) => {
+      const value = i === 0 ? range.low : range.high;
+      handle.value = String(Math.round(((value - span.low) / (span.high - span.low)) * kSteps));
+      setAttribute(handle, "aria-valuetext", `${short(value)} ${feeds.a!.field.unit}`);
+    });
+    setText(this.caption, `Step ${feeds.a.selection.step} has ${short(feeds.a.step.min)} to ${short(feeds.a.step.max)} ${feeds.a.field.unit}`.trim());
+    this.drawHistogram(range, span);
+  }
+
+  private drawHistogram(range: { low: number; high: number }, span: { low: number; high: number }): void {
+    const histogram = this.app.statistics?.histogram ?? null;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    const theme = this.app.stage.colours;
+    const key = JSON.stringify([histogram, range, span, width, ratio, this.app.state!.colour.map, theme.background]);
+    if (key === this.drawn || width === 0) return;
+    this.drawn = key;
+    [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    const context = this.canvas.getContext("2d")!;
+    context.scale(ratio, ratio);
+    const bar = 7;
+    const most = Math.max(1, ...(histogram?.counts ?? []).map((count) => Math.sqrt(count)));
+    for (let x = 0; x < width; ++x) {
+      const value = span.low + ((x + 0.5) / width) * (span.high - span.low);
+      const share = (value - range.low) / (range.high - range.low);
+      const inside = share >= 0 && share <= 1;
+      context.fillStyle = `rgb(${mapColour(this.app.state!.colour.map, share).join(",")})`;
+      context.fillRect(x, height - bar, 1, bar);
+      if (!histogram) continue;
+      const bin = Math.floor(((value - histogram.begin) / (histogram.end - histogram.begin)) * histogram.counts.length);
+      const tall = (Math.sqrt(histogram.counts[bin] ?? 0) / most) * (height - bar - 3);
+      context.fillStyle = theme.muted;
+      context.globalAlpha = inside ? 0.9 : 0.3;
+      context.fillRect(x, height - bar - 1 - tall, 1, tall);
+      context.globalAlpha = 1;
+    }
+  }
+}

@@ -1,0 +1,158 @@
+import type { App } from "./app";
+import { h, iconButton, replace, setAttribute, setText } from "./dom";
+import { kGestures, kKeys } from "./keys";
+
+type Listed = Awaited<ReturnType<App["source"]["list"]>>;
+
+/** Sheets over the page: the list of datasets, help, the token, and what can be copied. */
+export class Dialogs {
+  readonly elements: readonly HTMLElement[];
+  private readonly chooser: HTMLDialogElement;
+  private readonly list = h("div", { class: "dataset-list", role: "list" });
+  private readonly search: HTMLInputElement;
+  private readonly helpSheet: HTMLDialogElement;
+  private readonly tokenSheet: HTMLDialogElement;
+  private readonly tokenText = h("p", {});
+  private readonly tokenInput: HTMLInputElement;
+  private readonly menu: HTMLElement;
+  private readonly toast = h("div", { class: "toast", role: "status", "aria-live": "polite", hidden: true });
+  private toastTimer = 0;
+  private listed: Listed = [];
+
+  constructor(private readonly app: App) {
+    this.search = h("input", { type: "search", placeholder: "Find by name", "aria-label": "Find a dataset by name", input: () => { this.fillList(); } });
+    this.chooser = this.sheet("Datasets", this.search, this.list);
+    this.helpSheet = this.sheet("Keys and help", h("div", { class: "help" }, this.helpTable("Keys", kKeys), this.helpTable("Pointer", kGestures)));
+    this.tokenInput = h("input", { type: "password", autocomplete: "current-password", "aria-label": "Token" });
+    this.tokenSheet = this.sheet("Token required", this.tokenText, h("form", { class: "row", submit: (event) => { this.tokenGiven(event); } }, this.tokenInput,
+      h("button", { type: "submit", class: "text-button main" }, "Open")));
+    this.menu = this.copyMenu();
+    this.elements = [this.chooser, this.helpSheet, this.tokenSheet, this.menu, this.toast];
+  }
+
+  private sheet(title: string, ...children: readonly HTMLElement[]): HTMLDialogElement {
+    const dialog = h("dialog", { class: "sheet", "aria-label": title, click: (event) => { if (event.target === dialog) dialog.close(); } },
+      h("div", { class: "sheet-head" }, h("h2", {}, title), iconButton("close", "Close", () => { dialog.close(); })), h("div", { class: "sheet-body" }, ...children));
+    return dialog;
+  }
+
+  private helpTable(title: string, rows: readonly (readonly [string, string])[]): HTMLElement {
+    return h("table", {}, h("caption", {}, title), h("tbody", {}, ...rows.map(([key, text]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, text)))));
+  }
+
+  get token(): string | null {
+    try {
+      return sessionStorage.getItem("quarry-token");
+    } catch {
+      return null;
+    }
+  }
+
+  help(): void {
+    if (!this.helpSheet.open) this.helpSheet.showModal();
+  }
+
+  choose(): void {
+    if (!this.chooser.open) this.chooser.showModal();
+    this.search.focus();
+    void this.fetchList();
+  }
+
+  private async fetchList(): Promise<void> {
+    if (this.listed.length === 0) replace(this.list, h("p", { class: "hint" }, "The list is on its way."));
+    try {
+      this.listed = await this.app.source.list();
+      this.app.names = this.listed.map((each) => each.name);
+      this.fillList();
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if ((error as { code?: string }).code === "unauthenticated") {
+        this.chooser.close();
+        this.askToken(message);
+      } else replace(this.list, h("p", { class: "hint" }, message), h("button", { type: "button", class: "text-button", click: () => { void this.fetchList(); } }, "Try again"));
+    }
+  }
+
+  private fillList(): void {
+    const wanted = this.search.value.trim().toLowerCase();
+    const found = this.listed.filter((each) => each.name.toLowerCase().includes(wanted)).slice(0, 200);
+    if (found.length === 0) {
+      replace(this.list, h("p", { class: "hint" }, this.listed.length === 0 ? "This server has no datasets yet. It lists them as soon as they are written." : `No name has "${this.search.value}" in it.`));
+      return;
+    }
+    replace(this.list, ...found.map((each) => h("div", { role: "listitem" }, h("button", { type: "button", class: "dataset-row", click: () => {
+      this.chooser.close();
+      this.app.openDataset(each.name);
+    } }, h("span", { class: "dataset-name" }, each.name),
+      h("span", { class: "dataset-facts" }, `${each.dims.filter((n) => n > 1).join(" × ") || "1"} · ${each.fields} ${each.fields === 1 ? "field" : "fields"} · ${each.steps} ${each.steps === 1 ? "step" : "steps"}`)))));
+  }
+
+  askToken(message: string): void {
+    setText(this.tokenText, `${message} It is kept until this tab is closed, and sent to this server only.`);
+    if (!this.tokenSheet.open) this.tokenSheet.showModal();
+    this.tokenInput.focus();
+  }
+
+  private tokenGiven(event: Event): void {
+    event.preventDefault();
+    const token = this.tokenInput.value.trim();
+    if (token === "") return;
+    try {
+      sessionStorage.setItem("quarry-token", token);
+    } catch {
+      // Without storage the token lasts as long as the page.
+    }
+    this.tokenInput.value = "";
+    this.tokenSheet.close();
+    this.app.retry(token);
+  }
+
+  private copyMenu(): HTMLElement {
+    const entry = (text: string, kind: "link" | "get" | "python"): HTMLElement => h("button", { type: "button", role: "menuitem", click: () => {
+      this.toggleCopy();
+      this.copy(kind);
+    } }, text);
+    return h("div", { class: "menu", role: "menu", "aria-label": "Copy", hidden: true, keydown: (event) => { this.menuKey(event as KeyboardEvent); } },
+      entry("Link to this view", "link"), entry("Command: quarry get", "get"), entry("Python line", "python"));
+  }
+
+  private menuKey(event: KeyboardEvent): void {
+    const entries = [...this.menu.children] as HTMLElement[];
+    const at = entries.indexOf(document.activeElement as HTMLElement);
+    if (event.key === "Escape") this.toggleCopy();
+    else if (event.key === "ArrowDown") entries[(at + 1) % entries.length]?.focus();
+    else if (event.key === "ArrowUp") entries[(at + entries.length - 1) % entries.length]?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  toggleCopy(): void {
+    this.menu.hidden = !this.menu.hidden;
+    const button = document.getElementById("copy-button")!;
+    setAttribute(button, "aria-expanded", String(!this.menu.hidden));
+    if (this.menu.hidden) {
+      button.focus();
+      return;
+    }
+    const box = button.getBoundingClientRect();
+    this.menu.style.top = `${box.bottom + 4}px`;
+    this.menu.style.right = `${Math.max(8, window.innerWidth - box.right)}px`;
+    (this.menu.firstElementChild as HTMLElement).focus();
+  }
+
+  copy(kind: "link" | "get" | "python"): void {
+    this.app.writeLinkNow();
+    const text = kind === "link" ? location.href : this.app.commandText(kind);
+    if (text === null) return;
+    navigator.clipboard.writeText(text).then(() => { this.say(kind === "link" ? "Link copied" : `Copied: ${text}`); }, () => { this.say(text); });
+  }
+
+  /** A short message, which goes by itself. */
+  say(text: string): void {
+    setText(this.toast, text);
+    this.toast.hidden = false;
+    window.clearTimeout(this.toastTimer);
+    this.toastTimer = window.setTimeout(() => { this.toast.hidden = true; }, 6000);
+  }
+}

@@ -1,0 +1,77 @@
+/** The lines at the bottom: the cursor, and what exactly is on screen. */
+import type { Vec3 } from "../model";
+import { gridAxis } from "../render/axes";
+import { longAxes } from "../render/layout";
+import { readingAt } from "../render/probe";
+import type { App } from "./app";
+import { h, setAttribute, setText } from "./dom";
+import { kStateNames, short, statusText, withError } from "./text";
+
+export class Footer {
+  readonly root: HTMLElement;
+  private readonly places: HTMLElement;
+  private readonly value: HTMLElement;
+  private readonly quality: HTMLElement;
+  private readonly state: HTMLElement;
+  private readonly text: HTMLElement;
+  private readonly progress: HTMLElement;
+
+  constructor(private readonly app: App) {
+    this.places = h("span", { class: "places" });
+    this.value = h("strong", { class: "value" });
+    this.quality = h("span", { class: "quality" });
+    this.state = h("span", { class: "load-state" });
+    this.text = h("span", { class: "load-text" });
+    this.progress = h("span", { class: "progress", "aria-hidden": "true" });
+    this.root = h("footer", { class: "footer" },
+      h("div", { class: "reading", role: "group", "aria-label": "Cursor" }, this.places, this.value, this.quality),
+      h("div", { class: "load", role: "status", "aria-live": "off" }, this.progress, this.state, this.text));
+  }
+
+  update(): void {
+    this.updateReading();
+    this.updateLoad();
+  }
+
+  private updateLoad(): void {
+    const { feeds, latest, openError } = this.app;
+    const source = latest ?? feeds.a;
+    if (!source) {
+      setText(this.state, openError ? "Failed" : this.app.opening ? "Opening" : "");
+      setText(this.text, "");
+      return;
+    }
+    const { status } = source;
+    setText(this.state, kStateNames[status.state]);
+    setAttribute(this.state, "data-state", status.state);
+    const shown = feeds.a && source !== feeds.a ? `showing step ${feeds.a.selection.step} of ${feeds.a.field.name} until then · ` : "";
+    setText(this.text, shown + statusText(status, source.info.levels, source.field.unit));
+    const share = status.state === "settled" || status.expected === 0 ? 0 : Math.min(1, status.received / status.expected);
+    this.progress.style.transform = `scaleX(${share})`;
+  }
+
+  updateReading(): void {
+    const { feeds, state } = this.app;
+    const source = (this.app.hovered?.side === "b" ? feeds.b : null) ?? feeds.a;
+    if (!source || !state) {
+      for (const element of [this.places, this.value, this.quality]) setText(element, "");
+      return;
+    }
+    const index: Vec3 = this.app.hovered?.index ?? state.cursor;
+    const { info, field, step } = source;
+    const reading = readingAt(source, index);
+    const axes = longAxes(info).length > 0 ? longAxes(info) : ([0] as const);
+    const at = reading?.sample ?? index;
+    setText(this.places, axes.map((a) => {
+      const axis = gridAxis(info, a);
+      return `${axis.name} ${short(axis.position(at[a]), 5)}${axis.unit === "" ? "" : ` ${axis.unit}`} (${at[a]})`;
+    }).join("   "));
+    const unit = field.unit === "" ? "" : ` ${field.unit}`;
+    const error = reading ? (step.levels[reading.level]?.maxError ?? null) : null;
+    const difference = this.app.differenceAt(index);
+    setText(this.value, !reading ? "outside, or not there yet" : reading.missing ? `${field.name} missing` :
+      difference ?? `${field.name} ${withError(reading.value, error)}${unit}`);
+    setText(this.quality, !reading || reading.missing ? "" :
+      `± ${error === null ? "unknown" : short(error, 2)}   level ${reading.level}${reading.damaged ? "   damaged" : ""}`);
+  }
+}

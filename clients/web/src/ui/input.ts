@@ -1,0 +1,234 @@
+/** Pointer, wheel and keys on the panes. */
+import type { Axis, Vec3 } from "../model";
+import { turned, zoomed } from "../render/camera";
+import { indexAt, planeAxes, wholeGrid } from "../render/layout";
+import { gridAxis } from "../render/axes";
+import type { SliceView, View } from "../render/views";
+import type { App } from "./app";
+import { lineAxis } from "./linepane";
+import { axisOf, clampCursor, moveBox, zoomBox } from "./panes";
+import type { PaneKind } from "./panes";
+
+interface Point {
+  x: number;
+  y: number;
+}
+
+type Gesture =
+  | { readonly kind: "cursor" | "pan" | "turn" | "pinch"; last: Point; spread: number }
+  | { readonly kind: "profile"; readonly begin: Vec3; last: Point; spread: number };
+
+const kWheel = 0.0016;
+
+export class PaneInput {
+  private readonly pointers = new Map<number, Point>();
+  private gesture: Gesture | null = null;
+  private moved = false;
+
+  constructor(private readonly app: App) {
+    const { panes } = app.stage;
+    panes.addEventListener("pointerdown", (event) => { this.down(event); });
+    panes.addEventListener("pointermove", (event) => { this.move(event); });
+    for (const name of ["pointerup", "pointercancel"] as const) panes.addEventListener(name, (event) => { this.up(event); });
+    panes.addEventListener("pointerleave", () => { app.hover(null); });
+    panes.addEventListener("wheel", (event) => { this.wheel(event); }, { passive: false });
+    panes.addEventListener("dblclick", (event) => { this.reset(this.viewAt(event)); });
+    panes.addEventListener("contextmenu", (event) => { event.preventDefault(); });
+    panes.addEventListener("keydown", (event) => { this.key(event); });
+    panes.addEventListener("focusin", (event) => { this.focus(event.target as HTMLElement); });
+    panes.addEventListener("focusout", () => { this.focus(null); });
+  }
+
+  private focus(element: HTMLElement | null): void {
+    const visible = element?.matches(":focus-visible") ?? false;
+    this.app.stage.focused = visible && element ? `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}` : null;
+    this.app.stage.redraw();
+  }
+
+  private place(event: MouseEvent): Point {
+    const box = this.app.stage.root.getBoundingClientRect();
+    return { x: event.clientX - box.x, y: event.clientY - box.y };
+  }
+
+  private viewAt(event: Event): View | null {
+    const element = (event.target as Element).closest<HTMLElement>(".pane");
+    if (!element) return null;
+    const key = `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}`;
+    return this.app.stage.shown.find((view) => view.key === key) ?? null;
+  }
+
+  /** Level-0 index under a point of a slice. */
+  private indexOn(view: SliceView, at: Point): Vec3 {
+    const [u, v] = indexAt(view.geometry, at.x, at.y);
+    const [ua, va] = planeAxes(view.axis);
+    const index: [number, number, number] = [0, 0, 0];
+    [index[ua], index[va], index[view.axis]] = [u, v, view.index];
+    return index;
+  }
+
+  private down(event: PointerEvent): void {
+    const view = this.viewAt(event);
+    const at = this.place(event);
+    this.pointers.set(event.pointerId, at);
+    (event.target as Element).setPointerCapture(event.pointerId);
+    this.moved = false;
+    if (!view) {
+      this.lineCursor(event);
+      return;
+    }
+    if (this.pointers.size === 2) this.gesture = { kind: "pinch", last: this.middle(), spread: this.spread() };
+    else if (view.kind === "volume") this.gesture = { kind: "turn", last: at, spread: 0 };
+    else if (event.button !== 0) this.gesture = { kind: "pan", last: at, spread: 0 };
+    else if (event.shiftKey || this.app.drawing) this.gesture = { kind: "profile", begin: this.indexOn(view, at), last: at, spread: 0 };
+    else {
+      this.gesture = { kind: "cursor", last: at, spread: 0 };
+      this.app.set({ cursor: clampCursor(view.scene.bricks.info, this.indexOn(view, at)) }, true);
+    }
+  }
+
+  private middle(): Point {
+    const [a, b] = [...this.pointers.values()];
+    return { x: (a!.x + (b ?? a!).x) / 2, y: (a!.y + (b ?? a!).y) / 2 };
+  }
+
+  private spread(): number {
+    const [a, b] = [...this.pointers.values()];
+    return Math.hypot(a!.x - b!.x, a!.y - b!.y);
+  }
+
+  private move(event: PointerEvent): void {
+    const at = this.place(event);
+    const view = this.viewAt(event);
+    if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, at);
+    if (!view) {
+      if (event.buttons !== 0) this.lineCursor(event);
+      return;
+    }
+    if (view.kind === "slice") this.app.hover(this.indexOn(view, at), view.key.endsWith("-b") ? "b" : "a");
+    if (this.gesture && this.pointers.has(event.pointerId)) this.drag(this.gesture, view, at);
+  }
+
+  private drag(gesture: Gesture, view: View, at: Point): void {
+    const from = gesture.last;
+    this.moved = true;
+    if (gesture.kind === "pinch") {
+      if (this.pointers.size < 2) return;
+      const [middle, spread] = [this.middle(), this.spread()];
+      this.zoom(view, middle, gesture.spread / Math.max(1, spread));
+      gesture.spread = spread;
+      gesture.last = middle;
+      return;
+    }
+    gesture.last = at;
+    if (gesture.kind === "turn") this.app.set({ camera: turned(this.app.state!.camera, at.x - from.x, at.y - from.y) }, true);
+    if (view.kind !== "slice") return;
+    if (gesture.kind === "cursor") this.app.set({ cursor: clampCursor(view.scene.bricks.info, this.indexOn(view, at)) }, true);
+    if (gesture.kind === "profile") this.app.setProfile([gesture.begin, this.indexOn(view, at)], false);
+    if (gesture.kind === "pan") this.pan(view, from, at, gesture);
+  }
+
+  /** Moves by whole samples; what is left of the way counts for the next move. */
+  private pan(view: SliceView, from: Point, at: Point, gesture: Gesture): void {
+    const clip = this.app.state!.clip;
+    if (!clip) return;
+    const [a, b] = [this.indexOn(view, from), this.indexOn(view, at)];
+    const by = a.map((value, i) => Math.round(value - b[i]!)) as unknown as Vec3;
+    if (by.every((value) => value === 0)) gesture.last = from;
+    else this.app.set({ clip: moveBox(view.scene.bricks.info, clip, by) }, true);
+  }
+
+  private up(event: PointerEvent): void {
+    this.pointers.delete(event.pointerId);
+    if (this.gesture?.kind === "profile") this.app.setProfile(this.moved ? this.app.profile : null, true);
+    if (this.pointers.size === 0) this.gesture = null;
+    this.app.stopMoving();
+  }
+
+  /** On line plots, the pointer moves the cursor along the axis. */
+  private lineCursor(event: PointerEvent): void {
+    const { app } = this;
+    const pane = app.stage.layout.find((each) => each.kind === "line");
+    const source = app.feeds.a;
+    if (!pane || !source || !app.state) return;
+    const axis = lineAxis(source.info);
+    const at = gridAxis(source.info, axis);
+    const box = app.state.clip ?? wholeGrid(source.info);
+    const share = (this.place(event).x - pane.room.x) / pane.room.width;
+    const ends = [at.position(box.begin[axis] - 0.5), at.position(box.end[axis] - 0.5)].sort((p, q) => p - q);
+    const cursor: [number, number, number] = [...app.state.cursor];
+    cursor[axis] = at.index(ends[0]! + share * (ends[1]! - ends[0]!));
+    app.set({ cursor: clampCursor(source.info, cursor) }, true);
+  }
+
+  private wheel(event: WheelEvent): void {
+    event.preventDefault();
+    const view = this.viewAt(event);
+    if (!view) return;
+    const lines = event.deltaMode === 1 ? 16 : 1;
+    this.zoom(view, this.place(event), Math.exp(Math.max(-240, Math.min(240, event.deltaY * lines)) * kWheel));
+  }
+
+  private zoom(view: View, at: Point, factor: number): void {
+    const { state } = this.app;
+    if (!state) return;
+    if (view.kind === "volume") this.app.set({ camera: zoomed(state.camera, factor) }, true);
+    else this.app.set({ clip: zoomBox(view.scene.bricks.info, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) }, true);
+    this.app.stopMoving();
+  }
+
+  private reset(view: View | null): void {
+    if (view?.kind === "volume") this.app.set({ camera: { azimuth: 300, elevation: 24, distance: 1.75 } });
+    else this.app.set({ clip: null });
+  }
+
+  private key(event: KeyboardEvent): void {
+    const element = (event.target as Element).closest<HTMLElement>(".pane");
+    if (!element || !this.app.state || event.ctrlKey || event.metaKey || event.altKey) return;
+    const view = this.viewAt(event);
+    const kind = element.dataset.kind as PaneKind;
+    const done = view?.kind === "volume" ? this.volumeKey(event) : this.sliceKey(event, kind, view);
+    if (done) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  }
+
+  private volumeKey(event: KeyboardEvent): boolean {
+    const camera = this.app.state!.camera;
+    const step = event.shiftKey ? 60 : 15;
+    const turns: Readonly<Record<string, readonly [number, number]>> = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    const turn = turns[event.key];
+    if (turn) this.app.set({ camera: turned(camera, ...turn) }, true);
+    else if (event.key === "+" || event.key === "=") this.app.set({ camera: zoomed(camera, 0.85) }, true);
+    else if (event.key === "-") this.app.set({ camera: zoomed(camera, 1 / 0.85) }, true);
+    else if (event.key === "0") this.app.set({ camera: { azimuth: 300, elevation: 24, distance: 1.75 } });
+    else return false;
+    this.app.stopMoving();
+    return true;
+  }
+
+  private sliceKey(event: KeyboardEvent, kind: PaneKind, view: View | null): boolean {
+    const { info } = this.app.feeds.a ?? {};
+    if (!info) return false;
+    const across = axisOf(kind);
+    const [ua, va]: readonly [Axis, Axis] = across === null ? [lineAxis(info), lineAxis(info)] : planeAxes(across);
+    const { cursor, clip } = this.app.state!;
+    const step = event.shiftKey ? 10 : 1;
+    const up = (axis: Axis): number => (gridAxis(info, axis).descending ? -step : step);
+    const moves: Readonly<Record<string, readonly [Axis, number]>> = {
+      ArrowRight: [ua, up(ua)], ArrowLeft: [ua, -up(ua)], ArrowUp: [va, up(va)], ArrowDown: [va, -up(va)],
+      ...(across === null ? {} : { PageUp: [across, up(across)], PageDown: [across, -up(across)] }),
+    };
+    const move = moves[event.key];
+    if (move) {
+      const next: [number, number, number] = [...cursor];
+      next[move[0]] += move[1];
+      this.app.set({ cursor: clampCursor(info, next) }, true);
+    } else if (event.key === "+" || event.key === "=" || event.key === "-") {
+      this.app.set({ clip: zoomBox(info, clip, view ? [ua, va] : [ua], cursor, event.key === "-" ? 1 / 0.8 : 0.8) }, true);
+    } else if (event.key === "0") this.app.set({ clip: null });
+    else return false;
+    this.app.stopMoving();
+    return true;
+  }
+}

@@ -1,0 +1,127 @@
+/** Which pictures are on the stage, and where. */
+import type { Axis, Box, DatasetInfo, Vec3, ViewState } from "../model";
+import { longAxes, sliceAxes, wholeGrid } from "../render/layout";
+import type { Rect } from "../render/layout";
+
+export type PaneKind = "x" | "y" | "z" | "volume" | "line";
+export type Side = "a" | "b" | "difference";
+
+export interface Pane {
+  readonly kind: PaneKind;
+  readonly side: Side;
+  /** With title and axes. */
+  readonly cell: Rect;
+  /** What is left for samples. */
+  readonly room: Rect;
+}
+
+/** Narrower than this, one pane at a time is shown. */
+export const kNarrow = 640;
+
+const kSlices = ["x", "y", "z"] as const;
+
+export function axisOf(kind: PaneKind): Axis | null {
+  const axis = kSlices.indexOf(kind as "x");
+  return axis < 0 ? null : (axis as Axis);
+}
+
+/** The panes that a grid has, in the order of their tabs. */
+export function paneKinds(info: DatasetInfo): readonly PaneKind[] {
+  if (longAxes(info).length <= 1) return ["line"];
+  const slices = sliceAxes(info).map((axis) => kSlices[axis]);
+  return slices.length === 1 ? slices : [...slices, "volume"];
+}
+
+export function visibleKinds(info: DatasetInfo, pane: ViewState["pane"], narrow: boolean): readonly PaneKind[] {
+  const all = paneKinds(info);
+  if (pane !== "all" && (all as readonly string[]).includes(pane)) return [pane];
+  if (all.length === 1) return all;
+  return narrow ? [all[0]!] : ["z", "volume", "y", "x"];
+}
+
+export function sidesOf(compare: ViewState["compare"]): readonly Side[] {
+  return compare === null ? ["a"] : compare.difference ? ["difference"] : ["a", "b"];
+}
+
+/** Parts of a rectangle between shares of its width and height. */
+function part(rect: Rect, left: number, right: number, top: number, bottom: number): Rect {
+  const [x, y] = [Math.round(rect.x + rect.width * left), Math.round(rect.y + rect.height * top)];
+  return { x, y, width: Math.round(rect.x + rect.width * right) - x, height: Math.round(rect.y + rect.height * bottom) - y };
+}
+
+/** Left to right and top to bottom; four are cut at a share of the width and of the height. */
+function cells(count: number, stage: Rect, across: number, down: number): readonly Rect[] {
+  if (count === 1) return [stage];
+  return [part(stage, 0, across, 0, down), part(stage, across, 1, 0, down), part(stage, 0, across, down, 1), part(stage, across, 1, down, 1)];
+}
+
+function roomOf(kind: PaneKind, cell: Rect): Rect {
+  const [left, top, right, bottom] = kind === "volume" ? [6, 28, 6, 6] : [56, 28, 14, 40];
+  return { x: cell.x + left, y: cell.y + top, width: Math.max(16, cell.width - left - right), height: Math.max(16, cell.height - top - bottom) };
+}
+
+function panesIn(kinds: readonly PaneKind[], sides: readonly Side[], wholes: readonly Rect[]): readonly Pane[] {
+  return kinds.flatMap((kind, i) => {
+    const whole = wholes[i]!;
+    const beside = whole.width >= whole.height;
+    return sides.map((side, j) => {
+      const [from, to] = [j / sides.length, (j + 1) / sides.length];
+      const cell = sides.length === 1 ? whole : beside ? part(whole, from, to, 0, 1) : part(whole, 0, 1, from, to);
+      return { kind, side, cell, room: roomOf(kind, cell) };
+    });
+  });
+}
+
+const kShares = [0.5, 0.45, 0.55, 0.4, 0.6, 0.36, 0.64];
+
+/** Panes where their pictures become large: `size` is the side of the square that a picture in a room would fill. */
+export function layOut(kinds: readonly PaneKind[], sides: readonly Side[], stage: Rect, size: (kind: PaneKind, room: Rect) => number): readonly Pane[] {
+  let best: { readonly panes: readonly Pane[]; readonly sum: number } | null = null;
+  for (const across of kinds.length === 1 ? [0.5] : kShares)
+    for (const down of kinds.length === 1 ? [0.5] : kShares) {
+      const panes = panesIn(kinds, sides, cells(kinds.length, stage, across, down));
+      const sum = panes.reduce((total, pane) => total + size(pane.kind, pane.room), 0);
+      if (!best || sum > best.sum * 1.001) best = { panes, sum };
+    }
+  return best!.panes;
+}
+
+export function clampCursor(info: DatasetInfo, cursor: Vec3): Vec3 {
+  return cursor.map((c, a) => Math.min(info.dims[a]! - 1, Math.max(0, Math.round(c)))) as unknown as Vec3;
+}
+
+/** A box of whole samples within the grid, of at least two along each axis that has them; null where it is the whole grid. */
+export function clampClip(info: DatasetInfo, box: Box): Box | null {
+  const begin = [0, 0, 0];
+  const end = [0, 0, 0];
+  info.dims.forEach((n, a) => {
+    const least = Math.min(2, n);
+    const length = Math.min(n, Math.max(least, Math.round(box.end[a]!) - Math.round(box.begin[a]!)));
+    const first = Math.min(n - length, Math.max(0, Math.round(box.begin[a]!)));
+    [begin[a], end[a]] = [first, first + length];
+  });
+  const result: Box = { begin: [begin[0]!, begin[1]!, begin[2]!], end: [end[0]!, end[1]!, end[2]!] };
+  return info.dims.every((n, a) => begin[a] === 0 && end[a] === n) ? null : result;
+}
+
+/** The box after its axes were made shorter by a factor, around a point that stays where it is. */
+export function zoomBox(info: DatasetInfo, clip: Box | null, axes: readonly Axis[], around: Vec3, factor: number): Box | null {
+  const box = clip ?? wholeGrid(info);
+  const begin: [number, number, number] = [...box.begin];
+  const end: [number, number, number] = [...box.end];
+  for (const axis of axes) {
+    const length = end[axis] - begin[axis];
+    // At least a sample more or less, or small boxes would stay as they are.
+    const wish = factor < 1 ? Math.min(length - 1, Math.round(length * factor)) : Math.max(length + 1, Math.round(length * factor));
+    const share = (Math.min(end[axis], Math.max(begin[axis], around[axis])) - begin[axis]) / length;
+    begin[axis] = Math.round(begin[axis] + share * (length - wish));
+    end[axis] = begin[axis] + wish;
+  }
+  return clampClip(info, { begin, end });
+}
+
+export function moveBox(info: DatasetInfo, clip: Box, by: Vec3): Box | null {
+  const begin = clip.begin.map((b, a) => b + Math.round(by[a]!)) as unknown as Vec3;
+  const end = clip.end.map((e, a) => e + Math.round(by[a]!)) as unknown as Vec3;
+  return clampClip(info, { begin, end });
+}

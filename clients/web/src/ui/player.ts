@@ -1,0 +1,35 @@
+import type { App } from "./app";
+
+/** Milliseconds that each step is shown at least. */
+const kEach = 250;
+
+/** Goes through the steps, each as soon as the one before is on screen; begins again after the last. */
+export class Player {
+  on = false;
+  private since = 0;
+  private timer = 0;
+  private last: number | null = null;
+
+  constructor(private readonly app: App) {}
+
+  toggle(): void {
+    this.on = !this.on;
+    window.clearTimeout(this.timer);
+    if (this.on) this.shown(this.last);
+  }
+
+  /** A step is on screen. */
+  shown(step: number | null): void {
+    if (step !== this.last) this.since = performance.now();
+    this.last = step;
+    window.clearTimeout(this.timer);
+    if (!this.on || step === null || step !== this.app.wantedStep) return;
+    this.timer = window.setTimeout(() => { this.next(); }, Math.max(0, this.since + kEach - performance.now()));
+  }
+
+  private next(): void {
+    const list = this.app.stepNumbers;
+    const at = list.indexOf(this.app.wantedStep ?? NaN);
+    if (list.length > 1) this.app.stepTo((at + 1) % list.length);
+  }
+}

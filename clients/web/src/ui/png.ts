@@ -1,0 +1,34 @@
+import type { App } from "./app";
+
+/** The pictures with axes and legend, and a line that says what they are, as one PNG file. */
+export async function savePng(app: App): Promise<void> {
+  const blob = await makePng(app);
+  if (!blob) return;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `${(app.state?.dataset ?? "quarry").replaceAll("/", "-")}-${app.state?.field ?? ""}.png`;
+  link.click();
+  // The browser needs the address until it has begun to save.
+  setTimeout(() => { URL.revokeObjectURL(link.href); }, 60000);
+}
+
+export function makePng(app: App): Promise<Blob | null> {
+  const { stage } = app;
+  const { width, height, ratio } = stage.renderStage();
+  const line = 26;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round((height + line) * ratio)];
+  const context = canvas.getContext("2d")!;
+  context.fillStyle = stage.colours.background;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(stage.renderer.canvas, 0, Math.round(line * ratio));
+  context.setTransform(ratio, 0, 0, ratio, 0, line * ratio);
+  stage.drawOver(context);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = stage.colours.text;
+  context.font = `600 13px ${stage.colours.font}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(app.caption(), 10, line / 2 + 2, width - 20);
+  return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
+}

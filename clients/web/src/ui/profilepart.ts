@@ -1,0 +1,124 @@
+import type { Vec3 } from "../model";
+import { gridAxis } from "../render/axes";
+import { longAxes } from "../render/layout";
+import { drawPlot, plotGeometry, roomFor } from "../render/plot";
+import type { App } from "./app";
+import { h, setAttribute, setText } from "./dom";
+import type { Part } from "./panel";
+import { short, withError } from "./text";
+
+const kPoints = 256;
+
+interface Curve {
+  readonly values: readonly number[];
+  readonly length: number;
+  readonly unit: string;
+}
+
+/** Values along a line that is drawn in a slice, and at the cursor: of the finest level, from the server. */
+export class ProfilePart implements Part {
+  readonly title = "Profile and probe";
+  readonly body: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly draw: HTMLButtonElement;
+  private readonly along: HTMLElement;
+  private readonly probe: HTMLElement;
+  private readonly caption = h("p", { class: "hint" });
+  private curve: Curve | null = null;
+  private key = "";
+  private abort = new AbortController();
+
+  constructor(private readonly app: App) {
+    this.canvas = h("canvas", { class: "profile", role: "img", "aria-label": "Values along the line" });
+    this.draw = h("button", { type: "button", class: "text-button", "aria-pressed": "false", title: "Then drag in a slice; or hold shift while dragging", click: () => { app.drawing = !app.drawing; app.refresh(); } }, "Draw a line");
+    this.along = h("span", { class: "segments" });
+    this.probe = h("button", { type: "button", class: "text-button", click: () => { void this.ask(); } }, "Probe the cursor");
+    this.body = h("div", { class: "part-body" }, h("div", { class: "row" }, this.draw, this.along, this.probe), this.canvas, this.caption);
+  }
+
+  get useful(): boolean {
+    return this.app.feeds.a !== null;
+  }
+
+  update(): void {
+    const { profile, feeds } = this.app;
+    setAttribute(this.draw, "aria-pressed", String(this.app.drawing));
+    this.makeAlong();
+    const key = JSON.stringify([profile, feeds.a?.selection]);
+    if (key !== this.key && !this.app.drawingNow) {
+      this.key = key;
+      this.curve = null;
+      if (profile) void this.fetch(profile);
+      else setText(this.caption, "Drag a line with shift in a slice, or take one along an axis.");
+    }
+    this.paint();
+  }
+
+  private makeAlong(): void {
+    const { info } = this.app.feeds.a!;
+    const axes = longAxes(info);
+    if (this.along.childElementCount === axes.length && this.along.dataset.name === info.name) return;
+    this.along.dataset.name = info.name;
+    this.along.replaceChildren(...axes.map((axis) => h("button", { type: "button", title: `Along ${info.axisNames[axis]}, through the cursor`, click: () => {
+      const { cursor } = this.app.state!;
+      const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
+      this.app.setProfile([end(0), end(info.dims[axis] - 1)], true);
+    } }, info.axisNames[axis])));
+  }
+
+  private positions(index: Vec3): readonly number[] {
+    const { info } = this.app.feeds.a!;
+    return index.map((i, a) => gridAxis(info, a as 0 | 1 | 2).position(Math.min(info.dims[a]! - 1, Math.max(0, i))));
+  }
+
+  private async fetch(profile: readonly [Vec3, Vec3]): Promise<void> {
+    this.abort.abort();
+    const { signal } = (this.abort = new AbortController());
+    const source = this.app.feeds.a!;
+    const [from, to] = profile.map((end) => this.positions(end)) as [readonly number[], readonly number[]];
+    const points = Array.from({ length: kPoints * 3 }, (_, i) => {
+      const share = Math.floor(i / 3) / (kPoints - 1);
+      return from[i % 3]! + (to[i % 3]! - from[i % 3]!) * share;
+    });
+    const moving = [0, 1, 2].filter((a) => from[a] !== to[a]);
+    const units = new Set(moving.map((a) => source.info.axisUnits[a as 0 | 1 | 2]));
+    try {
+      const answer = await this.app.source.points(source.selection, points, signal);
+      if (signal.aborted) return;
+      const length = units.size === 1 ? Math.hypot(...from.map((f, a) => to[a]! - f)) : 1;
+      this.curve = { values: answer.values, length, unit: units.size === 1 ? [...units][0]! : "share of the line" };
+      setText(this.caption, `${kPoints} points, error ≤ ${short(answer.maxError, 2)} ${source.field.unit}; ${from.map((f) => short(f)).join(", ")} to ${to.map((t) => short(t)).join(", ")}`);
+      this.paint();
+    } catch (error) {
+      if (!signal.aborted) setText(this.caption, `${error instanceof Error ? error.message : String(error)}; draw the line again to repeat it`);
+    }
+  }
+
+  private async ask(): Promise<void> {
+    const source = this.app.feeds.a!;
+    const at = this.positions(this.app.state!.cursor);
+    try {
+      const answer = await this.app.source.points(source.selection, at);
+      const value = answer.values[0] ?? NaN;
+      setText(this.caption, `${source.field.name} at ${at.map((p) => short(p, 6)).join(", ")}: ${Number.isNaN(value) ? "missing" : `${withError(value, answer.maxError)} ${source.field.unit}, error ≤ ${short(answer.maxError, 2)}`}`);
+    } catch (error) {
+      setText(this.caption, `${error instanceof Error ? error.message : String(error)}; press Probe to repeat it`);
+    }
+  }
+
+  private paint(): void {
+    this.canvas.hidden = !this.curve;
+    if (!this.curve) return;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    const context = this.canvas.getContext("2d")!;
+    context.scale(ratio, ratio);
+    const source = this.app.feeds.a!;
+    const theme = this.app.stage.colours;
+    const curve = { values: this.curve.values, positions: null, colour: theme.accent };
+    const axis = { samples: 2, name: "distance", unit: this.curve.unit, even: true, descending: false, position: (i: number) => i, index: (p: number) => p };
+    const plot = { x: 54, y: 6, width: width - 62, height: height - 44 };
+    drawPlot(context, theme, plotGeometry(plot, axis, { low: 0, high: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])), [curve], null);
+  }
+}

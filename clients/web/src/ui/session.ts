@@ -1,0 +1,182 @@
+/** What is open: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
+import type { Box, Brick, BrickSource, DatasetInfo, Selection, Source, StepInfo, ViewState, Want } from "../model";
+import { ViewerError } from "../model";
+import { patchNumber } from "../render/compose";
+
+export interface Opened {
+  readonly info: DatasetInfo;
+  readonly steps: readonly StepInfo[];
+}
+
+export function resolveStep(opened: Opened, field: string, step: number | "live"): number | null {
+  const having = opened.steps.filter((each) => each.fields.has(field)).map((each) => each.step);
+  if (having.length === 0) return null;
+  if (step === "live") return having.at(-1)!;
+  return having.includes(step) ? step : having.reduce((best, each) => (Math.abs(each - step) < Math.abs(best - step) ? each : best));
+}
+
+function sameSelection(a: Selection, b: Selection): boolean {
+  return a.dataset === b.dataset && a.field === b.field && a.step === b.step;
+}
+
+/** A field of a dataset on screen, and the one that is to follow it. */
+export class Feed {
+  shown: BrickSource | null = null;
+  next: BrickSource | null = null;
+  private endShown: () => void = () => undefined;
+  private endNext: () => void = () => undefined;
+  private wants: readonly Want[] = [];
+
+  constructor(private readonly source: Source, private readonly onBricks: (from: BrickSource, bricks: readonly Brick[]) => void,
+              private readonly onChange: () => void) {}
+
+  get latest(): BrickSource | null {
+    return this.next ?? this.shown;
+  }
+
+  select(opened: Opened, selection: Selection): void {
+    if (this.latest && sameSelection(this.latest.selection, selection) && this.latest.info === opened.info) return;
+    this.dropNext();
+    if (this.shown && sameSelection(this.shown.selection, selection) && this.shown.info === opened.info) {
+      this.shown.want(this.wants);
+      return;
+    }
+    const next = this.source.bricks(opened, selection);
+    const sameGrid = this.shown?.info.name === opened.info.name && this.shown.selection.dataset === selection.dataset;
+    this.next = next;
+    this.endNext = next.subscribe((bricks) => { this.arrived(next, bricks); });
+    // A picture of another grid is of no use until the new one is there.
+    if (!sameGrid) this.swap();
+  }
+
+  private arrived(from: BrickSource, bricks: readonly Brick[] | null): void {
+    if (from === this.next && (this.covered(from) || from.status.state === "failed")) this.swap();
+    else if (from === this.shown && bricks) this.onBricks(from, bricks);
+    this.onChange();
+  }
+
+  /** Whether each patch that is wanted has something to show. */
+  private covered(from: BrickSource): boolean {
+    const visible = this.wants.filter((want) => want.tier === "visible");
+    return visible.length > 0 && visible.every((want) => patchesOf(from, want.box).every((patch) => from.best(patch, want.level) !== null));
+  }
+
+  private swap(): void {
+    this.endShown();
+    this.shown?.close();
+    this.shown = this.next;
+    this.endShown = this.endNext;
+    this.next = null;
+    this.endNext = () => undefined;
+    this.onChange();
+  }
+
+  private dropNext(): void {
+    this.endNext();
+    this.next?.close();
+    this.next = null;
+    this.endNext = () => undefined;
+  }
+
+  want(wants: readonly Want[]): void {
+    this.wants = wants;
+    if (this.next) {
+      this.shown?.want([]);
+      this.next.want(wants);
+      if (this.covered(this.next)) this.swap();
+    } else {
+      this.shown?.want(wants);
+    }
+  }
+
+  close(): void {
+    this.dropNext();
+    this.endShown();
+    this.shown?.close();
+    this.shown = null;
+  }
+}
+
+export function patchesOf(source: BrickSource, box: Box): readonly number[] {
+  const { patch } = source.info;
+  const result: number[] = [];
+  const first = box.begin.map((b, a) => Math.floor(b / patch[a]!));
+  const last = box.end.map((e, a) => Math.min(source.patches[a]!, Math.ceil(e / patch[a]!)) - 1);
+  for (let z = first[2]!; z <= last[2]!; ++z)
+    for (let y = first[1]!; y <= last[1]!; ++y)
+      for (let x = first[0]!; x <= last[0]!; ++x) result.push(patchNumber(source.patches, x, y, z));
+  return result;
+}
+
+/** One open dataset, watched for new steps while somebody follows them. */
+export class OpenDataset {
+  opened: Opened | null = null;
+  private opening = "";
+  private abort = new AbortController();
+  private watching: AbortController | null = null;
+
+  constructor(private readonly source: Source, private readonly onChange: () => void, private readonly onError: (error: ViewerError) => void) {}
+
+  get name(): string {
+    return this.opening;
+  }
+
+  open(dataset: string, again = false): void {
+    if (dataset === this.opening && !again) return;
+    this.close();
+    this.opening = dataset;
+    if (dataset === "") return;
+    const { signal } = (this.abort = new AbortController());
+    this.source.open(dataset, signal).then((opened) => {
+      if (signal.aborted) return;
+      this.opened = opened;
+      this.onChange();
+    }, (error: unknown) => {
+      if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
+    });
+  }
+
+  follow(on: boolean): void {
+    if (on === (this.watching !== null) || !this.opened) return;
+    this.watching?.abort();
+    this.watching = null;
+    if (on) void this.watch((this.watching = new AbortController()).signal);
+  }
+
+  private async watch(signal: AbortSignal): Promise<void> {
+    const last = this.opened?.steps.at(-1)?.step ?? null;
+    try {
+      for await (const step of this.source.watch(this.opening, last, signal)) {
+        if (signal.aborted || !this.opened) return;
+        const others = this.opened.steps.filter((each) => each.step !== step.step);
+        this.opened = { info: this.opened.info, steps: [...others, step].sort((a, b) => a.step - b.step) };
+        this.onChange();
+      }
+    } catch (error) {
+      if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
+    }
+    if (!signal.aborted) this.watching = null;
+  }
+
+  close(): void {
+    this.abort.abort();
+    this.watching?.abort();
+    this.watching = null;
+    this.opened = null;
+    this.opening = "";
+  }
+}
+
+export function initialState(opened: Opened): ViewState {
+  const { info } = opened;
+  const field = info.fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? info.fields[0];
+  const first = opened.steps.find((step) => step.fields.has(field?.name ?? ""))?.fields.get(field?.name ?? "");
+  // Values of both signs, and neither of them rare: zero is the middle of the colours.
+  const signed = first !== undefined && first.min < 0 && first.max > 0 && Math.min(-first.min, first.max) > 0.2 * Math.max(-first.min, first.max);
+  return {
+    dataset: info.name, field: field?.name ?? "", step: opened.steps[0]?.step ?? 0,
+    cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"], clip: null, pane: "all",
+    camera: { azimuth: 300, elevation: 24, distance: 1.75 }, colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
+    volume: { threshold: 0.25, opacity: 0.6, mode: "ray" }, level: null, compare: null,
+  };
+}

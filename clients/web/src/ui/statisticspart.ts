@@ -1,0 +1,41 @@
+import type { Bounded } from "../model";
+import type { App } from "./app";
+import { h, replace, setText } from "./dom";
+import type { Part } from "./panel";
+import { short } from "./text";
+
+function within(bounded: Bounded): string {
+  return `${short(bounded.low, 6)} to ${short(bounded.high, 6)} in the original samples`;
+}
+
+/** Of the box on screen, from the server, at the level on screen. */
+export class StatisticsPart implements Part {
+  readonly title = "Statistics";
+  readonly body: HTMLElement;
+  private readonly table = h("table", { class: "numbers" });
+  private readonly caption = h("p", { class: "hint" });
+
+  constructor(private readonly app: App) {
+    this.body = h("div", { class: "part-body" }, this.table, this.caption);
+  }
+
+  get useful(): boolean {
+    return this.app.feeds.a !== null;
+  }
+
+  update(): void {
+    const { statistics, statisticsError } = this.app;
+    if (statisticsError !== null) setText(this.caption, statisticsError);
+    else if (!statistics) setText(this.caption, "Statistics are on their way.");
+    if (!statistics) {
+      this.table.replaceChildren();
+      return;
+    }
+    const row = (name: string, bounded: Bounded): HTMLElement => h("tr", { title: within(bounded) }, h("th", { scope: "row" }, name), h("td", {}, short(bounded.value, 5)));
+    const cells: [string, Bounded][] = [["Minimum", statistics.min], ["Mean", statistics.mean], ["Maximum", statistics.max], ["Deviation", statistics.stddev],
+      ...statistics.percentiles.map(({ percent, at }): [string, Bounded] => [percent === 50 ? "Median" : `${percent} %`, at])];
+    replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
+    const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
+    setText(this.caption, `Box on screen at level ${statistics.level}: ${statistics.valid.toLocaleString("en")} samples, ${missing}`);
+  }
+}

@@ -1,0 +1,51 @@
+import type { LoadStatus } from "../model";
+
+function power(text: string): string {
+  return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
+}
+
+/** A number with `digits` significant digits, and not more zeros than help. */
+export function short(value: number, digits = 4): string {
+  if (!Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-3) return power(value.toExponential(digits - 1).replace(/\.?0+e/, "e"));
+  const text = value.toPrecision(digits);
+  return power(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+}
+
+/** As many digits as an error bound leaves meaning; one more, so that rounding adds little to it. */
+export function withError(value: number, error: number | null): string {
+  if (error === null || !(error > 0) || !Number.isFinite(value)) return short(value, 7);
+  const digits = Math.floor(Math.log10(Math.max(Math.abs(value), error))) - Math.floor(Math.log10(error)) + 2;
+  return short(value, Math.min(12, Math.max(2, digits)));
+}
+
+export function bytes(count: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  let value = count;
+  for (; value >= 999.5 && unit < units.length - 1; ++unit) value /= 1000;
+  return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toPrecision(value >= 10 ? 3 : 2)} ${units[unit]!}`;
+}
+
+/** What is on screen, exactly. */
+export function statusText(status: LoadStatus, levels: number, unit: string): string {
+  const parts: string[] = [];
+  const { level, target } = status;
+  if (level === null) parts.push(status.state === "opening" ? "opening" : "no samples yet");
+  else {
+    const going = target !== null && target < level ? `, ${target} wanted` : "";
+    const bound = status.maxError === null ? "" : `, error ≤ ${short(status.maxError, 2)}${unit === "" ? "" : ` ${unit}`}`;
+    const cover = status.coverage !== null && status.coverage < 0.9995 ? `, covers ${(100 * status.coverage).toFixed(1)} %` : "";
+    parts.push(`level ${level} of ${levels - 1}${going}${bound}${cover}`);
+  }
+  if (status.expected > 0) parts.push(`${bytes(status.received)} of ${bytes(status.expected)}`);
+  parts.push(`memory ${bytes(status.memory)} of ${bytes(status.budget)}`);
+  if (status.damagedPatches > 0) parts.push(`${status.damagedPatches} damaged ${status.damagedPatches === 1 ? "patch" : "patches"}`);
+  return parts.join(" · ");
+}
+
+export const kStateNames: Readonly<Record<LoadStatus["state"], string>> = {
+  idle: "Ready", opening: "Opening", coarse: "Coarse", refining: "Refining", settled: "Settled", stale: "Newer step", failed: "Failed",
+};

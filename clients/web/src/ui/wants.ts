@@ -1,0 +1,24 @@
+import type { Box, DatasetInfo, Vec3, Want } from "../model";
+import type { View } from "../render/views";
+
+/** The samples of a slice at a level: those in its plane, or the two planes around it. */
+export function sliceBox(info: DatasetInfo, axis: number, index: number, clip: Box, level: number): Box {
+  const step = 2 ** level;
+  const begin: [number, number, number] = [...clip.begin];
+  const end: [number, number, number] = [...clip.end];
+  begin[axis] = Math.floor(index / step) * step;
+  end[axis] = Math.min(info.dims[axis as 0 | 1 | 2], index % step === 0 ? index + 1 : begin[axis] + step + 1);
+  return { begin, end };
+}
+
+/** What views need: slices first, they are what is read; while something moves, two levels less. */
+export function wantsOf(views: readonly View[], focus: Vec3, moving: boolean): readonly Want[] {
+  const wants: Want[] = [];
+  for (const view of views) {
+    const { info } = view.scene.bricks;
+    const level = Math.min(info.levels - 1, view.level + (moving ? 2 : 0));
+    const box = view.kind === "slice" ? sliceBox(info, view.axis, view.index, view.clip, level) : view.clip;
+    wants.push({ box, level, focus, tier: "visible" });
+  }
+  return wants.sort((a, b) => a.box.end.reduce((s, e, i) => s * (e - a.box.begin[i]!), 1) - b.box.end.reduce((s, e, i) => s * (e - b.box.begin[i]!), 1));
+}
