@@ -90,16 +90,6 @@ export function* patchNumbers(counts: Vec3, positions: Box): Generator<number> {
       for (let x = positions.begin[0]; x < positions.end[0]; ++x) yield patchNumber(counts, [x, y, z]);
 }
 
-/** Squared distance of a point from the nearest sample of a box. */
-export function distance2(box: Box, point: Vec3): number {
-  let sum = 0;
-  for (const a of [0, 1, 2] as const) {
-    const d = Math.max(box.begin[a] - point[a], 0, point[a] - (box.end[a] - 1));
-    sum += d * d;
-  }
-  return sum;
-}
-
 const kArrays = {
   float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array,
   int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,

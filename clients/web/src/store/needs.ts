@@ -1,7 +1,7 @@
 /** From wants to the patches and levels that they need, within a budget. Pure. */
-import type { DatasetInfo, FieldInfo, Vec3, Want } from "../model";
-import { distance2, levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, samplesOf,
-         shapeOf, volume } from "./geometry";
+import type { Box, DatasetInfo, FieldInfo, Vec3, Want } from "../model";
+import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, samplesOf, shapeOf, sizeOf,
+         volume } from "./geometry";
 
 export type Tier = Want["tier"];
 
@@ -50,102 +50,90 @@ export function startLevel(subject: Subject, want: Want): number {
 }
 
 /** Patch positions of a want, at most `most`: a box around the focus where there are more. */
-function positionsOf(subject: Subject, want: Want, most: number): { patches: number[]; cut: boolean } {
-  const counts = patchCounts(subject);
+function positionsOf(subject: Subject, want: Want, most: number): Box {
   const all = patchesMeeting(subject, want.box);
-  const total = volume(shapeOf(all));
-  if (total <= most) return { patches: [...patchNumbers(counts, all)], cut: false };
+  if (volume(shapeOf(all)) <= most) return all;
   const centre = mapVec((a) => Math.floor(want.focus[a] / subject.patch[a]));
-  let [low, high] = [0, Math.max(...shapeOf(all)) * 2];
-  const around = (radius: number): typeof all => ({
+  const around = (radius: number): Box => ({
     begin: mapVec((a) => Math.min(all.end[a] - 1, Math.max(all.begin[a], centre[a] - radius))),
     end: mapVec((a) => Math.max(all.begin[a] + 1, Math.min(all.end[a], centre[a] + radius + 1))),
   });
+  let [low, high] = [0, Math.max(...shapeOf(all)) * 2];
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
     if (volume(shapeOf(around(middle))) <= most) low = middle;
     else high = middle;
   }
-  return { patches: [...patchNumbers(counts, around(low))], cut: true };
+  return around(low);
 }
 
 interface Plan {
   readonly want: Want;
-  readonly patches: readonly number[];
+  readonly index: number;
+  /** Patch positions. */
+  positions: Box;
   readonly start: number;
   level: number;
 }
 
-function bytesOf(subject: Subject, plan: Plan): number {
+/** Patches tile a box of patch positions, at every level. */
+function bytesOf(subject: Subject, { positions, start, level: finest }: Plan): number {
+  const box = samplesOf(subject, positions);
+  const sample = sizeOf(subject.field.type) + (subject.hasMissing ? 1 : 0);
   let sum = 0;
-  for (let level = plan.level; level <= plan.start; ++level)
-    for (const patch of plan.patches) sum += brickBytes(subject, patch, level);
+  for (let level = finest; level <= start; ++level) {
+    sum += volume(shapeOf(levelBox(box, level))) * sample + volume(shapeOf(positions)) * kBrickOverhead;
+  }
   return sum;
 }
 
-/** Makes the most expensive want coarser until all fit; then drops the last ones. */
-function fit(subject: Subject, plans: Plan[], budget: number): boolean {
+/** Makes the most expensive want coarser until all fit; then takes fewer patches of it. Returns what all take. */
+function fit(subject: Subject, plans: Plan[], budget: number): { bytes: number; limited: boolean } {
   const costs = plans.map((plan) => bytesOf(subject, plan));
-  let limited = false;
-  for (;;) {
-    const total = costs.reduce((a, b) => a + b, 0);
-    if (total <= budget) return limited;
-    limited = true;
-    const at = costs.reduce((best, cost, i) => (plans[i]!.level < plans[i]!.start && cost > (costs[best] ?? -1) ? i : best), -1);
-    if (at < 0) break;
+  for (let limited = false; ; limited = true) {
+    const bytes = costs.reduce((a, b) => a + b, 0);
+    const most = costs.reduce((best, cost, i) => (cost > (costs[best] ?? 0) ? i : best), -1);
+    if (bytes <= budget || most < 0) return { bytes, limited };
+    const coarser = costs.reduce((best, cost, i) => (plans[i]!.level < plans[i]!.start && cost > (costs[best] ?? 0) ? i : best), -1);
+    const at = coarser < 0 ? most : coarser;
     const plan = plans[at]!;
-    ++plan.level;
+    if (coarser >= 0) ++plan.level;
+    else plan.positions = fewer(subject, plan);
     costs[at] = bytesOf(subject, plan);
   }
-  return true;
 }
 
-function isFiner(a: Need, b: Need): boolean {
-  return a.target < b.target || (a.target === b.target && a.start > b.start);
+/** Half of the patches of a want, those around its focus; none instead of one. */
+function fewer(subject: Subject, { want, positions }: Plan): Box {
+  const patches = volume(shapeOf(positions));
+  if (patches <= 1) return { begin: positions.begin, end: positions.begin };
+  return positionsOf(subject, { ...want, box: samplesOf(subject, positions) }, Math.floor(patches / 2));
 }
 
+/** A patch of several wants comes to the finest level of all. */
 function merge(old: Need | undefined, next: Need): Need {
   if (old === undefined) return next;
-  if (!isFiner(next, old)) return old.start >= next.start ? old : { ...old, start: next.start };
-  return { ...old, target: next.target, start: Math.max(old.start, next.start) };
+  return { ...old, target: Math.min(old.target, next.target), start: Math.max(old.start, next.start) };
 }
 
 /** @param budget  for bricks of this source [bytes] */
 export function needsOf(subject: Subject, wants: readonly Want[], tier: Tier, budget: number): Needs {
-  let limited = false;
-  const plans = wants.flatMap((want, i): (Plan & { index: number })[] => {
+  let cut = false;
+  const plans = wants.flatMap((want, index): Plan[] => {
     if (want.tier !== tier) return [];
-    const { patches, cut } = positionsOf(subject, want, kMostPatches);
-    limited ||= cut;
+    const positions = positionsOf(subject, want, kMostPatches);
+    cut ||= volume(shapeOf(positions)) < volume(shapeOf(patchesMeeting(subject, want.box)));
     const level = Math.max(0, Math.min(subject.levels - 1, Math.floor(want.level)));
-    return [{ want, patches, start: startLevel(subject, { ...want, level }), level, index: i }];
+    return [{ want, index, positions, start: startLevel(subject, { ...want, level }), level }];
   });
-  limited = fit(subject, plans, budget) || limited;
+  const { bytes, limited } = fit(subject, plans, budget);
   const counts = patchCounts(subject);
   const needs = new Map<number, Need>();
-  for (const { want, patches, start, level, index } of plans) {
-    for (const patch of patches) {
+  for (const { want, positions, start, level, index } of plans) {
+    for (const patch of patchNumbers(counts, positions)) {
       const position = patchPosition(counts, patch);
       needs.set(patch, merge(needs.get(patch), { patch, position, start, target: level, tier, want: index, focus: want.focus }));
     }
   }
-  return within(subject, needs, budget, limited);
-}
-
-function within(subject: Subject, needs: Map<number, Need>, budget: number, limited: boolean): Needs {
-  const cost = (need: Need): number => {
-    let sum = 0;
-    for (let level = need.target; level <= need.start; ++level) sum += brickBytes(subject, need.patch, level);
-    return sum;
-  };
-  let bytes = 0;
-  for (const need of needs.values()) bytes += cost(need);
-  if (bytes <= budget) return { patches: needs, bytes, limited };
-  const far = [...needs.values()].map((need) => ({ need, far: distance2(patchBox(subject, need.patch), need.focus) }));
-  far.sort((a, b) => a.far - b.far);
-  for (let i = far.length; bytes > budget && i-- > 0;) {
-    bytes -= cost(far[i]!.need);
-    needs.delete(far[i]!.need.patch);
-  }
-  return { patches: needs, bytes, limited: true };
+  return { patches: needs, bytes, limited: limited || cut };
 }

@@ -4,7 +4,7 @@ import { ViewerError } from "../model";
 import type { HeaderLevel, ReadHeader } from "../net/answer";
 import { isTransient } from "../net/errors";
 import type { ReadEncoding } from "../net/read";
-import { levelBox, patchBox, patchCounts, volume } from "./geometry";
+import { levelBox, patchBox, patchCounts, sameBox, sizeOf, volume } from "./geometry";
 import { kIdle, type LoadEvent, messageOf, type Phase, transition } from "./load_state";
 import type { Entry, Holder, Holdings, Memory, Rank } from "./memory";
 import { brickBytes, type Need, type Needs, needsOf, type Subject, type Tier } from "./needs";
@@ -17,6 +17,17 @@ import { Traffic } from "./traffic";
 const kNone: Needs = { patches: new Map(), bytes: 0, limited: false };
 /** Times that the decoder may give a patch up. */
 const kMostRefusals = 3;
+
+function sameVec(a: Vec3, b: Vec3): boolean {
+  return a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
+}
+
+function sameWants(a: readonly Want[], b: readonly Want[]): boolean {
+  return a.length === b.length && a.every((one, i) => {
+    const other = b[i]!;
+    return one.level === other.level && one.tier === other.tier && sameVec(one.focus, other.focus) && sameBox(one.box, other.box);
+  });
+}
 
 /** What a source asks of the page's store. */
 export interface Host {
@@ -59,8 +70,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private visible = kNone;
   private prefetch = kNone;
   private progress: Progress;
-  private readonly traffic: Traffic;
+  private traffic: Traffic;
   private phase: Phase = kIdle;
+  private arrived: Brick[] = [];
+  private telling = false;
+  private told = "";
   private known: LoadStatus | null = null;
   /** Halves of questions that failed for some of their patches. */
   private extra: { readonly question: Question; readonly tier: Tier }[] = [];
@@ -85,7 +99,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.subject = { dims, patch, levels, field: this.field, hasMissing: this.step.hasMissing };
     this.patches = patchCounts(this.info);
     this.progress = new Progress(levels, this.visible.patches, this.shown);
-    this.traffic = new Traffic(this.step, volume(this.patches));
+    this.traffic = this.newTraffic();
     for (const entry of this.holdings.all()) if (entry.brick.damaged) this.damaged.add(entry.brick.patch);
     this.holdings.holders.add(this);
   }
@@ -100,7 +114,8 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   }
 
   want(wants: readonly Want[]): void {
-    if (this.isClosed) return;
+    // Views repeat what they want whenever they are drawn.
+    if (this.isClosed || sameWants(this.wants, wants)) return;
     this.wants = wants;
     this.noRoom.clear();
     this.refusals.clear();
@@ -280,7 +295,8 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   }
 
   private has(patch: number, level: number, target: number): boolean {
-    if (this.shown(patch, target) <= level || this.noRoom.has(`${patch}/${level}`)) return true;
+    if (this.shown(patch, target) <= level) return true;
+    if (this.noRoom.size > 0 && this.noRoom.has(`${patch}/${level}`)) return true;
     for (const running of this.running) if (!running.aborted && running.isDue(patch, level)) return true;
     return this.extra.some(({ question }) => level <= question.first && level >= question.level && question.patches.includes(patch));
   }
@@ -310,6 +326,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     return made;
   }
 
+  private newTraffic(): Traffic {
+    const patchBytes = this.encoding === "samples" ? volume(this.info.patch) * sizeOf(this.field.type) : null;
+    return new Traffic(this.step, volume(this.patches), patchBytes);
+  }
+
   private refuse(running: Running): void {
     for (const patch of running.refused) {
       const times = (this.refusals.get(patch) ?? 0) + 1;
@@ -330,6 +351,8 @@ export class PageBricks implements BrickSource, Holder, Receiver {
       this.lost(running, due[0]![0]);
     } else if (error.code === "unimplemented" && this.encoding === "patches") {
       this.encoding = "samples";
+      this.traffic = this.newTraffic();
+      this.traffic.restart(this.visible.patches, this.holdings, this.shown);
     } else {
       this.fail(error);
     }
@@ -357,10 +380,32 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.apply(message === null ? { kind: "current" } : { kind: "outdated", message });
   }
 
+  /** Listeners hear of it after the current work: they may want something else at once. */
   private apply(event: LoadEvent, bricks: readonly Brick[] | null = null): void {
     this.phase = transition(this.phase, event);
     this.known = null;
-    for (const listener of [...this.listeners]) listener(bricks);
+    if (bricks !== null) this.arrived.push(...bricks);
+    if (this.telling) return;
+    this.telling = true;
+    queueMicrotask(() => {
+      this.telling = false;
+      this.tell();
+    });
+  }
+
+  private tell(): void {
+    const bricks = this.arrived;
+    this.arrived = [];
+    const summary = this.summary();
+    if (bricks.length === 0 && summary === this.told) return;
+    this.told = summary;
+    for (const listener of [...this.listeners]) listener(bricks.length === 0 ? null : bricks);
+  }
+
+  /** What listeners must hear of when no brick has come. */
+  private summary(): string {
+    const { state, message, level, target, damagedPatches, expected } = this.status;
+    return JSON.stringify([state, message, level, target, damagedPatches, expected]);
   }
 
   private makeStatus(): LoadStatus {

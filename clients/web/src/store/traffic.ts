@@ -15,8 +15,9 @@ export class Traffic {
   private got = 0;
   private qualities: ({ maxError: number; coverage: number } | undefined)[] = [];
 
-  constructor(step: FieldStepInfo, patches: number) {
-    this.average = step.levels.map((level) => level.bytes / Math.max(1, patches));
+  /** @param patchBytes  of samples at level 0 where servers decode; null where payload comes */
+  constructor(step: FieldStepInfo, patches: number, private readonly patchBytes: number | null) {
+    this.average = step.levels.map(({ bytes }, level) => (patchBytes === null ? bytes / Math.max(1, patches) : patchBytes / 8 ** level));
     this.open = new Int32Array(step.levels.length);
   }
 
@@ -34,8 +35,11 @@ export class Traffic {
   }
 
   measure(levels: readonly HeaderLevel[], question: Question, info: DatasetInfo): void {
-    const patches = volume(shapeOf(patchesMeeting(info, question.box)));
-    for (const { level, bytes } of levels) if (patches > 0) this.average[level] = bytes / patches;
+    const patches = Math.max(1, volume(shapeOf(patchesMeeting(info, question.box))));
+    const whole = volume(info.patch);
+    for (const { level, bytes, box } of levels) {
+      this.average[level] = this.patchBytes === null ? bytes / patches : (volume(shapeOf(box)) * this.patchBytes) / (whole * patches);
+    }
   }
 
   restart(needs: ReadonlyMap<number, Need>, holdings: Holdings, shown: Shown): void {

@@ -1,0 +1,44 @@
+/** What is on screen, as a line for a shell and one for Python. */
+import type { Box, Selection } from "../model";
+import { boxText } from "../store/geometry";
+
+export interface OnScreen {
+  readonly selection: Selection;
+  readonly box: Box;
+  readonly level: number;
+}
+
+/** Where the gRPC port of the server is, as far as the page can know: on its own machine, at the port that is the default. */
+export function grpcAddress(location: Pick<Location, "protocol" | "hostname">): string {
+  return `${location.protocol === "https:" ? "grpcs" : "grpc"}://${location.hostname}:50051`;
+}
+
+/** One word of a POSIX shell. */
+export function shellWord(text: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A string of Python: JSON's are. */
+function pythonText(text: string): string {
+  return JSON.stringify(text);
+}
+
+function fileName({ selection, level }: OnScreen): string {
+  const name = `${selection.dataset.split("/").at(-1) ?? ""}-${selection.field}-${selection.step}-l${level}.npy`;
+  return name.replace(/^[-.]+/, "").replace(/[^A-Za-z0-9_.-]/g, "_");
+}
+
+export function getCommand(server: string, what: OnScreen): string {
+  const { selection, box, level } = what;
+  const words = ["quarry", "get", `${server}/${selection.dataset}`, "--field", selection.field, "--step", String(selection.step),
+                 "--box", boxText(box), "--level", String(level), "--output", fileName(what)];
+  return words.map(shellWord).join(" ");
+}
+
+/** Boxes of the Python package come z, y, x. */
+export function pythonCommand(server: string, { selection, box, level }: OnScreen): string {
+  const ranges = ([2, 1, 0] as const).map((a) => `(${box.begin[a]}, ${box.end[a]})`).join(", ");
+  const target = pythonText(`${server}/${selection.dataset}`);
+  return `import quarry; answer = quarry.open(${target})[${pythonText(selection.field)}]` +
+         `.read(step=${selection.step}, box=(${ranges}), level=${level})`;
+}
