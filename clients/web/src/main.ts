@@ -1,1 +1,5 @@
-document.body.textContent = "Quarry";
+import { createSource, takeToken } from "./net/index";
+import { App } from "./ui/app";
+import "./ui/styles.css";
+
+new App(document.body, (token) => createSource(location.origin, { token: () => token }), takeToken(window));

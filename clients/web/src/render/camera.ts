@@ -34,6 +34,18 @@ export function eyeOf(camera: Camera, extent: Vec3, aspect: number): Eye {
   return { at: scaled(back, distance), right: scaled(right, kHalfHeight * aspect), up: scaled(up, kHalfHeight), ahead: scaled(back, -1) };
 }
 
+/** The least distance at which the whole box is in the picture, with some room around it for its labels. */
+export function fittingDistance(camera: Camera, extent: Vec3, aspect: number): number {
+  const wide = Math.min(1, aspect);
+  for (let distance = 0.8; distance < 4; distance += 0.02) {
+    const eye = eyeOf({ ...camera, distance }, extent, aspect);
+    const inside = Array.from({ length: 8 }, (_, i) => project(eye, [((i & 1) - 0.5) * extent[0], (((i >> 1) & 1) - 0.5) * extent[1], ((i >> 2) - 0.5) * extent[2]]))
+      .every((at) => at !== null && Math.abs(at[0]) < 0.84 * wide + 0.16 * (1 - wide) && Math.abs(at[1]) < 0.84);
+    if (inside) return Math.round(distance * 100) / 100;
+  }
+  return 4;
+}
+
 /** Where a point is in the picture, from -1 to 1 to the right and upwards; null behind the eye. */
 export function project(eye: Eye, point: Vec3): readonly [number, number] | null {
   const to: Vec3 = [point[0] - eye.at[0], point[1] - eye.at[1], point[2] - eye.at[2]];

@@ -85,7 +85,7 @@ function drawCross(context: Context, view: SliceView, cursor: Vec3, colours: rea
   const [ua, va] = planeAxes(view.axis);
   const [x, y] = pointAt(geometry, cursor[ua], cursor[va]);
   const line = (from: readonly [number, number], to: readonly [number, number], colour: string): void => {
-    for (const [style, width] of [["rgba(0,0,0,0.45)", 3], [colour, 1]] as const) {
+    for (const [style, width] of [["rgba(0,0,0,0.32)", 3], [colour, 1]] as const) {
       context.strokeStyle = style;
       context.lineWidth = width;
       context.beginPath();

@@ -75,7 +75,8 @@ function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve
     if (!Number.isNaN(curve.values[i]!)) continue;
     let end = i;
     while (end < n && Number.isNaN(curve.values[end]!)) ++end;
-    const [from, to] = [x(i - 0.5), x(end - 0.5)];
+    // From the last value before the gap to the first one after it.
+    const [from, to] = [x(i - 1), x(end)];
     context.fillRect(Math.max(plot.x, from), plot.y, Math.min(plot.x + plot.width, to) - Math.max(plot.x, from), plot.height);
     i = end;
   }

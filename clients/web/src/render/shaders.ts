@@ -157,13 +157,25 @@ float fieldAt(vec3 p) {
   vec2 v = valueAt(index, patchState, place);
   return v.y == 0. ? 0. : weight(v.x);
 }
-float lit(vec3 p, vec3 ahead, float h) {
-  vec3 g = vec3(fieldAt(p + vec3(h, 0., 0.)) - fieldAt(p - vec3(h, 0., 0.)), fieldAt(p + vec3(0., h, 0.)) - fieldAt(p - vec3(0., h, 0.)),
-                fieldAt(p + vec3(0., 0., h)) - fieldAt(p - vec3(0., 0., h)));
+// Brightness of a sample: light falls on the faces that look to the eye. Slopes are taken to the next samples, within the patch.
+float slopeTo(vec3 index, vec3 by, vec4 patchState, vec3 place, float here) {
+  vec2 v = valueAt(index + by, patchState, place);
+  return v.y == 0. ? -here : weight(v.x) - here;
+}
+float lit(vec3 index, vec4 patchState, vec3 place, float here, vec3 perIndex, vec3 ahead) {
+  float h = uFinestStep;
+  vec3 g = perIndex * vec3(slopeTo(index, vec3(h, 0., 0.), patchState, place, here), slopeTo(index, vec3(0., h, 0.), patchState, place, here),
+                           slopeTo(index, vec3(0., 0., h), patchState, place, here));
   float size = length(g);
   if (size < 1e-6) return 0.8;
   vec3 light = normalize(-ahead + 0.6 * uUp / length(uUp) - 0.35 * uRight / length(uRight));
   return 0.35 + 0.65 * abs(dot(g / size, light));
+}
+float litAt(vec3 p, vec3 ahead, vec3 perIndex) {
+  vec3 place;
+  vec3 index = clamp(indexOf(p), vec3(0.), uGrid - 1.);
+  vec4 patchState = patchOf(index, place);
+  return lit(index, patchState, place, weight(valueAt(index, patchState, place).x), perIndex, ahead);
 }
 float dither(vec2 p) { return fract(52.9829189 * fract(dot(p, vec2(0.06711056, 0.00583715)))); }
 void main() {
@@ -224,7 +236,7 @@ void main() {
           else from = middle;
         }
         vec3 hit = uEye + ahead * to;
-        colour = colourOf(v.x) * (before < 0. ? 0.85 : lit(hit, ahead, length(uExtent) * 0.004));
+        colour = colourOf(v.x) * (before < 0. ? 0.85 : litAt(hit, ahead, perIndex));
         sum = 1.;
         break;
       }
@@ -234,7 +246,7 @@ void main() {
       alpha = 1. - pow(1. - min(alpha, 0.999), stepSize / reference);
       if (alpha > 1e-4) {
         vec3 c = colourOf(v.x);
-        if (uShade && alpha > 0.004) c *= lit(p, ahead, length(uExtent) * 0.006) * 1.12;
+        if (uShade && alpha > 0.01) c *= lit(index, patchState, place, w, perIndex, ahead) * 1.12;
         colour += (1. - sum) * alpha * min(c, 1.);
         sum += (1. - sum) * alpha;
         if (sum > 0.985) break;

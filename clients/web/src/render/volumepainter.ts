@@ -13,7 +13,7 @@ const kPositions = 1024;
 const kModes = { ray: 0, maximum: 1, surface: 2 } as const;
 /** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
 const kMoving = 22;
-const kPart = 30;
+const kPart = { card: 20, software: 70 };
 
 /** What does not change unless the picture must be drawn again. */
 function wishText(view: VolumeView, stage: Stage): string {
@@ -120,7 +120,7 @@ export class VolumePainter {
     const begin = performance.now();
     this.draw(view, stage, this.full, this.rows, rows, true);
     this.rows += rows;
-    const better = kPart / this.took(begin, this.full);
+    const better = (this.software ? kPart.software : kPart.card) / this.took(begin, this.full);
     this.rowsAtOnce = Math.min(4096, Math.max(4, Math.round(rows * Math.min(4, Math.max(0.25, better)))));
     return this.complete ? this.full : null;
   }
@@ -159,8 +159,8 @@ export class VolumePainter {
     gl.uniform1i(at("uSigned"), isDiverging(scene.map) ? 1 : 0);
     gl.uniform1i(at("uMasked"), scene.hasMissing ? 1 : 0);
     gl.uniform1i(at("uShade"), fine ? 1 : 0);
-    gl.uniform1i(at("uSteps"), fine ? (this.software ? 320 : 900) : this.software ? 96 : 220);
-    gl.uniform1f(at("uStepScale"), fine ? (this.software ? 0.8 : 0.5) : 1.5);
+    gl.uniform1i(at("uSteps"), fine ? (this.software ? 280 : 900) : this.software ? 96 : 220);
+    gl.uniform1f(at("uStepScale"), fine ? (this.software ? 1 : 0.5) : 1.5);
     gl.uniform3fv(at("uBackground"), stage.paper.background);
     gl.uniform3fv(at("uMissing"), stage.paper.missing);
     gl.uniform1f(at("uPixel"), stage.ratio);

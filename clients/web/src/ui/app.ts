@@ -3,40 +3,32 @@ import type { BoxStatistics, Brick, BrickSource, ColourState, Source, Vec3, View
 import { ViewerError } from "../model";
 import { kColourMaps } from "../render/colourmaps";
 import { wholeGrid } from "../render/layout";
-import { readingAt } from "../render/probe";
+import type { Bricks } from "../render/compose";
+import { Address, completeLink } from "../state/index";
+import type { AddressPage, LinkValues } from "../state/index";
 import { Bar } from "./bar";
+import { clampClip, clampCursor } from "./panes";
 import { Banner } from "./banner";
 import { Dialogs } from "./dialogs";
 import { h } from "./dom";
 import { Footer } from "./footer";
 import { PaneInput } from "./input";
 import { bindKeys } from "./keys";
+import { Motion } from "./motion";
 import { Panel } from "./panel";
 import { Player } from "./player";
 import { savePng } from "./png";
 import { Scenes } from "./scenes";
 import type { Feeds } from "./scenes";
-import { Feed, initialState, OpenDataset, resolveStep } from "./session";
+import { defaultCamera, Feed, initialState, OpenDataset, resolveStep } from "./session";
 import type { Opened } from "./session";
 import { Stage } from "./stage";
 import type { StageInput } from "./stage";
 import { StatisticsFeed } from "./statistics";
-import { short } from "./text";
 import { Theming } from "./theming";
 
-/** What the page needs from the parts that speak to servers and read links. */
-export interface Outside {
-  source(token: string | null): Source;
-  /** What the link asks for; what it leaves out is null or absent. */
-  readLink(): Partial<ViewState>;
-  /** Fills in what a link left out. */
-  complete?(partial: Partial<ViewState>, opened: Opened, initial: ViewState): ViewState;
-  writeLink(state: ViewState): void;
-  onLink(changed: () => void): void;
-  command?(state: ViewState, opened: Opened, kind: "get" | "python"): string;
-}
-
-const kMovingFor = 250;
+/** Asks servers with a token, or without one. */
+export type MakeSource = (token: string | null) => Source;
 
 export class App {
   readonly root: HTMLElement;
@@ -44,6 +36,7 @@ export class App {
   readonly dialogs: Dialogs;
   readonly theming: Theming;
   readonly player: Player;
+  private readonly motion = new Motion(() => { this.schedule(); });
   source: Source;
   state: ViewState | null = null;
   names: readonly string[] = [];
@@ -63,12 +56,11 @@ export class App {
   private other: OpenDataset;
   private feed: Feed;
   private otherFeed: Feed;
-  private link: Partial<ViewState>;
-  private moving = false;
-  private movingTimer = 0;
+  private readonly address: Address;
+  private link: LinkValues;
   private scheduled = 0;
 
-  constructor(parent: HTMLElement, private readonly outside: Outside) {
+  constructor(parent: HTMLElement, private readonly makeSource: MakeSource, token: string | null = null) {
     this.theming = new Theming(() => { this.recolour(); });
     this.stage = new Stage(() => { this.refresh(); });
     this.dialogs = new Dialogs(this);
@@ -83,13 +75,14 @@ export class App {
     this.panel.root.hidden = this.theming.panelFolded || window.innerWidth < 900;
     new PaneInput(this);
     bindKeys(this);
-    this.source = outside.source(this.dialogs.token);
+    this.source = makeSource(token);
     this.statisticsFeed = new StatisticsFeed(() => { this.refresh(); });
     [this.dataset, this.other] = [this.makeDataset(true), this.makeDataset(false)];
     [this.feed, this.otherFeed] = [this.makeFeed(), this.makeFeed()];
     this.stage.renderer.onContext = (lost) => { this.banner.context(lost); };
-    this.link = outside.readLink();
-    outside.onLink(() => { this.followLink(); });
+    this.address = new Address(window as unknown as AddressPage, (problem) => { this.dialogs.say(problem); });
+    this.link = this.address.read().values;
+    this.address.onChange((link) => { this.followLink(link.values); });
     this.begin();
   }
 
@@ -98,7 +91,7 @@ export class App {
   }
 
   private makeFeed(): Feed {
-    return new Feed(this.source, (from, bricks) => { this.arrived(from, bricks); }, () => { this.refresh(); });
+    return new Feed(this.source, (from, bricks) => { this.arrived(from, bricks); }, () => { this.statusChanged(); }, () => { this.refresh(); });
   }
 
   private begin(): void {
@@ -109,8 +102,8 @@ export class App {
   }
 
   /** The user has gone back, or changed the link. */
-  private followLink(): void {
-    this.link = this.outside.readLink();
+  private followLink(link: LinkValues): void {
+    this.link = link;
     const name = this.link.dataset ?? "";
     if (name !== "" && name === this.state?.dataset && this.opened) {
       this.state = this.completed(this.opened);
@@ -120,11 +113,12 @@ export class App {
   }
 
   private completed(opened: Opened): ViewState {
-    const initial = initialState(opened);
-    return this.outside.complete?.(this.link, opened, initial) ?? { ...initial, ...this.link };
+    const { state, problems } = completeLink(this.link, opened, initialState(opened), kColourMaps);
+    if (problems.length > 0) this.dialogs.say(problems.join("; "));
+    return { ...state, cursor: clampCursor(opened.info, state.cursor), clip: state.clip && clampClip(opened.info, state.clip) };
   }
 
-  openDataset(name: string, link: Partial<ViewState> = { dataset: name }): void {
+  openDataset(name: string, link: LinkValues = { dataset: name }): void {
     this.link = link;
     this.state = null;
     this.openError = null;
@@ -150,8 +144,8 @@ export class App {
   }
 
   /** Everything is asked again, with another token. */
-  retry(token = this.dialogs.token): void {
-    this.source = this.outside.source(token);
+  retry(token?: string): void {
+    if (token !== undefined) this.source = this.makeSource(token);
     const name = this.dataset.name;
     for (const each of [this.feed, this.otherFeed, this.dataset, this.other]) each.close();
     [this.dataset, this.other] = [this.makeDataset(true), this.makeDataset(false)];
@@ -195,7 +189,7 @@ export class App {
   set(change: Partial<ViewState>, moving = false): void {
     if (!this.state) return;
     this.state = { ...this.state, ...change };
-    if (moving) this.move();
+    if (moving) this.motion.go();
     this.schedule();
   }
 
@@ -210,23 +204,9 @@ export class App {
     this.schedule();
   }
 
-  private move(): void {
-    this.moving = true;
-    window.clearTimeout(this.movingTimer);
-    this.movingTimer = window.setTimeout(() => {
-      this.moving = false;
-      this.schedule();
-    }, kMovingFor);
-  }
-
-  /** The hand has let go: what is on screen may become sharp at once. */
+  /** The hand has let go: what is on screen may become sharp soon. */
   stopMoving(): void {
-    if (!this.moving) return;
-    window.clearTimeout(this.movingTimer);
-    this.movingTimer = window.setTimeout(() => {
-      this.moving = false;
-      this.schedule();
-    }, 60);
+    this.motion.stop();
   }
 
   hover(index: Vec3 | null, side: "a" | "b" = "a"): void {
@@ -240,6 +220,10 @@ export class App {
 
   get wantedStep(): number | null {
     return this.opened && this.state ? resolveStep(this.opened, this.state.field, this.state.step) : null;
+  }
+
+  resetCamera(): void {
+    if (this.opened) this.set({ camera: defaultCamera(this.opened.info) });
   }
 
   stepTo(at: number): void {
@@ -305,20 +289,8 @@ export class App {
   }
 
   writeLinkNow(): void {
-    if (this.state) this.outside.writeLink(this.state);
-  }
-
-  /** What a saved picture shows, in a line. */
-  caption(): string {
-    const { a } = this.feeds;
-    if (!a) return "";
-    const { level, maxError } = a.status;
-    const bound = maxError === null ? "" : `, error ≤ ${short(maxError, 2)} ${a.field.unit}`;
-    return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${level === null ? "" : ` · level ${level} of ${a.info.levels - 1}${bound}`}`;
-  }
-
-  commandText(kind: "get" | "python"): string | null {
-    return this.state && this.opened ? (this.outside.command?.(this.state, this.opened, kind) ?? null) : null;
+    if (this.state) this.address.write(this.state);
+    this.address.flush();
   }
 
   // ---- What follows from it
@@ -333,6 +305,20 @@ export class App {
     if (!this.state?.compare?.difference) return;
     const both = this.scenes.bricks(this.feeds, "difference");
     if (both) this.stage.renderer.add(both, bricks.flatMap((brick) => both.best(brick.patch, 0) ?? []));
+    // The range of the difference may have grown.
+    this.schedule();
+  }
+
+  private statusScheduled = 0;
+
+  /** Something has arrived: the pictures know it already, the texts follow with the next frame. */
+  private statusChanged(): void {
+    if (this.statusScheduled === 0) this.statusScheduled = requestAnimationFrame(() => {
+      this.statusScheduled = 0;
+      if (this.state) this.askStatistics(this.state);
+      this.stage.redraw();
+      for (const part of [this.panel, this.footer, this.banner]) part.update();
+    });
   }
 
   schedule(): void {
@@ -340,7 +326,7 @@ export class App {
   }
 
   private get input(): StageInput {
-    return { state: this.state!, feeds: this.feeds, scenes: this.scenes, profile: this.profile, moving: this.moving };
+    return { state: this.state!, feeds: this.feeds, scenes: this.scenes, profile: this.profile, moving: this.motion.on };
   }
 
   private refreshing = false;
@@ -355,7 +341,7 @@ export class App {
     this.scheduled = 0;
     try {
       if (this.state && this.opened) this.refreshData(this.state, this.opened);
-      if (this.state) this.outside.writeLink(this.state);
+      if (this.state) this.address.write(this.state);
     } finally {
       this.refreshing = false;
     }
@@ -395,17 +381,13 @@ export class App {
 
   private askStatistics(state: ViewState): void {
     const shown = this.feed.shown;
-    if (!shown || this.panel.root.hidden || this.moving || this.playing) return;
+    if (!shown || this.panel.root.hidden || this.motion.on || this.playing) return;
     const { level } = shown.status;
     this.statisticsFeed.ask(this.source, shown.selection, state.clip ?? wholeGrid(shown.info), Math.min(level ?? shown.info.levels - 1, shown.info.levels - 1), shown.info);
   }
 
-  /** First minus second at a point, as text; null unless the difference is on screen. */
-  differenceAt(index: Vec3): string | null {
-    const { a, b } = this.feeds;
-    if (!this.state?.compare?.difference || !a || !b) return null;
-    const both = this.scenes.bricks(this.feeds, "difference");
-    const reading = both && readingAt(both, index);
-    return reading && !reading.missing ? `difference ${short(reading.value, 5)} ${a.field.unit}` : "difference not there yet";
+  /** First minus second, while that is on screen. */
+  get difference(): Bricks | null {
+    return this.state?.compare?.difference ? this.scenes.bricks(this.feeds, "difference") : null;
   }
 }

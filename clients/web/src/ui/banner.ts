@@ -24,7 +24,6 @@ export class Banner {
     if (app.openError) return { text: app.openError.message, retry: true };
     const status = app.latest?.status;
     if (status?.state === "failed") return { text: status.message ?? "The field cannot be read.", retry: true };
-    if (status?.message) return { text: status.message, retry: false };
     if (app.compareProblem !== null) return { text: app.compareProblem, retry: false };
     return null;
   }

@@ -1,5 +1,6 @@
 import type { RangeMode } from "../model";
 import { kColourMaps, mapColour } from "../render/colourmaps";
+import { longAxes } from "../render/layout";
 import type { App } from "./app";
 import { fillSelect, h, setAttribute, setText } from "./dom";
 import type { Part } from "./panel";
@@ -53,7 +54,8 @@ export class ColourPart implements Part {
   }
 
   get useful(): boolean {
-    return this.app.feeds.a !== null;
+    const { a } = this.app.feeds;
+    return a !== null && longAxes(a.info).length > 1;
   }
 
   /** What the histogram and its handles reach over. */

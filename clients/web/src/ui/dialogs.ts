@@ -1,5 +1,7 @@
 import type { App } from "./app";
+import { commandOf } from "./captions";
 import { h, iconButton, replace, setAttribute, setText } from "./dom";
+import { keepToken } from "../net/token";
 import { kGestures, kKeys } from "./keys";
 
 type Listed = Awaited<ReturnType<App["source"]["list"]>>;
@@ -38,14 +40,6 @@ export class Dialogs {
 
   private helpTable(title: string, rows: readonly (readonly [string, string])[]): HTMLElement {
     return h("table", {}, h("caption", {}, title), h("tbody", {}, ...rows.map(([key, text]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, text)))));
-  }
-
-  get token(): string | null {
-    try {
-      return sessionStorage.getItem("quarry-token");
-    } catch {
-      return null;
-    }
   }
 
   help(): void {
@@ -97,10 +91,9 @@ export class Dialogs {
     event.preventDefault();
     const token = this.tokenInput.value.trim();
     if (token === "") return;
-    try {
-      sessionStorage.setItem("quarry-token", token);
-    } catch {
-      // Without storage the token lasts as long as the page.
+    if (!keepToken(window, token)) {
+      setText(this.tokenText, "A token has printable characters only, and no spaces. Check what was pasted.");
+      return;
     }
     this.tokenInput.value = "";
     this.tokenSheet.close();
@@ -143,7 +136,7 @@ export class Dialogs {
 
   copy(kind: "link" | "get" | "python"): void {
     this.app.writeLinkNow();
-    const text = kind === "link" ? location.href : this.app.commandText(kind);
+    const text = kind === "link" ? location.href : commandOf(this.app, kind);
     if (text === null) return;
     navigator.clipboard.writeText(text).then(() => { this.say(kind === "link" ? "Link copied" : `Copied: ${text}`); }, () => { this.say(text); });
   }

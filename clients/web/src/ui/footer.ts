@@ -4,8 +4,9 @@ import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { readingAt } from "../render/probe";
 import type { App } from "./app";
+import { differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
-import { kStateNames, short, statusText, withError } from "./text";
+import { kStateNames, position, short, statusText, withError } from "./text";
 
 export class Footer {
   readonly root: HTMLElement;
@@ -45,7 +46,8 @@ export class Footer {
     setText(this.state, kStateNames[status.state]);
     setAttribute(this.state, "data-state", status.state);
     const shown = feeds.a && source !== feeds.a ? `showing step ${feeds.a.selection.step} of ${feeds.a.field.name} until then · ` : "";
-    setText(this.text, shown + statusText(status, source.info.levels, source.field.unit));
+    const message = status.message === null || status.state === "failed" ? "" : `${status.message} · `;
+    setText(this.text, shown + message + statusText(status, source.info.levels, source.field.unit));
     const share = status.state === "settled" || status.expected === 0 ? 0 : Math.min(1, status.received / status.expected);
     this.progress.style.transform = `scaleX(${share})`;
   }
@@ -64,11 +66,11 @@ export class Footer {
     const at = reading?.sample ?? index;
     setText(this.places, axes.map((a) => {
       const axis = gridAxis(info, a);
-      return `${axis.name} ${short(axis.position(at[a]), 5)}${axis.unit === "" ? "" : ` ${axis.unit}`} (${at[a]})`;
+      return `${axis.name} ${position(axis.position(at[a]), axis.position(axis.samples - 1) - axis.position(0))}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
     }).join("   "));
     const unit = field.unit === "" ? "" : ` ${field.unit}`;
     const error = reading ? (step.levels[reading.level]?.maxError ?? null) : null;
-    const difference = this.app.differenceAt(index);
+    const difference = differenceText(this.app, index);
     setText(this.value, !reading ? "outside, or not there yet" : reading.missing ? `${field.name} missing` :
       difference ?? `${field.name} ${withError(reading.value, error)}${unit}`);
     setText(this.quality, !reading || reading.missing ? "" :

@@ -177,7 +177,7 @@ export class PaneInput {
   }
 
   private reset(view: View | null): void {
-    if (view?.kind === "volume") this.app.set({ camera: { azimuth: 300, elevation: 24, distance: 1.75 } });
+    if (view?.kind === "volume") this.app.resetCamera();
     else this.app.set({ clip: null });
   }
 
@@ -201,7 +201,7 @@ export class PaneInput {
     if (turn) this.app.set({ camera: turned(camera, ...turn) }, true);
     else if (event.key === "+" || event.key === "=") this.app.set({ camera: zoomed(camera, 0.85) }, true);
     else if (event.key === "-") this.app.set({ camera: zoomed(camera, 1 / 0.85) }, true);
-    else if (event.key === "0") this.app.set({ camera: { azimuth: 300, elevation: 24, distance: 1.75 } });
+    else if (event.key === "0") this.app.resetCamera();
     else return false;
     this.app.stopMoving();
     return true;

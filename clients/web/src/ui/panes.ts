@@ -81,7 +81,7 @@ export function layOut(kinds: readonly PaneKind[], sides: readonly Side[], stage
     for (const down of kinds.length === 1 ? [0.5] : kShares) {
       const panes = panesIn(kinds, sides, cells(kinds.length, stage, across, down));
       const sum = panes.reduce((total, pane) => total + size(pane.kind, pane.room), 0);
-      if (!best || sum > best.sum * 1.001) best = { panes, sum };
+      if (!best || sum > best.sum * 1.02) best = { panes, sum };
     }
   return best!.panes;
 }

@@ -1,4 +1,5 @@
 import type { App } from "./app";
+import { captionOf } from "./captions";
 
 /** The pictures with axes and legend, and a line that says what they are, as one PNG file. */
 export async function savePng(app: App): Promise<void> {
@@ -29,6 +30,6 @@ export function makePng(app: App): Promise<Blob | null> {
   context.font = `600 13px ${stage.colours.font}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  context.fillText(app.caption(), 10, line / 2 + 2, width - 20);
+  context.fillText(captionOf(app), 10, line / 2 + 2, width - 20);
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
 }

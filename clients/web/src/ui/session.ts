@@ -1,7 +1,9 @@
 /** What is open: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
 import type { Box, Brick, BrickSource, DatasetInfo, Selection, Source, StepInfo, ViewState, Want } from "../model";
 import { ViewerError } from "../model";
+import { fittingDistance } from "../render/camera";
 import { patchNumber } from "../render/compose";
+import { extents, wholeGrid } from "../render/layout";
 
 export interface Opened {
   readonly info: DatasetInfo;
@@ -26,9 +28,10 @@ export class Feed {
   private endShown: () => void = () => undefined;
   private endNext: () => void = () => undefined;
   private wants: readonly Want[] = [];
+  private wanted = "";
 
   constructor(private readonly source: Source, private readonly onBricks: (from: BrickSource, bricks: readonly Brick[]) => void,
-              private readonly onChange: () => void) {}
+              private readonly onStatus: () => void, private readonly onSwap: () => void) {}
 
   get latest(): BrickSource | null {
     return this.next ?? this.shown;
@@ -52,7 +55,7 @@ export class Feed {
   private arrived(from: BrickSource, bricks: readonly Brick[] | null): void {
     if (from === this.next && (this.covered(from) || from.status.state === "failed")) this.swap();
     else if (from === this.shown && bricks) this.onBricks(from, bricks);
-    this.onChange();
+    this.onStatus();
   }
 
   /** Whether each patch that is wanted has something to show. */
@@ -68,7 +71,7 @@ export class Feed {
     this.endShown = this.endNext;
     this.next = null;
     this.endNext = () => undefined;
-    this.onChange();
+    this.onSwap();
   }
 
   private dropNext(): void {
@@ -78,7 +81,11 @@ export class Feed {
     this.endNext = () => undefined;
   }
 
+  /** Tells sources what changes: each time they look for what to ask next. */
   want(wants: readonly Want[]): void {
+    const key = JSON.stringify([wants, this.latest?.selection]);
+    if (key === this.wanted) return;
+    this.wanted = key;
     this.wants = wants;
     if (this.next) {
       this.shown?.want([]);
@@ -94,6 +101,7 @@ export class Feed {
     this.endShown();
     this.shown?.close();
     this.shown = null;
+    this.wanted = "";
   }
 }
 
@@ -167,6 +175,12 @@ export class OpenDataset {
   }
 }
 
+/** From the front and above, as near as the whole box allows. */
+export function defaultCamera(info: DatasetInfo): ViewState["camera"] {
+  const camera = { azimuth: 300, elevation: 24, distance: 2 };
+  return { ...camera, distance: fittingDistance(camera, extents(info, wholeGrid(info)), 1.1) };
+}
+
 export function initialState(opened: Opened): ViewState {
   const { info } = opened;
   const field = info.fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? info.fields[0];
@@ -176,7 +190,7 @@ export function initialState(opened: Opened): ViewState {
   return {
     dataset: info.name, field: field?.name ?? "", step: opened.steps[0]?.step ?? 0,
     cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"], clip: null, pane: "all",
-    camera: { azimuth: 300, elevation: 24, distance: 1.75 }, colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
+    camera: defaultCamera(info), colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
     volume: { threshold: 0.25, opacity: 0.6, mode: "ray" }, level: null, compare: null,
   };
 }

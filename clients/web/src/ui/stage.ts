@@ -16,7 +16,7 @@ import { drawLinePane, lineAxis } from "./linepane";
 import { axisOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
 import type { Feeds, Scenes } from "./scenes";
-import { short } from "./text";
+import { position } from "./text";
 import { wantsOf } from "./wants";
 
 export interface StageInput {
@@ -240,7 +240,7 @@ export function titleOf(view: View, panes: readonly Pane[], input: StageInput): 
   if (view.kind === "volume") return `${side}volume`;
   const axis = gridAxis(view.scene.bricks.info, view.axis);
   if (longAxes(view.scene.bricks.info).length < 3) return side.replace(/: $/, "") || (input.feeds.a?.field.name ?? "");
-  return `${side}${axis.name} = ${short(axis.position(view.index), 5)}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
+  return `${side}${axis.name} = ${position(axis.position(view.index), axis.position(axis.samples - 1) - axis.position(0))}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
 }
 
 const kPaneNames: Readonly<Record<PaneKind, string>> = { x: "slice across x", y: "slice across y", z: "slice across z", volume: "volume", line: "line plot" };

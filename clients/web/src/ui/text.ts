@@ -29,6 +29,22 @@ export function bytes(count: number): string {
   return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toPrecision(value >= 10 ? 3 : 2)} ${units[unit]!}`;
 }
 
+/** A position on an axis, with the digits that a thousandth of what is on screen needs. */
+export function position(value: number, span: number): string {
+  const step = Math.abs(span) / 1000;
+  if (!(step > 0)) return short(value, 6);
+  const power10 = 10 ** Math.floor(Math.log10(step));
+  return short(Math.abs(value) < power10 / 2 ? 0 : value, Math.min(12, Math.max(3, Math.ceil(Math.log10(Math.max(Math.abs(value), power10) / power10)))));
+}
+
+/** Two counts with one unit: "3.1 of 40 MB". */
+export function bytesOf(part: number, whole: number): string {
+  const [, unit = "B"] = bytes(whole).split(" ");
+  const size = whole > 0 ? whole / Number(bytes(whole).split(" ")[0]) : 1;
+  const value = part / size;
+  return `${value === 0 ? "0" : value >= 9.95 || unit === "B" ? value.toFixed(0) : value.toFixed(1)} of ${bytes(whole)}`;
+}
+
 /** What is on screen, exactly. */
 export function statusText(status: LoadStatus, levels: number, unit: string): string {
   const parts: string[] = [];
@@ -40,8 +56,8 @@ export function statusText(status: LoadStatus, levels: number, unit: string): st
     const cover = status.coverage !== null && status.coverage < 0.9995 ? `, covers ${(100 * status.coverage).toFixed(1)} %` : "";
     parts.push(`level ${level} of ${levels - 1}${going}${bound}${cover}`);
   }
-  if (status.expected > 0) parts.push(`${bytes(status.received)} of ${bytes(status.expected)}`);
-  parts.push(`memory ${bytes(status.memory)} of ${bytes(status.budget)}`);
+  if (status.expected > 0) parts.push(bytesOf(status.received, status.expected));
+  parts.push(`memory ${bytesOf(status.memory, status.budget)}`);
   if (status.damagedPatches > 0) parts.push(`${status.damagedPatches} damaged ${status.damagedPatches === 1 ? "patch" : "patches"}`);
   return parts.join(" · ");
 }

@@ -37,6 +37,8 @@ export interface FakeOptions {
   readonly delay?: number;
   /** The finest level that ever arrives. */
   readonly stopAt?: number;
+  /** The finest level of a patch that ever arrives. */
+  readonly stopFor?: (patch: number) => number;
   readonly token?: boolean;
 }
 
@@ -121,7 +123,7 @@ class FakeBricks implements BrickSource {
         const at = [p % nx, Math.floor(p / nx) % ny, Math.floor(p / (nx * ny))];
         const wanted = this.wants.some((want) => want.level <= level && [0, 1, 2].every((a) =>
           at[a]! * this.info.patch[a]! < want.box.end[a]! && (at[a]! + 1) * this.info.patch[a]! > want.box.begin[a]!));
-        if (wanted && !this.have.get(p)?.some((brick) => brick.level === level)) patches.push(p);
+        if (wanted && level >= (this.options.stopFor?.(p) ?? 0) && !this.have.get(p)?.some((brick) => brick.level === level)) patches.push(p);
       }
       if (patches.length > 0) return { level, patches: patches.slice(0, 16) };
     }

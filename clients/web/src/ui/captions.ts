@@ -1,0 +1,33 @@
+/** What is on screen, in words and as commands. */
+import type { Vec3 } from "../model";
+import { wholeGrid } from "../render/layout";
+import { readingAt } from "../render/probe";
+import { getCommand, grpcAddress, pythonCommand } from "../state/index";
+import type { App } from "./app";
+import { short } from "./text";
+
+/** What a saved picture shows, in a line. */
+export function captionOf(app: App): string {
+  const { a } = app.feeds;
+  if (!a) return "";
+  const { level, maxError } = a.status;
+  const bound = maxError === null ? "" : `, error ≤ ${short(maxError, 2)} ${a.field.unit}`;
+  return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${level === null ? "" : ` · level ${level} of ${a.info.levels - 1}${bound}`}`;
+}
+
+/** A line for a shell or for Python that reads the box on screen; null while nothing is. */
+export function commandOf(app: App, kind: "get" | "python"): string | null {
+  const { state, feeds: { a } } = app;
+  if (!state || !a) return null;
+  const { level, target } = a.status;
+  const what = { selection: a.selection, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0 };
+  return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location), what);
+}
+
+/** First minus second at a point; null unless the difference is on screen. */
+export function differenceText(app: App, index: Vec3): string | null {
+  const both = app.difference;
+  if (!both) return null;
+  const reading = readingAt(both, index);
+  return reading && !reading.missing ? `difference ${short(reading.value, 5)} ${app.feeds.a?.field.unit ?? ""}` : "difference not there yet";
+}
