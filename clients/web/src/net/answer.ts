@@ -35,6 +35,7 @@ function extent(message: LevelExtent | BlockExtent): Box {
 export class AnswerCheck {
   private levels: readonly HeaderLevel[] | null = null;
   private connected = false;
+  private isEnded = false;
   /** Levels that have ended. */
   private done = 0;
   /** Samples, or patches, of the current level that are still to come. */
@@ -121,7 +122,12 @@ export class AnswerCheck {
   }
 
   end(): void {
-    if (this.levels === null || this.done < this.levels.length) throw badAnswer(`it ends after ${this.done} levels`);
+    if (!this.connected || this.levels === null || this.done < this.levels.length) throw badAnswer(`it ends after ${this.done} levels`);
+    this.isEnded = true;
+  }
+
+  get ended(): boolean {
+    return this.isEnded;
   }
 
   /** A stream that ends in good order but not with read_end. */

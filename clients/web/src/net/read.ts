@@ -96,17 +96,20 @@ export async function* read(client: Client<typeof QuarryService>, query: ReadQue
   for (let attempt = 0; ; ++attempt) {
     try {
       check.connect();
+      // To the end of the stream, not of the answer: the browser can use the connection again.
       for await (const message of client.read(request(query, position), { signal })) {
         const next = event(message, check);
         if (message.position.length > 0) position = Uint8Array.from(message.position);
         if (next === null) continue;
         if (next.kind !== "header") attempt = 0;
         yield next;
-        if (next.kind === "end") return;
       }
+      if (check.ended) return;
       throw check.incomplete();
     } catch (reason) {
       const error = toViewerError(reason);
+      // All has come; how the stream ends is of no interest.
+      if (check.ended && !signal.aborted) return;
       if (signal.aborted || attempt >= options.retries || !isTransient(error)) throw error;
       await options.sleep(backoff(attempt, error), signal);
     }

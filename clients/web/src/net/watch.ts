@@ -55,6 +55,7 @@ export async function* watch(client: Client<typeof QuarryService>, slot: WatchSl
           if (message.step === undefined) continue;
           const step = stepInfo(message.step, info);
           attempt = 0;
+          events?.back(dataset);
           if (after !== null && step.step <= after) continue;
           after = step.step;
           events?.step(dataset, step.step);

@@ -21,6 +21,8 @@ export interface Needs {
   readonly patches: ReadonlyMap<number, Need>;
   /** Of the bricks. [bytes] */
   readonly bytes: number;
+  /** Of the bricks if all could be had. [bytes] */
+  readonly wished: number;
   /** A want is coarser than asked for, or has fewer patches, because more does not fit. */
   readonly limited: boolean;
 }
@@ -126,6 +128,7 @@ export function needsOf(subject: Subject, wants: readonly Want[], tier: Tier, bu
     const level = Math.max(0, Math.min(subject.levels - 1, Math.floor(want.level)));
     return [{ want, index, positions, start: startLevel(subject, { ...want, level }), level }];
   });
+  const wished = plans.reduce((sum, one) => sum + bytesOf(subject, one), 0);
   const { bytes, limited } = fit(subject, plans, budget);
   const counts = patchCounts(subject);
   const needs = new Map<number, Need>();
@@ -135,5 +138,5 @@ export function needsOf(subject: Subject, wants: readonly Want[], tier: Tier, bu
       needs.set(patch, merge(needs.get(patch), { patch, position, start, target: level, tier, want: index, focus: want.focus }));
     }
   }
-  return { patches: needs, bytes, limited: limited || cut };
+  return { patches: needs, bytes, wished, limited: limited || cut };
 }

@@ -22,6 +22,8 @@ export interface Receiver {
   level(running: Running): void;
   /** What to show of a patch whose payload is damaged: an undamaged coarser brick; or null. */
   coarser(patch: number, level: number): Brick | null;
+  /** The decoder has given a patch up for lack of memory: it is to be asked for again. */
+  refused(patch: number): void;
   /** No level of a patch can be read. */
   lost(running: Running, patch: number): void;
 }
@@ -41,8 +43,6 @@ export class Running {
   private readonly damaged = new Set<number>();
   /** Of each patch: its last job. */
   private readonly last = new Map<number, Promise<void>>();
-  /** Patches that the decoder has given up for lack of memory: to be asked for again. */
-  readonly refused: number[] = [];
   private levels: readonly HeaderLevel[] = [];
   private decoding = new Set<Promise<void>>();
   private decodingBytes = 0;
@@ -188,7 +188,7 @@ export class Running {
       this.showCoarser(patch, level, size, null);
     } else if (reason.code === "failed_precondition") {
       // The decoder has dropped the levels before: the patch is asked for again, as part of another question.
-      if (this.next.delete(patch)) this.refused.push(patch);
+      if (this.next.delete(patch)) this.receiver.refused(patch);
     } else {
       this.failure ??= reason;
     }

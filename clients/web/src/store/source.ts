@@ -14,7 +14,7 @@ import type { Receiver, Running } from "./running";
 import { canThin, thin } from "./samples";
 import { Traffic } from "./traffic";
 
-const kNone: Needs = { patches: new Map(), bytes: 0, limited: false };
+const kNone: Needs = { patches: new Map(), bytes: 0, wished: 0, limited: false };
 /** Times that the decoder may give a patch up. */
 const kMostRefusals = 3;
 
@@ -87,6 +87,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private pause: "none" | "waiting" | "final" = "none";
   private endPause: () => void = () => undefined;
   private isClosed = false;
+  private lastShare = 0;
   /** All is counted anew in a moment. */
   private refitting = false;
   private newer: string | null = null;
@@ -155,14 +156,24 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     return this.visible.bytes;
   }
 
-  get hasVisible(): boolean {
-    return this.visible.patches.size > 0;
+  /** What they would take at the levels that they ask for. [bytes] */
+  get wishedBytes(): number {
+    return this.visible.wished;
   }
 
-  /** Wants to what is needed; again when the share of the memory changes. */
-  refit(): void {
+  /** Another share of the memory, because of others. */
+  reshare(): void {
     const share = this.host.share(this);
-    this.visible = needsOf(this.subject, this.wants, "visible", share);
+    if (this.visible.bytes > share || (this.visible.limited && share !== this.lastShare)) this.refit();
+  }
+
+  /** Wants to what is needed. */
+  private refit(): void {
+    // What is wished for does not depend on the share, and the share depends on it.
+    this.visible = needsOf(this.subject, this.wants, "visible", this.host.memory.budget);
+    const share = this.host.share(this);
+    this.lastShare = share;
+    if (this.visible.bytes > share) this.visible = needsOf(this.subject, this.wants, "visible", share);
     this.prefetch = needsOf(this.subject, this.wants, "prefetch", Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes));
     const thinned = this.thinBricks();
     this.progress = new Progress(this.info.levels, this.visible.patches, this.shown);
@@ -203,7 +214,6 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.running.delete(running);
     if (this.isClosed) return;
     if (error !== null && !running.aborted) this.failed(running, error);
-    else this.refuse(running);
   }
 
   /** A newer step was published: of interest where this was the newest. */
@@ -241,6 +251,15 @@ export class PageBricks implements BrickSource, Holder, Receiver {
 
   coarser(patch: number, level: number): Brick | null {
     return this.holdings.best(patch, level + 1)?.brick ?? null;
+  }
+
+  refused(patch: number): void {
+    const times = (this.refusals.get(patch) ?? 0) + 1;
+    this.refusals.set(patch, times);
+    if (times === kMostRefusals) {
+      const text = "this page has too little memory to decode; zoom in, or choose a coarser level";
+      this.fail(new ViewerError("resource_exhausted", text));
+    }
   }
 
   lost(_running: Running, patch: number): void {
@@ -329,14 +348,6 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private newTraffic(): Traffic {
     const patchBytes = this.encoding === "samples" ? volume(this.info.patch) * sizeOf(this.field.type) : null;
     return new Traffic(this.step, volume(this.patches), patchBytes);
-  }
-
-  private refuse(running: Running): void {
-    for (const patch of running.refused) {
-      const times = (this.refusals.get(patch) ?? 0) + 1;
-      this.refusals.set(patch, times);
-      if (times === kMostRefusals) this.fail(new ViewerError("resource_exhausted", "this page has too little memory to decode; zoom in, or choose a coarser level"));
-    }
   }
 
   private failed(running: Running, error: ViewerError): void {

@@ -72,10 +72,17 @@ export class BrickStore implements Host {
 
   // ---- For sources
 
-  /** Equal parts for all that show something; what others leave may be used, too. */
+  /** Equal parts for all that show something; what some do not need is for the others. */
   share(source: PageBricks): number {
-    const others = [...this.sources].filter((one) => one !== source && one.hasVisible);
-    return Math.floor(Math.max(this.memory.budget / (others.length + 1), this.room(source)));
+    let left = this.memory.budget;
+    const wishes = [...this.sources].map((one) => one.wishedBytes).filter((bytes) => bytes > 0).sort((a, b) => a - b);
+    for (const [i, wish] of wishes.entries()) {
+      const part = Math.floor(left / (wishes.length - i));
+      if (wish > part) return part;
+      if (wish >= source.wishedBytes) return Math.max(wish, part);
+      left -= wish;
+    }
+    return left;
   }
 
   room(source: PageBricks): number {
@@ -110,7 +117,7 @@ export class BrickStore implements Host {
   }
 
   private look(): void {
-    this.makeFit();
+    for (const source of this.sources) source.reshare();
     this.abortUseless();
     const visible = this.ready("visible");
     const busy = visible.length > 0 || this.active.some((one) => one.tier === "visible");
@@ -120,14 +127,6 @@ export class BrickStore implements Host {
     for (const one of visible) if (this.active.length < this.streams) this.start(one);
     if (busy) return;
     for (const one of this.ready("prefetch")) if (this.active.length < Math.min(this.streams, kPrefetchStreams)) this.start(one);
-  }
-
-  /** Another source may have begun to show more than it left before. */
-  private makeFit(): void {
-    const all = [...this.sources];
-    const total = all.reduce((sum, one) => sum + one.visibleBytes, 0);
-    if (total <= this.memory.budget) return;
-    for (const source of all) if (source.visibleBytes > this.memory.budget / all.length) source.refit();
   }
 
   private abortUseless(): void {

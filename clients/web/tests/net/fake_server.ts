@@ -201,6 +201,7 @@ export class FakeServer {
       encoding: request.encoding === Encoding.PATCHES ? "patches" : "samples",
     };
     this.reads.push(record);
+    context.signal.addEventListener("abort", () => { if (record.state === "open") record.state = "aborted"; }, { once: true });
     const all = record.encoding === "patches" ? [...this.patchMessages(record)] : [...this.sampleMessages(record)];
     const header = all[0]!;
     const from = record.resumed ? new DataView(Uint8Array.from(request.resumeAfter).buffer).getUint32(0) + 1 : 1;
