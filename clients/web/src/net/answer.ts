@@ -122,7 +122,8 @@ export class AnswerCheck {
   }
 
   end(): void {
-    if (!this.connected || this.levels === null || this.done < this.levels.length) throw badAnswer(`it ends after ${this.done} levels`);
+    const isWhole = this.connected && this.levels !== null && this.done === this.levels.length;
+    if (!isWhole) throw badAnswer(`it ends after ${this.done} levels`);
     this.isEnded = true;
   }
 
@@ -132,7 +133,7 @@ export class AnswerCheck {
 
   /** A stream that ends in good order but not with read_end. */
   incomplete(): CallError {
-    return new CallError("unavailable", `the answer ended after ${this.done} levels; the server or something before it cut it off`);
+    return new CallError("unavailable", `the answer ended after ${this.done} levels; something cut it off`);
   }
 
   private level(message: LevelExtent): HeaderLevel {

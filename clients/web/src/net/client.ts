@@ -2,7 +2,7 @@
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
 import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
-import type { Bounded, Box, BoxStatistics, DatasetInfo, Selection, Source, StepInfo } from "../model";
+import type { Bounded, BoxStatistics, DatasetInfo, Selection, Source, StepInfo } from "../model";
 import { count, datasetInfo, gridDims, stepInfo, text } from "./convert";
 import { badAnswer, CallError, sleep, type Sleep, withRetries } from "./errors";
 import { read, type ReadEvent, type ReadQuery } from "./read";
@@ -36,7 +36,7 @@ async function allPages<T>(fetchPage: (token: string) => Promise<Page<T>>, most:
     const page = await fetchPage(token);
     for (const item of page.items) out.push(item);
     if (page.next === "") return out;
-    if (out.length > most) throw new CallError("resource_exhausted", `there are more than ${most} ${what}, which is more than this page shows`);
+    if (out.length > most) throw new CallError("resource_exhausted", `more than ${most} ${what} are too many for this page`);
     if (tokens.has(page.next) || tokens.size > most / 100) throw badAnswer(`the pages of ${what} do not end`);
     token = page.next;
     tokens.add(token);
@@ -56,7 +56,8 @@ function boxStatistics(message: GetStatisticsResponse, level: number, percentile
   }
   return {
     level, valid: count(statistics.valid, "valid"), missing: count(statistics.missing, "missing"),
-    min: bounded(statistics.min), max: bounded(statistics.max), mean: bounded(statistics.mean), stddev: bounded(statistics.stddev),
+    min: bounded(statistics.min), max: bounded(statistics.max),
+    mean: bounded(statistics.mean), stddev: bounded(statistics.stddev),
     percentiles: statistics.percentiles.map((one) => ({ percent: one.percent, at: bounded(one.at) })),
     histogram: histogram === undefined ? null
       : { begin: histogram.begin, end: histogram.end, counts: histogram.counts.map((one) => count(one, "a bin")) },
@@ -90,11 +91,13 @@ export class QuarryClient {
   async open(dataset: string, signal?: AbortSignal): Promise<{ info: DatasetInfo; steps: readonly StepInfo[] }> {
     const found: { info?: DatasetInfo } = {};
     const steps = await allPages(async (pageToken) => {
-      const answer = await this.call((options) => this.client.getDataset({ dataset, pageToken, pageSize: 1000 }, options), signal);
+      const request = { dataset, pageToken, pageSize: 1000 };
+      const answer = await this.call((options) => this.client.getDataset(request, options), signal);
       const known = found.info ??= datasetInfo(dataset, answer.manifest);
       return { items: answer.steps.map((step) => stepInfo(step, known)), next: text(answer.nextPageToken, "a page token") };
     }, kMostSteps, "steps");
-    if (steps.some((step, i) => i > 0 && step.step <= steps[i - 1]!.step)) throw badAnswer(`the steps of "${dataset}" do not ascend`);
+    const ascend = steps.every((step, i) => i === 0 || step.step > steps[i - 1]!.step);
+    if (!ascend) throw badAnswer(`the steps of "${dataset}" do not ascend`);
     const { info } = found;
     if (info === undefined) throw badAnswer(`"${dataset}" comes without its grid`);
     this.known.set(dataset, info);
@@ -106,8 +109,7 @@ export class QuarryClient {
     return watch(this.client, this.slot, (s) => this.info(dataset, s), { dataset, after, signal, events, sleep: this.sleep });
   }
 
-  async statistics(selection: Selection, box: Box, level: number,
-                   options: { readonly percentiles: readonly number[]; readonly bins: number }, signal?: AbortSignal): Promise<BoxStatistics> {
+  async statistics(...[selection, box, level, options, signal]: Parameters<Source["statistics"]>): Promise<BoxStatistics> {
     if (options.percentiles.length > kMostPercentiles || options.bins > kMostBins) {
       throw new CallError("invalid_argument", `${kMostPercentiles} percentiles and ${kMostBins} bins are the most`);
     }
@@ -120,14 +122,15 @@ export class QuarryClient {
     return boxStatistics(answer, level, options.percentiles.length, options.bins);
   }
 
-  async points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): Promise<{ values: readonly number[]; maxError: number }> {
+  async points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): ReturnType<Source["points"]> {
     const values: number[] = [];
     let maxError = 0;
     for (let i = 0; i < coordinates.length; i += 3 * kMostPoints) {
       const part = coordinates.slice(i, i + 3 * kMostPoints);
       const request = { dataset: selection.dataset, field: selection.field, step: BigInt(selection.step), coordinates: part };
       const answer = await this.call((options) => this.client.readPoints(request, options), signal);
-      if (answer.values.length * 3 !== part.length) throw badAnswer(`${answer.values.length} values for ${part.length / 3} points`);
+      const points = part.length / 3;
+      if (answer.values.length !== points) throw badAnswer(`${answer.values.length} values for ${points} points`);
       for (const value of answer.values) values.push(value);
       maxError = Math.max(maxError, answer.maxError);
     }

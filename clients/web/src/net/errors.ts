@@ -24,7 +24,7 @@ export class CallError extends ViewerError {
 
 /** What a server sent is not what the protocol says. */
 export function badAnswer(text: string): CallError {
-  return new CallError("internal", `the server's answer is wrong: ${text}; it may be another version than the page, reload the page`);
+  return new CallError("internal", `the server's answer is wrong: ${text}; reload the page, it may be of another version`);
 }
 
 const kLongestWait = 60_000;
@@ -66,7 +66,8 @@ function pushback(error: ConnectError): number | null {
 /** A broken connection has no code of gRPC: fetch throws a TypeError, or the stream ends without trailers. */
 function isConnection(error: ConnectError): boolean {
   if (error.code !== Code.Unknown && error.code !== Code.Internal) return false;
-  return error.cause instanceof TypeError || /missing trailer|premature|failed to fetch|network|terminated/i.test(error.rawMessage);
+  const texts = /missing trailer|premature|failed to fetch|network|terminated/i;
+  return error.cause instanceof TypeError || texts.test(error.rawMessage);
 }
 
 export function toViewerError(reason: unknown): ViewerError {

@@ -40,7 +40,8 @@ export function takeToken(page: Page): string | null {
   const given = page.location.hash.replace(/^#/, "").split("&").find((part) => part.startsWith("token="));
   if (given !== undefined) {
     const token = decoded(given.slice("token=".length));
-    page.history.replaceState(page.history.state, "", page.location.pathname + page.location.search + withoutToken(page.location.hash));
+    const { pathname, search, hash } = page.location;
+    page.history.replaceState(page.history.state, "", pathname + search + withoutToken(hash));
     const good = isToken(token);
     store(page, good ? token : "");
     return good ? token : null;

@@ -40,8 +40,10 @@ export interface WatchRequest {
   readonly sleep: Sleep;
 }
 
+type Describe = (signal: AbortSignal) => Promise<DatasetInfo>;
+
 /** Ends with its signal, or when another watch takes its place; throws what waiting does not mend. */
-export async function* watch(client: Client<typeof QuarryService>, slot: WatchSlot, describe: (signal: AbortSignal) => Promise<DatasetInfo>,
+export async function* watch(client: Client<typeof QuarryService>, slot: WatchSlot, describe: Describe,
                              request: WatchRequest): AsyncGenerator<StepInfo, void, undefined> {
   const { dataset, events } = request;
   const mine = slot.take(request.signal);
@@ -51,7 +53,8 @@ export async function* watch(client: Client<typeof QuarryService>, slot: WatchSl
       try {
         const info = await describe(mine.signal);
         const options = { signal: mine.signal, onHeader: () => { events?.back(dataset); } };
-        for await (const message of client.watchSteps(after === null ? { dataset } : { dataset, after: BigInt(after) }, options)) {
+        const question = after === null ? { dataset } : { dataset, after: BigInt(after) };
+        for await (const message of client.watchSteps(question, options)) {
           if (message.step === undefined) continue;
           const step = stepInfo(message.step, info);
           attempt = 0;

@@ -30,7 +30,9 @@ function fileName({ selection, level }: OnScreen): string {
 
 export function getCommand(server: string, what: OnScreen): string {
   const { selection, box, level } = what;
-  const words = ["quarry", "get", `${server}/${selection.dataset}`, "--field", selection.field, "--step", String(selection.step),
+  // A name that looks like an option is not taken for one after "=".
+  const field = selection.field.startsWith("-") ? [`--field=${selection.field}`] : ["--field", selection.field];
+  const words = ["quarry", "get", `${server}/${selection.dataset}`, ...field, "--step", String(selection.step),
                  "--box", boxText(box), "--level", String(level), "--output", fileName(what)];
   return words.map(shellWord).join(" ");
 }

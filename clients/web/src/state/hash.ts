@@ -7,7 +7,8 @@ const kMostHash = 16_384;
 
 /** Characters that a fragment may hold as they are, and that names and numbers often have. */
 export function encodeText(text: string): string {
-  return encodeURIComponent(text.replace(/\p{Surrogate}/gu, "\ufffd")).replace(/%(2F|2C|3A|40|3B)/g, (code) => decodeURIComponent(code));
+  const whole = text.replace(/\p{Surrogate}/gu, "\ufffd");
+  return encodeURIComponent(whole).replace(/%(2F|2C|3A|40|3B)/g, (code) => decodeURIComponent(code));
 }
 
 /** Null: no text. */

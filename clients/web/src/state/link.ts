@@ -1,7 +1,8 @@
 /** What the user wants to see, to a link and back: all of it, in short readable keys. */
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
+import { boxText } from "../store/geometry";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
-import { boxText, compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseName, parseNumber, parsePoint,
+import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseName, parseNumber, parsePoint,
          parseStep, parseVolume } from "./values";
 
 /** A link may say less than a whole view. */
@@ -136,7 +137,8 @@ export interface Completed {
 export function completeLink(values: LinkValues, opened: Opened, initial: ViewState, maps: readonly string[] = []): Completed {
   const { info, steps } = opened;
   const problems: string[] = [];
-  const state: { -readonly [K in keyof ViewState]: ViewState[K] } = { ...initial, ...values, colour: { ...initial.colour, ...values.colour } };
+  const colour = { ...initial.colour, ...values.colour };
+  const state: { -readonly [K in keyof ViewState]: ViewState[K] } = { ...initial, ...values, colour };
   if (!info.fields.some((one) => one.name === state.field)) {
     problems.push(`"${info.name}" has no field "${state.field}"; showing "${initial.field}"`);
     state.field = initial.field;

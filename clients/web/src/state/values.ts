@@ -52,10 +52,6 @@ export function parseBox(text: string): Box | null {
   return { begin: side(0), end: side(1) };
 }
 
-export function boxText(box: Box): string {
-  return [0, 1, 2].map((a) => `${numberText(box.begin[a]!)}:${numberText(box.end[a]!)}`).join(",");
-}
-
 export type Camera = ViewState["camera"];
 
 export function parseCamera(text: string): Camera | null {
@@ -72,7 +68,8 @@ export function parseVolume(text: string): Volume | null {
   const [threshold, opacity, mode, more] = text.split(",");
   const shares = parseNumbers(`${threshold ?? ""},${opacity ?? ""}`, 2, 0, 1);
   const known = oneOf(kVolumeModes, mode ?? "");
-  return shares === null || known === null || more !== undefined ? null : { threshold: shares[0]!, opacity: shares[1]!, mode: known };
+  if (shares === null || known === null || more !== undefined) return null;
+  return { threshold: shares[0]!, opacity: shares[1]!, mode: known };
 }
 
 export type Compare = NonNullable<ViewState["compare"]>;

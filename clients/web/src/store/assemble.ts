@@ -1,7 +1,8 @@
 /** Blocks of samples to bricks of whole patches. Blocks may be parts of a patch, or lie in several. */
 import type { SampleBlock } from "../net/read";
 import type { Box, Brick, DatasetInfo, FieldInfo, Samples } from "../model";
-import { isEmpty, intersect, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf, volume } from "./geometry";
+import { intersect, isEmpty, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf,
+         volume } from "./geometry";
 import { copyBox, samplesFrom, validityOf } from "./samples";
 
 interface Part {
@@ -47,6 +48,7 @@ export class Assembler {
     part.damaged ||= block.shown !== null;
     if (part.left > 0) return;
     this.parts.delete(patch);
-    done.push({ patch, level, box, damaged: part.damaged, samples: part.samples, validity: validityOf(part.samples, this.field.fill) });
+    const validity = validityOf(part.samples, this.field.fill);
+    done.push({ patch, level, box, damaged: part.damaged, samples: part.samples, validity });
   }
 }

@@ -1,7 +1,7 @@
 /** From wants to the patches and levels that they need, within a budget. Pure. */
 import type { Box, DatasetInfo, FieldInfo, Vec3, Want } from "../model";
-import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, samplesOf, shapeOf, sizeOf,
-         volume } from "./geometry";
+import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, sameBox, samplesOf,
+         shapeOf, sizeOf, volume } from "./geometry";
 
 export type Tier = Want["tier"];
 
@@ -34,7 +34,10 @@ export const kMostPatches = 2 ** 17;
 /** What a brick takes besides its samples, roughly. [bytes] */
 export const kBrickOverhead = 256;
 
-export type Subject = Pick<DatasetInfo, "dims" | "patch" | "levels"> & { readonly field: Pick<FieldInfo, "type">; readonly hasMissing: boolean };
+export interface Subject extends Pick<DatasetInfo, "dims" | "patch" | "levels"> {
+  readonly field: Pick<FieldInfo, "type">;
+  readonly hasMissing: boolean;
+}
 
 /** Memory of a brick. */
 export function brickBytes(subject: Subject, patch: number, level: number): number {
@@ -96,7 +99,8 @@ function fit(subject: Subject, plans: Plan[], budget: number): { bytes: number; 
     const bytes = costs.reduce((a, b) => a + b, 0);
     const most = costs.reduce((best, cost, i) => (cost > (costs[best] ?? 0) ? i : best), -1);
     if (bytes <= budget || most < 0) return { bytes, limited };
-    const coarser = costs.reduce((best, cost, i) => (plans[i]!.level < plans[i]!.start && cost > (costs[best] ?? 0) ? i : best), -1);
+    const canBeCoarser = (i: number): boolean => plans[i]!.level < plans[i]!.start;
+    const coarser = costs.reduce((best, cost, i) => (canBeCoarser(i) && cost > (costs[best] ?? 0) ? i : best), -1);
     const at = coarser < 0 ? most : coarser;
     const plan = plans[at]!;
     if (coarser >= 0) ++plan.level;
@@ -139,4 +143,15 @@ export function needsOf(subject: Subject, wants: readonly Want[], tier: Tier, bu
     }
   }
   return { patches: needs, bytes, wished, limited: limited || cut };
+}
+
+function sameVec(a: Vec3, b: Vec3): boolean {
+  return a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
+}
+
+export function sameWants(a: readonly Want[], b: readonly Want[]): boolean {
+  return a.length === b.length && a.every((one, i) => {
+    const other = b[i]!;
+    return one.level === other.level && one.tier === other.tier && sameVec(one.focus, other.focus) && sameBox(one.box, other.box);
+  });
 }

@@ -24,6 +24,10 @@ interface Group {
   readonly waste: number;
 }
 
+function union(a: Box, b: Box): Box {
+  return { begin: mapVec((i) => Math.min(a.begin[i], b.begin[i])), end: mapVec((i) => Math.max(a.end[i], b.end[i])) };
+}
+
 function bounding(needs: readonly Need[]): Box {
   const first = needs[0]!.position;
   const [begin, end] = [[...first], first.map((i) => i + 1)];
@@ -53,8 +57,7 @@ function cutVolumes(whole: Group, axis: 0 | 1 | 2): { at: number; sum: number } 
     for (const slab of order) {
       if (slab.length > 0) {
         const next: Box = bounding(slab);
-        const old: Box = box ?? next;
-        box = { begin: mapVec((a) => Math.min(old.begin[a], next.begin[a])), end: mapVec((a) => Math.max(old.end[a], next.end[a])) };
+        box = union(box ?? next, next);
       }
       volumes.push(box === null ? 0 : volume(shapeOf(box)));
     }
@@ -78,7 +81,8 @@ function split(whole: Group): readonly [Group, Group] | null {
   }
   if (best === null) return null;
   const { axis, at } = best;
-  return [group(whole.needs.filter((one) => one.position[axis] < at)), group(whole.needs.filter((one) => one.position[axis] >= at))];
+  const isBelow = (one: Need): boolean => one.position[axis] < at;
+  return [group(whole.needs.filter(isBelow)), group(whole.needs.filter((one) => !isBelow(one)))];
 }
 
 /** Boxes that hold all needs and little else: the most wasteful one is cut, `most` boxes at the most. */
@@ -122,13 +126,13 @@ export function plan(grid: Pick<DatasetInfo, "dims" | "patch" | "levels">, needs
                      has: (patch: number, level: number) => boolean, mostBoxes = 12): Question[] {
   const layers = layersOf([...needs], grid.levels, has);
   return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing, mostBoxes).map((one): Question => {
-    const nearest = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
-    return { box: samplesOf(grid, one.box), first, level, patches: one.needs.map((need) => need.patch), focus: nearest.focus, want: nearest.want };
+    const { focus, want } = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
+    return { box: samplesOf(grid, one.box), first, level, patches: one.needs.map((need) => need.patch), focus, want };
   }).sort((a, b) => a.want - b.want));
 }
 
 /** Two halves of a question about several patches, to find the one that cannot be answered. */
-export function halves(grid: Pick<DatasetInfo, "dims" | "patch">, question: Question, needs: readonly Need[]): readonly Question[] {
+export function halves(grid: Pick<DatasetInfo, "dims" | "patch">, question: Question, needs: readonly Need[]): Question[] {
   const box = bounding(needs);
   const shape = shapeOf(box);
   const axis = ([0, 1, 2] as const).reduce((a, b) => (shape[b] > shape[a] ? b : a));

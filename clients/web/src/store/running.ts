@@ -1,5 +1,5 @@
 /** One question while it is answered: from events to bricks. */
-import type { PatchDecoder } from "../decode/index";
+import type { DecodedPatch, PatchDecoder } from "../decode/index";
 import type { Brick, DatasetInfo, FieldInfo } from "../model";
 import { ViewerError } from "../model";
 import type { HeaderLevel, ReadHeader } from "../net/answer";
@@ -154,13 +154,13 @@ export class Running {
     const target = (this.reached.get(patch) ?? info.levels) - levels.length;
     this.reached.set(patch, target);
     return {
-      answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(info, patch)), levels: info.levels,
-      target, payloads: levels, keep: level > this.question.level && !payload.damaged,
+      answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(info, patch)),
+      levels: info.levels, target, payloads: levels, keep: level > this.question.level && !payload.damaged,
       priority: (this.tier === "prefetch" ? info.levels : 0) + info.levels - level,
     };
   }
 
-  private showCoarser(patch: number, level: number, size: number, decoded: Awaited<ReturnType<PatchDecoder["decode"]>> | null): void {
+  private showCoarser(patch: number, level: number, size: number, decoded: DecodedPatch | null): void {
     const { info, field } = this.receiver;
     const whole = patchBox(info, patch);
     const box = levelBox(whole, level);

@@ -85,7 +85,9 @@ export function validityOf(samples: Samples, fill: number | null): Uint8Array | 
   let validity: Uint8Array | null = null;
   for (let i = 0; i < samples.length; ++i) {
     const value = samples[i]!;
-    if (Object.is(value, stored) || (isFloat && !Number.isFinite(value))) (validity ??= new Uint8Array(samples.length).fill(1))[i] = 0;
+    if (!Object.is(value, stored) && (!isFloat || Number.isFinite(value))) continue;
+    validity ??= new Uint8Array(samples.length).fill(1);
+    validity[i] = 0;
   }
   return validity;
 }

@@ -4,10 +4,12 @@ import { ViewerError } from "../model";
 import type { HeaderLevel, ReadHeader } from "../net/answer";
 import { isTransient } from "../net/errors";
 import type { ReadEncoding } from "../net/read";
-import { levelBox, patchBox, patchCounts, sameBox, sizeOf, volume } from "./geometry";
-import { kIdle, type LoadEvent, messageOf, type Phase, transition } from "./load_state";
-import type { Entry, Holder, Holdings, Memory, Rank } from "./memory";
-import { brickBytes, type Need, type Needs, needsOf, type Subject, type Tier } from "./needs";
+import { Announcer, type Listener } from "./announcer";
+import { levelBox, patchBox, patchCounts, sizeOf, volume } from "./geometry";
+import { type LoadEvent, messageOf } from "./load_state";
+import type { Host, Opened } from "./host";
+import type { Entry, Holder, Holdings, Rank } from "./memory";
+import { brickBytes, type Need, type Needs, needsOf, sameWants, type Subject, type Tier } from "./needs";
 import { halves, plan, type Question } from "./plan";
 import { Progress } from "./progress";
 import type { Receiver, Running } from "./running";
@@ -17,42 +19,6 @@ import { Traffic } from "./traffic";
 const kNone: Needs = { patches: new Map(), bytes: 0, wished: 0, limited: false };
 /** Times that the decoder may give a patch up. */
 const kMostRefusals = 3;
-
-function sameVec(a: Vec3, b: Vec3): boolean {
-  return a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
-}
-
-function sameWants(a: readonly Want[], b: readonly Want[]): boolean {
-  return a.length === b.length && a.every((one, i) => {
-    const other = b[i]!;
-    return one.level === other.level && one.tier === other.tier && sameVec(one.focus, other.focus) && sameBox(one.box, other.box);
-  });
-}
-
-/** What a source asks of the page's store. */
-export interface Host {
-  readonly memory: Memory;
-  /** Memory that this source may fill with what is visible. [bytes] */
-  share(source: PageBricks): number;
-  /** Memory that other sources leave. [bytes] */
-  room(source: PageBricks): number;
-  /** Looks again at what is to be asked for. */
-  schedule(): void;
-  /** Calls after a while, longer with each attempt. Returns what ends the wait. */
-  later(attempt: number, error: ViewerError, call: () => void): () => void;
-  closed(source: PageBricks): void;
-}
-
-export interface Opened {
-  readonly info: DatasetInfo;
-  readonly field: FieldInfo;
-  readonly step: FieldStepInfo;
-  readonly selection: Selection;
-  readonly holdings: Holdings;
-  readonly encoding: ReadEncoding;
-  /** No later step was known. */
-  readonly isNewest: boolean;
-}
 
 export class PageBricks implements BrickSource, Holder, Receiver {
   readonly selection: Selection;
@@ -65,16 +31,12 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private readonly isNewest: boolean;
   private readonly holdings: Holdings;
   private readonly subject: Subject;
-  private readonly listeners = new Set<(bricks: readonly Brick[] | null) => void>();
+  private readonly announcer = new Announcer(() => this.status);
   private wants: readonly Want[] = [];
   private visible = kNone;
   private prefetch = kNone;
   private progress: Progress;
   private traffic: Traffic;
-  private phase: Phase = kIdle;
-  private arrived: Brick[] = [];
-  private telling = false;
-  private told = "";
   private known: LoadStatus | null = null;
   /** Halves of questions that failed for some of their patches. */
   private extra: { readonly question: Question; readonly tier: Tier }[] = [];
@@ -126,12 +88,13 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   }
 
   get status(): LoadStatus {
+    // The memory is that of all sources.
+    if (this.known?.memory !== this.host.memory.used) this.known = null;
     return this.known ??= this.makeStatus();
   }
 
-  subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void {
-    this.listeners.add(listener);
-    return () => { this.listeners.delete(listener); };
+  subscribe(listener: Listener): () => void {
+    return this.announcer.subscribe(listener);
   }
 
   close(): void {
@@ -144,7 +107,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     for (const running of this.running) running.abort.abort();
     this.holdings.holders.delete(this);
     this.apply({ kind: "closed" });
-    this.listeners.clear();
+    this.announcer.close();
     this.host.closed(this);
     this.host.schedule();
   }
@@ -174,11 +137,13 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     const share = this.host.share(this);
     this.lastShare = share;
     if (this.visible.bytes > share) this.visible = needsOf(this.subject, this.wants, "visible", share);
-    this.prefetch = needsOf(this.subject, this.wants, "prefetch", Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes));
+    const room = Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes);
+    this.prefetch = needsOf(this.subject, this.wants, "prefetch", room);
+    this.extra = this.extra.filter(({ question }) => question.patches.some((patch) => this.visible.patches.has(patch)));
     const thinned = this.thinBricks();
     this.progress = new Progress(this.info.levels, this.visible.patches, this.shown);
     this.traffic.restart(this.visible.patches, this.holdings, this.shown);
-    this.apply({ kind: this.progress.kind }, thinned.length > 0 ? thinned : null);
+    this.apply({ kind: this.progress.kind }, thinned);
   }
 
   /** What is to be asked for now, coarse first. */
@@ -317,12 +282,13 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     if (this.shown(patch, target) <= level) return true;
     if (this.noRoom.size > 0 && this.noRoom.has(`${patch}/${level}`)) return true;
     for (const running of this.running) if (!running.aborted && running.isDue(patch, level)) return true;
-    return this.extra.some(({ question }) => level <= question.first && level >= question.level && question.patches.includes(patch));
+    return this.extra.some(({ question: one }) => level <= one.first && level >= one.level && one.patches.includes(patch));
   }
 
   private needs(needs: Needs, patch: number, next: number, last: number): boolean {
     const need = needs.patches.get(patch);
-    return need !== undefined && need.target <= next && need.start >= last && this.shown(patch, need.target) > Math.max(last, need.target);
+    if (need === undefined || need.target > next || need.start < last) return false;
+    return this.shown(patch, need.target) > Math.max(last, need.target);
   }
 
   /** Bricks of coarser levels that finer ones in memory hold already. */
@@ -355,9 +321,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     const tier = running.tier;
     const splits = error.code === "data_loss" || (error.code === "resource_exhausted" && !isTransient(error));
     if (splits && due.length > 1) {
-      const next = Math.max(...due.map(([, level]) => level));
-      const needs = due.map(([patch]) => (tier === "visible" ? this.visible : this.prefetch).patches.get(patch)).filter((one) => one !== undefined);
-      if (needs.length > 0) this.extra.push(...halves(this.info, { ...running.question, first: next }, needs).map((question) => ({ question, tier })));
+      const first = Math.max(...due.map(([, level]) => level));
+      const { patches } = tier === "visible" ? this.visible : this.prefetch;
+      const needs = due.map(([patch]) => patches.get(patch)).filter((one) => one !== undefined);
+      if (needs.length === 0) return;
+      for (const question of halves(this.info, { ...running.question, first }, needs)) this.extra.push({ question, tier });
     } else if (error.code === "data_loss" && due.length === 1) {
       this.lost(running, due[0]![0]);
     } else if (error.code === "unimplemented" && this.encoding === "patches") {
@@ -371,10 +339,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
 
   /** Whatever may pass is tried again, the rest when something else is wanted. */
   private fail(error: ViewerError): void {
-    const passes = isTransient(error) || error.code === "internal" || error.code === "failed_precondition" || error.code === "unknown";
-    this.endPause();
+    const passes = isTransient(error) || ["internal", "failed_precondition", "unknown"].includes(error.code);
+    const waits = passes && this.pause === "waiting";
+    if (!waits) this.endPause();
     this.pause = passes ? "waiting" : "final";
-    if (passes) this.endPause = this.host.later(this.attempt++, error, () => { this.resume(); });
+    if (passes && !waits) this.endPause = this.host.later(this.attempt++, error, () => { this.resume(); });
     this.apply({ kind: "failed", message: passes ? `${error.message}; asked again soon` : error.message });
   }
 
@@ -391,41 +360,19 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.apply(message === null ? { kind: "current" } : { kind: "outdated", message });
   }
 
-  /** Listeners hear of it after the current work: they may want something else at once. */
-  private apply(event: LoadEvent, bricks: readonly Brick[] | null = null): void {
-    this.phase = transition(this.phase, event);
+  private apply(event: LoadEvent, bricks: readonly Brick[] = []): void {
     this.known = null;
-    if (bricks !== null) this.arrived.push(...bricks);
-    if (this.telling) return;
-    this.telling = true;
-    queueMicrotask(() => {
-      this.telling = false;
-      this.tell();
-    });
-  }
-
-  private tell(): void {
-    const bricks = this.arrived;
-    this.arrived = [];
-    const summary = this.summary();
-    if (bricks.length === 0 && summary === this.told) return;
-    this.told = summary;
-    for (const listener of [...this.listeners]) listener(bricks.length === 0 ? null : bricks);
-  }
-
-  /** What listeners must hear of when no brick has come. */
-  private summary(): string {
-    const { state, message, level, target, damagedPatches, expected } = this.status;
-    return JSON.stringify([state, message, level, target, damagedPatches, expected]);
+    this.announcer.apply(event, bricks);
   }
 
   private makeStatus(): LoadStatus {
+    const { phase } = this.announcer;
     const { level, target } = this.progress;
     const { received, expected } = this.traffic;
     const quality = level === null ? null : this.traffic.quality(level) ?? this.step.levels[level] ?? null;
     const limit = this.visible.limited ? "coarser than asked for: more does not fit into the memory of this page" : null;
     return {
-      state: this.phase.state, message: messageOf(this.phase) ?? limit, level, target,
+      state: phase.state, message: messageOf(phase) ?? limit, level, target,
       maxError: quality?.maxError ?? null, coverage: quality?.coverage ?? null, received, expected,
       memory: this.host.memory.used, budget: this.host.memory.budget, damagedPatches: this.damaged.size,
     };

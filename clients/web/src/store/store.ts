@@ -4,11 +4,12 @@ import type { BrickSource, DatasetInfo, SampleType, Selection, StepInfo } from "
 import { ViewerError } from "../model";
 import { backoff, sleep, type Sleep, toViewerError } from "../net/errors";
 import type { Reader } from "../net/read";
+import type { Host } from "./host";
 import { Memory } from "./memory";
 import type { Tier } from "./needs";
 import type { Question } from "./plan";
 import { Running } from "./running";
-import { type Host, PageBricks } from "./source";
+import { PageBricks } from "./source";
 
 export interface StoreOptions {
   readonly reader: Reader;
@@ -55,7 +56,8 @@ export class BrickStore implements Host {
     const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type);
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
-    const source = new PageBricks({ info, field, step, selection, holdings, encoding, isNewest: opened.steps.at(-1)?.step === selection.step }, this);
+    const isNewest = opened.steps.at(-1)?.step === selection.step;
+    const source = new PageBricks({ info, field, step, selection, holdings, encoding, isNewest }, this);
     this.sources.add(source);
     return source;
   }
@@ -144,8 +146,8 @@ export class BrickStore implements Host {
   private ready(tier: Tier): Ready[] {
     const lists = [...this.sources].map((source) => {
       const all = source.questions(tier);
-      const pending = [...source.running].filter((one) => !one.aborted && !one.begun && one.tier === tier).map((one) => one.question.first);
-      const coarsest = Math.max(-1, ...all.map((one) => one.first), ...pending);
+      const pending = [...source.running].filter((one) => !one.aborted && !one.begun && one.tier === tier);
+      const coarsest = Math.max(-1, ...all.map((one) => one.first), ...pending.map((one) => one.question.first));
       return all.filter((one) => one.first === coarsest).map((question): Ready => ({ source, question, tier }));
     });
     const out: Ready[] = [];

@@ -17,7 +17,8 @@ export class Traffic {
 
   /** @param patchBytes  of samples at level 0 where servers decode; null where payload comes */
   constructor(step: FieldStepInfo, patches: number, private readonly patchBytes: number | null) {
-    this.average = step.levels.map(({ bytes }, level) => (patchBytes === null ? bytes / Math.max(1, patches) : patchBytes / 8 ** level));
+    const most = Math.max(1, patches);
+    this.average = step.levels.map(({ bytes }, level) => (patchBytes === null ? bytes / most : patchBytes / 8 ** level));
     this.open = new Int32Array(step.levels.length);
   }
 
@@ -38,7 +39,8 @@ export class Traffic {
     const patches = Math.max(1, volume(shapeOf(patchesMeeting(info, question.box))));
     const whole = volume(info.patch);
     for (const { level, bytes, box } of levels) {
-      this.average[level] = this.patchBytes === null ? bytes / patches : (volume(shapeOf(box)) * this.patchBytes) / (whole * patches);
+      const all = this.patchBytes === null ? bytes : (volume(shapeOf(box)) * this.patchBytes) / whole;
+      this.average[level] = all / patches;
     }
   }
 

@@ -53,6 +53,10 @@ export class FakeServer {
   tamper: (message: ReadResponse) => ReadResponse = (message) => message;
   manifest: () => DatasetManifest = () => this.goodManifest();
   pageSize = 3;
+  nextPage: (token: string) => string = (token) => token;
+  openWatches = 0;
+  /** Messages after which a read ends in good order. */
+  cutAfter = Infinity;
   datasets: string[] = ["run42"];
   watchers: ((step: number | Error) => void)[] = [];
   readonly value: (x: number, y: number, z: number, step: number) => number;
@@ -134,7 +138,7 @@ export class FakeServer {
           const to = Math.min(this.datasets.length, from + this.pageSize);
           return {
             datasets: this.datasets.slice(from, to).map((name) => ({ name, grid: this.goodManifest().grid!, steps: BigInt(this.steps.length), fields: 1n })),
-            nextPageToken: to < this.datasets.length ? `${to}` : "",
+            nextPageToken: this.nextPage(to < this.datasets.length ? `${to}` : ""),
           };
         },
         getDataset: (request, context) => {
@@ -175,6 +179,8 @@ export class FakeServer {
 
   private async *watch(after: bigint | undefined, context: HandlerContext): AsyncGenerator<{ step: StepManifest }> {
     this.begin("WatchSteps", context);
+    ++this.openWatches;
+    context.signal.addEventListener("abort", () => { --this.openWatches; }, { once: true });
     let last = after === undefined ? -1 : Number(after);
     for (;;) {
       for (const step of this.steps) {
@@ -207,6 +213,7 @@ export class FakeServer {
     const from = record.resumed ? new DataView(Uint8Array.from(request.resumeAfter).buffer).getUint32(0) + 1 : 1;
     try {
       for (const [index, message] of [header, ...all.slice(from)].entries()) {
+        if (index >= this.cutAfter) break;
         await this.beforeMessage(record, message, index);
         if (context.signal.aborted) return;
         ++record.sent;

@@ -1,0 +1,261 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import type { DatasetManifest, DataType } from "../../build/proto/quarry/v1/dataset_pb";
+import { GridCoordinatesSchema } from "../../build/proto/quarry/v1/dataset_pb";
+import type { Source, StepInfo } from "../../src/model";
+import { createSource } from "../../src/net/index";
+import { FakeServer, settle } from "./fake_server";
+
+function open(): { server: FakeServer; source: Source; waits: number[] } {
+  const server = new FakeServer({ steps: [0, 2, 5, 7] });
+  const waits: number[] = [];
+  const source = createSource("http://fake", { transport: server.transport(), sleep: (ms) => { waits.push(ms); return Promise.resolve(); } });
+  return { server, source, waits };
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<{ code: string; message: string }> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as { code: string; message: string };
+  }
+  throw new Error("there is no error");
+}
+
+const kSelection = { dataset: "run42", field: "speed", step: 0 };
+const kBox = { begin: [0, 0, 0], end: [4, 4, 4] } as const;
+
+describe("lists", () => {
+  it("have all pages", async () => {
+    const { server, source } = open();
+    server.datasets = Array.from({ length: 8 }, (_, i) => `run${i}`);
+
+    expect(await source.list()).toEqual(server.datasets.map((name) => ({ name, dims: [20, 12, 9], steps: 4, fields: 1 })));
+    expect(server.calls.length).toBe(3);
+  });
+
+  it("that turn in a circle are ended", async () => {
+    const { server, source } = open();
+    // The second page leads to itself.
+    server.nextPage = () => "1";
+
+    expect(await errorOf(source.list())).toMatchObject({ code: "internal" });
+    expect(server.calls.length).toBeLessThan(5);
+  });
+
+  it("without end are ended", async () => {
+    const { server, source } = open();
+    let page = 0;
+    server.nextPage = () => `${++page % 1000000}`;
+    server.pageSize = 0;
+
+    expect((await errorOf(source.list())).message).toContain("do not end");
+    expect(server.calls.length).toBeLessThan(2000);
+  });
+});
+
+describe("opening", () => {
+  it("gives the grid, the fields, and the steps of all pages", async () => {
+    const { source } = open();
+    const { info, steps } = await source.open("run42");
+
+    expect(info).toEqual({
+      name: "run42", dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
+      axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01" }],
+    });
+    expect(steps.map((step) => [step.step, step.time])).toEqual([[0, 0], [2, 0.2], [5, 0.5], [7, 0.7]]);
+    expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
+    expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
+  });
+
+  it("says what the server says", async () => {
+    const { source } = open();
+
+    expect(await errorOf(source.open("nothing"))).toMatchObject({ code: "not_found", message: 'no dataset "nothing"' });
+  });
+
+  const hostile: [string, (manifest: DatasetManifest) => void][] = [
+    ["a grid without a sample", (m) => { m.grid!.dims = [0, 12, 9]; }],
+    ["a grid of two axes", (m) => { m.grid!.dims = [20, 12]; }],
+    ["a grid of four axes", (m) => { m.grid!.dims = [20, 12, 9, 1]; }],
+    ["no grid", (m) => { delete m.grid; }],
+    ["too many patches", (m) => { m.grid!.dims = [2 ** 31, 2 ** 31, 2 ** 31]; m.patch = [1, 1, 1]; m.levels = 1; }],
+    ["patches of no power of two", (m) => { m.patch = [8, 6, 4]; }],
+    ["patches without a sample", (m) => { m.patch = [0, 4, 4]; }],
+    ["vast patches", (m) => { m.patch = [2 ** 20, 2 ** 20, 4]; }],
+    ["more levels than patches have", (m) => { m.levels = 4; }],
+    ["no levels", (m) => { m.levels = 0; }],
+    ["an origin that is no number", (m) => { m.grid!.origin = [NaN, 0, 0]; }],
+    ["a spacing that is infinite", (m) => { m.grid!.spacing = [1, Infinity, 1]; }],
+    ["coordinates of another number", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { y: [1, 2, 3] }); }],
+    ["coordinates that turn", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { z: [1, 2, 3, 4, 5, 6, 7, 8, 7] }); }],
+    ["an unknown type", (m) => { m.fields[0]!.dtype = 99 as DataType; }],
+    ["a name without end", (m) => { m.fields[0]!.name = "x".repeat(100_000); }],
+  ];
+  for (const [what, change] of hostile) {
+    it(`refuses ${what}`, async () => {
+      const { server, source } = open();
+      server.manifest = () => {
+        const manifest = server.goodManifest();
+        change(manifest);
+        return manifest;
+      };
+
+      const error = await errorOf(source.open("run42"));
+      expect(error.code).toBe("internal");
+      expect(error.message).toContain("the server's answer is wrong");
+      expect(error.message.length).toBeLessThanOrEqual(1024);
+    });
+  }
+
+  it("takes coordinates that descend", async () => {
+    const { server, source } = open();
+    server.manifest = () => {
+      const manifest = server.goodManifest();
+      manifest.grid!.coordinates = create(GridCoordinatesSchema, { z: [9, 8, 7, 6, 5, 4, 3, 2.5, 0] });
+      return manifest;
+    };
+
+    expect([...(await source.open("run42")).info.coordinates[2]!]).toEqual([9, 8, 7, 6, 5, 4, 3, 2.5, 0]);
+  });
+
+  const hostileSteps: [string, (step: ReturnType<FakeServer["stepManifest"]>) => void][] = [
+    ["a range upside down", (s) => { s.fields[0]!.min = 3; s.fields[0]!.max = 2; }],
+    ["a range that is infinite", (s) => { s.fields[0]!.max = Infinity; }],
+    ["an error that is no number", (s) => { s.fields[0]!.levels[1]!.maxError = NaN; }],
+    ["an error below zero", (s) => { s.fields[0]!.levels[1]!.maxError = -1; }],
+    ["a coverage above one", (s) => { s.fields[0]!.levels[1]!.coverage = 2; }],
+    ["a record of too few levels", (s) => { s.fields[0]!.levels.pop(); }],
+    ["a number that no double holds", (s) => { s.step = 2n ** 63n; }],
+    ["steps that do not ascend", (s) => { s.step = 0n; }],
+  ];
+  for (const [what, change] of hostileSteps) {
+    it(`refuses ${what}`, async () => {
+      const { server, source } = open();
+      const good = server.stepManifest.bind(server);
+      server.stepManifest = (step) => {
+        const manifest = good(step);
+        if (step === 2) change(manifest);
+        return manifest;
+      };
+
+      expect((await errorOf(source.open("run42"))).code).toBe("internal");
+    });
+  }
+
+  it("takes a step without a valid sample", async () => {
+    const { server, source } = open();
+    const good = server.stepManifest.bind(server);
+    server.stepManifest = (step) => {
+      const manifest = good(step);
+      Object.assign(manifest.fields[0]!, { min: Infinity, max: -Infinity, valid: 0n });
+      return manifest;
+    };
+
+    expect((await source.open("run42")).steps[0]!.fields.get("speed")).toMatchObject({ min: NaN, max: NaN, valid: 0 });
+  });
+});
+
+describe("questions", () => {
+  it("about statistics have their intervals", async () => {
+    const { source } = open();
+    const result = await source.statistics(kSelection, kBox, 1, { percentiles: [50], bins: 2 });
+
+    const at = { value: 2, low: 1, high: 3 };
+    expect(result).toEqual({ level: 1, valid: 10, missing: 2, min: at, max: at, mean: at, stddev: at,
+                             percentiles: [{ percent: 50, at }], histogram: { begin: 0, end: 4, counts: [1, 9] } });
+    expect(await errorOf(source.statistics(kSelection, kBox, 0, { percentiles: [], bins: 5000 }))).toMatchObject({ code: "invalid_argument" });
+  });
+
+  it("about many points are several", async () => {
+    const { server, source } = open();
+    const { values, maxError } = await source.points(kSelection, Array.from({ length: 3 * 100_001 }, (_, i) => (i % 3 === 0 ? i / 3 % 20 : 0)));
+
+    expect([values.length, values[19], values[100_000], maxError]).toEqual([100_001, 19, 0, 0.01]);
+    expect(server.calls.length).toBe(2);
+  });
+});
+
+describe("a busy server", () => {
+  it("is asked again after the time that it names", async () => {
+    const { server, source, waits } = open();
+    let refuse = 2;
+    server.beforeCall = () => {
+      if (refuse-- > 0) throw new ConnectError("too many calls run", Code.ResourceExhausted, { "grpc-retry-pushback-ms": "5000" });
+    };
+    await source.list();
+
+    expect(waits).toEqual([5000, 5000]);
+  });
+
+  it("is not asked for ever", async () => {
+    const { server, source, waits } = open();
+    server.beforeCall = () => { throw new ConnectError("not now", Code.Unavailable); };
+
+    expect(await errorOf(source.list())).toMatchObject({ code: "unavailable", message: "not now" });
+    expect(waits.length).toBe(4);
+    expect(waits[3]).toBeGreaterThan(waits[0]!);
+  });
+
+  it("that says a question is too large is not asked again", async () => {
+    const { server, source, waits } = open();
+    server.beforeCall = () => { throw new ConnectError("this read needs 9 GiB, and 1 GiB is allowed", Code.ResourceExhausted); };
+
+    expect(await errorOf(source.list())).toMatchObject({ code: "resource_exhausted" });
+    expect(waits).toEqual([]);
+  });
+});
+
+describe("watching", () => {
+  async function take(steps: AsyncIterable<StepInfo>, into: number[]): Promise<void> {
+    for await (const step of steps) into.push(step.step);
+  }
+
+  it("goes on after a broken connection, with nothing twice and nothing left out", async () => {
+    const { server, source } = open();
+    await source.open("run42");
+    const stop = new AbortController();
+    const seen: number[] = [];
+    const watching = take(source.watch("run42", 2, stop.signal), seen);
+    await settle();
+    server.breakWatches(new ConnectError("reset", Code.Unavailable));
+    server.steps.push(8);
+    await settle();
+    server.publish(9);
+    await settle();
+    stop.abort();
+    await watching;
+
+    expect(seen).toEqual([5, 7, 8, 9]);
+    expect(server.openWatches).toBe(0);
+  });
+
+  it("is one stream: the next one takes its place", async () => {
+    const { server, source } = open();
+    const stop = new AbortController();
+    const [first, second]: [number[], number[]] = [[], []];
+    const one = take(source.watch("run42", 5, stop.signal), first);
+    await settle();
+    const two = take(source.watch("run42", 5, stop.signal), second);
+    await one;
+    await settle();
+    expect(server.openWatches).toBe(1);
+    stop.abort();
+    await two;
+
+    expect([first, second]).toEqual([[7], [7]]);
+  });
+
+  it("ends with what waiting does not mend", async () => {
+    const { server, source } = open();
+    const seen: number[] = [];
+    const watching = take(source.watch("run42", null, new AbortController().signal), seen);
+    await settle();
+    server.breakWatches(new ConnectError("the dataset has gone", Code.NotFound));
+
+    expect(await errorOf(watching)).toMatchObject({ code: "not_found", message: "the dataset has gone" });
+    expect(seen).toEqual([0, 2, 5, 7]);
+  });
+});

@@ -1,0 +1,199 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import type { Box } from "../../src/model";
+import { QuarryClient } from "../../src/net/client";
+import type { ReadEncoding, ReadEvent, ReadQuery } from "../../src/net/read";
+import { FakeServer } from "./fake_server";
+
+const kBox: Box = { begin: [0, 0, 0], end: [16, 4, 9] };
+
+function open(): { server: FakeServer; client: QuarryClient; waits: number[] } {
+  const server = new FakeServer();
+  const waits: number[] = [];
+  const client = new QuarryClient(server.transport(), { retries: 2, sleep: (ms) => { waits.push(ms); return Promise.resolve(); } });
+  return { server, client, waits };
+}
+
+async function query(client: QuarryClient, encoding: ReadEncoding, box = kBox): Promise<ReadQuery> {
+  const { info } = await client.open("run42");
+  const selection = { dataset: "run42", field: "speed", step: 0 };
+  return { selection, info, field: info.fields[0]!, box, first: 2, level: 0, focus: null, encoding, priority: 0 };
+}
+
+async function readAll(client: QuarryClient, encoding: ReadEncoding, signal = new AbortController().signal): Promise<ReadEvent[]> {
+  const events: ReadEvent[] = [];
+  for await (const event of client.read(await query(client, encoding), signal)) events.push(event);
+  return events;
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<{ code: string; message: string }> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as { code: string; message: string };
+  }
+  throw new Error("there is no error");
+}
+
+describe("an answer", () => {
+  it("has a header, all levels coarse to fine, and an end", async () => {
+    const { client } = open();
+    const events = await readAll(client, "patches");
+
+    const [header] = events;
+    expect(header).toMatchObject({ kind: "header", header: { levels: [
+      { level: 2, box: { begin: [0, 0, 0], end: [4, 1, 3] }, maxError: 0.16 },
+      { level: 1, box: { begin: [0, 0, 0], end: [8, 2, 5] }, maxError: 0.04 },
+      { level: 0, box: kBox, maxError: 0.01 },
+    ] } });
+    expect(events.filter((event) => event.kind === "level").map((event) => event.level)).toEqual([2, 1, 0]);
+    const patches = events.flatMap((event) => (event.kind === "patches" ? event.patches.map((patch) => `${event.level}/${patch.patch}`) : []));
+    expect(patches).toEqual([2, 1, 0].flatMap((level) => [0, 1, 9, 10, 18, 19].map((patch) => `${level}/${patch}`)));
+    expect(events.at(-1)).toEqual({ kind: "end" });
+  });
+
+  it("hands out payload as it is, without copying it", async () => {
+    const { client, server } = open();
+    const events = await readAll(client, "patches");
+    const first = events.find((event) => event.kind === "patches")!;
+
+    const [one, two] = first.patches;
+    expect([...new Float32Array(one!.levels[0]!.payload.slice().buffer)]).toEqual(server.patchLevel(0, 2, 0));
+    expect(one!.levels[0]!.payload.buffer).toBe(two!.levels[0]!.payload.buffer);
+  });
+
+  it("that breaks is taken up, and its header comes once", async () => {
+    const { client, server, waits } = open();
+    const whole = await readAll(client, "samples");
+    let left = 2;
+    server.beforeMessage = (read) => {
+      if (read.sent === 4 && left-- > 0) throw new ConnectError("reset", Code.Unavailable);
+    };
+    const broken = await readAll(client, "samples");
+
+    expect(broken).toEqual(whole);
+    expect(server.reads.map((read) => read.resumed)).toEqual([false, false, true, true]);
+    expect(waits.length).toBe(2);
+  });
+
+  it("from which nothing new comes is given up", async () => {
+    const { client, server } = open();
+    server.beforeMessage = (read, message) => {
+      if (read.resumed && message.part.case !== "header") throw new ConnectError("still broken", Code.Unavailable);
+      if (read.sent === 4) throw new ConnectError("reset", Code.Unavailable);
+    };
+
+    expect(await errorOf(readAll(client, "samples"))).toMatchObject({ code: "unavailable", message: "still broken" });
+    expect(server.reads.length).toBe(3);
+  });
+
+  it("of other data is not mixed with the first", async () => {
+    const { client, server } = open();
+    server.beforeMessage = (read) => {
+      if (read.resumed) throw new ConnectError("the data have changed", Code.FailedPrecondition);
+      if (read.sent === 4) throw new ConnectError("reset", Code.Unavailable);
+    };
+
+    expect(await errorOf(readAll(client, "samples"))).toMatchObject({ code: "failed_precondition" });
+  });
+
+  it("ends at once with its signal", async () => {
+    const { client, server } = open();
+    const stop = new AbortController();
+    const seen: string[] = [];
+    const reading = (async () => {
+      for await (const event of client.read(await query(client, "patches"), stop.signal)) {
+        seen.push(event.kind);
+        stop.abort();
+      }
+    })();
+
+    expect(await errorOf(reading)).toMatchObject({ code: "cancelled" });
+    expect([seen, server.reads[0]!.state]).toEqual([["header"], "aborted"]);
+  });
+});
+
+type Part = Exclude<ReadResponse["part"], { case: undefined }>;
+type Value<C extends Part["case"]> = Extract<Part, { case: C }>["value"];
+type Tamper = (message: ReadResponse) => ReadResponse;
+
+/** Changes the first message of a kind. */
+function changing<C extends Part["case"]>(kind: C, change: (value: Value<C>) => unknown): Tamper {
+  let done = false;
+  return (message) => {
+    if (done || message.part.case !== kind) return message;
+    done = true;
+    const value = structuredClone(message.part.value) as Value<C>;
+    change(value);
+    return create(ReadResponseSchema, { part: { case: kind, value } as Part, position: message.position });
+  };
+}
+
+describe("a hostile answer", () => {
+  const cases: [string, ReadEncoding, Tamper][] = [
+    ["another step", "samples", changing("header", (h) => { h.step = 5n; })],
+    ["another field", "samples", changing("header", (h) => { h.field = "pressure"; })],
+    ["another type", "samples", changing("header", (h) => { h.dtype = 2; })],
+    ["no levels", "samples", changing("header", (h) => { h.levels = []; })],
+    ["other levels", "samples", changing("header", (h) => { h.levels.reverse(); })],
+    ["a larger extent", "samples", changing("header", (h) => { h.levels[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
+    ["an error that is no number", "samples", changing("header", (h) => { h.levels[0]!.maxError = NaN; })],
+    ["several answers", "samples", changing("header", (h) => { h.count = 3n; })],
+    ["parts left out", "samples", changing("header", (h) => { h.leftOut = [{ $typeName: "quarry.v1.Box", begin: [0, 0, 0], end: [1, 1, 1] }]; })],
+    ["a block outside", "samples", changing("samples", (s) => { s.blocks[0]!.begin = [1, 0, 0]; })],
+    ["a block of 2^60 samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
+    ["a block without samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [0, 1, 1]; })],
+    ["too few samples", "samples", changing("samples", (s) => { s.data = s.data.slice(4); })],
+    ["too many samples", "samples", changing("samples", (s) => { s.data = new Uint8Array(s.data.length + 4); })],
+    ["the same block again", "samples", changing("samples", (s) => { s.blocks.push(s.blocks[0]!); s.data = new Uint8Array(2 * s.data.length); })],
+    ["samples of a finer level too early", "samples", changing("samples", (s) => { s.level = 1; })],
+    ["samples instead of patches", "patches", (m) => (m.part.case === "patches"
+      ? create(ReadResponseSchema, { part: { case: "samples", value: { level: 2, blocks: [] } } }) : m)],
+    ["a level that shows a finer one", "samples", changing("samples", (s) => { s.blocks[0]!.shownLevel = 1; })],
+    ["an end of another level", "samples", changing("levelEnd", (e) => { e.level = 0; })],
+    ["an end before its samples", "samples", (m) => (m.part.case === "samples"
+      ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2, maxError: 1 } } }) : m)],
+    ["an end before its levels", "samples", (m) => (m.part.case === "samples"
+      ? create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }) : m)],
+    ["a patch that was not asked for", "patches", changing("patches", (p) => { p.patches[0]!.patch = 2n; })],
+    ["a patch that does not exist", "patches", changing("patches", (p) => { p.patches[0]!.patch = 10n ** 15n; })],
+    ["a patch twice", "patches", changing("patches", (p) => { p.patches[1]!.patch = 0n; })],
+    ["payload of too many levels", "patches", changing("patches", (p) => { p.patches[0]!.levels.push(p.patches[0]!.levels[0]!); })],
+    ["payload of too few levels", "patches", changing("patches", (p) => { p.patches[0]!.levels = []; })],
+    ["payload that is short", "patches", changing("patches", (p) => { p.patches[0]!.levels[0]!.size += 2n ** 40n; })],
+    ["payload that nobody describes", "patches", changing("patches", (p) => { p.data = new Uint8Array(p.data.length + 1); })],
+    ["nothing in a message", "patches", (m) => (m.part.case === "levelEnd" ? create(ReadResponseSchema, {}) : m)],
+    ["a second header", "samples", (m) => (m.part.case === "samples" ? create(ReadResponseSchema, { part: { case: "header", value: {} } }) : m)],
+    ["no header", "samples", (m) => (m.part.case === "header" ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2 } } }) : m)],
+  ];
+  for (const [what, encoding, tamper] of cases) {
+    it(`with ${what} is refused`, async () => {
+      const { client, server } = open();
+      server.tamper = tamper;
+
+      const error = await errorOf(readAll(client, encoding));
+      expect(error.code).toBe("internal");
+      expect(error.message).toContain("the server's answer is wrong");
+      expect(server.reads.length).toBe(1);
+    });
+  }
+
+  it("that stops in good order before its end is taken up", async () => {
+    const { client, server } = open();
+    const whole = await readAll(client, "samples");
+    server.cutAfter = 3;
+
+    expect(await readAll(client, "samples")).toEqual(whole);
+    expect(server.reads.length).toBeGreaterThan(5);
+  });
+
+  it("that stops after each header is given up", async () => {
+    const { client, server } = open();
+    server.cutAfter = 1;
+
+    expect(await errorOf(readAll(client, "samples"))).toMatchObject({ code: "unavailable" });
+    expect(server.reads.length).toBe(3);
+  });
+});
