@@ -1,6 +1,6 @@
 /** Everything that the viewer asks of servers. */
 import type { Transport } from "@connectrpc/connect";
-import type { PatchDecoder } from "../decode/index";
+import { canDecode, createPatchDecoder, type PatchDecoder } from "../decode/index";
 import type { SampleType, Source } from "../model";
 import { BrickStore } from "../store/store";
 import { defaultBudget } from "../store/memory";
@@ -17,7 +17,7 @@ export interface SourceOptions {
   readonly token?: () => string | null;
   /** Of all bricks in memory. [bytes] */
   readonly budget?: number;
-  /** Null or left out: servers decode. */
+  /** Null: servers decode. Left out: the workers of this page, which all sources share. */
   readonly decoder?: PatchDecoder | null;
   readonly canDecode?: (coder: string, type: SampleType) => boolean;
   readonly retries?: number;
@@ -34,6 +34,13 @@ function deviceMemory(): number | undefined {
   return typeof navigator === "undefined" ? undefined : (navigator as { deviceMemory?: number }).deviceMemory;
 }
 
+let shared: PatchDecoder | null = null;
+
+function pageDecoder(): PatchDecoder | null {
+  if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") return null;
+  return shared ??= createPatchDecoder();
+}
+
 function defined<T extends object>(values: { [K in keyof T]: T[K] | undefined }): Partial<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
@@ -44,8 +51,8 @@ export function createSource(baseUrl: string, options: SourceOptions = {}): Sour
   const queue = new StreamQueue(kStreams);
   const store = new BrickStore({
     reader: (query, signal) => queue.stream(query.priority, signal, () => client.read(query, signal)),
-    decoder: options.decoder ?? null,
-    canDecode: options.canDecode ?? (() => true),
+    decoder: options.decoder === undefined ? pageDecoder() : options.decoder,
+    canDecode: options.canDecode ?? canDecode,
     budget: options.budget ?? defaultBudget(deviceMemory()),
     streams: kStreams,
     ...defined({ sleep: options.sleep }),

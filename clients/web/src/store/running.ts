@@ -190,7 +190,9 @@ export class Running {
       // The decoder has dropped the levels before: the patch is asked for again, as part of another question.
       if (this.next.delete(patch)) this.receiver.refused(patch);
     } else {
-      this.failure ??= reason;
+      // Without a decoder, whatever the reason, servers decode.
+      const isGone = reason.code === "unavailable" || reason.code === "unimplemented";
+      this.failure ??= isGone ? new ViewerError("unimplemented", reason.message) : reason;
     }
   }
 }

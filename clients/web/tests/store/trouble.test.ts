@@ -158,17 +158,19 @@ describe("a decoder", () => {
     expect(bricks.status.state).toBe("failed");
   });
 
-  it("that does not know the coder leaves it to the server", async () => {
-    const t = await Harness.open();
-    t.decoder.before = () => { throw new ViewerError("unimplemented", "no such coder"); };
-    const bricks = t.bricks();
-    bricks.want([wantOf(t.whole, 0)]);
-    await settle();
+  for (const code of ["unimplemented", "unavailable"]) {
+    it(`that is ${code} leaves it to the server`, async () => {
+      const t = await Harness.open();
+      t.decoder.before = () => { throw new ViewerError(code, "no such coder, or no workers"); };
+      const bricks = t.bricks();
+      bricks.want([wantOf(t.whole, 0)]);
+      await settle();
 
-    expect(t.server.reads.map((read) => read.encoding)).toEqual(["patches", "samples"]);
-    t.check(bricks.best(3, 0), 3, 0);
-    expect(bricks.status).toMatchObject({ state: "settled", level: 0 });
-  });
+      expect(t.server.reads.map((read) => read.encoding)).toEqual(["patches", "samples"]);
+      t.check(bricks.best(3, 0), 3, 0);
+      expect(bricks.status).toMatchObject({ state: "settled", level: 0 });
+    });
+  }
 
   it("hears of the end of each answer", async () => {
     const t = await Harness.open();
