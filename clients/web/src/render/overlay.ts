@@ -240,7 +240,9 @@ function drawEdgeLabels(context: Context, theme: Theme, view: VolumeView, eye: E
       const point = at(corner(axis, share, lowest.edge[0], lowest.edge[1]));
       if (!point) return;
       context.fillStyle = colour;
-      context.fillText(text, point[0] + Math.cos(away) * far, point[1] + Math.sin(away) * far);
+      const half = context.measureText(text).width / 2 + 2;
+      const x = Math.max(view.plot.x + half, Math.min(view.plot.x + view.plot.width - half, point[0] + Math.cos(away) * far));
+      context.fillText(text, x, point[1] + Math.sin(away) * far);
     };
     const ends = [axisInfo.position(view.clip.begin[axis] - 0.5), axisInfo.position(view.clip.end[axis] - 0.5)].sort((p, q) => p - q);
     const list = ticks(ends[0]!, ends[1]!, 4);

@@ -120,6 +120,11 @@ vec3 indexOf(vec3 p) {
   vec3 b = vec3(texelFetch(uPositions, ivec2(i.x + 1, 0), 0).x, texelFetch(uPositions, ivec2(i.y + 1, 0), 0).y, texelFetch(uPositions, ivec2(i.z + 1, 0), 0).z);
   return mix(a, b, at - vec3(i));
 }
+// Where patches begin, as shares of the box.
+vec3 border(vec3 place) {
+  ivec3 i = min(ivec3(place), ivec3(1023));
+  return vec3(texelFetch(uPositions, ivec2(i.x, 1), 0).x, texelFetch(uPositions, ivec2(i.y, 1), 0).y, texelFetch(uPositions, ivec2(i.z, 1), 0).z) - 0.5;
+}
 vec2 texel(int level, vec3 index) {
   vec3 at = (index * uLevelFirst[level].w - uLevelFirst[level].xyz + 0.5) * uLevelSize[level];
 ${kLevels.map((level) => `  if (level == ${level}) return textureLod(uLevel${level}, at, 0.).rg;`).join("\n")}
@@ -197,7 +202,7 @@ void main() {
   float before = -1.;
   float sum = 0.;
   vec3 colour = vec3(0.);
-  float t = near + stepSize * dither(gl_FragCoord.xy);
+  float t = near + stepSize * (uShade ? 0.6 : 1.) * dither(gl_FragCoord.xy);
   for (int i = 0; i < uSteps; ++i) {
     if (t >= far) break;
     vec3 p = uEye + ahead * t;
@@ -209,14 +214,8 @@ void main() {
     float least = uMode == 1 ? best : uThreshold;
     if (patchState.r > 0.99 || top < least) {
       before = -1.;
-      float leave = stepSize;
-      if (!uUneven) {
-        vec3 low = ((place + uFirstPatch) * uPatch - uIndexLow) / (uIndexHigh - uIndexLow) - 0.5;
-        vec3 high = ((place + uFirstPatch + 1.) * uPatch - uIndexLow) / (uIndexHigh - uIndexLow) - 0.5;
-        vec3 end = max((low * uExtent - uEye) * slope, (high * uExtent - uEye) * slope);
-        leave = max(ceil((min(min(end.x, end.y), end.z) - t) / stepSize), 1.) * stepSize;
-      }
-      t += leave;
+      vec3 end = max((border(place) * uExtent - uEye) * slope, (border(place + 1.) * uExtent - uEye) * slope);
+      t += max(ceil((min(min(end.x, end.y), end.z) - t) / stepSize), 1.) * stepSize;
       continue;
     }
     vec2 v = valueAt(index, patchState, place);

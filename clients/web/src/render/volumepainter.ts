@@ -1,7 +1,7 @@
-import { gridAxis } from "./axes";
+import { axisRange, gridAxis } from "./axes";
 import { eyeOf } from "./camera";
 import { isDiverging, kColourMaps, mapRow } from "./colourmaps";
-import { bind, edit, Target, texture2d } from "./gl";
+import { bind, Target, texture2d } from "./gl";
 import type { Gl, Program } from "./gl";
 import { extents } from "./layout";
 import { kVolumeLevels } from "./shaders";
@@ -160,7 +160,7 @@ export class VolumePainter {
     gl.uniform1i(at("uMasked"), scene.hasMissing ? 1 : 0);
     gl.uniform1i(at("uShade"), fine ? 1 : 0);
     gl.uniform1i(at("uSteps"), fine ? (this.software ? 280 : 900) : this.software ? 96 : 220);
-    gl.uniform1f(at("uStepScale"), fine ? (this.software ? 1 : 0.5) : 1.5);
+    gl.uniform1f(at("uStepScale"), fine ? (this.software ? 0.8 : 0.5) : 1.5);
     gl.uniform3fv(at("uBackground"), stage.paper.background);
     gl.uniform3fv(at("uMissing"), stage.paper.missing);
     gl.uniform1f(at("uPixel"), stage.ratio);
@@ -183,27 +183,29 @@ export class VolumePainter {
     const uneven = axes.some((axis) => !axis.even);
     gl.uniform1i(at("uUneven"), uneven ? 1 : 0);
     gl.uniform1i(at("uPositions"), kVolumeLevels + 1);
-    this.fillPositions(view, uneven);
+    this.fillPositions(view);
     bind(gl, kVolumeLevels + 1, gl.TEXTURE_2D, this.positions);
   }
 
-  private fillPositions(view: VolumeView, uneven: boolean): void {
+  /** In the first row, the indices at even distances of the box; in the second, where patches begin. */
+  private fillPositions(view: VolumeView): void {
     const { gl } = this;
-    const text = uneven ? JSON.stringify(view.clip) : "even";
+    const { info } = view.scene.bricks;
+    const { first, count } = this.picture.patches;
+    const text = JSON.stringify([info.name, view.clip]);
     if (this.positions && text === this.positionText) return;
     this.positionText = text;
     gl.deleteTexture(this.positions);
-    this.positions = texture2d(gl, { format: gl.RGBA32F, linear: false }, uneven ? kPositions : 1, 1);
-    if (!uneven) return;
-    const table = new Float32Array(kPositions * 4);
+    this.positions = texture2d(gl, { format: gl.RGBA32F, linear: false }, kPositions, 2);
+    const table = new Float32Array(kPositions * 8);
     for (const a of [0, 1, 2] as const) {
-      const axis = gridAxis(view.scene.bricks.info, a);
-      const ends = [axis.position(view.clip.begin[a] - 0.5), axis.position(view.clip.end[a] - 0.5)].sort((p, q) => p - q);
-      for (let i = 0; i < kPositions; ++i)
-        table[i * 4 + a] = axis.index(ends[0]! + (i / (kPositions - 1)) * (ends[1]! - ends[0]!));
+      const axis = gridAxis(info, a);
+      const { low, high } = axisRange(axis, view.clip.begin[a], view.clip.end[a]);
+      for (let i = 0; i < kPositions; ++i) table[i * 4 + a] = axis.index(low + (i / (kPositions - 1)) * (high - low));
+      for (let i = 0; i <= Math.min(count[a], kPositions - 1); ++i)
+        table[(kPositions + i) * 4 + a] = (axis.position((first[a] + i) * info.patch[a]) - low) / (high - low);
     }
-    edit(gl, gl.TEXTURE_2D, this.positions);
-    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kPositions, 1, gl.RGBA, gl.FLOAT, table);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kPositions, 2, gl.RGBA, gl.FLOAT, table);
   }
 
   free(): void {

@@ -345,6 +345,7 @@ export class App {
     } finally {
       this.refreshing = false;
     }
+    this.root.classList.toggle("empty", !this.feed.shown);
     for (const part of [this.bar, this.panel, this.footer, this.banner]) part.update();
   }
 

@@ -4,7 +4,7 @@ import { wholeGrid } from "../render/layout";
 import { readingAt } from "../render/probe";
 import { getCommand, grpcAddress, pythonCommand } from "../state/index";
 import type { App } from "./app";
-import { short } from "./text";
+import { short, withError } from "./text";
 
 /** What a saved picture shows, in a line. */
 export function captionOf(app: App): string {
@@ -29,5 +29,12 @@ export function differenceText(app: App, index: Vec3): string | null {
   const both = app.difference;
   if (!both) return null;
   const reading = readingAt(both, index);
-  return reading && !reading.missing ? `difference ${short(reading.value, 5)} ${app.feeds.a?.field.unit ?? ""}` : "difference not there yet";
+  if (!reading || reading.missing) return "difference missing, or not there yet";
+  return `difference ${withError(reading.value, differenceError(app, reading.level))} ${app.feeds.a?.field.unit ?? ""}`;
+}
+
+/** Both fields may be wrong by their own errors. */
+export function differenceError(app: App, level: number): number | null {
+  const errors = [app.feeds.a, app.feeds.b].map((source) => source?.step.levels[level]?.maxError);
+  return errors[0] === undefined || errors[1] === undefined ? null : errors[0] + errors[1];
 }

@@ -34,6 +34,7 @@ export class ColourPart implements Part {
   private readonly high: HTMLInputElement;
   private readonly handles: readonly [HTMLInputElement, HTMLInputElement];
   private readonly canvas: HTMLCanvasElement;
+  private readonly fit: HTMLButtonElement;
   private readonly caption: HTMLElement;
   private drawn = "";
 
@@ -41,6 +42,7 @@ export class ColourPart implements Part {
     this.map = h("select", { "aria-label": "Colour map", change: () => { app.setColour({ map: this.map.value }); } });
     this.modes = h("div", { class: "segments", role: "group", "aria-label": "Colour range" }, ...kModes.map(({ mode, text, help }) =>
       h("button", { type: "button", "data-mode": mode, title: help, click: () => { this.setMode(mode); } }, text)));
+    this.fit = h("button", { type: "button", title: "Lock the range to 1 % to 99 % of the samples on screen", click: () => { this.fitRange(); } }, "Fit");
     this.low = numberInput("Low end of the colours", (value) => { this.lock(value, null); });
     this.high = numberInput("High end of the colours", (value) => { this.lock(null, value); });
     const handle = (label: string, end: 0 | 1): HTMLInputElement => h("input", { type: "range", min: 0, max: kSteps, step: 1, "aria-label": label, input: () => { this.dragged(end); } });
@@ -50,7 +52,7 @@ export class ColourPart implements Part {
     this.body = h("div", { class: "part-body" },
       h("div", { class: "row" }, this.map, this.modes),
       h("div", { class: "ranged" }, this.canvas, h("div", { class: "handles" }, ...this.handles)),
-      h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high), this.caption);
+      h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high, this.fit), this.caption);
   }
 
   get useful(): boolean {
@@ -69,6 +71,13 @@ export class ColourPart implements Part {
   private setMode(mode: RangeMode): void {
     const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
     this.app.setColour(mode === "locked" ? { mode, ...now } : { mode, low: null, high: null });
+  }
+
+  private fitRange(): void {
+    const at = (percent: number): number | undefined => this.app.statistics?.percentiles.find((each) => each.percent === percent)?.at.value;
+    const [low, high] = [at(1), at(99)];
+    if (low === undefined || high === undefined || !(high > low)) return;
+    this.app.setColour({ mode: "locked", ...fullRange(this.app.state!.colour.map, low, high) });
   }
 
   private lock(low: number | null, high: number | null): void {
@@ -107,6 +116,7 @@ export class ColourPart implements Part {
       setAttribute(handle, "aria-valuetext", `${short(value)} ${feeds.a!.field.unit}`);
     });
     setText(this.caption, `Step ${feeds.a.selection.step} has ${short(feeds.a.step.min)} to ${short(feeds.a.step.max)} ${feeds.a.field.unit}`.trim());
+    this.fit.disabled = this.app.statistics === null;
     this.drawHistogram(range, span);
   }
 

@@ -4,7 +4,7 @@ import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { readingAt } from "../render/probe";
 import type { App } from "./app";
-import { differenceText } from "./captions";
+import { differenceError, differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
 import { kStateNames, position, short, statusText, withError } from "./text";
 
@@ -69,8 +69,8 @@ export class Footer {
       return `${axis.name} ${position(axis.position(at[a]), axis.position(axis.samples - 1) - axis.position(0))}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
     }).join("   "));
     const unit = field.unit === "" ? "" : ` ${field.unit}`;
-    const error = reading ? (step.levels[reading.level]?.maxError ?? null) : null;
     const difference = differenceText(this.app, index);
+    const error = !reading ? null : difference === null ? (step.levels[reading.level]?.maxError ?? null) : differenceError(this.app, reading.level);
     setText(this.value, !reading ? "outside, or not there yet" : reading.missing ? `${field.name} missing` :
       difference ?? `${field.name} ${withError(reading.value, error)}${unit}`);
     setText(this.quality, !reading || reading.missing ? "" :

@@ -184,11 +184,12 @@ export function defaultCamera(info: DatasetInfo): ViewState["camera"] {
 export function initialState(opened: Opened): ViewState {
   const { info } = opened;
   const field = info.fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? info.fields[0];
-  const first = opened.steps.find((step) => step.fields.has(field?.name ?? ""))?.fields.get(field?.name ?? "");
+  const newest = opened.steps.filter((step) => step.fields.has(field?.name ?? "")).at(-1);
+  const values = newest?.fields.get(field?.name ?? "");
   // Values of both signs, and neither of them rare: zero is the middle of the colours.
-  const signed = first !== undefined && first.min < 0 && first.max > 0 && Math.min(-first.min, first.max) > 0.2 * Math.max(-first.min, first.max);
+  const signed = values !== undefined && values.min < 0 && values.max > 0 && Math.min(-values.min, values.max) > 0.2 * Math.max(-values.min, values.max);
   return {
-    dataset: info.name, field: field?.name ?? "", step: opened.steps[0]?.step ?? 0,
+    dataset: info.name, field: field?.name ?? "", step: newest?.step ?? 0,
     cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"], clip: null, pane: "all",
     camera: defaultCamera(info), colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
     volume: { threshold: 0.25, opacity: 0.6, mode: "ray" }, level: null, compare: null,

@@ -29,7 +29,7 @@ export class StatisticsFeed {
   private async fetch(source: Source, selection: Selection, box: Box, level: number): Promise<void> {
     const { signal } = (this.abort = new AbortController());
     try {
-      const result = await source.statistics(selection, box, level, { percentiles: [5, 50, 95], bins: 64 }, signal);
+      const result = await source.statistics(selection, box, level, { percentiles: [1, 5, 50, 95, 99], bins: 64 }, signal);
       if (signal.aborted) return;
       [this.result, this.error] = [result, null];
     } catch (error) {
