@@ -32,6 +32,14 @@ function extent(message: LevelExtent | BlockExtent): Box {
   return { begin, end: mapVec((a) => begin[a] + shape[a]) };
 }
 
+/** XXH3 of nothing. */
+const kNothing = 0x2d06800538d394c2n;
+
+/** Servers send no checksum of nothing. */
+function checksum(size: bigint, sent: bigint): bigint {
+  return size === 0n ? kNothing : sent;
+}
+
 export class AnswerCheck {
   private levels: readonly HeaderLevel[] | null = null;
   private connected = false;
@@ -86,7 +94,8 @@ export class AnswerCheck {
     const out = message.patches.map((one): PatchPayload => {
       const patch = this.patchOf(one);
       const levels = one.levels.map((level): LevelPayload => ({
-        mask: take(level.maskSize), payload: take(level.size), maskChecksum: level.maskChecksum, checksum: level.checksum,
+        mask: take(level.maskSize), payload: take(level.size),
+        maskChecksum: checksum(level.maskSize, level.maskChecksum), checksum: checksum(level.size, level.checksum),
       }));
       return { patch, levels, damaged: one.damaged };
     });

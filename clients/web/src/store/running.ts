@@ -24,6 +24,8 @@ export interface Receiver {
   coarser(patch: number, level: number): Brick | null;
   /** The decoder has given a patch up for lack of memory: it is to be asked for again. */
   refused(patch: number): void;
+  /** The decoder cannot decode a patch. */
+  undecodable(reason: string): void;
   /** No level of a patch can be read. */
   lost(running: Running, patch: number): void;
 }
@@ -134,6 +136,7 @@ export class Running {
       const decoded = job === null ? null : await this.decoder!.decode(job, this.abort.signal);
       if (this.aborted) return;
       if (decoded === null || decoded.level !== level || decoded.damage !== null) {
+        if (typeof decoded?.damage === "string") this.receiver.undecodable(decoded.damage);
         this.damaged.add(patch);
         this.showCoarser(patch, level, size, decoded);
         return;
@@ -175,6 +178,11 @@ export class Running {
     }
   }
 
+  /** A decoder that fails for a patch says nothing about others. */
+  private isDamage(patch: number, { code }: ViewerError): boolean {
+    return code === "data_loss" || code === "internal" || (code === "failed_precondition" && this.damaged.has(patch));
+  }
+
   private lose(patch: number): void {
     this.next.delete(patch);
     if (!this.aborted) this.receiver.lost(this, patch);
@@ -183,7 +191,8 @@ export class Running {
   private decodingFailed(patch: number, level: number, size: number, reason: unknown): void {
     if (this.aborted) return;
     if (!(reason instanceof ViewerError)) this.failure ??= new ViewerError("internal", String(reason));
-    else if (reason.code === "data_loss" || (reason.code === "failed_precondition" && this.damaged.has(patch))) {
+    else if (this.isDamage(patch, reason)) {
+      if (!this.damaged.has(patch)) this.receiver.undecodable(reason.message);
       this.damaged.add(patch);
       this.showCoarser(patch, level, size, null);
     } else if (reason.code === "failed_precondition") {

@@ -41,6 +41,8 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   /** Halves of questions that failed for some of their patches. */
   private extra: { readonly question: Question; readonly tier: Tier }[] = [];
   private readonly damaged = new Set<number>();
+  /** What the decoder first said of one of them. */
+  private damage: string | null = null;
   private readonly lostPatches = new Set<number>();
   private readonly refusals = new Map<number, number>();
   /** Bricks that memory has no room for: not asked for again until the wants change. */
@@ -227,6 +229,10 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     }
   }
 
+  undecodable(reason: string): void {
+    this.damage ??= reason;
+  }
+
   lost(_running: Running, patch: number): void {
     const before = this.shown(patch, this.visible.patches.get(patch)?.target ?? 0);
     this.damaged.add(patch);
@@ -371,8 +377,9 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     const { received, expected } = this.traffic;
     const quality = level === null ? null : this.traffic.quality(level) ?? this.step.levels[level] ?? null;
     const limit = this.visible.limited ? "coarser than asked for: more does not fit into the memory of this page" : null;
+    const message = messageOf(phase) ?? this.damage ?? limit;
     return {
-      state: phase.state, message: messageOf(phase) ?? limit, level, target,
+      state: phase.state, message, level, target,
       maxError: quality?.maxError ?? null, coverage: quality?.coverage ?? null, received, expected,
       memory: this.host.memory.used, budget: this.host.memory.budget, damagedPatches: this.damaged.size,
     };

@@ -64,6 +64,14 @@ describe("an answer", () => {
     expect(one!.levels[0]!.payload.buffer).toBe(two!.levels[0]!.payload.buffer);
   });
 
+  it("without masks has the checksum of nothing for them, which servers leave out", async () => {
+    const { client } = open();
+    const events = await readAll(client, "patches");
+
+    // XXH3 (64 bit, no seed) of no bytes, as its authors publish it.
+    expect(events.find((event) => event.kind === "patches")!.patches[0]!.levels[0]!.maskChecksum).toBe(0x2d06800538d394c2n);
+  });
+
   it("that breaks is taken up, and its header comes once", async () => {
     const { client, server, waits } = open();
     const whole = await readAll(client, "samples");

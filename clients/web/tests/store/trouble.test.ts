@@ -40,7 +40,7 @@ describe("damage", () => {
   it("that only the decoder finds is shown the same way", async () => {
     const t = await Harness.open({ dims: [128, 128, 64], patch: [64, 64, 64], levels: 7 });
     t.decoder.before = (job) => {
-      if (job.patch === 3 && job.target === 1) throw new ViewerError("data_loss", "checksum");
+      if (job.patch === 3 && job.target === 1) throw new ViewerError("data_loss", "level 1 of patch 3 is damaged");
     };
     const bricks = t.bricks();
     bricks.want([wantOf(t.whole, 0)]);
@@ -48,7 +48,7 @@ describe("damage", () => {
 
     t.check(bricks.best(3, 2), 3, 2);
     expect([bricks.best(3, 1)!.damaged, bricks.best(3, 0)!.damaged]).toEqual([true, true]);
-    expect(bricks.status).toMatchObject({ state: "settled", damagedPatches: 1 });
+    expect(bricks.status).toMatchObject({ state: "settled", damagedPatches: 1, message: "level 1 of patch 3 is damaged" });
   });
 
   it("of all levels of a patch leaves that patch out, and no other", async () => {
