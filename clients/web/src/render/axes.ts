@@ -90,12 +90,12 @@ export function tickText(value: number, step: number): string {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** Round numbers of a range, at most `most` of them. Empty for a range without length. */
+/** Round numbers of a range, with at most `most` steps between them. Empty for a range without length. */
 export function ticks(low: number, high: number, most: number): readonly Tick[] {
   if (!(high > low) || !Number.isFinite(high - low)) return [];
   const step = niceStep(high - low, most);
   const result: Tick[] = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9 && result.length <= most; ++i) {
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9 && result.length <= most + 1; ++i) {
     const at = i === 0 ? 0 : i * step;
     result.push({ at, text: tickText(at, step) });
   }

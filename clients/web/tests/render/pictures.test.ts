@@ -1,0 +1,205 @@
+import { describe, expect, it } from "vitest";
+import { fakeInfo, makeBrick } from "../fake/source";
+import type { FakeDataset } from "../fake/source";
+import type { Brick, Vec3 } from "../../src/model";
+import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
+import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
+import type { Bricks } from "../../src/render/compose";
+import { Difference, whyNotComparable } from "../../src/render/difference";
+import { extents, indexAt, levelForPixels, pixelIndices, pointAt, sliceAxes, sliceGeometry, wholeGrid } from "../../src/render/layout";
+import { envelope, lineAlong, readingAt } from "../../src/render/probe";
+import { kNothing, Residency } from "../../src/render/residency";
+import { colourScale, devicePixels } from "../../src/render/views";
+import { levelWithin, regionOf, regionSamples } from "../../src/render/volume";
+
+function luminance([r, g, b]: readonly [number, number, number]): number {
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function grid(dims: Vec3, extra: Partial<FakeDataset> = {}): FakeDataset {
+  return { name: "g", dims, patch: [16, 16, 16], levels: 4, steps: 1, fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y, z) => x + 100 * y + 10000 * z }], ...extra };
+}
+
+function bricksOf(dataset: FakeDataset, level = 0): Bricks {
+  const patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Vec3;
+  const made = new Map<number, Brick>();
+  return { info: fakeInfo(dataset), patches, best: (patch, finest) => {
+    const key = patch * 100 + Math.max(level, finest);
+    if (!made.has(key)) made.set(key, makeBrick(dataset, dataset.fields[0]!, 0, patch, Math.max(level, finest)));
+    return made.get(key)!;
+  } };
+}
+
+describe("colour maps", () => {
+  it("begin and end with the colours that their authors gave them", () => {
+    expect(mapColour("viridis", 0)).toEqual([0x44, 0x01, 0x54]);
+    expect(mapColour("viridis", 1)).toEqual([0xfd, 0xe7, 0x25]);
+    expect(mapColour("gray", 0.5)).toEqual([128, 128, 128]);
+    expect(mapColour("gray", -3)).toEqual([0, 0, 0]);
+  });
+
+  it.each(kColourMaps.filter((map) => !isDiverging(map)))("%s becomes brighter all the way", (map) => {
+    for (let i = 0; i < 64; ++i) expect(luminance(mapColour(map, (i + 1) / 64))).toBeGreaterThan(luminance(mapColour(map, i / 64)) - 0.6);
+  });
+
+  it.each(kColourMaps.filter(isDiverging))("%s is brightest in its middle", (map) => {
+    for (let i = 0; i < 32; ++i) expect(luminance(mapColour(map, 0.5))).toBeGreaterThanOrEqual(luminance(mapColour(map, i / 64)));
+    expect(luminance(mapColour(map, 0.5))).toBeGreaterThan(luminance(mapColour(map, 1)));
+  });
+
+  it("fill a table of a row each", () => {
+    expect(mapTable().length).toBe(kColourMaps.length * 256 * 4);
+    expect([...mapTable().slice(0, 4)]).toEqual([0x44, 0x01, 0x54, 255]);
+  });
+});
+
+describe("slices on screen", () => {
+  const geometry = sliceGeometry(fakeInfo(grid([64, 32, 16], { spacing: [0.5, 0.5, 2] })), 2, wholeGrid(fakeInfo(grid([64, 32, 16]))), { x: 10, y: 20, width: 400, height: 400 });
+
+  it("keep the proportions of the axes", () => {
+    expect(geometry.plot).toEqual({ x: 10, y: 120, width: 400, height: 200 });
+  });
+
+  it("have sample 0 half a sample from the edge, y upwards, and go back", () => {
+    expect(pointAt(geometry, 0, 0)).toEqual([10 + 400 / 128, 320 - 200 / 64]);
+    for (const at of [[0, 0], [63, 31], [12.5, 3]] as const) {
+      const [u, v] = indexAt(geometry, ...pointAt(geometry, at[0], at[1]));
+      expect(u).toBeCloseTo(at[0], 9);
+      expect(v).toBeCloseTo(at[1], 9);
+    }
+  });
+
+  it("know the index in the middle of each pixel", () => {
+    expect([...pixelIndices(geometry.u, geometry.uRange, 128)].slice(0, 3)).toEqual([-0.25, 0.25, 0.75]);
+  });
+
+  it("stretch axes of different units", () => {
+    const info = fakeInfo(grid([64, 32, 16], { axisUnits: ["degrees", "degrees", "m"] }));
+    expect(sliceGeometry(info, 1, wholeGrid(info), { x: 0, y: 0, width: 300, height: 300 }).plot).toEqual({ x: 0, y: 0, width: 300, height: 300 });
+    expect(extents(info, wholeGrid(info))).toEqual([64, 32, 32]);
+  });
+
+  it("exist for each kind of grid", () => {
+    expect([[8, 8, 8], [8, 8, 1], [8, 1, 8], [1, 8, 8], [8, 1, 1]].map((dims) => sliceAxes(fakeInfo(grid(dims as unknown as Vec3))))).toEqual([[2, 1, 0], [2], [1], [0], []]);
+  });
+
+  it("are as fine as the pixels, and not finer", () => {
+    expect([100, 199, 200, 400, 100000].map((samples) => levelForPixels(samples, 100, 6))).toEqual([0, 0, 1, 2, 5]);
+  });
+
+  it("lie on whole device pixels, counted from below", () => {
+    const paper = { background: [0, 0, 0], missing: [0, 0, 0] } as const;
+    expect(devicePixels({ width: 100, height: 100, ratio: 2, paper }, { x: 10, y: 20, width: 30, height: 40 })).toEqual({ x: 20, y: 80, width: 60, height: 80 });
+  });
+});
+
+describe("cameras", () => {
+  const eye = eyeOf({ azimuth: 270, elevation: 0, distance: 2 }, [3, 4, 12], 1.5);
+
+  it("look from their longitude, at a distance in diagonals, z up", () => {
+    expect(eye.at.map((v) => Math.round(v * 1e6) / 1e6 + 0)).toEqual([0, -26, 0]);
+    expect(project(eye, [0, 0, 0])!.map((v) => v + 0)).toEqual([0, 0]);
+    expect(project(eye, [1, 0, 0])![0]).toBeGreaterThan(0);
+    expect(project(eye, [0, 0, 1])![1]).toBeGreaterThan(0);
+    expect(project(eye, [0, -30, 0])).toBeNull();
+  });
+
+  it("begin where the whole box is in the picture", () => {
+    for (const extent of [[1, 1, 1], [4, 1, 1], [1, 1, 6]] as const) {
+      const camera = { azimuth: 300, elevation: 24, distance: 0 };
+      const seen = eyeOf({ ...camera, distance: fittingDistance(camera, extent, 1.1) }, extent, 1.1);
+      for (let i = 0; i < 8; ++i) {
+        const corner = project(seen, [((i & 1) - 0.5) * extent[0], (((i >> 1) & 1) - 0.5) * extent[1], ((i >> 2) - 0.5) * extent[2]])!;
+        expect(Math.max(Math.abs(corner[0]), Math.abs(corner[1]))).toBeLessThan(0.9);
+      }
+    }
+  });
+
+  it("do not turn over, nor run away", () => {
+    expect(turned({ azimuth: 10, elevation: 80, distance: 1 }, 100, 100)).toEqual({ azimuth: 330, elevation: 89, distance: 1 });
+    expect(zoomed({ azimuth: 0, elevation: 0, distance: 1 }, 1e9).distance).toBe(10);
+  });
+});
+
+describe("volumes", () => {
+  const bricks = bricksOf(grid([70, 33, 16]));
+
+  it("have whole patches of a box, and their samples at each level", () => {
+    const region = regionOf(bricks, { begin: [17, 0, 3], end: [33, 33, 4] });
+    expect(region).toEqual({ first: [1, 0, 0], count: [2, 3, 1] });
+    expect(regionSamples(bricks, region, 0)).toEqual({ begin: [16, 0, 0], shape: [32, 33, 16] });
+    expect(regionSamples(bricks, region, 2)).toEqual({ begin: [4, 0, 0], shape: [8, 9, 4] });
+  });
+
+  it("are as fine as the memory of the graphics card allows", () => {
+    const region = regionOf(bricks, wholeGrid(bricks.info));
+    expect(levelWithin(bricks, region, 0, 70 * 33 * 16)).toBe(0);
+    expect(levelWithin(bricks, region, 0, 70 * 33 * 16 - 1)).toBe(1);
+    expect(levelWithin(bricks, region, 2, 1e9)).toBe(2);
+    expect(levelWithin(bricks, region, 0, 1)).toBe(3);
+  });
+
+  it("draw next to coarser neighbours at their level, and know the values around", () => {
+    const residency = new Residency([3, 1, 1]);
+    residency.set(0, 0, 0.25, 0.375);
+    residency.set(1, 2, 0.5, 0.75);
+    const rows = [0, 1, 2].map((patch) => [...residency.table().slice(patch * 4, patch * 4 + 4)]);
+
+    expect(rows[0]).toEqual([0, 2, 192, 63]);
+    expect(rows[1]).toEqual([2, 2, 192, 127]);
+    expect(rows[2]!.slice(0, 2)).toEqual([kNothing, kNothing]);
+  });
+
+  it("never become coarser", () => {
+    const residency = new Residency([1, 1, 1]);
+    residency.set(0, 1, 0, 1);
+    residency.set(0, 3, 0, 1);
+    expect(residency.levels[0]).toBe(1);
+  });
+
+  it("have their colours where the range says, in values from 0 to 1", () => {
+    const scene = { bricks, scale: { low: 100, high: 300 }, hasMissing: false, low: 150, high: 250, map: "gray" };
+    expect(colourScale(scene)).toEqual([0.25, 2]);
+  });
+});
+
+describe("readings", () => {
+  it("are samples as stored, with the place where they lie", () => {
+    expect(readingAt(bricksOf(grid([40, 40, 40])), [17.4, 2.6, 39])).toEqual({ value: 17 + 300 + 390000, missing: false, level: 0, damaged: false, sample: [17, 3, 39] });
+    expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [17, 1, 39])).toMatchObject({ value: 16 + 0 + 360000, level: 2, sample: [16, 0, 36] });
+    expect(readingAt(bricksOf(grid([40, 40, 40])), [-1, 0, 0])).toBeNull();
+  });
+
+  it("run along lines", () => {
+    expect(lineAlong(bricksOf(grid([5, 3, 3])), 0, [0, 2, 1], 1, 4, 100)).toEqual([1, 2, 3].map((x) => ({ index: x, value: x + 200 + 10000 })));
+  });
+
+  it("keep peaks when they are fewer", () => {
+    const values = Array.from({ length: 1000 }, (_, i) => (i === 503 ? 99 : NaN));
+    const { low, high } = envelope(values, 10);
+    expect(high[5]).toBe(99);
+    expect(low[4]).toBeNaN();
+  });
+});
+
+describe("differences", () => {
+  const value = (factor: number): Partial<FakeDataset> => ({ fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x) => (x === 3 ? NaN : factor * x) }] });
+
+  it("are taken at the coarser level of the two, and are missing where one is", () => {
+    const difference = new Difference(bricksOf(grid([16, 16, 16], value(3)), 0), bricksOf(grid([16, 16, 16], value(1)), 1));
+    const brick = difference.best(0, 0)!;
+    expect(brick.level).toBe(1);
+    expect([...brick.samples.slice(0, 8)]).toEqual([0, 4, 8, 12, 16, 20, 24, 28]);
+    expect(difference.best(0, 0)).toBe(brick);
+    expect(difference.largest()).toBe(30);
+
+    const fine = new Difference(bricksOf(grid([16, 16, 16], value(3))), bricksOf(grid([16, 16, 16], value(1)))).best(0, 0)!;
+    expect([...fine.validity!.slice(0, 5)]).toEqual([1, 1, 1, 0, 1]);
+  });
+
+  it("exist for like grids alone", () => {
+    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 8])))).toBeNull();
+    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 9])))).toContain("8 x 8 x 8 and 8 x 8 x 9");
+    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 8], { patch: [8, 8, 8] })))).toContain("patches");
+  });
+});
