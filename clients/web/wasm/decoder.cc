@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <new>
 #include <string_view>
 
@@ -61,15 +59,16 @@ Status CheckLayout(const PatchCoder* coder, int coder_id, const PatchLayout& lay
 
 ByteSpan BytesAt(const std::byte* begin, std::size_t size) { return size == 0 ? ByteSpan() : ByteSpan(begin, size); }
 
-[[noreturn]] void Stop(const char* why) {
-  SetError(why);
+[[noreturn]] void StopForMemory() {
+  SetError("out of memory");
   __builtin_trap();
 }
+[[maybe_unused]] const std::new_handler previous_handler = std::set_new_handler(StopForMemory);
 
 }  // namespace
 
-// The runtime's own would format names and print: some ten KiB, and only allocations throw.
-extern "C" [[noreturn]] void __cxa_throw(void*, void*, void (*)(void*)) { Stop("out of memory"); }
+// No exceptions are compiled in: what the coders throw, and the standard library, is std::bad_alloc alone.
+extern "C" [[noreturn]] void __cxa_throw(void*, void*, void (*)(void*)) { StopForMemory(); }
 
 /// Null where there is no memory left.
 QUARRY_EXPORT void* quarry_allocate(std::size_t bytes) { return std::malloc(std::max<std::size_t>(bytes, 1)); }

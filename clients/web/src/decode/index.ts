@@ -7,6 +7,8 @@
  */
 
 import type { Samples, SampleType, Vec3 } from "../model";
+import { hasSimd } from "./decoder";
+import { DecoderPool } from "./pool";
 
 /** One level of one patch, as PatchPayloads sends it. The bytes may be views of a message: they are copied at once. */
 export interface LevelPayload {
@@ -62,6 +64,8 @@ export interface DecodedPatch {
  *     invalid_argument     the job itself is wrong: shape, levels, number of payloads
  *     unimplemented        a coder or type that this page does not know (see canDecode): ask for samples instead
  *     unavailable          the decoder cannot be loaded, or is closed
+ *     cancelled            endAnswer was called while the job waited
+ *     internal             a worker or its module broke; another takes its place
  */
 export interface PatchDecoder {
   /** Rejects with signal.reason when the signal aborts; the work that has not begun is not done. */
@@ -70,4 +74,23 @@ export interface PatchDecoder {
   endAnswer(answer: number): void;
   /** Ends the workers. Jobs that wait are rejected. */
   close(): void;
+}
+
+export { canDecode } from "./decoder";
+
+/** Workers, one less than the machine has processors, from 1 to 4. */
+export function createPatchDecoder(workers = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1))): PatchDecoder {
+  return new DecoderPool({
+    workers, load: loadModule, spawn: () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }),
+  });
+}
+
+async function loadModule(): Promise<WebAssembly.Module> {
+  // scripts/wasm.sh makes both.
+  const url = hasSimd()
+    ? new URL("../../build/wasm/quarry_decoder.wasm", import.meta.url)
+    : new URL("../../build/wasm/quarry_decoder_scalar.wasm", import.meta.url);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url.pathname} has status ${response.status}`);
+  return await WebAssembly.compile(await response.arrayBuffer());
 }

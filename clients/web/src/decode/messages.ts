@@ -1,0 +1,37 @@
+/** What a pool and its workers tell each other. */
+
+import type { SampleType, Vec3 } from "../model";
+
+/** A job of index.ts, with its payload in one buffer that moves to the worker. */
+export interface DecodeRequest {
+  readonly kind: "decode";
+  readonly id: number;
+  readonly answer: number;
+  readonly patch: number;
+  readonly coder: string;
+  readonly type: SampleType;
+  readonly shape: Vec3;
+  readonly levels: number;
+  readonly target: number;
+  readonly keep: boolean;
+  /** Level by level: the mask, then the samples. */
+  readonly bytes: ArrayBuffer;
+  readonly sizes: readonly { readonly mask: number; readonly payload: number }[];
+  readonly checksums: readonly { readonly mask: bigint; readonly payload: bigint }[];
+}
+
+export type Request =
+  | { readonly kind: "load"; readonly module: WebAssembly.Module }
+  | DecodeRequest
+  | { readonly kind: "end"; readonly answer: number };
+
+export interface DecodeReply {
+  readonly kind: "decoded";
+  readonly id: number;
+  readonly level: number;
+  readonly samples: ArrayBuffer;
+  readonly validity: ArrayBuffer | null;
+  readonly damage: string | null;
+}
+
+export type Reply = DecodeReply | { readonly kind: "failed"; readonly id: number; readonly code: string; readonly message: string };

@@ -1,0 +1,38 @@
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { Decoder } from "../../src/decode/decoder";
+import { Grid, readField } from "./dataset";
+import { decodeLevels, GOLDEN, MODULES } from "./modules";
+
+// digests.txt has what the native decoder of each release wrote.
+describe.each(MODULES)("golden datasets, %s", (_, module) => {
+  const decoder = new Decoder(module);
+  it.each(readdirSync(GOLDEN))("%s: every field, step and level has the samples of the release", (version) => {
+    const lines = readFileSync(join(GOLDEN, version, "digests.txt"), "utf8").trim().split("\n").map((line) => line.split(" "));
+    const dataset = join(GOLDEN, version, "golden.quarry");
+    const digests = lines.map(([name, step, level]) => {
+      const field = readField(dataset, Number(step), name!);
+      const grid = new Grid(field, Number(level));
+      for (const patch of field.patches)
+        grid.put(patch, decodeLevels(decoder, field, patch)[field.levels - 1 - Number(level)]!.samples);
+      return [name, step, level, createHash("sha256").update(grid.bytes).digest("hex")];
+    });
+    expect(lines.length).toBeGreaterThanOrEqual(12);
+    expect(digests).toEqual(lines);
+  });
+
+  it("validity is 0 where the fill value is, and null where no sample of the patch is missing", () => {
+    const field = readField(join(GOLDEN, "v2/golden.quarry"), 0, "counts");
+    let missing = 0;
+    for (const patch of field.patches) {
+      for (const { samples, validity } of decodeLevels(decoder, field, patch)) {
+        const valid = Uint8Array.from(new Int16Array(samples.buffer), (sample) => (sample === -32768 ? 0 : 1));
+        missing += valid.filter((v) => v === 0).length;
+        expect(validity ?? new Uint8Array(valid.length).fill(1)).toEqual(valid);
+      }
+    }
+    expect(missing).toBeGreaterThan(100);
+  });
+});
