@@ -1,0 +1,171 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, openSync, readdirSync, closeSync, readSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Folder, launch, Server, Viewer } from "./harness";
+
+const kDims = [70, 50, 40] as const;
+const folder = new Folder();
+const server = new Server(folder.at("data"));
+let browser: Browser;
+
+function samples(of: (x: number, y: number, z: number) => number, dims: readonly [number, number, number] = kDims): Float32Array {
+  const [nx, ny, nz] = dims;
+  const values = new Float32Array(nx * ny * nz);
+  for (let z = 0, i = 0; z < nz; ++z) for (let y = 0; y < ny; ++y) for (let x = 0; x < nx; ++x) values[i++] = of(x, y, z);
+  return values;
+}
+
+const wave = (x: number, y: number, z: number): number => 3 * Math.sin(x / 9) + 2 * Math.cos(y / 7) + z / 10;
+
+/** Overwrites the last payload of the first subfile: the finest level of a patch. */
+function damage(dataset: string): void {
+  const steps = join(folder.at(`data/${dataset}.quarry`), "steps");
+  const inside = join(steps, readdirSync(steps)[0]!, "f");
+  const path = join(inside, readdirSync(inside).find((name) => name.endsWith(".qsf"))!);
+  const file = openSync(path, "r+");
+  // Behind the payload lie the table and the footer; half of the file is payload for certain.
+  const at = Math.floor(statSync(path).size / 2);
+  const bytes = Buffer.alloc(64);
+  readSync(file, bytes, 0, 64, at);
+  writeSync(file, bytes.map((byte) => byte ^ 0xff), 0, 64, at);
+  closeSync(file);
+}
+
+beforeAll(async () => {
+  mkdirSync(folder.at("data"));
+  folder.write("wave", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16", "--units", "m/s");
+  folder.write("wave", "count", kDims, Int16Array.from(samples((x, y, z) => x * 7 + y * 11 - z * 13)), "int16", "--append");
+  folder.write("holes", "f", kDims, samples((x, y, z) => (Math.hypot(x - 35, y - 25, z - 20) < 9 ? NaN : wave(x, y, z))), "float32", "--tolerance", "1e-3", "--patch", "16");
+  folder.write("flat", "f", [90, 60, 1], samples(wave, [90, 60, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
+  folder.write("line", "f", [200, 1, 1], samples(wave, [200, 1, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
+  folder.write("growing", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16");
+  folder.write("bad", "f", kDims, samples((x, y, z) => Math.sin(x * 91 + y * 57 + z * 33)), "float32", "--tolerance", "1e-5", "--patch", "32");
+  damage("bad");
+  await server.start();
+  browser = await launch();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await server.stop();
+  folder.remove();
+});
+
+async function open(link: string, decodes = true): Promise<Viewer> { return Viewer.open(browser, server, link, decodes); }
+
+describe("the page as the server serves it", () => {
+  it("shows a coarse picture first, never goes back, and settles", async () => {
+    const viewer = await open("d=wave&f=f");
+    await viewer.settled();
+    const levels = (await viewer.seen()).map((text) => /level (\d)/.exec(text)?.[1]).filter((level) => level !== undefined).map(Number);
+    expect(levels.length).toBeGreaterThan(0);
+    expect(levels).toEqual([...levels].sort((a, b) => b - a));
+    expect(await viewer.text(".load")).toContain("error ≤");
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it("shows at the cursor what the command decodes", async () => {
+    const viewer = await open("d=wave&f=count&level=0");
+    for (const at of [[0, 0, 0], [69, 49, 39], [16, 15, 17], [33, 31, 8]] as const) {
+      await viewer.go(`d=wave&f=count&level=0&at=${at.join(",")}`);
+      await viewer.settled();
+      expect((await viewer.text(".value")).replace("−", "-")).toBe(`count ${folder.sample("wave", "count", at).readInt16LE()}`);
+      await viewer.go(`d=wave&f=f&level=0&at=${at.join(",")}`);
+      await viewer.settled();
+      const shown = /f (\S+) m\/s/.exec((await viewer.text(".value")).replaceAll("−", "-"));
+      expect(Math.abs(Number(shown?.[1]) - folder.sample("wave", "f", at).readFloatLE())).toBeLessThan(1e-3);
+    }
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it("restores everything from its link", async () => {
+    const viewer = await open("d=wave&f=f&at=20,30,10&pane=y&map=magma&range=locked&low=-1&high=4&level=1&cam=40,10,2");
+    await viewer.settled();
+    const [hash, picture] = [await viewer.hash(), await viewer.picture()];
+    const again = await open(hash.replace("#v=1&", ""));
+    await again.settled();
+    expect(await again.hash()).toBe(hash);
+    expect(await again.text(".footer")).toBe(await viewer.text(".footer"));
+    expect(createHash("md5").update(await again.picture()).digest("hex")).toBe(createHash("md5").update(picture).digest("hex"));
+    await viewer.close();
+    await again.close();
+  });
+
+  it("says where samples are missing", async () => {
+    const viewer = await open("d=holes&f=f&at=35,25,20&level=0");
+    await viewer.settled();
+    expect(await viewer.text(".value")).toBe("f missing");
+    await viewer.close();
+  });
+
+  it.each([["in the browser", true], ["by the server", false]])("flags damage, and keeps the picture: decoded %s", async (_, decodes) => {
+    const viewer = await open("d=bad&f=f&level=0", decodes);
+    await viewer.settled();
+    expect(await viewer.text(".load")).toMatch(/[1-9]\d* damaged patch/);
+    await viewer.close();
+  });
+
+  it.each([["flat", 1], ["line", 0]])("shows a grid of fewer dimensions: %s", async (dataset) => {
+    const viewer = await open(`d=${dataset}&f=f&level=0`);
+    await viewer.settled();
+    expect(viewer.problems).toEqual([]);
+    expect(await viewer.page.locator(".load").textContent()).toContain("level 0");
+    await viewer.close();
+  });
+
+  it("shows a step that appears", async () => {
+    const viewer = await open("d=growing&f=f&t=live");
+    await viewer.settled();
+    folder.write("growing", "f", kDims, samples((x, y, z) => -wave(x, y, z)), "float32", "--tolerance", "1e-3", "--append", "--step", 7);
+    await viewer.page.waitForFunction(() => document.body.innerText.includes("step 7"), null, { timeout: 60_000 });
+    await viewer.settled();
+    await viewer.close();
+  });
+
+  it("serves twelve readers at once", async () => {
+    const viewers = await Promise.all(Array.from({ length: 12 }, (_, i) => open(`d=wave&f=f&at=${i * 5},${i * 4},${i * 3}`)));
+    await Promise.all(viewers.map((viewer) => viewer.settled()));
+    expect(viewers.flatMap((viewer) => viewer.problems)).toEqual([]);
+    await Promise.all(viewers.map((viewer) => viewer.close()));
+  });
+});
+
+describe("a server that goes and comes back", () => {
+  it("keeps the picture, and goes on", async () => {
+    const other = new Server(folder.at("data"));
+    await other.start();
+    const viewer = await Viewer.open(browser, other, "d=wave&f=f&pane=z&level=0&at=10,10,2");
+    await viewer.settled();
+    await other.stop("SIGKILL");
+    await viewer.page.focus(".pane, [tabindex]");
+    await viewer.page.evaluate(() => { location.hash = location.hash.replace("at=10,10,2", "at=10,10,36"); });
+    await viewer.page.waitForSelector('.load-state[data-state="failed"], .load-state[data-state="stale"]', { timeout: 60_000 });
+    await other.start(other.http);
+    await viewer.settled();
+    expect(await viewer.text(".value")).toContain("f ");
+    await viewer.close();
+    await other.stop();
+  });
+});
+
+describe("a server with tokens", () => {
+  it("asks for one, and keeps it out of links", async () => {
+    const token = "correct-horse-battery-staple";
+    const tokens = folder.at("tokens");
+    writeFileSync(tokens, `alice sha256:${createHash("sha256").update(token).digest("hex")} *\n`, { mode: 0o600 });
+    const closed = new Server(folder.at("data"), ["--tokens", tokens]);
+    await closed.start();
+    const viewer = await Viewer.open(browser, closed, "d=wave&f=f");
+    const input = viewer.page.locator("dialog[open] input[type=password]");
+    await input.fill(token);
+    await input.press("Enter");
+    await viewer.settled();
+    expect(viewer.page.url()).not.toContain(token);
+    await viewer.close();
+    await closed.stop();
+  });
+});
