@@ -32,7 +32,9 @@ stage_format() { scripts/format.sh --check; }
 
 stage_release() {
   scripts/python-environment.sh
-  scripts/build.sh python
+  scripts/build.sh web
+  scripts/install-dependencies.sh chromium
+  scripts/build.sh all
   run_ctest --preset release
 }
 
@@ -82,6 +84,7 @@ stage_soak() { tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"; }
 # The packages and the wheel, in a Debian root without anything else; needs root.
 stage_bare-root() {
   scripts/install-dependencies.sh mmdebstrap
+  scripts/build.sh web
   scripts/build.sh package
   tests/install/bare_root.sh build/package
   scripts/wheel.sh

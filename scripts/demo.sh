@@ -43,7 +43,7 @@ say "index"
 
 say "serve"
 page=()
-[ -z "$view" ] || page=(--http 127.0.0.1:0 --http-page build/viewer)
+[ -z "$view" ] || page=(--http 127.0.0.1:0)
 "$bin/quarry-server" "$output" --listen 127.0.0.1:0 "${page[@]}" --quiet >"$output/server.log" &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT

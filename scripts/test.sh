@@ -14,9 +14,11 @@ steps=2
 [ "${1:-}" = --all ] && steps=4
 say() { printf '\n== step %d of %d, %d:%02d: %s\n' "$1" $steps $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$2"; }
 
-say 1 "build the release and the Python package with their tests"
+say 1 "build the release, the Python package and the viewer with their tests"
 scripts/python-environment.sh
-scripts/build.sh python
+scripts/build.sh web
+scripts/install-dependencies.sh chromium
+scripts/build.sh all
 say 2 "run the tests"
 ctest --preset release --parallel 2
 if [ "${1:-}" = --all ]; then

@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install-dependencies.sh
 scripts/python-environment.sh
+scripts/build.sh web
 python=build/python-environment/bin
 rm -rf build/wheel
 mkdir -p build/wheel/raw

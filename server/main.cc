@@ -414,14 +414,12 @@ Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
   return Status::Ok();
 }
 
-/// The page beside the programs: installed, or in a build folder. Empty if there is none.
+/// The page beside the programs; the build tree has the same folders. Empty if there is none.
 std::string DefaultPage() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path prefix = program.parent_path().parent_path();
-  for (const char* place : {"share/quarry/viewer", "viewer"})
-    if (!error && std::filesystem::exists(prefix / place / "index.html", error)) return prefix / place;
-  return "";
+  const std::filesystem::path page = program.parent_path().parent_path() / "share/quarry/viewer";
+  return !error && std::filesystem::exists(page / "index.html", error) ? page.string() : "";
 }
 
 /// Null without --http.
