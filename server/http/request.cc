@@ -13,11 +13,14 @@ namespace beast = boost::beast;
 beast::string_view ToBoost(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ToStd(beast::string_view text) { return {text.data(), text.size()}; }
 
+Status LongHead() {
+  return {StatusCode::kResourceExhausted,
+          fmt::format("the head of the request has more than {} bytes; send fewer and shorter headers",
+                      kMostHead)};
+}
+
 Status ToStatus(const beast::error_code& error) {
-  if (error == beast::http::error::header_limit)
-    return {StatusCode::kResourceExhausted,
-            fmt::format("the head of the request has more than {} bytes; send fewer and shorter headers",
-                        kMostHead)};
+  if (error == beast::http::error::header_limit) return LongHead();
   if (error == beast::http::error::body_limit)
     return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
   return InvalidArgument("this is no request of HTTP/1.1: {}", error.message());
@@ -27,6 +30,7 @@ Status ToStatus(const beast::error_code& error) {
 
 struct Request::State {
   beast::http::request_parser<beast::http::string_body> parser;
+  std::size_t head = 0;  ///< [bytes] of it that the parser has taken
 };
 
 Request::Request() : state_(std::make_unique<State>()) {
@@ -46,12 +50,15 @@ Result<std::size_t> Request::Put(std::string_view bytes) {
     const std::size_t more =
         parser.put(boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
     used += more;
+    // The parser takes header by header, and its own limit is for what it is given at a time.
+    if (!head && (state_->head += more) > kMostHead) return LongHead();
     if (error == beast::http::error::need_more) break;
     if (error) return ToStatus(error);
     // The body is for those who know how much of it they want.
     if (!head && parser.is_header_done()) break;
     if (more == 0) break;
   }
+  if (!has_head() && state_->head + bytes.size() - used > kMostHead) return LongHead();
   return used;
 }
 
