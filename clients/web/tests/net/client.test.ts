@@ -10,7 +10,11 @@ import { FakeServer, settle } from "./fake_server";
 function open(): { server: FakeServer; source: Source; waits: number[] } {
   const server = new FakeServer({ steps: [0, 2, 5, 7] });
   const waits: number[] = [];
-  const source = createSource("http://fake", { transport: server.transport(), sleep: (ms) => { waits.push(ms); return Promise.resolve(); } });
+  const sleep = (ms: number): Promise<void> => {
+    waits.push(ms);
+    return Promise.resolve();
+  };
+  const source = createSource("http://fake", { transport: server.transport(), sleep });
   return { server, source, waits };
 }
 
@@ -90,7 +94,9 @@ describe("opening", () => {
     ["an origin that is no number", (m) => { m.grid!.origin = [NaN, 0, 0]; }],
     ["a spacing that is infinite", (m) => { m.grid!.spacing = [1, Infinity, 1]; }],
     ["coordinates of another number", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { y: [1, 2, 3] }); }],
-    ["coordinates that turn", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { z: [1, 2, 3, 4, 5, 6, 7, 8, 7] }); }],
+    ["coordinates that turn", (m) => {
+      m.grid!.coordinates = create(GridCoordinatesSchema, { z: [1, 2, 3, 4, 5, 6, 7, 8, 7] });
+    }],
     ["an unknown type", (m) => { m.fields[0]!.dtype = 99 as DataType; }],
     ["a name without end", (m) => { m.fields[0]!.name = "x".repeat(100_000); }],
   ];
@@ -166,12 +172,14 @@ describe("questions", () => {
     const at = { value: 2, low: 1, high: 3 };
     expect(result).toEqual({ level: 1, valid: 10, missing: 2, min: at, max: at, mean: at, stddev: at,
                              percentiles: [{ percent: 50, at }], histogram: { begin: 0, end: 4, counts: [1, 9] } });
-    expect(await errorOf(source.statistics(kSelection, kBox, 0, { percentiles: [], bins: 5000 }))).toMatchObject({ code: "invalid_argument" });
+    const tooMuch = source.statistics(kSelection, kBox, 0, { percentiles: [], bins: 5000 });
+    expect(await errorOf(tooMuch)).toMatchObject({ code: "invalid_argument" });
   });
 
   it("about many points are several", async () => {
     const { server, source } = open();
-    const { values, maxError } = await source.points(kSelection, Array.from({ length: 3 * 100_001 }, (_, i) => (i % 3 === 0 ? i / 3 % 20 : 0)));
+    const points = Array.from({ length: 3 * 100_001 }, (_, i) => (i % 3 === 0 ? i / 3 % 20 : 0));
+    const { values, maxError } = await source.points(kSelection, points);
 
     expect([values.length, values[19], values[100_000], maxError]).toEqual([100_001, 19, 0, 0.01]);
     expect(server.calls.length).toBe(2);
@@ -183,7 +191,8 @@ describe("a busy server", () => {
     const { server, source, waits } = open();
     let refuse = 2;
     server.beforeCall = () => {
-      if (refuse-- > 0) throw new ConnectError("too many calls run", Code.ResourceExhausted, { "grpc-retry-pushback-ms": "5000" });
+      const pushback = { "grpc-retry-pushback-ms": "5000" };
+      if (refuse-- > 0) throw new ConnectError("too many calls run", Code.ResourceExhausted, pushback);
     };
     await source.list();
 

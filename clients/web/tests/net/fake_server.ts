@@ -1,8 +1,10 @@
-/** A server in memory, over connect's own router: what it sends is written from docs/protocol.md, not from the code under test. */
+/** A server in memory, over connect's own router. What it sends follows docs/protocol.md, not the code under test. */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, createRouterTransport, type HandlerContext, type Transport } from "@connectrpc/connect";
-import { DataType, DatasetManifestSchema, type DatasetManifest, StepManifestSchema, type StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
-import { Encoding, QuarryService, type ReadRequest, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import { DataType, type DatasetManifest, DatasetManifestSchema, type StepManifest,
+         StepManifestSchema } from "../../build/proto/quarry/v1/dataset_pb";
+import { Encoding, QuarryService, type ReadRequest, type ReadResponse,
+         ReadResponseSchema } from "../../build/proto/quarry/v1/service_pb";
 import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/decode/index";
 import { ViewerError } from "../../src/model";
 
@@ -107,7 +109,9 @@ export class FakeServer {
         dims: this.dims, origin: [1, 2, 3], spacing: [0.5, 0.25, 2], axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"],
       },
       patch: this.patch, levels: this.levels, order: 1,
-      fields: [{ name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 } }],
+      fields: [{
+        name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 },
+      }],
     });
   }
 
@@ -115,7 +119,8 @@ export class FakeServer {
     return create(StepManifestSchema, {
       formatVersion: 3, step: BigInt(step), time: step / 10, fields: [{
         name: "speed", tolerance: 0.01, min: 0, max: 90_000, valid: BigInt(this.dims[0] * this.dims[1] * this.dims[2]),
-        levels: Array.from({ length: this.levels }, (_, l) => ({ level: l, maxError: 0.01 * 4 ** l, bytes: BigInt(4000 / 8 ** l | 0), coverage: 1 })),
+        levels: Array.from({ length: this.levels }, (_, level) => (
+          { level, maxError: 0.01 * 4 ** level, bytes: BigInt(Math.floor(4000 / 8 ** level)), coverage: 1 })),
       }],
     });
   }
@@ -137,7 +142,8 @@ export class FakeServer {
           const from = request.pageToken === "" ? 0 : Number(request.pageToken);
           const to = Math.min(this.datasets.length, from + this.pageSize);
           return {
-            datasets: this.datasets.slice(from, to).map((name) => ({ name, grid: this.goodManifest().grid!, steps: BigInt(this.steps.length), fields: 1n })),
+            datasets: this.datasets.slice(from, to).map((name) => (
+              { name, grid: this.goodManifest().grid!, steps: BigInt(this.steps.length), fields: 1n })),
             nextPageToken: this.nextPage(to < this.datasets.length ? `${to}` : ""),
           };
         },
@@ -157,15 +163,15 @@ export class FakeServer {
         getStatistics: (_request, context) => {
           this.begin("GetStatistics", context);
           const at = { value: 2, low: 1, high: 3 };
-          return { statistics: { valid: 10n, missing: 2n, min: at, max: at, mean: at, stddev: at, percentiles: [{ percent: 50, at }],
-                                 histogram: { begin: 0, end: 4, counts: [1n, 9n], low: [0n, 0n], high: [10n, 10n] } } };
+          const histogram = { begin: 0, end: 4, counts: [1n, 9n], low: [0n, 0n], high: [10n, 10n] };
+          const percentiles = [{ percent: 50, at }];
+          return { statistics: { valid: 10n, missing: 2n, min: at, max: at, mean: at, stddev: at, percentiles, histogram } };
         },
         readPoints: (request, context) => {
           this.begin("ReadPoints", context);
+          const { coordinates: at, step } = request;
           const values: number[] = [];
-          for (let i = 0; i < request.coordinates.length; i += 3) {
-            values.push(this.value(request.coordinates[i]!, request.coordinates[i + 1]!, request.coordinates[i + 2]!, Number(request.step ?? 0n)));
-          }
+          for (let i = 0; i < at.length; i += 3) values.push(this.value(at[i]!, at[i + 1]!, at[i + 2]!, Number(step ?? 0n)));
           return { step: request.step ?? 0n, maxError: 0.01, values };
         },
       });
@@ -241,11 +247,12 @@ export class FakeServer {
     const levels = [];
     for (let level = record.first; level >= record.level; --level) {
       const begin = three((a) => ceilShift(record.begin[a]!, level));
+      const bytes = patches.reduce((sum, patch) => sum + 4 * this.patchLevel(patch, level, 0).length, 0);
       levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: 0.01 * 4 ** level,
-                    bytes: BigInt(patches.reduce((sum, patch) => sum + 4 * this.patchLevel(patch, level, 0).length, 0)), coverage: 1 });
+                    bytes: BigInt(bytes), coverage: 1 });
     }
-    const header = { case: "header" as const, value: { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n } };
-    return { header: create(ReadResponseSchema, { part: header }).part, patches };
+    const value = { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n };
+    return { header: create(ReadResponseSchema, { part: { case: "header", value } }).part, patches };
   }
 
   private *patchMessages(record: ReadRecord): Generator<ReadResponse> {
@@ -266,10 +273,13 @@ export class FakeServer {
           }
           return { patch: BigInt(patch), levels: added, damaged: added.length < coarsest - level + 1 };
         });
-        if (some.some((patch) => this.damage.get(patch) === this.levels - 1)) throw new ConnectError("a patch is damaged at every level", Code.DataLoss);
-        yield this.message(index++, create(ReadResponseSchema, { part: { case: "patches", value: { level, patches: list, data: Uint8Array.from(data) } } }).part);
+        const isLost = some.some((patch) => this.damage.get(patch) === this.levels - 1);
+        if (isLost) throw new ConnectError("a patch is damaged at every level", Code.DataLoss);
+        const value = { level, patches: list, data: Uint8Array.from(data) };
+        yield this.message(index++, create(ReadResponseSchema, { part: { case: "patches", value } }).part);
       }
-      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: { level, maxError: 0.01 * 4 ** level } } }).part);
+      const last = { level, maxError: 0.01 * 4 ** level };
+      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: last } }).part);
     }
     yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
   }
@@ -288,7 +298,8 @@ export class FakeServer {
         };
         yield this.message(index++, create(ReadResponseSchema, { part: { case: "samples", value } }).part);
       }
-      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: { level, maxError: 0.01 * 4 ** level } } }).part);
+      const last = { level, maxError: 0.01 * 4 ** level };
+      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: last } }).part);
     }
     yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
   }

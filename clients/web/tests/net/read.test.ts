@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
+import { BoxSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import { ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import type { Box } from "../../src/model";
 import { QuarryClient } from "../../src/net/client";
@@ -12,7 +13,11 @@ const kBox: Box = { begin: [0, 0, 0], end: [16, 4, 9] };
 function open(): { server: FakeServer; client: QuarryClient; waits: number[] } {
   const server = new FakeServer();
   const waits: number[] = [];
-  const client = new QuarryClient(server.transport(), { retries: 2, sleep: (ms) => { waits.push(ms); return Promise.resolve(); } });
+  const sleep = (ms: number): Promise<void> => {
+    waits.push(ms);
+    return Promise.resolve();
+  };
+  const client = new QuarryClient(server.transport(), { retries: 2, sleep });
   return { server, client, waits };
 }
 
@@ -22,8 +27,9 @@ async function query(client: QuarryClient, encoding: ReadEncoding, box = kBox): 
   return { selection, info, field: info.fields[0]!, box, first: 2, level: 0, focus: null, encoding, priority: 0 };
 }
 
-async function readAll(client: QuarryClient, encoding: ReadEncoding, signal = new AbortController().signal): Promise<ReadEvent[]> {
+async function readAll(client: QuarryClient, encoding: ReadEncoding): Promise<ReadEvent[]> {
   const events: ReadEvent[] = [];
+  const { signal } = new AbortController();
   for await (const event of client.read(await query(client, encoding), signal)) events.push(event);
   return events;
 }
@@ -49,8 +55,9 @@ describe("an answer", () => {
       { level: 0, box: kBox, maxError: 0.01 },
     ] } });
     expect(events.filter((event) => event.kind === "level").map((event) => event.level)).toEqual([2, 1, 0]);
-    const patches = events.flatMap((event) => (event.kind === "patches" ? event.patches.map((patch) => `${event.level}/${patch.patch}`) : []));
-    expect(patches).toEqual([2, 1, 0].flatMap((level) => [0, 1, 9, 10, 18, 19].map((patch) => `${level}/${patch}`)));
+    const patches = events.filter((event) => event.kind === "patches");
+    const wanted = [2, 1, 0].flatMap((level) => [0, 1, 9, 10, 18, 19].map((patch) => `${level}/${patch}`));
+    expect(patches.flatMap((event) => event.patches.map((patch) => `${event.level}/${patch.patch}`))).toEqual(wanted);
     expect(events.at(-1)).toEqual({ kind: "end" });
   });
 
@@ -149,13 +156,17 @@ describe("a hostile answer", () => {
     ["a larger extent", "samples", changing("header", (h) => { h.levels[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
     ["an error that is no number", "samples", changing("header", (h) => { h.levels[0]!.maxError = NaN; })],
     ["several answers", "samples", changing("header", (h) => { h.count = 3n; })],
-    ["parts left out", "samples", changing("header", (h) => { h.leftOut = [{ $typeName: "quarry.v1.Box", begin: [0, 0, 0], end: [1, 1, 1] }]; })],
+    ["parts left out", "samples", changing("header", (h) => h.leftOut.push(create(BoxSchema, { begin: [0, 0, 0], end: [1, 1, 1] }))),
+    ],
     ["a block outside", "samples", changing("samples", (s) => { s.blocks[0]!.begin = [1, 0, 0]; })],
     ["a block of 2^60 samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
     ["a block without samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [0, 1, 1]; })],
     ["too few samples", "samples", changing("samples", (s) => { s.data = s.data.slice(4); })],
     ["too many samples", "samples", changing("samples", (s) => { s.data = new Uint8Array(s.data.length + 4); })],
-    ["the same block again", "samples", changing("samples", (s) => { s.blocks.push(s.blocks[0]!); s.data = new Uint8Array(2 * s.data.length); })],
+    ["the same block again", "samples", changing("samples", (s) => {
+      s.blocks.push(s.blocks[0]!);
+      s.data = new Uint8Array(2 * s.data.length);
+    })],
     ["samples of a finer level too early", "samples", changing("samples", (s) => { s.level = 1; })],
     ["samples instead of patches", "patches", (m) => (m.part.case === "patches"
       ? create(ReadResponseSchema, { part: { case: "samples", value: { level: 2, blocks: [] } } }) : m)],
@@ -168,13 +179,15 @@ describe("a hostile answer", () => {
     ["a patch that was not asked for", "patches", changing("patches", (p) => { p.patches[0]!.patch = 2n; })],
     ["a patch that does not exist", "patches", changing("patches", (p) => { p.patches[0]!.patch = 10n ** 15n; })],
     ["a patch twice", "patches", changing("patches", (p) => { p.patches[1]!.patch = 0n; })],
-    ["payload of too many levels", "patches", changing("patches", (p) => { p.patches[0]!.levels.push(p.patches[0]!.levels[0]!); })],
+    ["payload of too many levels", "patches", changing("patches", ({ patches: [one] }) => one!.levels.push(one!.levels[0]!))],
     ["payload of too few levels", "patches", changing("patches", (p) => { p.patches[0]!.levels = []; })],
     ["payload that is short", "patches", changing("patches", (p) => { p.patches[0]!.levels[0]!.size += 2n ** 40n; })],
     ["payload that nobody describes", "patches", changing("patches", (p) => { p.data = new Uint8Array(p.data.length + 1); })],
     ["nothing in a message", "patches", (m) => (m.part.case === "levelEnd" ? create(ReadResponseSchema, {}) : m)],
-    ["a second header", "samples", (m) => (m.part.case === "samples" ? create(ReadResponseSchema, { part: { case: "header", value: {} } }) : m)],
-    ["no header", "samples", (m) => (m.part.case === "header" ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2 } } }) : m)],
+    ["a second header", "samples", (m) => (m.part.case === "samples"
+      ? create(ReadResponseSchema, { part: { case: "header", value: {} } }) : m)],
+    ["no header", "samples", (m) => (m.part.case === "header"
+      ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2 } } }) : m)],
   ];
   for (const [what, encoding, tamper] of cases) {
     it(`with ${what} is refused`, async () => {

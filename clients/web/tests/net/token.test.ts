@@ -10,7 +10,10 @@ function page(hash: string, kept: Record<string, string> = {}, broken = false) {
   };
   return {
     written, storage, location: { hash, pathname: "/view", search: "?q=1" },
-    history: { state: 7, replaceState: (_state: unknown, _title: string, url?: string | URL | null) => { written.push(String(url)); } },
+    history: {
+      state: 7,
+      replaceState: (_state: unknown, _title: string, url?: string | URL | null) => { written.push(String(url)); },
+    },
     sessionStorage: {
       getItem: (key: string) => guard(storage.get(key) ?? null),
       setItem: (key: string, value: string) => { guard(storage.set(key, value)); },

@@ -39,7 +39,7 @@ async function errorOf(promise: Promise<unknown>): Promise<{ code: string; messa
 
 describe("frames", () => {
   it("are watched however they are cut", () => {
-    const bytes = new Uint8Array([...frame(0, new Uint8Array(300)), ...frame(0, new Uint8Array(0)), ...frame(0, new Uint8Array(7)), ...frame(0, new Uint8Array(301))]);
+    const bytes = Uint8Array.from([300, 0, 7, 301].flatMap((length) => [...frame(0, new Uint8Array(length))]));
     for (const size of [1, 2, 3, 5, 7, 64, 10_000]) {
       const limit = new FrameLimit(300);
       let taken = 0;
@@ -80,9 +80,11 @@ describe("calls", () => {
   });
 
   it("fail with the server's code and text", async () => {
-    const fetch: typeof globalThis.fetch = () => Promise.resolve(answer(trailers(16, "grpc-message: this server wants a token%2C and got none\r\n")));
+    const body = trailers(16, "grpc-message: this server wants a token%2C and got none\r\n");
+    const fetch: typeof globalThis.fetch = () => Promise.resolve(answer(body));
 
-    expect(await errorOf(sourceOf(fetch).list())).toMatchObject({ code: "unauthenticated", message: "this server wants a token, and got none" });
+    const message = "this server wants a token, and got none";
+    expect(await errorOf(sourceOf(fetch).list())).toMatchObject({ code: "unauthenticated", message });
   });
 
   it("are unavailable where nobody answers, and where an answer is cut off", async () => {

@@ -8,8 +8,8 @@ describe("a line for the shell", () => {
   it("gets the box on screen", () => {
     const what = { selection: { dataset: "runs/run42", field: "speed", step: 7 }, box: kBox, level: 1 };
 
-    expect(getCommand("grpc://cluster:50051", what)).toBe(
-      "quarry get grpc://cluster:50051/runs/run42 --field speed --step 7 --box 0:100,10:42,20:21 --level 1 --output run42-speed-7-l1.npy");
+    expect(getCommand("grpc://cluster:50051", what)).toBe("quarry get grpc://cluster:50051/runs/run42 --field speed --step 7 " +
+                                                          "--box 0:100,10:42,20:21 --level 1 --output run42-speed-7-l1.npy");
   });
 
   it("reaches the program as it was meant, whatever the names", () => {

@@ -19,7 +19,8 @@ export class Harness {
   private constructor(options: Options) {
     this.server = new FakeServer(options);
     this.source = createSource("http://fake", {
-      transport: this.server.transport(), decoder: options.samples === true ? null : this.decoder, budget: options.budget ?? 2 ** 30,
+      transport: this.server.transport(), decoder: options.samples === true ? null : this.decoder,
+      budget: options.budget ?? 2 ** 30,
       sleep: (ms, signal) => new Promise((resolve, reject) => {
         signal?.addEventListener("abort", () => { reject(new Error("aborted")); });
         this.waits.push({ ms, go: resolve });

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { LoadState } from "../../src/model";
 import { kIdle, kTransitions, type LoadEvent, messageOf, type Phase, transition } from "../../src/store/index";
 
-const kEvents = ["cleared", "missing", "level", "complete", "answered", "failed", "retrying", "outdated", "current", "closed"] as const;
+const kEvents = ["cleared", "missing", "level", "complete", "answered", "failed", "retrying", "outdated", "current",
+                 "closed"] as const;
 
 /** Written by hand from what the states mean: the row of a state has the next one for each event, in the order above. */
 const kTable = `

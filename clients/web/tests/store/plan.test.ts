@@ -84,8 +84,8 @@ describe("questions", () => {
   });
 
   it("are the coarse layer first, then the fine one without doubling where slices cross", () => {
-    const wants = [wantOf(boxOf([70, 0, 0], [71, 512, 512]), 0), wantOf(boxOf([0, 200, 0], [512, 201, 512]), 0), wantOf(kWhole, 2)];
-    const questions = asked(kCube, wants);
+    const slices = [boxOf([70, 0, 0], [71, 512, 512]), boxOf([0, 200, 0], [512, 201, 512])];
+    const questions = asked(kCube, [...slices.map((slice) => wantOf(slice, 0)), wantOf(kWhole, 2)]);
 
     expect(questions[0]).toMatchObject({ box: kWhole, first: 4, level: 2 });
     const fine = questions.slice(1).flatMap((question) => patchesOf(kCube, question.box));
@@ -97,7 +97,8 @@ describe("questions", () => {
   it("cover what is missing and little else, for random memory", () => {
     const next = random(7);
     for (let round = 0; round < 60; ++round) {
-      const s = subject([1 + Math.floor(next() * 100), 1 + Math.floor(next() * 100), 1 + Math.floor(next() * 60)], [16, 16, 16], 1);
+      const side = (most: number): number => 1 + Math.floor(next() * most);
+      const s = subject([side(100), side(100), side(60)], [16, 16, 16], 1);
       const there = new Set<number>();
       const cut = Math.floor(next() * 6);
       for (const patch of patchesOf(s, boxOf([0, 0, 0], s.dims))) if (patch % 7 < cut && next() < 0.9) there.add(patch);
@@ -111,6 +112,13 @@ describe("questions", () => {
       expect(missing.every((patch) => covered.includes(patch))).toBe(true);
       expect(questions.length).toBeLessThanOrEqual(12);
     }
+  });
+
+  it("of the first want come first", () => {
+    const places = [boxOf([448, 448, 448], [512, 512, 512]), boxOf([0, 448, 0], [64, 512, 64]), boxOf([0, 0, 0], [64, 64, 64])];
+    const questions = asked(kCube, places.map((place) => wantOf(place, 1)));
+
+    expect(questions.map((question) => question.box)).toEqual(places);
   });
 
   it("are exactly the missing patches where these are a few boxes", () => {

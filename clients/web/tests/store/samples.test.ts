@@ -79,7 +79,8 @@ describe("blocks", () => {
   it("may begin at any byte of a message", () => {
     const message = new Uint8Array(25);
     message.set(bytes(...Array.from({ length: 12 }, (_, i) => i)), 1);
-    const [one] = new Assembler(info, field).add(0, [{ box: boxOf([0, 0, 0], [6, 2, 1]), shown: null, data: message.subarray(1) }]);
+    const block = { box: boxOf([0, 0, 0], [6, 2, 1]), shown: null, data: message.subarray(1) };
+    const [one] = new Assembler(info, field).add(0, [block]);
 
     expect([...one!.samples]).toEqual([0, 1, 2, 3, 6, 7, 8, 9]);
   });
