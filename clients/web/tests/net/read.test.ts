@@ -167,6 +167,10 @@ describe("a hostile answer", () => {
       s.blocks.push(s.blocks[0]!);
       s.data = new Uint8Array(2 * s.data.length);
     })],
+    ["a hole", "samples", changing("samples", (s) => {
+      s.blocks[0]!.shape[0]! -= 1;
+      s.data = s.data.slice(4);
+    })],
     ["samples of a finer level too early", "samples", changing("samples", (s) => { s.level = 1; })],
     ["samples instead of patches", "patches", (m) => (m.part.case === "patches"
       ? create(ReadResponseSchema, { part: { case: "samples", value: { level: 2, blocks: [] } } }) : m)],
@@ -200,6 +204,18 @@ describe("a hostile answer", () => {
       expect(server.reads.length).toBe(1);
     });
   }
+
+  it("that repeats its samples is refused at once, not at the end that may never come", async () => {
+    const { client, server } = open();
+    server.tamper = changing("samples", (s) => {
+      const length = s.data.length;
+      s.blocks = Array.from({ length: 4 }, () => s.blocks[0]!);
+      s.data = new Uint8Array(4 * length);
+    });
+
+    expect((await errorOf(readAll(client, "samples"))).message).toContain("does not fit");
+    expect(server.reads[0]!.sent).toBe(2);
+  });
 
   it("that stops in good order before its end is taken up", async () => {
     const { client, server } = open();
