@@ -140,7 +140,10 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.lastShare = share;
     if (this.visible.bytes > share) this.visible = needsOf(this.subject, this.wants, "visible", share);
     const room = Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes);
-    this.prefetch = needsOf(this.subject, this.wants, "prefetch", room);
+    const prefetch = needsOf(this.subject, this.wants, "prefetch", room);
+    // What becomes visible anyway, and finer, is not fetched twice.
+    const covered = (need: Need): boolean => (this.visible.patches.get(need.patch)?.target ?? Infinity) <= need.target;
+    this.prefetch = { ...prefetch, patches: new Map([...prefetch.patches].filter(([, need]) => !covered(need))) };
     this.extra = this.extra.filter(({ question }) => question.patches.some((patch) => this.visible.patches.has(patch)));
     const thinned = this.thinBricks();
     this.progress = new Progress(this.info.levels, this.visible.patches, this.shown);

@@ -157,6 +157,18 @@ describe("prefetching", () => {
     expect(next.status).toMatchObject({ state: "settled", level: 0 });
   });
 
+  it("asks nothing of patches that are visible in a finer level", async () => {
+    // Level 2 of the whole grid would be another question, were it not for level 0 of the left part.
+    const t = await Harness.open();
+    const bricks = t.bricks();
+    bricks.want([wantOf(boxOf([0, 0, 0], [16, 12, 9]), 0), wantOf(t.whole, 2, { tier: "prefetch" })]);
+    await settle();
+
+    expect(t.server.reads.map((read) => [read.begin, read.end, read.level])).toEqual([
+      [[0, 0, 0], [16, 12, 9], 0], [[16, 0, 0], [20, 12, 9], 2],
+    ]);
+  });
+
   it("is aborted by a visible want, and comes back", async () => {
     const t = await Harness.open({ steps: [0, 1] });
     const [now, next] = [t.bricks(0), t.bricks(1)];
