@@ -56,6 +56,10 @@ export class Holdings {
     return null;
   }
 
+  get isEmpty(): boolean {
+    return this.patches.size === 0;
+  }
+
   *all(): Generator<Entry> {
     for (const entries of this.patches.values()) for (const entry of entries) if (entry !== undefined) yield entry;
   }
@@ -98,6 +102,11 @@ export class Memory {
   private looks = 0;
 
   constructor(readonly budget: number) {}
+
+  /** Fields at steps that are remembered. */
+  get size(): number {
+    return this.pools.size;
+  }
 
   get used(): number {
     return this.bytes;
@@ -162,6 +171,9 @@ export class Memory {
   private remove(holdings: Holdings, entry: Entry): void {
     holdings.remove(entry);
     this.bytes -= entry.bytes;
+    // Of a long run, only the steps that have bricks are remembered.
+    const name = key(holdings.selection);
+    if (holdings.isEmpty && holdings.holders.size === 0 && this.pools.get(name) === holdings) this.pools.delete(name);
     for (const holder of holdings.holders) holder.changed(entry, false);
   }
 

@@ -156,8 +156,9 @@ describe("a hostile answer", () => {
     ["a larger extent", "samples", changing("header", (h) => { h.levels[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
     ["an error that is no number", "samples", changing("header", (h) => { h.levels[0]!.maxError = NaN; })],
     ["several answers", "samples", changing("header", (h) => { h.count = 3n; })],
-    ["parts left out", "samples", changing("header", (h) => h.leftOut.push(create(BoxSchema, { begin: [0, 0, 0], end: [1, 1, 1] }))),
-    ],
+    ["parts left out", "samples", changing("header", (h) => {
+      h.leftOut.push(create(BoxSchema, { begin: [0, 0, 0], end: [1, 1, 1] }));
+    })],
     ["a block outside", "samples", changing("samples", (s) => { s.blocks[0]!.begin = [1, 0, 0]; })],
     ["a block of 2^60 samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
     ["a block without samples", "samples", changing("samples", (s) => { s.blocks[0]!.shape = [0, 1, 1]; })],

@@ -72,6 +72,13 @@ describe("memory", () => {
     expect(memory.used).toBe(0);
   });
 
+  it("remembers no step whose bricks are gone", () => {
+    const memory = new Memory(1000);
+    for (let step = 0; step < 100; ++step) memory.add(memory.holdings({ ...kSelection, step }, ""), entryOf(0, 0, 400));
+
+    expect(memory.size).toBe(2);
+  });
+
   it("has a quarter of the machine's memory, 512 MiB at the most", () => {
     expect([defaultBudget(0.5), defaultBudget(1), defaultBudget(8), defaultBudget(undefined)].map((bytes) => bytes / 2 ** 20))
       .toEqual([128, 256, 512, 512]);
