@@ -16,7 +16,11 @@ function evenAxis(info: DatasetInfo, axis: Axis): GridAxis {
   const origin = info.origin[axis];
   const spacing = info.spacing[axis] === 0 ? 1 : info.spacing[axis];
   return {
-    samples: info.dims[axis], name: info.axisNames[axis], unit: info.axisUnits[axis], even: true, descending: spacing < 0,
+    samples: info.dims[axis],
+    name: info.axisNames[axis],
+    unit: info.axisUnits[axis],
+    even: true,
+    descending: spacing < 0,
     position: (index) => origin + index * spacing,
     index: (position) => (position - origin) / spacing,
   };
@@ -28,7 +32,7 @@ function interval(at: Float64Array, position: number, descending: boolean): numb
   let high = at.length - 1;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if ((at[middle]! <= position) !== descending) low = middle;
+    if (at[middle]! <= position !== descending) low = middle;
     else high = middle;
   }
   return low;
@@ -37,7 +41,11 @@ function interval(at: Float64Array, position: number, descending: boolean): numb
 function unevenAxis(info: DatasetInfo, axis: Axis, at: Float64Array): GridAxis {
   const descending = at[0]! > at[at.length - 1]!;
   return {
-    samples: info.dims[axis], name: info.axisNames[axis], unit: info.axisUnits[axis], even: false, descending,
+    samples: info.dims[axis],
+    name: info.axisNames[axis],
+    unit: info.axisUnits[axis],
+    even: false,
+    descending,
     position: (index) => {
       const low = Math.min(at.length - 2, Math.max(0, Math.floor(index)));
       return at[low]! + (index - low) * (at[low + 1]! - at[low]!);

@@ -31,7 +31,12 @@ export function eyeOf(camera: Camera, extent: Vec3, aspect: number): Eye {
   // The narrower side decides, so that the box is whole on tall screens too.
   const wide = Math.min(1, aspect);
   const distance = (camera.distance * Math.hypot(...extent)) / wide;
-  return { at: scaled(back, distance), right: scaled(right, kHalfHeight * aspect), up: scaled(up, kHalfHeight), ahead: scaled(back, -1) };
+  return {
+    at: scaled(back, distance),
+    right: scaled(right, kHalfHeight * aspect),
+    up: scaled(up, kHalfHeight),
+    ahead: scaled(back, -1),
+  };
 }
 
 /** The least distance at which the whole box is in the picture, with some room around it for its labels. */
@@ -39,8 +44,9 @@ export function fittingDistance(camera: Camera, extent: Vec3, aspect: number): n
   const wide = Math.min(1, aspect);
   for (let distance = 0.8; distance < 4; distance += 0.02) {
     const eye = eyeOf({ ...camera, distance }, extent, aspect);
-    const inside = Array.from({ length: 8 }, (_, i) => project(eye, [((i & 1) - 0.5) * extent[0], (((i >> 1) & 1) - 0.5) * extent[1], ((i >> 2) - 0.5) * extent[2]]))
-      .every((at) => at !== null && Math.abs(at[0]) < 0.84 * wide + 0.16 * (1 - wide) && Math.abs(at[1]) < 0.84);
+    const inside = Array.from({ length: 8 }, (_, i) =>
+      project(eye, [((i & 1) - 0.5) * extent[0], (((i >> 1) & 1) - 0.5) * extent[1], ((i >> 2) - 0.5) * extent[2]]),
+    ).every((at) => at !== null && Math.abs(at[0]) < 0.84 * wide + 0.16 * (1 - wide) && Math.abs(at[1]) < 0.84);
     if (inside) return Math.round(distance * 100) / 100;
   }
   return 4;

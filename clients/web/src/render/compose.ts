@@ -47,7 +47,11 @@ export function mix(a: number, b: number, share: number): number {
 export class Lattice {
   private readonly found = new Map<number, Brick | null>();
 
-  constructor(private readonly bricks: Bricks, private readonly finest: number, private readonly scale: Scale) {}
+  constructor(
+    private readonly bricks: Bricks,
+    private readonly finest: number,
+    private readonly scale: Scale,
+  ) {}
 
   brick(patch: number): Brick | null {
     let brick = this.found.get(patch);
@@ -65,8 +69,12 @@ export class Lattice {
     const ix = Math.min(x, levelSize(dims[0], level) - 1);
     const iy = Math.min(y, levelSize(dims[1], level) - 1);
     const iz = Math.min(z, levelSize(dims[2], level) - 1);
-    const number = patchNumber(this.bricks.patches, Math.floor((ix * step) / patch[0]), Math.floor((iy * step) / patch[1]),
-                               Math.floor((iz * step) / patch[2]));
+    const number = patchNumber(
+      this.bricks.patches,
+      Math.floor((ix * step) / patch[0]),
+      Math.floor((iy * step) / patch[1]),
+      Math.floor((iz * step) / patch[2]),
+    );
     const brick = this.brick(number);
     if (!brick) return kAbsent;
     if (brick.level > level) return this.between(brick.level, 2 ** (brick.level - level), ix, iy, iz);
@@ -126,7 +134,12 @@ export function sliceFrame(bricks: Bricks, axis: Axis, index: number, clip: Box,
   const [ua, va] = planeAxes(axis);
   const [u, v] = [span(ua), span(va)];
   return {
-    axis, index, level, firstPatch: [u.first, v.first], patchCount: [u.count, v.count], first: [u.begin, v.begin],
+    axis,
+    index,
+    level,
+    firstPatch: [u.first, v.first],
+    patchCount: [u.count, v.count],
+    first: [u.begin, v.begin],
     size: [u.size, v.size],
   };
 }
@@ -184,7 +197,14 @@ function corners(lattice: Lattice, frame: SliceFrame, brick: Brick, width: numbe
 }
 
 /** Writes the samples of one patch into a composed slice. */
-export function composeTile(bricks: Bricks, lattice: Lattice, frame: SliceFrame, pu: number, pv: number, out: Float32Array): void {
+export function composeTile(
+  bricks: Bricks,
+  lattice: Lattice,
+  frame: SliceFrame,
+  pu: number,
+  pv: number,
+  out: Float32Array,
+): void {
   const tile = tileOf(bricks, frame, pu, pv);
   const brick = lattice.brick(slicePatch(bricks, frame, pu, pv));
   const [ua, va] = planeAxes(frame.axis);
@@ -194,7 +214,9 @@ export function composeTile(bricks: Bricks, lattice: Lattice, frame: SliceFrame,
   const values = brick ? corners(lattice, frame, brick, width, height) : null;
   for (let v = 0; v < tile.height; ++v)
     for (let u = 0; u < tile.width; ++u)
-      out[tile.u + u + frame.size[0] * (tile.v + v)] = values ? fromCorners(lattice, values, width, u / ratio, v / ratio) : kAbsent;
+      out[tile.u + u + frame.size[0] * (tile.v + v)] = values
+        ? fromCorners(lattice, values, width, u / ratio, v / ratio)
+        : kAbsent;
 }
 
 function fromCorners(lattice: Lattice, values: Float64Array, width: number, u: number, v: number): number {

@@ -4,9 +4,13 @@ import type { Bricks } from "./compose";
 
 /** Why two fields cannot be subtracted; null if they can. */
 export function whyNotComparable(a: DatasetInfo, b: DatasetInfo): string | null {
-  if ([0, 1, 2].some((i) => a.dims[i] !== b.dims[i])) return `grids of ${a.dims.join(" x ")} and ${b.dims.join(" x ")} samples have no difference; show them side by side`;
+  if ([0, 1, 2].some((i) => a.dims[i] !== b.dims[i]))
+    return `grids of ${a.dims.join(" x ")} and ${b.dims.join(" x ")} samples have no difference; show them side by side`;
   if ([0, 1, 2].some((i) => a.patch[i] !== b.patch[i]) || a.levels !== b.levels)
-    return `the datasets are cut into different patches, of ${a.patch.join(" x ")} and ${b.patch.join(" x ")} samples; show them side by side`;
+    return (
+      `the datasets are cut into different patches, of ${a.patch.join(" x ")} and ${b.patch.join(" x ")} samples; `
+      + "show them side by side"
+    );
   return null;
 }
 
@@ -48,9 +52,15 @@ function both(a: Uint8Array | null, b: Uint8Array | null): Uint8Array | null {
 
 /** First minus second, of the same patches, at the coarser of their levels. */
 export class Difference implements Bricks {
-  private readonly kept = new Map<number, { readonly a: Brick; readonly b: Brick; readonly result: Brick; readonly far: number }>();
+  private readonly kept = new Map<
+    number,
+    { readonly a: Brick; readonly b: Brick; readonly result: Brick; readonly far: number }
+  >();
 
-  constructor(readonly first: Bricks, readonly second: Bricks) {}
+  constructor(
+    readonly first: Bricks,
+    readonly second: Bricks,
+  ) {}
 
   get info(): DatasetInfo {
     return this.first.info;

@@ -82,7 +82,11 @@ export class Target {
   readonly texture: WebGLTexture;
   readonly frame: WebGLFramebuffer;
 
-  constructor(private readonly gl: Gl, readonly width: number, readonly height: number) {
+  constructor(
+    private readonly gl: Gl,
+    readonly width: number,
+    readonly height: number,
+  ) {
     this.texture = texture2d(gl, { format: gl.RGBA8, linear: true }, width, height);
     this.frame = gl.createFramebuffer();
     gl.bindFramebuffer(gl.FRAMEBUFFER, this.frame);

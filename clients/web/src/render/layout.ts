@@ -74,8 +74,11 @@ export function sliceGeometry(info: DatasetInfo, axis: Axis, clip: Box, room: Re
   const size = extents(info, clip);
   const linked = info.axisUnits[ua] === info.axisUnits[va];
   return {
-    plot: linked ? fit(room, size[ua], size[va]) : fit(room, room.width, room.height), u, v,
-    uRange: axisRange(u, clip.begin[ua], clip.end[ua]), vRange: axisRange(v, clip.begin[va], clip.end[va]),
+    plot: linked ? fit(room, size[ua], size[va]) : fit(room, room.width, room.height),
+    u,
+    v,
+    uRange: axisRange(u, clip.begin[ua], clip.end[ua]),
+    vRange: axisRange(v, clip.begin[va], clip.end[va]),
   };
 }
 

@@ -53,7 +53,12 @@ function marks(legend: Legend): readonly (readonly [string, boolean])[] {
 
 function drawVertical(context: Context, theme: Theme, legend: Legend, rect: Rect): void {
   const list = marks(legend);
-  const plot = { x: rect.x + 4, y: rect.y + 44, width: 14, height: Math.max(24, Math.min(360, rect.height - 64 - list.length * 20)) };
+  const plot = {
+    x: rect.x + 4,
+    y: rect.y + 44,
+    width: 14,
+    height: Math.max(24, Math.min(360, rect.height - 64 - list.length * 20)),
+  };
   context.textAlign = "left";
   context.textBaseline = "alphabetic";
   context.fillStyle = theme.text;
@@ -114,8 +119,9 @@ function drawHorizontal(context: Context, theme: Theme, legend: Legend, rect: Re
 export function drawLegends(context: Context, theme: Theme, legends: readonly Legend[], rect: Rect): void {
   const vertical = rect.height > rect.width;
   legends.forEach((legend, i) => {
-    const part = vertical ? { ...rect, y: rect.y + (rect.height / legends.length) * i, height: rect.height / legends.length }
-                          : { ...rect, x: rect.x + (rect.width / legends.length) * i, width: rect.width / legends.length };
+    const part = vertical
+      ? { ...rect, y: rect.y + (rect.height / legends.length) * i, height: rect.height / legends.length }
+      : { ...rect, x: rect.x + (rect.width / legends.length) * i, width: rect.width / legends.length };
     (vertical ? drawVertical : drawHorizontal)(context, theme, legend, part);
   });
 }

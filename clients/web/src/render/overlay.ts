@@ -35,7 +35,14 @@ function drawTitle(context: Context, theme: Theme, plot: Rect, title: string, ro
   context.fillText(title, plot.x, plot.y - 8, room);
 }
 
-function drawTicks(context: Context, theme: Theme, plot: Rect, list: readonly Tick[], place: (at: number) => number, vertical: boolean): void {
+function drawTicks(
+  context: Context,
+  theme: Theme,
+  plot: Rect,
+  list: readonly Tick[],
+  place: (at: number) => number,
+  vertical: boolean,
+): void {
   context.strokeStyle = theme.muted;
   context.fillStyle = theme.muted;
   context.textAlign = vertical ? "right" : "center";
@@ -85,7 +92,10 @@ function drawCross(context: Context, view: SliceView, cursor: Vec3, colours: rea
   const [ua, va] = planeAxes(view.axis);
   const [x, y] = pointAt(geometry, cursor[ua], cursor[va]);
   const line = (from: readonly [number, number], to: readonly [number, number], colour: string): void => {
-    for (const [style, width] of [["rgba(0,0,0,0.32)", 3], [colour, 1]] as const) {
+    for (const [style, width] of [
+      ["rgba(0,0,0,0.32)", 3],
+      [colour, 1],
+    ] as const) {
       context.strokeStyle = style;
       context.lineWidth = width;
       context.beginPath();
@@ -111,7 +121,10 @@ function drawCross(context: Context, view: SliceView, cursor: Vec3, colours: rea
 function drawProfile(context: Context, theme: Theme, view: SliceView, profile: readonly [Vec3, Vec3]): void {
   const [ua, va] = planeAxes(view.axis);
   const ends = profile.map((end) => pointAt(view.geometry, end[ua], end[va]));
-  for (const [style, width] of [["rgba(0,0,0,0.7)", 4], [theme.accent, 2]] as const) {
+  for (const [style, width] of [
+    ["rgba(0,0,0,0.7)", 4],
+    [theme.accent, 2],
+  ] as const) {
     context.strokeStyle = style;
     context.lineWidth = width;
     context.beginPath();
@@ -145,7 +158,10 @@ function drawFocus(context: Context, theme: Theme, plot: Rect, focused: boolean)
 }
 
 /** Where shares of the box, from 0 to 1 along each axis, are on screen. */
-function placer(view: VolumeView, extent: Vec3): { readonly eye: Eye; readonly at: (share: Vec3) => readonly [number, number] | null } {
+function placer(
+  view: VolumeView,
+  extent: Vec3,
+): { readonly eye: Eye; readonly at: (share: Vec3) => readonly [number, number] | null } {
   const { plot } = view;
   const eye = eyeOf(view.camera, extent, plot.width / plot.height);
   const at = (share: Vec3): readonly [number, number] | null => {
@@ -191,7 +207,16 @@ export function drawVolume(context: Context, theme: Theme, view: VolumeView, mar
     if (share < 0 || share > 1) continue;
     context.strokeStyle = theme.axes[axis];
     context.globalAlpha = 0.55;
-    polyline(context, [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]].map(([u, v]) => at(corner(axis, share, u!, v!))));
+    polyline(
+      context,
+      [
+        [0, 0],
+        [1, 0],
+        [1, 1],
+        [0, 1],
+        [0, 0],
+      ].map(([u, v]) => at(corner(axis, share, u!, v!))),
+    );
   }
   context.globalAlpha = 1;
   drawEdgeLabels(context, theme, view, eye, extent, at);
@@ -201,11 +226,22 @@ export function drawVolume(context: Context, theme: Theme, view: VolumeView, mar
 }
 
 /** Edges of the box: those behind it are faint. */
-function drawBox(context: Context, theme: Theme, eye: Eye, extent: Vec3, at: (share: Vec3) => readonly [number, number] | null): void {
+function drawBox(
+  context: Context,
+  theme: Theme,
+  eye: Eye,
+  extent: Vec3,
+  at: (share: Vec3) => readonly [number, number] | null,
+): void {
   context.strokeStyle = theme.muted;
   for (const axis of [0, 1, 2] as const) {
     const [ua, va] = planeAxes(axis);
-    for (const [u, v] of [[0, 0], [1, 0], [0, 1], [1, 1]] as const) {
+    for (const [u, v] of [
+      [0, 0],
+      [1, 0],
+      [0, 1],
+      [1, 1],
+    ] as const) {
       const hidden = isHidden(eye, extent, ua, u) && isHidden(eye, extent, va, v);
       context.globalAlpha = hidden ? 0.25 : 0.8;
       context.lineWidth = 1;
@@ -221,8 +257,14 @@ function isHidden(eye: Eye, extent: Vec3, axis: Axis, side: 0 | 1): boolean {
 }
 
 /** Names and ends of the axes, on an edge of each at the outline of the box. */
-function drawEdgeLabels(context: Context, theme: Theme, view: VolumeView, eye: Eye, extent: Vec3,
-                        at: (share: Vec3) => readonly [number, number] | null): void {
+function drawEdgeLabels(
+  context: Context,
+  theme: Theme,
+  view: VolumeView,
+  eye: Eye,
+  extent: Vec3,
+  at: (share: Vec3) => readonly [number, number] | null,
+): void {
   const { info } = view.scene.bricks;
   const middle = at([0.5, 0.5, 0.5]);
   context.font = `11px ${theme.font}`;
@@ -230,8 +272,16 @@ function drawEdgeLabels(context: Context, theme: Theme, view: VolumeView, eye: E
   context.textBaseline = "middle";
   for (const axis of [0, 1, 2] as const) {
     const [ua, va] = planeAxes(axis);
-    const edges = ([[0, 0], [1, 0], [0, 1], [1, 1]] as const).filter(([u, v]) => isHidden(eye, extent, ua, u) !== isHidden(eye, extent, va, v));
-    const lowest = edges.map((edge) => ({ edge, place: at(corner(axis, 0.5, edge[0], edge[1])) }))
+    const edges = (
+      [
+        [0, 0],
+        [1, 0],
+        [0, 1],
+        [1, 1],
+      ] as const
+    ).filter(([u, v]) => isHidden(eye, extent, ua, u) !== isHidden(eye, extent, va, v));
+    const lowest = edges
+      .map((edge) => ({ edge, place: at(corner(axis, 0.5, edge[0], edge[1])) }))
       .sort((p, q) => (q.place?.[1] ?? 0) - (p.place?.[1] ?? 0))[0];
     if (!lowest?.place || !middle) continue;
     const away = Math.atan2(lowest.place[1] - middle[1], lowest.place[0] - middle[0]);
@@ -244,7 +294,9 @@ function drawEdgeLabels(context: Context, theme: Theme, view: VolumeView, eye: E
       const x = Math.max(view.plot.x + half, Math.min(view.plot.x + view.plot.width - half, point[0] + Math.cos(away) * far));
       context.fillText(text, x, point[1] + Math.sin(away) * far);
     };
-    const ends = [axisInfo.position(view.clip.begin[axis] - 0.5), axisInfo.position(view.clip.end[axis] - 0.5)].sort((p, q) => p - q);
+    const ends = [axisInfo.position(view.clip.begin[axis] - 0.5), axisInfo.position(view.clip.end[axis] - 0.5)].sort(
+      (p, q) => p - q,
+    );
     const list = ticks(ends[0]!, ends[1]!, 4);
     for (const tick of list) put((tick.at - ends[0]!) / (ends[1]! - ends[0]!), tick.text, theme.muted, 12);
     put(0.5, axisLabel(axisInfo), theme.axes[axis], 30);

@@ -27,7 +27,14 @@ export function roomFor(curves: readonly Curve[]): AxisRange {
   return { low: low - margin, high: high + margin };
 }
 
-export function plotGeometry(plot: Rect, axis: GridAxis, range: AxisRange, name: string, unit: string, values: AxisRange): SliceGeometry {
+export function plotGeometry(
+  plot: Rect,
+  axis: GridAxis,
+  range: AxisRange,
+  name: string,
+  unit: string,
+  values: AxisRange,
+): SliceGeometry {
   return { plot, u: axis, v: valueAxis(name, unit), uRange: range, vRange: values };
 }
 
@@ -35,7 +42,9 @@ function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): voi
   const { plot, uRange, vRange } = geometry;
   const y = (value: number): number => plot.y + ((vRange.high - value) / (vRange.high - vRange.low)) * plot.height;
   const x = (i: number): number => {
-    const share = curve.positions ? (curve.positions[i]! - uRange.low) / (uRange.high - uRange.low) : i / Math.max(1, curve.values.length - 1);
+    const share = curve.positions
+      ? (curve.positions[i]! - uRange.low) / (uRange.high - uRange.low)
+      : i / Math.max(1, curve.values.length - 1);
     return plot.x + share * plot.width;
   };
   context.strokeStyle = curve.colour;
@@ -67,8 +76,12 @@ function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): voi
 function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve: Curve): void {
   const { plot, uRange } = geometry;
   const n = curve.values.length;
-  const x = (i: number): number => plot.x + plot.width * (curve.positions
-    ? (curve.positions[Math.min(n - 1, Math.max(0, i))]! - uRange.low) / (uRange.high - uRange.low) : i / Math.max(1, n - 1));
+  const x = (i: number): number =>
+    plot.x
+    + plot.width
+      * (curve.positions
+        ? (curve.positions[Math.min(n - 1, Math.max(0, i))]! - uRange.low) / (uRange.high - uRange.low)
+        : i / Math.max(1, n - 1));
   context.fillStyle = theme.muted;
   context.globalAlpha = 0.22;
   for (let i = 0; i < n; ++i) {
@@ -83,7 +96,13 @@ function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve
   context.globalAlpha = 1;
 }
 
-export function drawPlot(context: Context, theme: Theme, geometry: SliceGeometry, curves: readonly Curve[], mark: number | null): void {
+export function drawPlot(
+  context: Context,
+  theme: Theme,
+  geometry: SliceGeometry,
+  curves: readonly Curve[],
+  mark: number | null,
+): void {
   const { plot, uRange } = geometry;
   context.fillStyle = theme.background;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);

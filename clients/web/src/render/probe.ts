@@ -37,7 +37,14 @@ export interface LinePoint {
 }
 
 /** Samples along an axis through a point, from what is in memory; not more than `most`. */
-export function lineAlong(bricks: Bricks, axis: Axis, through: Vec3, begin: number, end: number, most: number): readonly LinePoint[] {
+export function lineAlong(
+  bricks: Bricks,
+  axis: Axis,
+  through: Vec3,
+  begin: number,
+  end: number,
+  most: number,
+): readonly LinePoint[] {
   const stride = Math.max(1, Math.ceil((end - begin) / most));
   const points: LinePoint[] = [];
   const at: [number, number, number] = [...through];
@@ -50,7 +57,10 @@ export function lineAlong(bricks: Bricks, axis: Axis, through: Vec3, begin: numb
 }
 
 /** Of neighbours in groups the least and the largest, so that a long line keeps its peaks. NaN for a group without any. */
-export function envelope(values: readonly number[], groups: number): { readonly low: readonly number[]; readonly high: readonly number[] } {
+export function envelope(
+  values: readonly number[],
+  groups: number,
+): { readonly low: readonly number[]; readonly high: readonly number[] } {
   const low: number[] = [];
   const high: number[] = [];
   for (let g = 0; g < groups; ++g) {
@@ -67,4 +77,3 @@ export function envelope(values: readonly number[], groups: number): { readonly 
   }
   return { low, high };
 }
-

@@ -58,7 +58,13 @@ export class Renderer {
   onContext: (lost: boolean) => void = () => undefined;
 
   constructor(readonly canvas: HTMLCanvasElement) {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, stencil: false, preserveDrawingBuffer: true });
+    const gl = canvas.getContext("webgl2", {
+      alpha: false,
+      antialias: false,
+      depth: false,
+      stencil: false,
+      preserveDrawingBuffer: true,
+    });
     if (!gl) throw new GlError("this browser has no WebGL2, or it is turned off; use a recent Chrome, Edge, Firefox or Safari");
     this.gl = gl;
     this.software = isSoftware(gl);
@@ -85,8 +91,14 @@ export class Renderer {
     const maps = texture2d(gl, { format: gl.RGBA8, linear: true }, kMapEntries, kColourMaps.length);
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kMapEntries, kColourMaps.length, gl.RGBA, gl.UNSIGNED_BYTE, mapTable());
     const line = (): WebGLTexture => texture2d(gl, { format: gl.R32F, linear: false }, kLongestSide, 1);
-    return { slice: makeProgram(gl, kFullVertex, kSliceFragment), copy: makeProgram(gl, kFullVertex, kCopyFragment), volume: null,
-             maps, columns: line(), rows: line() };
+    return {
+      slice: makeProgram(gl, kFullVertex, kSliceFragment),
+      copy: makeProgram(gl, kFullVertex, kCopyFragment),
+      volume: null,
+      maps,
+      columns: line(),
+      rows: line(),
+    };
   }
 
   /** Replaces what is on screen. Pictures of views with the same key go on from what they have. */
@@ -103,8 +115,10 @@ export class Renderer {
       this.cleared = false;
     }
     const places = (list: readonly View[]): string => JSON.stringify(list.map((view) => plotOf(view)));
-    if (old?.paper !== stage.paper || places([...this.slots.values()].map((slot) => slot.view)) !== places(views)) this.cleared = false;
-    for (const [key, slot] of this.slots) if (!views.some((view) => view.key === key && view.kind === slot.kind)) this.drop(key, slot);
+    if (old?.paper !== stage.paper || places([...this.slots.values()].map((slot) => slot.view)) !== places(views))
+      this.cleared = false;
+    for (const [key, slot] of this.slots)
+      if (!views.some((view) => view.key === key && view.kind === slot.kind)) this.drop(key, slot);
     for (const view of views) this.place(view, stage);
     this.request();
   }
@@ -118,15 +132,27 @@ export class Renderer {
   private place(view: View, stage: Stage): void {
     const slot = this.slots.get(view.key);
     if (view.kind === "slice") {
-      const { scene: { bricks, scale }, axis, index, clip, level } = view;
-      const mine: SliceSlot = slot?.kind === "slice" ? slot : { kind: "slice", picture: new SlicePicture(this.gl), view, stale: true };
+      const {
+        scene: { bricks, scale },
+        axis,
+        index,
+        clip,
+        level,
+      } = view;
+      const mine: SliceSlot =
+        slot?.kind === "slice" ? slot : { kind: "slice", picture: new SlicePicture(this.gl), view, stale: true };
       mine.view = view;
       mine.stale = true;
       mine.picture.set({ bricks, scale, axis, index, clip, level });
       this.slots.set(view.key, mine);
     } else {
-      const { scene: { bricks, scale, hasMissing }, clip, level } = view;
-      const mine: VolumeSlot = slot?.kind === "volume" ? slot : { kind: "volume", painter: this.makePainter(), view, stale: true };
+      const {
+        scene: { bricks, scale, hasMissing },
+        clip,
+        level,
+      } = view;
+      const mine: VolumeSlot =
+        slot?.kind === "volume" ? slot : { kind: "volume", painter: this.makePainter(), view, stale: true };
       mine.view = view;
       mine.stale = true;
       mine.painter.picture.set({ bricks, scale, clip, level, hasMissing });
@@ -152,7 +178,10 @@ export class Renderer {
   }
 
   request(): void {
-    if (this.requested === 0) this.requested = requestAnimationFrame(() => { this.frame(); });
+    if (this.requested === 0)
+      this.requested = requestAnimationFrame(() => {
+        this.frame();
+      });
   }
 
   /** Nothing is left to compose, upload or draw. */
@@ -201,7 +230,10 @@ export class Renderer {
     for (const slot of this.slots.values()) slot.stale = true;
   }
 
-  private aim(stage: Stage, view: View): { readonly x: number; readonly y: number; readonly width: number; readonly height: number } {
+  private aim(
+    stage: Stage,
+    view: View,
+  ): { readonly x: number; readonly y: number; readonly width: number; readonly height: number } {
     const { gl } = this;
     const at = devicePixels(stage, plotOf(view));
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
@@ -233,7 +265,9 @@ export class Renderer {
     gl.useProgram(program.handle);
     this.fillLines(view, at);
     picture.bindTo(0, 1);
-    ["uSamples", "uStates", "uColumns", "uRows"].forEach((name, unit) => { gl.uniform1i(program.at(name), unit); });
+    ["uSamples", "uStates", "uColumns", "uRows"].forEach((name, unit) => {
+      gl.uniform1i(program.at(name), unit);
+    });
     gl.uniform1i(program.at("uMaps"), kVolumeLevels + 2);
     gl.uniform2i(program.at("uOrigin"), at.x, at.y);
     gl.uniform2i(program.at("uSize"), frame.size[0], frame.size[1]);

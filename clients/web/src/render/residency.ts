@@ -35,8 +35,7 @@ export class Residency {
     const table = new Uint8Array(this.levels.length * 4);
     const [nx, ny, nz] = this.count;
     for (let z = 0; z < nz; ++z)
-      for (let y = 0; y < ny; ++y)
-        for (let x = 0; x < nx; ++x) table.set(this.row(x, y, z), this.number(x, y, z) * 4);
+      for (let y = 0; y < ny; ++y) for (let x = 0; x < nx; ++x) table.set(this.row(x, y, z), this.number(x, y, z) * 4);
     return table;
   }
 

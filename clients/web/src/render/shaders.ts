@@ -19,6 +19,10 @@ vec3 damaged(vec3 colour, vec2 at) {
   return mix(colour, place < 0.125 ? vec3(1.) : vec3(0.05), step(place, 0.25) * 0.9);
 }`;
 
+/** The colour of a share of the range: tables begin and end in the middle of their first and last entry. */
+const kColourOf = `
+vec3 colourOf(float share) { return textureLod(uMaps, vec2((clamp(share, 0., 1.) * 255. + 0.5) / 256., uMap), 0.).rgb; }`;
+
 /**
  * A composed slice. Level-0 indices of the columns and rows of pixels come from the page, which computes them with
  * doubles; so axes may be uneven. Samples are mixed here, not by the texture unit: missing ones must not take part.
@@ -42,6 +46,7 @@ uniform vec2 uColour;
 uniform float uMap;
 out vec4 result;
 ${kMarks}
+${kColourOf}
 float sampleAt(ivec2 at) { return texelFetch(uSamples, clamp(at, ivec2(0), uSize - 1), 0).r; }
 float mixed(float a, float b, float s) {
   if (a > -1e29 && b > -1e29) return mix(a, b, s);
@@ -64,8 +69,7 @@ void main() {
   float low = mixed(sampleAt(base), sampleAt(base + ivec2(1, 0)), share.x);
   float high = mixed(sampleAt(base + ivec2(0, 1)), sampleAt(base + ivec2(1, 1)), share.x);
   float value = mixed(low, high, share.y);
-  vec3 colour = value < -1e29 ? missing(gl_FragCoord.xy)
-                              : textureLod(uMaps, vec2(clamp((value - uColour.x) * uColour.y, 0., 1.) * 255. / 256. + 0.5 / 256., uMap), 0.).rgb;
+  vec3 colour = value < -1e29 ? missing(gl_FragCoord.xy) : colourOf((value - uColour.x) * uColour.y);
   if (state.g > 0.5) colour = damaged(colour, gl_FragCoord.xy);
   result = vec4(colour, 1.);
 }`;
@@ -111,19 +115,21 @@ uniform int uMode, uSteps;
 uniform bool uSigned, uShade, uMasked;
 out vec4 result;
 ${kMarks}
+vec3 positions(ivec3 i, int row) {
+  return vec3(texelFetch(uPositions, ivec2(i.x, row), 0).x, texelFetch(uPositions, ivec2(i.y, row), 0).y,
+              texelFetch(uPositions, ivec2(i.z, row), 0).z);
+}
 vec3 indexOf(vec3 p) {
   vec3 f = clamp(p / uExtent + 0.5, 0., 1.);
   if (!uUneven) return mix(uIndexLow, uIndexHigh, f);
   vec3 at = f * 1023.;
   ivec3 i = min(ivec3(at), ivec3(1022));
-  vec3 a = vec3(texelFetch(uPositions, ivec2(i.x, 0), 0).x, texelFetch(uPositions, ivec2(i.y, 0), 0).y, texelFetch(uPositions, ivec2(i.z, 0), 0).z);
-  vec3 b = vec3(texelFetch(uPositions, ivec2(i.x + 1, 0), 0).x, texelFetch(uPositions, ivec2(i.y + 1, 0), 0).y, texelFetch(uPositions, ivec2(i.z + 1, 0), 0).z);
-  return mix(a, b, at - vec3(i));
+  return mix(positions(i, 0), positions(i + 1, 0), at - vec3(i));
 }
 // Where patches begin, as shares of the box.
 vec3 border(vec3 place) {
   ivec3 i = min(ivec3(place), ivec3(1023));
-  return vec3(texelFetch(uPositions, ivec2(i.x, 1), 0).x, texelFetch(uPositions, ivec2(i.y, 1), 0).y, texelFetch(uPositions, ivec2(i.z, 1), 0).z) - 0.5;
+  return positions(i, 1) - 0.5;
 }
 vec2 texel(int level, vec3 index) {
   vec3 at = (index * uLevelFirst[level].w - uLevelFirst[level].xyz + 0.5) * uLevelSize[level];
@@ -153,7 +159,7 @@ float weight(float value) {
   float v = clamp(value, 0., 1.);
   return uSigned ? abs(2. * v - 1.) : v;
 }
-vec3 colourOf(float value) { return textureLod(uMaps, vec2(clamp(value, 0., 1.) * 255. / 256. + 0.5 / 256., uMap), 0.).rgb; }
+${kColourOf}
 float fieldAt(vec3 p) {
   vec3 place;
   vec3 index = clamp(indexOf(p), vec3(0.), uGrid - 1.);
@@ -169,8 +175,10 @@ float slopeTo(vec3 index, vec3 by, vec4 patchState, vec3 place, float here) {
 }
 float lit(vec3 index, vec4 patchState, vec3 place, float here, vec3 perIndex, vec3 ahead) {
   float h = uFinestStep;
-  vec3 g = perIndex * vec3(slopeTo(index, vec3(h, 0., 0.), patchState, place, here), slopeTo(index, vec3(0., h, 0.), patchState, place, here),
-                           slopeTo(index, vec3(0., 0., h), patchState, place, here));
+  float x = slopeTo(index, vec3(h, 0., 0.), patchState, place, here);
+  float y = slopeTo(index, vec3(0., h, 0.), patchState, place, here);
+  float z = slopeTo(index, vec3(0., 0., h), patchState, place, here);
+  vec3 g = perIndex * vec3(x, y, z);
   float size = length(g);
   if (size < 1e-6) return 0.8;
   vec3 light = normalize(-ahead + 0.6 * uUp / length(uUp) - 0.35 * uRight / length(uRight));
@@ -200,6 +208,7 @@ void main() {
   float best = -1.;
   float bestValue = 0.;
   float before = -1.;
+  float valueBefore = 0.;
   float sum = 0.;
   vec3 colour = vec3(0.);
   float t = near + stepSize * (uShade ? 0.6 : 1.) * dither(gl_FragCoord.xy);
@@ -209,8 +218,8 @@ void main() {
     vec3 place;
     vec3 index = clamp(indexOf(p), vec3(0.), uGrid - 1.);
     vec4 patchState = patchOf(index, place);
-    float top = uSigned ? max(abs(2. * (patchState.a - uColour.x) * uColour.y - 1.), abs(2. * (patchState.b - uColour.x) * uColour.y - 1.))
-                        : (patchState.b - uColour.x) * uColour.y;
+    vec2 range = (patchState.ba - uColour.x) * uColour.y;
+    float top = uSigned ? max(abs(2. * range.x - 1.), abs(2. * range.y - 1.)) : range.x;
     float least = uMode == 1 ? best : uThreshold;
     if (patchState.r > 0.99 || top < least) {
       before = -1.;
@@ -239,23 +248,29 @@ void main() {
         sum = 1.;
         break;
       }
-    } else if (w > uThreshold) {
-      float x = (w - uThreshold) / max(1. - uThreshold, 1e-3);
+    } else if (max(w, before) > uThreshold && w >= 0.) {
+      // Both ends of the step count, and of it only the part above the threshold: so thin shells have no grain.
+      float old = before < 0. ? w : before;
+      float most = max(w, old);
+      float inside = clamp((most - uThreshold) / max(abs(w - old), 1e-6), 0., 1.);
+      float x = (0.5 * (most + max(min(w, old), uThreshold)) - uThreshold) / max(1. - uThreshold, 1e-3);
       float alpha = uOpacity * uOpacity * smoothstep(0., 0.6, x);
-      alpha = 1. - pow(1. - min(alpha, 0.999), stepSize / reference);
+      alpha = 1. - pow(1. - min(alpha, 0.999), inside * stepSize / reference);
       if (alpha > 1e-4) {
-        vec3 c = colourOf(v.x);
-        if (uShade && alpha > 0.01) c *= lit(index, patchState, place, w, perIndex, ahead) * 1.12;
+        vec3 c = colourOf(before < 0. ? v.x : 0.5 * (v.x + valueBefore));
+        if (uShade && alpha > 0.01) c *= mix(0.85, lit(index, patchState, place, w, perIndex, ahead) * 1.12, 0.75);
         colour += (1. - sum) * alpha * min(c, 1.);
         sum += (1. - sum) * alpha;
         if (sum > 0.985) break;
       }
     }
     before = w;
+    valueBefore = v.x;
     t += stepSize;
   }
   if (uMode == 1) {
-    if (best >= 0.) result = vec4(mix(uBackground, colourOf(bestValue), smoothstep(0., 0.12, best) * 0.25 + 0.75 * smoothstep(uThreshold * 0.5, uThreshold + 0.05, best)), 1.);
+    float share = 0.25 * smoothstep(0., 0.12, best) + 0.75 * smoothstep(uThreshold * 0.5, uThreshold + 0.05, best);
+    if (best >= 0.) result = vec4(mix(uBackground, colourOf(bestValue), share), 1.);
   } else {
     result = vec4(colour + uBackground * (1. - sum), 1.);
   }

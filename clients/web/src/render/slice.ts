@@ -17,8 +17,12 @@ export interface SliceWish {
 }
 
 function sameFrame(a: SliceFrame, b: SliceFrame): boolean {
-  return a.axis === b.axis && a.index === b.index && a.level === b.level &&
-    [0, 1].every((i) => a.first[i] === b.first[i] && a.size[i] === b.size[i]);
+  return (
+    a.axis === b.axis
+    && a.index === b.index
+    && a.level === b.level
+    && [0, 1].every((i) => a.first[i] === b.first[i] && a.size[i] === b.size[i])
+  );
 }
 
 /** A slice in memory and on the graphics card, composed patch by patch. */
@@ -45,8 +49,11 @@ export class SlicePicture {
   }
 
   set(wish: SliceWish): void {
-    const same = this.wish?.bricks === wish.bricks && this.wish.scale.low === wish.scale.low && this.wish.scale.high === wish.scale.high &&
-      this.wish.level === wish.level;
+    const same =
+      this.wish?.bricks === wish.bricks
+      && this.wish.scale.low === wish.scale.low
+      && this.wish.scale.high === wish.scale.high
+      && this.wish.level === wish.level;
     this.wish = wish;
     const frame = this.bestFrame(wish);
     if (same && this.frame && sameFrame(this.frame, frame)) return;
@@ -105,9 +112,15 @@ export class SlicePicture {
     if (across !== 0 && across !== 1) return;
     const [ua, va] = planeAxes(frame.axis);
     const [u, v] = [at[ua]! - frame.firstPatch[0], at[va]! - frame.firstPatch[1]];
-    for (const [du, dv] of [[0, 0], [1, 0], [0, 1], [1, 1]] as const) {
+    for (const [du, dv] of [
+      [0, 0],
+      [1, 0],
+      [0, 1],
+      [1, 1],
+    ] as const) {
       const [tu, tv] = [u - du, v - dv];
-      if (tu >= 0 && tv >= 0 && tu < frame.patchCount[0] && tv < frame.patchCount[1]) this.dirty.add(tu + frame.patchCount[0] * tv);
+      if (tu >= 0 && tv >= 0 && tu < frame.patchCount[0] && tv < frame.patchCount[1])
+        this.dirty.add(tu + frame.patchCount[0] * tv);
     }
   }
 
@@ -142,10 +155,11 @@ export class SlicePicture {
       gl.texSubImage2D(gl.TEXTURE_2D, 0, u, v, width, height, gl.RED, gl.FLOAT, this.values, u + frame.size[0] * v);
     };
     if (everything) put(0, 0, frame.size[0], frame.size[1]);
-    else for (const i of done) {
-      const tile = tileOf(bricks, frame, i % frame.patchCount[0], Math.floor(i / frame.patchCount[0]));
-      put(tile.u, tile.v, tile.width, tile.height);
-    }
+    else
+      for (const i of done) {
+        const tile = tileOf(bricks, frame, i % frame.patchCount[0], Math.floor(i / frame.patchCount[0]));
+        put(tile.u, tile.v, tile.width, tile.height);
+      }
     gl.pixelStorei(gl.UNPACK_ROW_LENGTH, 0);
     edit(gl, gl.TEXTURE_2D, this.stateTexture);
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, frame.patchCount[0], frame.patchCount[1], gl.RGBA, gl.UNSIGNED_BYTE, this.states);

@@ -23,7 +23,13 @@ export function readTheme(element: Element): Theme {
   const style = getComputedStyle(element);
   const get = (name: string): string => style.getPropertyValue(`--${name}`).trim();
   return {
-    paper: { background: parse(get("paper")), missing: parse(get("missing")) }, background: get("paper"), text: get("text"),
-    muted: get("muted"), line: get("line"), accent: get("accent"), axes: [get("axis-x"), get("axis-y"), get("axis-z")], font: style.fontFamily,
+    paper: { background: parse(get("paper")), missing: parse(get("missing")) },
+    background: get("paper"),
+    text: get("text"),
+    muted: get("muted"),
+    line: get("line"),
+    accent: get("accent"),
+    axes: [get("axis-x"), get("axis-y"), get("axis-z")],
+    font: style.fontFamily,
   };
 }

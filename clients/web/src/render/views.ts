@@ -73,4 +73,3 @@ export function colourScale(scene: Scene): readonly [number, number] {
   const range = scene.high > scene.low ? scene.high - scene.low : length;
   return [(scene.low - least) / length, length / range];
 }
-

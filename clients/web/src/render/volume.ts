@@ -85,8 +85,12 @@ export class VolumePicture {
   set(wish: VolumeWish): boolean {
     const region = regionOf(wish.bricks, wish.clip);
     const old = this.wish;
-    const same = old?.bricks === wish.bricks && old.level === wish.level && old.scale.low === wish.scale.low &&
-      old.scale.high === wish.scale.high && kAxes.every((a) => region.first[a] === this.region.first[a] && region.count[a] === this.region.count[a]);
+    const same =
+      old?.bricks === wish.bricks
+      && old.level === wish.level
+      && old.scale.low === wish.scale.low
+      && old.scale.high === wish.scale.high
+      && kAxes.every((a) => region.first[a] === this.region.first[a] && region.count[a] === this.region.count[a]);
     this.wish = wish;
     if (same) return false;
     this.free();
@@ -101,7 +105,12 @@ export class VolumePicture {
     const format = { format: wish.hasMissing ? gl.RG16F : gl.R16F, linear: true };
     for (let l = wish.level; l < Math.min(wish.bricks.info.levels, wish.level + kVolumeLevels); ++l) {
       const { begin, shape } = regionSamples(wish.bricks, this.region, l);
-      this.levels.push({ texture: texture3d(gl, format, ...(shape as [number, number, number])), begin, shape, filled: new Uint8Array(patches) });
+      this.levels.push({
+        texture: texture3d(gl, format, ...(shape as [number, number, number])),
+        begin,
+        shape,
+        filled: new Uint8Array(patches),
+      });
     }
     this.residency = new Residency(this.region.count);
     const size = this.region.count as [number, number, number];
@@ -121,8 +130,14 @@ export class VolumePicture {
   /** Place of a patch in the region; -1 outside of it. */
   private placeOf(patch: number): number {
     const { patches } = this.wish!.bricks;
-    const at = vec((a) => (a === 0 ? patch % patches[0] : a === 1 ? Math.floor(patch / patches[0]) % patches[1] :
-      Math.floor(patch / (patches[0] * patches[1]))) - this.region.first[a]);
+    const at = vec(
+      (a) =>
+        (a === 0
+          ? patch % patches[0]
+          : a === 1
+            ? Math.floor(patch / patches[0]) % patches[1]
+            : Math.floor(patch / (patches[0] * patches[1]))) - this.region.first[a],
+    );
     return kAxes.some((a) => at[a] < 0 || at[a] >= this.region.count[a]) ? -1 : this.residency.number(at[0], at[1], at[2]);
   }
 
@@ -151,8 +166,17 @@ export class VolumePicture {
     const { gl } = this;
     edit(gl, gl.TEXTURE_3D, this.patchTexture);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
-    gl.texSubImage3D(gl.TEXTURE_3D, 0, 0, 0, 0, ...(this.region.count as [number, number, number]), gl.RGBA, gl.UNSIGNED_BYTE,
-                     this.residency.table());
+    gl.texSubImage3D(
+      gl.TEXTURE_3D,
+      0,
+      0,
+      0,
+      0,
+      ...(this.region.count as [number, number, number]),
+      gl.RGBA,
+      gl.UNSIGNED_BYTE,
+      this.residency.table(),
+    );
     this.changed = false;
     return true;
   }
@@ -169,13 +193,25 @@ export class VolumePicture {
       // Patches begin at samples of all levels, so every step-th sample from the first on is one of the coarser level.
       const count = vec((a) => Math.ceil(shape[a] / step));
       this.fill(wish, brick, shape, step, count, l === finest ? range : null);
-      this.upload(wish, level, vec((a) => brick.box.begin[a] / step - level.begin[a]), count);
+      this.upload(
+        wish,
+        level,
+        vec((a) => brick.box.begin[a] / step - level.begin[a]),
+        count,
+      );
       level.filled[place] = 1;
     }
     this.residency.set(place, finest, range.low, range.high);
   }
 
-  private fill(wish: VolumeWish, brick: Brick, shape: Vec3, step: number, count: Vec3, range: { low: number; high: number } | null): void {
+  private fill(
+    wish: VolumeWish,
+    brick: Brick,
+    shape: Vec3,
+    step: number,
+    count: Vec3,
+    range: { low: number; high: number } | null,
+  ): void {
     const parts = wish.hasMissing ? 2 : 1;
     const size = count[0] * count[1] * count[2] * parts;
     if (this.scratch.length < size) this.scratch = new Float32Array(size);
@@ -198,8 +234,15 @@ export class VolumePicture {
     const { gl } = this;
     edit(gl, gl.TEXTURE_3D, level.texture);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 4);
-    gl.texSubImage3D(gl.TEXTURE_3D, 0, ...(at as [number, number, number]), ...(count as [number, number, number]),
-                     wish.hasMissing ? gl.RG : gl.RED, gl.FLOAT, this.scratch);
+    gl.texSubImage3D(
+      gl.TEXTURE_3D,
+      0,
+      ...(at as [number, number, number]),
+      ...(count as [number, number, number]),
+      wish.hasMissing ? gl.RG : gl.RED,
+      gl.FLOAT,
+      this.scratch,
+    );
   }
 
   /** Binds the levels to units 0 and up, the patches to the unit after them, and sets their uniforms. */
@@ -213,7 +256,10 @@ export class VolumePicture {
       bind(gl, i, gl.TEXTURE_3D, level.texture);
       gl.uniform1i(at(`uLevel${i}`), i);
       first.set([...level.begin, 1 / 2 ** (wish.level + i)], i * 4);
-      size.set(level.shape.map((n) => 1 / n), i * 3);
+      size.set(
+        level.shape.map((n) => 1 / n),
+        i * 3,
+      );
     }
     gl.uniform4fv(at("uLevelFirst"), first);
     gl.uniform3fv(at("uLevelSize"), size);

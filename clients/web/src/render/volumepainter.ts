@@ -13,6 +13,7 @@ const kPositions = 1024;
 const kModes = { ray: 0, maximum: 1, surface: 2 } as const;
 /** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
 const kMoving = 22;
+const kMostParts = 16;
 const kPart = { card: 20, software: 70 };
 
 /** What does not change unless the picture must be drawn again. */
@@ -28,6 +29,9 @@ function wishText(view: VolumeView, stage: Stage): string {
 export class VolumePainter {
   private quick: Target | null = null;
   private full: Target | null = null;
+  /** The last picture of this view that was finished, while a finer one is made. */
+  private done: Target | null = null;
+  private pass = 0;
   private rows = 0;
   private text = "";
   private view: VolumeView | null = null;
@@ -35,13 +39,21 @@ export class VolumePainter {
   private quickStale = true;
   private quietSince = 0;
   private share: number;
+  /** Shares of the resolution, one after the other, once all rests. */
+  private readonly passes: readonly number[];
   private readonly pixel = new Uint8Array(4);
   private rowsAtOnce = 64;
   private positions: WebGLTexture | null = null;
   private positionText = "";
 
-  constructor(private readonly gl: Gl, private readonly program: Program, readonly picture: VolumePicture, private readonly software: boolean) {
+  constructor(
+    private readonly gl: Gl,
+    private readonly program: Program,
+    readonly picture: VolumePicture,
+    private readonly software: boolean,
+  ) {
     this.share = software ? 0.34 : 0.6;
+    this.passes = software ? [0.4, 1] : [1];
   }
 
   get pending(): boolean {
@@ -50,7 +62,7 @@ export class VolumePainter {
 
   /** The final picture is there. */
   get complete(): boolean {
-    return this.full !== null && this.rows >= this.full.height;
+    return this.pass >= this.passes.length;
   }
 
   set(view: VolumeView, stage: Stage): void {
@@ -64,6 +76,7 @@ export class VolumePainter {
   private touch(): void {
     this.quickStale = true;
     this.rows = 0;
+    this.pass = 0;
     this.quietSince = performance.now();
   }
 
@@ -79,7 +92,7 @@ export class VolumePainter {
 
   /** What was shown last, for when the screen is drawn again. */
   get last(): Target | null {
-    return this.complete ? this.full : this.quick;
+    return this.pass > 0 ? this.done : this.quick;
   }
 
   /** Waits until the graphics card has drawn, and says how long that took: reading a pixel is the only way that is exact. */
@@ -101,7 +114,11 @@ export class VolumePainter {
     const size = devicePixels(stage, view.plot);
     // Steps of an eighth, so that textures are not made for each frame.
     const share = Math.max(1, Math.round(this.share * 8)) / 8;
-    this.quick = this.target(this.quick, Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share)));
+    this.quick = this.target(
+      this.quick,
+      Math.max(1, Math.round(size.width * share)),
+      Math.max(1, Math.round(size.height * share)),
+    );
     const begin = performance.now();
     this.draw(view, stage, this.quick, 0, this.quick.height, false);
     this.quickStale = false;
@@ -112,7 +129,7 @@ export class VolumePainter {
 
   private drawPart(view: VolumeView, stage: Stage): Target | null {
     const size = devicePixels(stage, view.plot);
-    const share = this.software ? Math.min(1, 1 / stage.ratio) : 1;
+    const share = this.passes[this.pass]! * (this.software ? Math.min(1, 1 / stage.ratio) : 1);
     const before = this.full;
     this.full = this.target(before, Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share)));
     if (this.full !== before) this.rows = 0;
@@ -121,8 +138,17 @@ export class VolumePainter {
     this.draw(view, stage, this.full, this.rows, rows, true);
     this.rows += rows;
     const better = (this.software ? kPart.software : kPart.card) / this.took(begin, this.full);
-    this.rowsAtOnce = Math.min(4096, Math.max(4, Math.round(rows * Math.min(4, Math.max(0.25, better)))));
-    return this.complete ? this.full : null;
+    // Not more than some parts: each costs a frame, whatever is in it.
+    this.rowsAtOnce = Math.min(
+      4096,
+      Math.max(Math.ceil(this.full.height / kMostParts), Math.round(rows * Math.min(4, Math.max(0.25, better)))),
+    );
+    if (this.rows < this.full.height) return null;
+    // The picture of the pass before may go; its place is taken by the next one.
+    [this.done, this.full] = [this.full, this.done];
+    this.rows = 0;
+    ++this.pass;
+    return this.done;
   }
 
   private draw(view: VolumeView, stage: Stage, target: Target, firstRow: number, rows: number, fine: boolean): void {
@@ -139,7 +165,10 @@ export class VolumePainter {
   }
 
   private uniforms(view: VolumeView, stage: Stage, target: Target, fine: boolean): void {
-    const { gl, program: { at } } = this;
+    const {
+      gl,
+      program: { at },
+    } = this;
     const { scene, volume } = view;
     const extent = extents(scene.bricks.info, view.clip);
     const eye = eyeOf(view.camera, extent, view.plot.width / view.plot.height);
@@ -169,12 +198,21 @@ export class VolumePainter {
 
   /** Where samples lie in the box. */
   private place(view: VolumeView): void {
-    const { gl, program: { at } } = this;
+    const {
+      gl,
+      program: { at },
+    } = this;
     const { info } = view.scene.bricks;
     const axes = [gridAxis(info, 0), gridAxis(info, 1), gridAxis(info, 2)];
     const { begin, end } = view.clip;
-    gl.uniform3fv(at("uIndexLow"), axes.map((axis, a) => (axis.descending ? end[a]! : begin[a]!) - 0.5));
-    gl.uniform3fv(at("uIndexHigh"), axes.map((axis, a) => (axis.descending ? begin[a]! : end[a]!) - 0.5));
+    gl.uniform3fv(
+      at("uIndexLow"),
+      axes.map((axis, a) => (axis.descending ? end[a]! : begin[a]!) - 0.5),
+    );
+    gl.uniform3fv(
+      at("uIndexHigh"),
+      axes.map((axis, a) => (axis.descending ? begin[a]! : end[a]!) - 0.5),
+    );
     gl.uniform3fv(at("uGrid"), info.dims);
     gl.uniform1f(at("uFinestStep"), 2 ** this.picture.finest);
     gl.uniform3fv(at("uPatch"), info.patch);
@@ -211,6 +249,7 @@ export class VolumePainter {
   free(): void {
     this.quick?.free();
     this.full?.free();
+    this.done?.free();
     this.gl.deleteTexture(this.positions);
     this.picture.free();
   }

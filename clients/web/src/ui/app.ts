@@ -1,14 +1,13 @@
 /** The page: what the user wants to see, what is open, and the parts that show it. */
-import type { BoxStatistics, Brick, BrickSource, ColourState, Source, Vec3, ViewState } from "../model";
-import { ViewerError } from "../model";
+import type { BoxStatistics, Brick, BrickSource, ColourState, Source, Vec3, ViewerError, ViewState } from "../model";
 import { kColourMaps } from "../render/colourmaps";
-import { wholeGrid } from "../render/layout";
 import type { Bricks } from "../render/compose";
 import { Address, completeLink } from "../state/index";
 import type { AddressPage, LinkValues } from "../state/index";
 import { Bar } from "./bar";
 import { clampClip, clampCursor } from "./panes";
 import { Banner } from "./banner";
+import { Data } from "./data";
 import { Dialogs } from "./dialogs";
 import { h } from "./dom";
 import { Footer } from "./footer";
@@ -18,13 +17,11 @@ import { Motion } from "./motion";
 import { Panel } from "./panel";
 import { Player } from "./player";
 import { savePng } from "./png";
-import { Scenes } from "./scenes";
 import type { Feeds } from "./scenes";
-import { defaultCamera, Feed, initialState, OpenDataset, resolveStep } from "./session";
+import { defaultCamera, initialState, resolveStep } from "./session";
 import type { Opened } from "./session";
 import { Stage } from "./stage";
 import type { StageInput } from "./stage";
-import { StatisticsFeed } from "./statistics";
 import { Theming } from "./theming";
 
 /** Asks servers with a token, or without one. */
@@ -36,68 +33,91 @@ export class App {
   readonly dialogs: Dialogs;
   readonly theming: Theming;
   readonly player: Player;
-  private readonly motion = new Motion(() => { this.schedule(); });
-  source: Source;
+  private readonly motion = new Motion(() => {
+    this.schedule();
+  });
   state: ViewState | null = null;
   names: readonly string[] = [];
   profile: readonly [Vec3, Vec3] | null = null;
   drawing = false;
   drawingNow = false;
   hovered: { readonly index: Vec3; readonly side: "a" | "b" } | null = null;
-  openError: ViewerError | null = null;
-  compareProblem: string | null = null;
   private readonly bar: Bar;
   private readonly panel: Panel;
   private readonly footer: Footer;
   private readonly banner: Banner;
-  private readonly scenes = new Scenes();
-  private statisticsFeed: StatisticsFeed;
-  private dataset: OpenDataset;
-  private other: OpenDataset;
-  private feed: Feed;
-  private otherFeed: Feed;
+  private data: Data;
   private readonly address: Address;
   private link: LinkValues;
   private scheduled = 0;
 
-  constructor(parent: HTMLElement, private readonly makeSource: MakeSource, token: string | null = null) {
-    this.theming = new Theming(() => { this.recolour(); });
-    this.stage = new Stage(() => { this.refresh(); });
+  constructor(
+    parent: HTMLElement,
+    private readonly makeSource: MakeSource,
+    token: string | null = null,
+  ) {
+    this.theming = new Theming(() => {
+      this.recolour();
+    });
+    this.stage = new Stage(() => {
+      this.refresh();
+    });
     this.dialogs = new Dialogs(this);
     this.player = new Player(this);
     this.bar = new Bar(this);
     this.panel = new Panel(this);
     this.footer = new Footer(this);
     this.banner = new Banner(this);
-    this.root = h("div", { class: "app" }, this.bar.root,
-      h("main", { class: "middle" }, h("div", { class: "stage-frame" }, this.banner.root, this.stage.root), this.panel.root), this.footer.root, ...this.dialogs.elements);
+    this.root = h(
+      "div",
+      { class: "app" },
+      this.bar.root,
+      h("main", { class: "middle" }, h("div", { class: "stage-frame" }, this.banner.root, this.stage.root), this.panel.root),
+      this.footer.root,
+      ...this.dialogs.elements,
+    );
     parent.append(this.root);
     this.panel.root.hidden = this.theming.panelFolded || window.innerWidth < 900;
     new PaneInput(this);
     bindKeys(this);
-    this.source = makeSource(token);
-    this.statisticsFeed = new StatisticsFeed(() => { this.refresh(); });
-    [this.dataset, this.other] = [this.makeDataset(true), this.makeDataset(false)];
-    [this.feed, this.otherFeed] = [this.makeFeed(), this.makeFeed()];
-    this.stage.renderer.onContext = (lost) => { this.banner.context(lost); };
-    this.address = new Address(window as unknown as AddressPage, (problem) => { this.dialogs.say(problem); });
+    this.data = this.makeData(makeSource(token));
+    this.stage.renderer.onContext = (lost) => {
+      this.banner.context(lost);
+    };
+    this.address = new Address(window as unknown as AddressPage, (problem) => {
+      this.dialogs.say(problem);
+    });
     this.link = this.address.read().values;
-    this.address.onChange((link) => { this.followLink(link.values); });
+    this.address.onChange((link) => {
+      this.followLink(link.values);
+    });
     this.begin();
   }
 
-  private makeDataset(main: boolean): OpenDataset {
-    return new OpenDataset(this.source, () => { this.openedChanged(main); }, (error) => { this.failed(error, main); });
-  }
-
-  private makeFeed(): Feed {
-    return new Feed(this.source, (from, bricks) => { this.arrived(from, bricks); }, () => { this.statusChanged(); }, () => { this.refresh(); });
+  private makeData(source: Source): Data {
+    return new Data(source, {
+      opened: () => {
+        this.openedChanged();
+      },
+      failed: (error) => {
+        this.failed(error);
+      },
+      arrived: (from, bricks) => {
+        this.arrived(from, bricks);
+      },
+      status: () => {
+        this.statusChanged();
+      },
+      swapped: () => {
+        this.refresh();
+      },
+    });
   }
 
   private begin(): void {
     const name = this.link.dataset ?? "";
     if (name === "") this.choose();
-    else this.dataset.open(name);
+    else this.data.open(name);
     this.refresh();
   }
 
@@ -121,67 +141,69 @@ export class App {
   openDataset(name: string, link: LinkValues = { dataset: name }): void {
     this.link = link;
     this.state = null;
-    this.openError = null;
     this.profile = null;
-    this.feed.close();
-    this.otherFeed.close();
-    this.other.close();
-    this.dataset.open(name, true);
+    this.data.open(name);
     this.refresh();
   }
 
-  private openedChanged(main: boolean): void {
-    this.openError = null;
-    if (main && this.opened && !this.state) this.state = this.completed(this.opened);
+  private openedChanged(): void {
+    if (this.opened && !this.state) this.state = this.completed(this.opened);
     this.refresh();
   }
 
-  private failed(error: ViewerError, main: boolean): void {
+  private failed(error: ViewerError): void {
     if (error.code === "unauthenticated") this.dialogs.askToken(error.message);
-    if (main) this.openError = error;
-    else this.compareProblem = error.message;
     this.refresh();
   }
 
-  /** Everything is asked again, with another token. */
+  /** Everything is asked again, perhaps with another token. */
   retry(token?: string): void {
-    if (token !== undefined) this.source = this.makeSource(token);
-    const name = this.dataset.name;
-    for (const each of [this.feed, this.otherFeed, this.dataset, this.other]) each.close();
-    [this.dataset, this.other] = [this.makeDataset(true), this.makeDataset(false)];
-    [this.feed, this.otherFeed] = [this.makeFeed(), this.makeFeed()];
-    this.openError = null;
+    const name = this.data.dataset.name;
+    this.data.close();
+    this.data = this.makeData(token === undefined ? this.data.source : this.makeSource(token));
     if (name === "") this.choose();
-    else this.dataset.open(name);
+    else this.data.open(name);
     this.refresh();
+  }
+
+  get source(): Source {
+    return this.data.source;
   }
 
   get opened(): Opened | null {
-    return this.dataset.opened;
+    return this.data.dataset.opened;
   }
 
   get opening(): boolean {
-    return this.dataset.name !== "" && !this.opened && !this.openError;
+    return this.data.dataset.name !== "" && !this.opened && !this.openError;
+  }
+
+  get openError(): ViewerError | null {
+    return this.data.error;
+  }
+
+  get compareProblem(): string | null {
+    return this.data.compareProblem(this.state);
   }
 
   get otherOpened(): Opened | null {
-    return this.state?.compare?.dataset === this.state?.dataset ? this.opened : this.other.opened;
+    return this.data.otherOpened(this.state);
   }
 
   get feeds(): Feeds {
-    return { a: this.feed.shown, b: this.state?.compare ? this.otherFeed.shown : null };
+    return this.data.feeds;
   }
 
   get latest(): BrickSource | null {
-    return this.feed.latest;
+    return this.data.latest;
   }
 
   get statistics(): BoxStatistics | null {
-    return this.statisticsFeed.result;
+    return this.data.statistics.result;
   }
 
   get statisticsError(): string | null {
-    return this.statisticsFeed.error;
+    return this.data.statistics.error;
   }
 
   // ---- What the user does
@@ -303,8 +325,12 @@ export class App {
   private arrived(from: BrickSource, bricks: readonly Brick[]): void {
     this.stage.renderer.add(from, bricks);
     if (!this.state?.compare?.difference) return;
-    const both = this.scenes.bricks(this.feeds, "difference");
-    if (both) this.stage.renderer.add(both, bricks.flatMap((brick) => both.best(brick.patch, 0) ?? []));
+    const both = this.data.scenes.bricks(this.feeds, "difference");
+    if (both)
+      this.stage.renderer.add(
+        both,
+        bricks.flatMap((brick) => both.best(brick.patch, 0) ?? []),
+      );
     // The range of the difference may have grown.
     this.schedule();
   }
@@ -313,20 +339,24 @@ export class App {
 
   /** Something has arrived: the pictures know it already, the texts follow with the next frame. */
   private statusChanged(): void {
-    if (this.statusScheduled === 0) this.statusScheduled = requestAnimationFrame(() => {
-      this.statusScheduled = 0;
-      if (this.state) this.askStatistics(this.state);
-      this.stage.redraw();
-      for (const part of [this.panel, this.footer, this.banner]) part.update();
-    });
+    if (this.statusScheduled === 0)
+      this.statusScheduled = requestAnimationFrame(() => {
+        this.statusScheduled = 0;
+        this.askStatistics();
+        this.stage.redraw();
+        for (const part of [this.panel, this.footer, this.banner]) part.update();
+      });
   }
 
   schedule(): void {
-    if (this.scheduled === 0) this.scheduled = requestAnimationFrame(() => { this.refresh(); });
+    if (this.scheduled === 0)
+      this.scheduled = requestAnimationFrame(() => {
+        this.refresh();
+      });
   }
 
   private get input(): StageInput {
-    return { state: this.state!, feeds: this.feeds, scenes: this.scenes, profile: this.profile, moving: this.motion.on };
+    return { state: this.state!, feeds: this.feeds, scenes: this.data.scenes, profile: this.profile, moving: this.motion.on };
   }
 
   private refreshing = false;
@@ -345,50 +375,26 @@ export class App {
     } finally {
       this.refreshing = false;
     }
-    this.root.classList.toggle("empty", !this.feed.shown);
+    this.root.classList.toggle("empty", !this.feeds.a);
     for (const part of [this.bar, this.panel, this.footer, this.banner]) part.update();
   }
 
   private refreshData(state: ViewState, opened: Opened): void {
-    this.dataset.follow(state.step === "live");
-    const step = resolveStep(opened, state.field, state.step);
-    if (step !== null) this.feed.select(opened, { dataset: state.dataset, field: state.field, step });
-    this.refreshOther(state);
+    this.data.select(state, opened);
     // What is on screen first: it says what is needed.
     this.stage.update(this.input);
-    if (this.feed.latest) this.feed.want(this.stage.wants(this.feed.latest, "a", this.input));
-    if (state.compare && this.otherFeed.latest) this.otherFeed.want(this.stage.wants(this.otherFeed.latest, "b", this.input));
-    this.askStatistics(state);
-    this.player.shown(this.feed.shown?.selection.step ?? null);
+    this.data.ask(this.stage, this.input);
+    this.data.askAhead(this.stage, this.input, this.player.next());
+    this.askStatistics();
+    this.player.shown(this.feeds.a?.selection.step ?? null);
   }
 
-  private refreshOther(state: ViewState): void {
-    const { compare } = state;
-    this.compareProblem = null;
-    if (!compare) {
-      this.otherFeed.close();
-      this.other.close();
-      return;
-    }
-    if (compare.dataset !== state.dataset) this.other.open(compare.dataset);
-    const opened = this.otherOpened;
-    if (!opened) return;
-    this.other.follow(compare.step === "live");
-    const field = opened.info.fields.some((each) => each.name === compare.field) ? compare.field : (opened.info.fields[0]?.name ?? "");
-    const step = resolveStep(opened, field, compare.step);
-    if (step !== null) this.otherFeed.select(opened, { dataset: compare.dataset, field, step });
-    if (compare.difference) this.compareProblem = this.scenes.problem(this.feeds);
-  }
-
-  private askStatistics(state: ViewState): void {
-    const shown = this.feed.shown;
-    if (!shown || this.panel.root.hidden || this.motion.on || this.playing) return;
-    const { level } = shown.status;
-    this.statisticsFeed.ask(this.source, shown.selection, state.clip ?? wholeGrid(shown.info), Math.min(level ?? shown.info.levels - 1, shown.info.levels - 1), shown.info);
+  private askStatistics(): void {
+    if (this.state && !this.panel.root.hidden && !this.motion.on && !this.playing) this.data.askStatistics(this.state);
   }
 
   /** First minus second, while that is on screen. */
   get difference(): Bricks | null {
-    return this.state?.compare?.difference ? this.scenes.bricks(this.feeds, "difference") : null;
+    return this.state?.compare?.difference ? this.data.scenes.bricks(this.feeds, "difference") : null;
   }
 }

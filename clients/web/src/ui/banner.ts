@@ -9,7 +9,17 @@ export class Banner {
   private lost = false;
 
   constructor(private readonly app: App) {
-    this.button = h("button", { type: "button", class: "text-button", click: () => { app.retry(); } }, "Try again");
+    this.button = h(
+      "button",
+      {
+        type: "button",
+        class: "text-button",
+        click: () => {
+          app.retry();
+        },
+      },
+      "Try again",
+    );
     this.root = h("div", { class: "banner", role: "alert", hidden: true }, this.text, this.button);
   }
 
@@ -20,7 +30,11 @@ export class Banner {
 
   private message(): { readonly text: string; readonly retry: boolean } | null {
     const { app } = this;
-    if (this.lost) return { text: "The graphics card has dropped the pictures. They come back by themselves once the browser has it again.", retry: false };
+    if (this.lost)
+      return {
+        text: "The graphics card has dropped the pictures. They come back by themselves once the browser has it again.",
+        retry: false,
+      };
     if (app.openError) return { text: app.openError.message, retry: true };
     const status = app.latest?.status;
     if (status?.state === "failed") return { text: status.message ?? "The field cannot be read.", retry: true };

@@ -22,38 +22,136 @@ export class Bar {
   private tabKey = "";
 
   constructor(private readonly app: App) {
-    this.dataset = h("button", { type: "button", class: "dataset-button", title: "Choose a dataset (d)", click: () => { app.choose(); } });
-    this.field = h("select", { "aria-label": "Field", title: "Field", change: () => { app.set({ field: this.field.value }); } });
-    this.slider = h("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Step", class: "step-slider", input: () => { app.stepTo(Number(this.slider.value)); } });
+    this.dataset = h("button", {
+      type: "button",
+      class: "dataset-button",
+      title: "Choose a dataset (d)",
+      click: () => {
+        app.choose();
+      },
+    });
+    this.field = h("select", {
+      "aria-label": "Field",
+      title: "Field",
+      change: () => {
+        app.set({ field: this.field.value });
+      },
+    });
+    this.slider = h("input", {
+      type: "range",
+      min: 0,
+      max: 0,
+      step: 1,
+      "aria-label": "Step",
+      class: "step-slider",
+      input: () => {
+        app.stepTo(Number(this.slider.value));
+      },
+    });
     this.stepText = h("span", { class: "step-text" });
-    this.back = iconButton("back", "Step before (,)", () => { app.stepBy(-1); });
-    this.forward = iconButton("forward", "Next step (.)", () => { app.stepBy(1); });
-    this.play = iconButton("play", "Play (space)", () => { app.togglePlay(); }, { "aria-pressed": "false" });
-    this.live = h("button", { type: "button", class: "live", "aria-pressed": "false", title: "Follow the newest step", click: () => { app.toggleLive(); } }, "Live");
-    this.steps = h("div", { class: "steps", role: "group", "aria-label": "Steps" }, this.back, this.play, this.forward, this.slider, this.stepText, this.live);
+    this.back = iconButton("back", "Step before (,)", () => {
+      app.stepBy(-1);
+    });
+    this.forward = iconButton("forward", "Next step (.)", () => {
+      app.stepBy(1);
+    });
+    this.play = iconButton(
+      "play",
+      "Play (space)",
+      () => {
+        app.togglePlay();
+      },
+      { "aria-pressed": "false" },
+    );
+    this.live = h(
+      "button",
+      {
+        type: "button",
+        class: "live",
+        "aria-pressed": "false",
+        title: "Follow the newest step",
+        click: () => {
+          app.toggleLive();
+        },
+      },
+      "Live",
+    );
+    this.steps = h(
+      "div",
+      { class: "steps", role: "group", "aria-label": "Steps" },
+      this.back,
+      this.play,
+      this.forward,
+      this.slider,
+      this.stepText,
+      this.live,
+    );
     this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Panes" });
-    this.root = h("header", { class: "bar" },
-      h("h1", { class: "name" }, "Quarry"), this.dataset, this.field, this.steps, h("span", { class: "space" }), this.tabs, this.actions());
+    this.root = h(
+      "header",
+      { class: "bar" },
+      h("h1", { class: "name" }, "Quarry"),
+      this.dataset,
+      this.field,
+      this.steps,
+      h("span", { class: "space" }),
+      this.tabs,
+      this.actions(),
+    );
   }
 
   private actions(): HTMLElement {
     const { app } = this;
-    return h("div", { class: "actions", role: "group", "aria-label": "Actions" },
-      iconButton("link", "Copy (l copies the link)", () => { app.toggleCopyMenu(); }, { id: "copy-button", "aria-haspopup": "true", "aria-expanded": "false" }),
-      iconButton("save", "Save as PNG (s)", () => { app.savePng(); }),
-      iconButton("theme", "Light or dark (t)", () => { app.toggleTheme(); }),
-      iconButton("help", "Keys and help (?)", () => { app.help(); }),
-      iconButton("panel", "Panel (p)", () => { app.togglePanel(); }, { id: "panel-button", "aria-expanded": "true", "aria-controls": "panel" }));
+    return h(
+      "div",
+      { class: "actions", role: "group", "aria-label": "Actions" },
+      iconButton(
+        "link",
+        "Copy (l copies the link)",
+        () => {
+          app.toggleCopyMenu();
+        },
+        { id: "copy-button", "aria-haspopup": "true", "aria-expanded": "false" },
+      ),
+      iconButton("save", "Save as PNG (s)", () => {
+        app.savePng();
+      }),
+      iconButton("theme", "Light or dark (t)", () => {
+        app.toggleTheme();
+      }),
+      iconButton("help", "Keys and help (?)", () => {
+        app.help();
+      }),
+      iconButton(
+        "panel",
+        "Panel (p)",
+        () => {
+          app.togglePanel();
+        },
+        { id: "panel-button", "aria-expanded": "true", "aria-controls": "panel" },
+      ),
+    );
   }
 
   update(): void {
     const { state, opened } = this.app;
-    replace(this.dataset, icon(kIcons.data), h("span", {}, state?.dataset === undefined || state.dataset === "" ? "Choose a dataset" : state.dataset));
+    replace(
+      this.dataset,
+      icon(kIcons.data),
+      h("span", {}, state?.dataset === undefined || state.dataset === "" ? "Choose a dataset" : state.dataset),
+    );
     this.field.hidden = !opened;
     this.steps.hidden = !opened || opened.steps.length === 0;
     this.tabs.hidden = !opened;
     if (!opened || !state) return;
-    fillSelect(this.field, opened.info.fields.map((field) => ({ value: field.name, text: field.unit === "" ? field.name : `${field.name} [${field.unit}]` })), state.field);
+    fillSelect(
+      this.field,
+      opened.info.fields.map((field) => ({
+        value: field.name,
+        text: field.unit === "" ? field.name : `${field.name} [${field.unit}]`,
+      })),
+      state.field,
+    );
     this.updateSteps();
     this.updateTabs();
   }
@@ -85,14 +183,33 @@ export class Bar {
     const kinds = paneKinds(app.opened!.info).filter((kind) => kind !== "line");
     const names = app.opened!.info.axisNames;
     const list: ViewState["pane"][] = kinds.length <= 1 ? [] : app.stage.narrow ? [...kinds] : ["all", ...kinds];
-    const texts = list.map((pane) => (pane === "x" ? names[0] : pane === "y" ? names[1] : pane === "z" ? names[2] : kPaneTexts[pane]));
+    const texts = list.map((pane) =>
+      pane === "x" ? names[0] : pane === "y" ? names[1] : pane === "z" ? names[2] : kPaneTexts[pane],
+    );
     const key = texts.join();
     if (key !== this.tabKey) {
       this.tabKey = key;
-      replace(this.tabs, ...list.map((pane, i) => h("button", { type: "button", "data-pane": pane, "aria-pressed": "false",
-        title: pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${texts[i]!}`, click: () => { app.set({ pane }); } }, texts[i]!)));
+      replace(
+        this.tabs,
+        ...list.map((pane, i) =>
+          h(
+            "button",
+            {
+              type: "button",
+              "data-pane": pane,
+              "aria-pressed": "false",
+              title: pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${texts[i]!}`,
+              click: () => {
+                app.set({ pane });
+              },
+            },
+            texts[i]!,
+          ),
+        ),
+      );
     }
     const current = app.stage.narrow && app.state!.pane === "all" ? list[0] : app.state!.pane;
-    for (const button of this.tabs.children) setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.pane === current));
+    for (const button of this.tabs.children)
+      setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.pane === current));
   }
 }

@@ -18,9 +18,30 @@ export class BoxPart implements Part {
   private made = "";
 
   constructor(private readonly app: App) {
-    this.level = h("select", { "aria-label": "Finest level", change: () => { app.set({ level: this.level.value === "" ? null : Number(this.level.value) }); } });
-    this.reset = h("button", { type: "button", class: "text-button", click: () => { app.set({ clip: null }); } }, "Whole grid");
-    this.body = h("div", { class: "part-body" }, this.rows, h("div", { class: "row" }, h("label", { class: "inline" }, "Finest level", this.level), this.reset), this.caption);
+    this.level = h("select", {
+      "aria-label": "Finest level",
+      change: () => {
+        app.set({ level: this.level.value === "" ? null : Number(this.level.value) });
+      },
+    });
+    this.reset = h(
+      "button",
+      {
+        type: "button",
+        class: "text-button",
+        click: () => {
+          app.set({ clip: null });
+        },
+      },
+      "Whole grid",
+    );
+    this.body = h(
+      "div",
+      { class: "part-body" },
+      this.rows,
+      h("div", { class: "row" }, h("label", { class: "inline" }, "Finest level", this.level), this.reset),
+      this.caption,
+    );
   }
 
   get useful(): boolean {
@@ -28,7 +49,17 @@ export class BoxPart implements Part {
   }
 
   private input(axis: Axis, what: "begin" | "end" | "cursor", label: string): HTMLInputElement {
-    const input = h("input", { type: "number", step: 1, class: "number", "aria-label": label, "data-axis": axis, "data-what": what, change: () => { this.change(axis, what, Number(input.value)); } });
+    const input = h("input", {
+      type: "number",
+      step: 1,
+      class: "number",
+      "aria-label": label,
+      "data-axis": axis,
+      "data-what": what,
+      change: () => {
+        this.change(axis, what, Number(input.value));
+      },
+    });
     return input;
   }
 
@@ -52,8 +83,24 @@ export class BoxPart implements Part {
     if (this.made !== info.name) {
       this.made = info.name;
       const head = h("tr", {}, ...["", "Slice", "From", "Up to"].map((text) => h("th", { scope: "col" }, text)));
-      replace(this.rows, h("thead", {}, head), h("tbody", {}, ...longAxes(info).map((axis) => h("tr", {}, h("th", { scope: "row" }, info.axisNames[axis]),
-        ...(["cursor", "begin", "end"] as const).map((what) => h("td", {}, this.input(axis, what, `${info.axisNames[axis]}, ${what === "cursor" ? "slice" : what}`)))))));
+      replace(
+        this.rows,
+        h("thead", {}, head),
+        h(
+          "tbody",
+          {},
+          ...longAxes(info).map((axis) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, info.axisNames[axis]),
+              ...(["cursor", "begin", "end"] as const).map((what) =>
+                h("td", {}, this.input(axis, what, `${info.axisNames[axis]}, ${what === "cursor" ? "slice" : what}`)),
+              ),
+            ),
+          ),
+        ),
+      );
     }
     const box = state.clip ?? wholeGrid(info);
     for (const input of this.rows.querySelectorAll("input")) {
@@ -63,7 +110,14 @@ export class BoxPart implements Part {
       if (document.activeElement !== input) input.value = String(value);
       setAttribute(input, "title", `${short(gridAxis(info, axis).position(value), 6)} ${info.axisUnits[axis]}`.trim());
     }
-    fillSelect(this.level, [{ value: "", text: "as the screen needs" }, ...Array.from({ length: info.levels }, (_, l) => ({ value: String(l), text: `level ${l}${l === 0 ? ", full" : ""}` }))], state.level === null ? "" : String(state.level));
+    fillSelect(
+      this.level,
+      [
+        { value: "", text: "as the screen needs" },
+        ...Array.from({ length: info.levels }, (_, l) => ({ value: String(l), text: `level ${l}${l === 0 ? ", full" : ""}` })),
+      ],
+      state.level === null ? "" : String(state.level),
+    );
     this.reset.disabled = state.clip === null;
     setText(this.caption, `${box.end.map((e, a) => e - box.begin[a]!).join(" × ")} of ${info.dims.join(" × ")} samples`);
   }

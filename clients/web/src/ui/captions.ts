@@ -12,12 +12,16 @@ export function captionOf(app: App): string {
   if (!a) return "";
   const { level, maxError } = a.status;
   const bound = maxError === null ? "" : `, error ≤ ${short(maxError, 2)} ${a.field.unit}`;
-  return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${level === null ? "" : ` · level ${level} of ${a.info.levels - 1}${bound}`}`;
+  const fine = level === null ? "" : ` · level ${level} of ${a.info.levels - 1}${bound}`;
+  return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${fine}`;
 }
 
 /** A line for a shell or for Python that reads the box on screen; null while nothing is. */
 export function commandOf(app: App, kind: "get" | "python"): string | null {
-  const { state, feeds: { a } } = app;
+  const {
+    state,
+    feeds: { a },
+  } = app;
   if (!state || !a) return null;
   const { level, target } = a.status;
   const what = { selection: a.selection, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0 };

@@ -15,12 +15,18 @@ const kModes: readonly { readonly mode: RangeMode; readonly text: string; readon
 const kSteps = 1000;
 
 function numberInput(label: string, change: (value: number) => void): HTMLInputElement {
-  const input = h("input", { type: "text", inputmode: "decimal", "aria-label": label, class: "number", change: () => {
-    const value = Number(input.value.replace("−", "-"));
-    const valid = input.value.trim() !== "" && Number.isFinite(value);
-    setAttribute(input, "aria-invalid", valid ? null : "true");
-    if (valid) change(value);
-  } });
+  const input = h("input", {
+    type: "text",
+    inputmode: "decimal",
+    "aria-label": label,
+    class: "number",
+    change: () => {
+      const value = Number(input.value.replace("−", "-"));
+      const valid = input.value.trim() !== "" && Number.isFinite(value);
+      setAttribute(input, "aria-invalid", valid ? null : "true");
+      if (valid) change(value);
+    },
+  });
   return input;
 }
 
@@ -39,20 +45,69 @@ export class ColourPart implements Part {
   private drawn = "";
 
   constructor(private readonly app: App) {
-    this.map = h("select", { "aria-label": "Colour map", change: () => { app.setColour({ map: this.map.value }); } });
-    this.modes = h("div", { class: "segments", role: "group", "aria-label": "Colour range" }, ...kModes.map(({ mode, text, help }) =>
-      h("button", { type: "button", "data-mode": mode, title: help, click: () => { this.setMode(mode); } }, text)));
-    this.fit = h("button", { type: "button", title: "Lock the range to 1 % to 99 % of the samples on screen", click: () => { this.fitRange(); } }, "Fit");
-    this.low = numberInput("Low end of the colours", (value) => { this.lock(value, null); });
-    this.high = numberInput("High end of the colours", (value) => { this.lock(null, value); });
-    const handle = (label: string, end: 0 | 1): HTMLInputElement => h("input", { type: "range", min: 0, max: kSteps, step: 1, "aria-label": label, input: () => { this.dragged(end); } });
+    this.map = h("select", {
+      "aria-label": "Colour map",
+      change: () => {
+        app.setColour({ map: this.map.value });
+      },
+    });
+    this.modes = h(
+      "div",
+      { class: "segments", role: "group", "aria-label": "Colour range" },
+      ...kModes.map(({ mode, text, help }) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "data-mode": mode,
+            title: help,
+            click: () => {
+              this.setMode(mode);
+            },
+          },
+          text,
+        ),
+      ),
+    );
+    this.fit = h(
+      "button",
+      {
+        type: "button",
+        title: "Lock the range to 1 % to 99 % of the samples on screen",
+        click: () => {
+          this.fitRange();
+        },
+      },
+      "Fit",
+    );
+    this.low = numberInput("Low end of the colours", (value) => {
+      this.lock(value, null);
+    });
+    this.high = numberInput("High end of the colours", (value) => {
+      this.lock(null, value);
+    });
+    const handle = (label: string, end: 0 | 1): HTMLInputElement =>
+      h("input", {
+        type: "range",
+        min: 0,
+        max: kSteps,
+        step: 1,
+        "aria-label": label,
+        input: () => {
+          this.dragged(end);
+        },
+      });
     this.handles = [handle("Low end of the colours", 0), handle("High end of the colours", 1)];
     this.canvas = h("canvas", { class: "histogram", role: "img", "aria-label": "Histogram of the box on screen" });
     this.caption = h("p", { class: "hint" });
-    this.body = h("div", { class: "part-body" },
+    this.body = h(
+      "div",
+      { class: "part-body" },
       h("div", { class: "row" }, this.map, this.modes),
       h("div", { class: "ranged" }, this.canvas, h("div", { class: "handles" }, ...this.handles)),
-      h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high, this.fit), this.caption);
+      h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high, this.fit),
+      this.caption,
+    );
   }
 
   get useful(): boolean {
@@ -74,7 +129,8 @@ export class ColourPart implements Part {
   }
 
   private fitRange(): void {
-    const at = (percent: number): number | undefined => this.app.statistics?.percentiles.find((each) => each.percent === percent)?.at.value;
+    const at = (percent: number): number | undefined =>
+      this.app.statistics?.percentiles.find((each) => each.percent === percent)?.at.value;
     const [low, high] = [at(1), at(99)];
     if (low === undefined || high === undefined || !(high > low)) return;
     this.app.setColour({ mode: "locked", ...fullRange(this.app.state!.colour.map, low, high) });
@@ -94,15 +150,23 @@ export class ColourPart implements Part {
     const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
     const value = span.low + ((span.high - span.low) * Number(this.handles[end].value)) / kSteps;
     const least = (span.high - span.low) / kSteps;
-    const next = end === 0 ? { low: Math.min(value, now.high - least), high: now.high } : { low: now.low, high: Math.max(value, now.low + least) };
+    const next =
+      end === 0
+        ? { low: Math.min(value, now.high - least), high: now.high }
+        : { low: now.low, high: Math.max(value, now.low + least) };
     this.app.setColour({ mode: "locked", ...next });
   }
 
   update(): void {
     const { state, feeds } = this.app;
     if (!state || !feeds.a) return;
-    fillSelect(this.map, kColourMaps.map((name) => ({ value: name, text: name })), state.colour.map);
-    for (const button of this.modes.children) setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === state.colour.mode));
+    fillSelect(
+      this.map,
+      kColourMaps.map((name) => ({ value: name, text: name })),
+      state.colour.map,
+    );
+    for (const button of this.modes.children)
+      setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === state.colour.mode));
     const range = rangeOf(state.colour, feeds.a);
     const span = this.span();
     const show = (input: HTMLInputElement, value: number): void => {
@@ -115,7 +179,10 @@ export class ColourPart implements Part {
       handle.value = String(Math.round(((value - span.low) / (span.high - span.low)) * kSteps));
       setAttribute(handle, "aria-valuetext", `${short(value)} ${feeds.a!.field.unit}`);
     });
-    setText(this.caption, `Step ${feeds.a.selection.step} has ${short(feeds.a.step.min)} to ${short(feeds.a.step.max)} ${feeds.a.field.unit}`.trim());
+    setText(
+      this.caption,
+      `Step ${feeds.a.selection.step} has ${short(feeds.a.step.min)} to ${short(feeds.a.step.max)} ${feeds.a.field.unit}`.trim(),
+    );
     this.fit.disabled = this.app.statistics === null;
     this.drawHistogram(range, span);
   }

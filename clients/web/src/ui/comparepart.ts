@@ -16,11 +16,33 @@ export class ComparePart implements Part {
   private readonly caption = h("p", { class: "hint" });
 
   constructor(private readonly app: App) {
-    const select = (label: string): HTMLSelectElement => h("select", { "aria-label": label, change: () => { this.change(); } });
-    this.mode = h("select", { "aria-label": "Comparison", change: () => { this.change(); } });
-    [this.dataset, this.field, this.step] = [select("Dataset to compare with"), select("Field to compare with"), select("Step to compare with")];
-    const labelled = (text: string, control: HTMLElement): HTMLElement => h("label", { class: "labelled" }, h("span", {}, text), control);
-    this.rows = h("div", { class: "stack" }, labelled("Dataset", this.dataset), labelled("Field", this.field), labelled("Step", this.step));
+    const select = (label: string): HTMLSelectElement =>
+      h("select", {
+        "aria-label": label,
+        change: () => {
+          this.change();
+        },
+      });
+    this.mode = h("select", {
+      "aria-label": "Comparison",
+      change: () => {
+        this.change();
+      },
+    });
+    [this.dataset, this.field, this.step] = [
+      select("Dataset to compare with"),
+      select("Field to compare with"),
+      select("Step to compare with"),
+    ];
+    const labelled = (text: string, control: HTMLElement): HTMLElement =>
+      h("label", { class: "labelled" }, h("span", {}, text), control);
+    this.rows = h(
+      "div",
+      { class: "stack" },
+      labelled("Dataset", this.dataset),
+      labelled("Field", this.field),
+      labelled("Step", this.step),
+    );
     this.body = h("div", { class: "part-body" }, this.mode, this.rows, this.caption);
   }
 
@@ -33,22 +55,52 @@ export class ComparePart implements Part {
       return;
     }
     const before = state.compare ?? { dataset: state.dataset, field: state.field, step: app.otherStep(), difference: false };
-    const chosen = state.compare === null ? before : { ...before, dataset: this.dataset.value, field: this.field.value, step: this.step.value === "live" ? "live" as const : Number(this.step.value) };
+    const chosen =
+      state.compare === null
+        ? before
+        : {
+            ...before,
+            dataset: this.dataset.value,
+            field: this.field.value,
+            step: this.step.value === "live" ? ("live" as const) : Number(this.step.value),
+          };
     app.set({ compare: { ...chosen, difference: this.mode.value === "difference" } });
   }
 
   update(): void {
     const { app } = this;
     const compare: ViewState["compare"] = app.state?.compare ?? null;
-    fillSelect(this.mode, [{ value: "off", text: "Nothing beside it" }, { value: "beside", text: "Side by side" }, { value: "difference", text: "Difference" }],
-               compare === null ? "off" : compare.difference ? "difference" : "beside");
+    fillSelect(
+      this.mode,
+      [
+        { value: "off", text: "Nothing beside it" },
+        { value: "beside", text: "Side by side" },
+        { value: "difference", text: "Difference" },
+      ],
+      compare === null ? "off" : compare.difference ? "difference" : "beside",
+    );
     this.rows.hidden = compare === null;
     setText(this.caption, app.compareProblem ?? "");
     if (!compare) return;
     const names = app.names.length > 0 ? app.names : [...new Set([app.state!.dataset, compare.dataset])];
-    fillSelect(this.dataset, names.map((name) => ({ value: name, text: name })), compare.dataset);
+    fillSelect(
+      this.dataset,
+      names.map((name) => ({ value: name, text: name })),
+      compare.dataset,
+    );
     const other = app.otherOpened;
-    fillSelect(this.field, (other?.info.fields ?? []).map((field) => ({ value: field.name, text: field.name })), compare.field);
-    fillSelect(this.step, [...(other?.steps ?? []).map((step) => ({ value: String(step.step), text: `step ${step.step}` })), { value: "live", text: "newest" }], String(compare.step));
+    fillSelect(
+      this.field,
+      (other?.info.fields ?? []).map((field) => ({ value: field.name, text: field.name })),
+      compare.field,
+    );
+    fillSelect(
+      this.step,
+      [
+        ...(other?.steps ?? []).map((step) => ({ value: String(step.step), text: `step ${step.step}` })),
+        { value: "live", text: "newest" },
+      ],
+      String(compare.step),
+    );
   }
 }

@@ -3,6 +3,7 @@ import { commandOf } from "./captions";
 import { h, iconButton, replace, setAttribute, setText } from "./dom";
 import { keepToken } from "../net/token";
 import { kGestures, kKeys } from "./keys";
+import { counted } from "./text";
 
 type Listed = Awaited<ReturnType<App["source"]["list"]>>;
 
@@ -22,24 +23,69 @@ export class Dialogs {
   private listed: Listed = [];
 
   constructor(private readonly app: App) {
-    this.search = h("input", { type: "search", placeholder: "Find by name", "aria-label": "Find a dataset by name", input: () => { this.fillList(); } });
+    this.search = h("input", {
+      type: "search",
+      placeholder: "Find by name",
+      "aria-label": "Find a dataset by name",
+      input: () => {
+        this.fillList();
+      },
+    });
     this.chooser = this.sheet("Datasets", this.search, this.list);
-    this.helpSheet = this.sheet("Keys and help", h("div", { class: "help" }, this.helpTable("Keys", kKeys), this.helpTable("Pointer", kGestures)));
+    this.helpSheet = this.sheet(
+      "Keys and help",
+      h("div", { class: "help" }, this.helpTable("Keys", kKeys), this.helpTable("Pointer", kGestures)),
+    );
     this.tokenInput = h("input", { type: "password", autocomplete: "current-password", "aria-label": "Token" });
-    this.tokenSheet = this.sheet("Token required", this.tokenText, h("form", { class: "row", submit: (event) => { this.tokenGiven(event); } }, this.tokenInput,
-      h("button", { type: "submit", class: "text-button main" }, "Open")));
+    this.tokenSheet = this.sheet(
+      "Token required",
+      this.tokenText,
+      h(
+        "form",
+        {
+          class: "row",
+          submit: (event) => {
+            this.tokenGiven(event);
+          },
+        },
+        this.tokenInput,
+        h("button", { type: "submit", class: "text-button main" }, "Open"),
+      ),
+    );
     this.menu = this.copyMenu();
     this.elements = [this.chooser, this.helpSheet, this.tokenSheet, this.menu, this.toast];
   }
 
   private sheet(title: string, ...children: readonly HTMLElement[]): HTMLDialogElement {
-    const dialog = h("dialog", { class: "sheet", "aria-label": title, click: (event) => { if (event.target === dialog) dialog.close(); } },
-      h("div", { class: "sheet-head" }, h("h2", {}, title), iconButton("close", "Close", () => { dialog.close(); })), h("div", { class: "sheet-body" }, ...children));
+    const dialog = h(
+      "dialog",
+      {
+        class: "sheet",
+        "aria-label": title,
+        click: (event) => {
+          if (event.target === dialog) dialog.close();
+        },
+      },
+      h(
+        "div",
+        { class: "sheet-head" },
+        h("h2", {}, title),
+        iconButton("close", "Close", () => {
+          dialog.close();
+        }),
+      ),
+      h("div", { class: "sheet-body", tabindex: 0 }, ...children),
+    );
     return dialog;
   }
 
   private helpTable(title: string, rows: readonly (readonly [string, string])[]): HTMLElement {
-    return h("table", {}, h("caption", {}, title), h("tbody", {}, ...rows.map(([key, text]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, text)))));
+    return h(
+      "table",
+      {},
+      h("caption", {}, title),
+      h("tbody", {}, ...rows.map(([key, text]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, text)))),
+    );
   }
 
   help(): void {
@@ -63,7 +109,22 @@ export class Dialogs {
       if ((error as { code?: string }).code === "unauthenticated") {
         this.chooser.close();
         this.askToken(message);
-      } else replace(this.list, h("p", { class: "hint" }, message), h("button", { type: "button", class: "text-button", click: () => { void this.fetchList(); } }, "Try again"));
+      } else
+        replace(
+          this.list,
+          h("p", { class: "hint" }, message),
+          h(
+            "button",
+            {
+              type: "button",
+              class: "text-button",
+              click: () => {
+                void this.fetchList();
+              },
+            },
+            "Try again",
+          ),
+        );
     }
   }
 
@@ -71,14 +132,48 @@ export class Dialogs {
     const wanted = this.search.value.trim().toLowerCase();
     const found = this.listed.filter((each) => each.name.toLowerCase().includes(wanted)).slice(0, 200);
     if (found.length === 0) {
-      replace(this.list, h("p", { class: "hint" }, this.listed.length === 0 ? "This server has no datasets yet. It lists them as soon as they are written." : `No name has "${this.search.value}" in it.`));
+      replace(
+        this.list,
+        h(
+          "p",
+          { class: "hint" },
+          this.listed.length === 0
+            ? "This server has no datasets yet. It lists them as soon as they are written."
+            : `No name has "${this.search.value}" in it.`,
+        ),
+      );
       return;
     }
-    replace(this.list, ...found.map((each) => h("div", { role: "listitem" }, h("button", { type: "button", class: "dataset-row", click: () => {
-      this.chooser.close();
-      this.app.openDataset(each.name);
-    } }, h("span", { class: "dataset-name" }, each.name),
-      h("span", { class: "dataset-facts" }, `${each.dims.filter((n) => n > 1).join(" × ") || "1"} · ${each.fields} ${each.fields === 1 ? "field" : "fields"} · ${each.steps} ${each.steps === 1 ? "step" : "steps"}`)))));
+    replace(
+      this.list,
+      ...found.map((each) =>
+        h(
+          "div",
+          { role: "listitem" },
+          h(
+            "button",
+            {
+              type: "button",
+              class: "dataset-row",
+              click: () => {
+                this.chooser.close();
+                this.app.openDataset(each.name);
+              },
+            },
+            h("span", { class: "dataset-name" }, each.name),
+            h(
+              "span",
+              { class: "dataset-facts" },
+              [
+                each.dims.filter((n) => n > 1).join(" × ") || "1",
+                counted(each.fields, "field"),
+                counted(each.steps, "step"),
+              ].join(" · "),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   askToken(message: string): void {
@@ -101,12 +196,34 @@ export class Dialogs {
   }
 
   private copyMenu(): HTMLElement {
-    const entry = (text: string, kind: "link" | "get" | "python"): HTMLElement => h("button", { type: "button", role: "menuitem", click: () => {
-      this.toggleCopy();
-      this.copy(kind);
-    } }, text);
-    return h("div", { class: "menu", role: "menu", "aria-label": "Copy", hidden: true, keydown: (event) => { this.menuKey(event as KeyboardEvent); } },
-      entry("Link to this view", "link"), entry("Command: quarry get", "get"), entry("Python line", "python"));
+    const entry = (text: string, kind: "link" | "get" | "python"): HTMLElement =>
+      h(
+        "button",
+        {
+          type: "button",
+          role: "menuitem",
+          click: () => {
+            this.toggleCopy();
+            this.copy(kind);
+          },
+        },
+        text,
+      );
+    return h(
+      "div",
+      {
+        class: "menu",
+        role: "menu",
+        "aria-label": "Copy",
+        hidden: true,
+        keydown: (event) => {
+          this.menuKey(event as KeyboardEvent);
+        },
+      },
+      entry("Link to this view", "link"),
+      entry("Command: quarry get", "get"),
+      entry("Python line", "python"),
+    );
   }
 
   private menuKey(event: KeyboardEvent): void {
@@ -138,7 +255,14 @@ export class Dialogs {
     this.app.writeLinkNow();
     const text = kind === "link" ? location.href : commandOf(this.app, kind);
     if (text === null) return;
-    navigator.clipboard.writeText(text).then(() => { this.say(kind === "link" ? "Link copied" : `Copied: ${text}`); }, () => { this.say(text); });
+    navigator.clipboard.writeText(text).then(
+      () => {
+        this.say(kind === "link" ? "Link copied" : `Copied: ${text}`);
+      },
+      () => {
+        this.say(text);
+      },
+    );
   }
 
   /** A short message, which goes by itself. */
@@ -146,6 +270,8 @@ export class Dialogs {
     setText(this.toast, text);
     this.toast.hidden = false;
     window.clearTimeout(this.toastTimer);
-    this.toastTimer = window.setTimeout(() => { this.toast.hidden = true; }, 6000);
+    this.toastTimer = window.setTimeout(() => {
+      this.toast.hidden = true;
+    }, 6000);
   }
 }

@@ -4,7 +4,11 @@ type Child = Node | string | null;
 type Attributes = Readonly<Record<string, string | number | boolean | null | ((event: Event) => void)>>;
 
 /** Functions are listeners, named by their event: `click`. false and null leave an attribute out. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: readonly Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
@@ -45,7 +49,14 @@ export function fillSelect(select: HTMLSelectElement, options: readonly Option[]
 /** Drawn with lines, in the colour of the text. */
 export function icon(path: string): SVGSVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [name, value] of Object.entries({ viewBox: "0 0 16 16", width: "16", height: "16", "aria-hidden": "true", class: "icon" })) svg.setAttribute(name, value);
+  for (const [name, value] of Object.entries({
+    viewBox: "0 0 16 16",
+    width: "16",
+    height: "16",
+    "aria-hidden": "true",
+    class: "icon",
+  }))
+    svg.setAttribute(name, value);
   const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
   shape.setAttribute("d", path);
   svg.append(shape);
@@ -53,13 +64,30 @@ export function icon(path: string): SVGSVGElement {
 }
 
 export const kIcons = {
-  play: "M5 3.5v9l7.5-4.5z", pause: "M5 3.5v9M11 3.5v9", back: "M10.5 3.5 6 8l4.5 4.5", forward: "M5.5 3.5 10 8l-4.5 4.5",
-  panel: "M2.5 3h11v10h-11zM10 3v10", help: "M6 6.2a2 2 0 1 1 2.7 1.9c-.5.2-.7.6-.7 1.1v.4M8 11.8v.4", theme: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11",
-  link: "M6.5 9.5l3-3M7 4.8l1.6-1.6a2.9 2.9 0 0 1 4.1 4.1L11 9M9 11.2l-1.6 1.6a2.9 2.9 0 0 1-4.1-4.1L5 7", save: "M8 2.5v7M5 6.8l3 3 3-3M3 13h10",
-  grow: "M9.5 3H13v3.5M6.5 13H3V9.5M13 3 9 7M3 13l4-4", data: "M3 4.5C3 2.5 13 2.5 13 4.5v7c0 2-10 2-10 0zM3 4.5c0 2 10 2 10 0M3 8c0 2 10 2 10 0", close: "M4 4l8 8M12 4l-8 8",
+  play: "M5 3.5v9l7.5-4.5z",
+  pause: "M5 3.5v9M11 3.5v9",
+  back: "M10.5 3.5 6 8l4.5 4.5",
+  forward: "M5.5 3.5 10 8l-4.5 4.5",
+  panel: "M2.5 3h11v10h-11zM10 3v10",
+  help: "M6 6.2a2 2 0 1 1 2.7 1.9c-.5.2-.7.6-.7 1.1v.4M8 11.8v.4",
+  theme: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11",
+  link: "M6.5 9.5l3-3M7 4.8l1.6-1.6a2.9 2.9 0 0 1 4.1 4.1L11 9M9 11.2l-1.6 1.6a2.9 2.9 0 0 1-4.1-4.1L5 7",
+  save: "M8 2.5v7M5 6.8l3 3 3-3M3 13h10",
+  grow: "M9.5 3H13v3.5M6.5 13H3V9.5M13 3 9 7M3 13l4-4",
+  data: "M3 4.5C3 2.5 13 2.5 13 4.5v7c0 2-10 2-10 0zM3 4.5c0 2 10 2 10 0M3 8c0 2 10 2 10 0",
+  close: "M4 4l8 8M12 4l-8 8",
   grid: "M2.5 2.5h5v5h-5zM8.5 2.5h5v5h-5zM2.5 8.5h5v5h-5zM8.5 8.5h5v5h-5z",
 } as const;
 
-export function iconButton(name: keyof typeof kIcons, label: string, click: () => void, extra: Attributes = {}): HTMLButtonElement {
-  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, click, ...extra }, icon(kIcons[name]));
+export function iconButton(
+  name: keyof typeof kIcons,
+  label: string,
+  click: () => void,
+  extra: Attributes = {},
+): HTMLButtonElement {
+  return h(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": label, title: label, click, ...extra },
+    icon(kIcons[name]),
+  );
 }

@@ -6,7 +6,7 @@ import { readingAt } from "../render/probe";
 import type { App } from "./app";
 import { differenceError, differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
-import { kStateNames, position, short, statusText, withError } from "./text";
+import { kStateNames, placeText, short, statusText, withError } from "./text";
 
 export class Footer {
   readonly root: HTMLElement;
@@ -24,9 +24,12 @@ export class Footer {
     this.state = h("span", { class: "load-state" });
     this.text = h("span", { class: "load-text" });
     this.progress = h("span", { class: "progress", "aria-hidden": "true" });
-    this.root = h("footer", { class: "footer" },
+    this.root = h(
+      "footer",
+      { class: "footer" },
       h("div", { class: "reading", role: "group", "aria-label": "Cursor" }, this.places, this.value, this.quality),
-      h("div", { class: "load", role: "status", "aria-live": "off" }, this.progress, this.state, this.text));
+      h("div", { class: "load", role: "status", "aria-live": "off" }, this.progress, this.state, this.text),
+    );
   }
 
   update(): void {
@@ -45,7 +48,8 @@ export class Footer {
     const { status } = source;
     setText(this.state, kStateNames[status.state]);
     setAttribute(this.state, "data-state", status.state);
-    const shown = feeds.a && source !== feeds.a ? `showing step ${feeds.a.selection.step} of ${feeds.a.field.name} until then · ` : "";
+    const shown =
+      feeds.a && source !== feeds.a ? `showing step ${feeds.a.selection.step} of ${feeds.a.field.name} until then · ` : "";
     const message = status.message === null || status.state === "failed" ? "" : `${status.message} · `;
     setText(this.text, shown + message + statusText(status, source.info.levels, source.field.unit));
     const share = status.state === "settled" || status.expected === 0 ? 0 : Math.min(1, status.received / status.expected);
@@ -64,16 +68,35 @@ export class Footer {
     const reading = readingAt(source, index);
     const axes = longAxes(info).length > 0 ? longAxes(info) : ([0] as const);
     const at = reading?.sample ?? index;
-    setText(this.places, axes.map((a) => {
-      const axis = gridAxis(info, a);
-      return `${axis.name} ${position(axis.position(at[a]), axis.position(axis.samples - 1) - axis.position(0))}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
-    }).join("   "));
+    setText(
+      this.places,
+      axes
+        .map((a) => {
+          const axis = gridAxis(info, a);
+          return `${axis.name} ${placeText(axis, at[a])}`;
+        })
+        .join("   "),
+    );
     const unit = field.unit === "" ? "" : ` ${field.unit}`;
     const difference = differenceText(this.app, index);
-    const error = !reading ? null : difference === null ? (step.levels[reading.level]?.maxError ?? null) : differenceError(this.app, reading.level);
-    setText(this.value, !reading ? "outside, or not there yet" : reading.missing ? `${field.name} missing` :
-      difference ?? `${field.name} ${withError(reading.value, error)}${unit}`);
-    setText(this.quality, !reading || reading.missing ? "" :
-      `± ${error === null ? "unknown" : short(error, 2)}   level ${reading.level}${reading.damaged ? "   damaged" : ""}`);
+    const error = !reading
+      ? null
+      : difference === null
+        ? (step.levels[reading.level]?.maxError ?? null)
+        : differenceError(this.app, reading.level);
+    setText(
+      this.value,
+      !reading
+        ? "outside, or not there yet"
+        : reading.missing
+          ? `${field.name} missing`
+          : (difference ?? `${field.name} ${withError(reading.value, error)}${unit}`),
+    );
+    setText(
+      this.quality,
+      !reading || reading.missing
+        ? ""
+        : `± ${error === null ? "unknown" : short(error, 2)}   level ${reading.level}${reading.damaged ? "   damaged" : ""}`,
+    );
   }
 }

@@ -27,16 +27,41 @@ export class PaneInput {
 
   constructor(private readonly app: App) {
     const { panes } = app.stage;
-    panes.addEventListener("pointerdown", (event) => { this.down(event); });
-    panes.addEventListener("pointermove", (event) => { this.move(event); });
-    for (const name of ["pointerup", "pointercancel"] as const) panes.addEventListener(name, (event) => { this.up(event); });
-    panes.addEventListener("pointerleave", () => { app.hover(null); });
-    panes.addEventListener("wheel", (event) => { this.wheel(event); }, { passive: false });
-    panes.addEventListener("dblclick", (event) => { this.reset(this.viewAt(event)); });
-    panes.addEventListener("contextmenu", (event) => { event.preventDefault(); });
-    panes.addEventListener("keydown", (event) => { this.key(event); });
-    panes.addEventListener("focusin", (event) => { this.focus(event.target as HTMLElement); });
-    panes.addEventListener("focusout", () => { this.focus(null); });
+    panes.addEventListener("pointerdown", (event) => {
+      this.down(event);
+    });
+    panes.addEventListener("pointermove", (event) => {
+      this.move(event);
+    });
+    for (const name of ["pointerup", "pointercancel"] as const)
+      panes.addEventListener(name, (event) => {
+        this.up(event);
+      });
+    panes.addEventListener("pointerleave", () => {
+      app.hover(null);
+    });
+    panes.addEventListener(
+      "wheel",
+      (event) => {
+        this.wheel(event);
+      },
+      { passive: false },
+    );
+    panes.addEventListener("dblclick", (event) => {
+      this.reset(this.viewAt(event));
+    });
+    panes.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+    });
+    panes.addEventListener("keydown", (event) => {
+      this.key(event);
+    });
+    panes.addEventListener("focusin", (event) => {
+      this.focus(event.target as HTMLElement);
+    });
+    panes.addEventListener("focusout", () => {
+      this.focus(null);
+    });
   }
 
   private focus(element: HTMLElement | null): void {
@@ -79,7 +104,8 @@ export class PaneInput {
     if (this.pointers.size === 2) this.gesture = { kind: "pinch", last: this.middle(), spread: this.spread() };
     else if (view.kind === "volume") this.gesture = { kind: "turn", last: at, spread: 0 };
     else if (event.button !== 0) this.gesture = { kind: "pan", last: at, spread: 0 };
-    else if (event.shiftKey || this.app.drawing) this.gesture = { kind: "profile", begin: this.indexOn(view, at), last: at, spread: 0 };
+    else if (event.shiftKey || this.app.drawing)
+      this.gesture = { kind: "profile", begin: this.indexOn(view, at), last: at, spread: 0 };
     else {
       this.gesture = { kind: "cursor", last: at, spread: 0 };
       this.app.set({ cursor: clampCursor(view.scene.bricks.info, this.indexOn(view, at)) }, true);
@@ -172,7 +198,11 @@ export class PaneInput {
     const { state } = this.app;
     if (!state) return;
     if (view.kind === "volume") this.app.set({ camera: zoomed(state.camera, factor) }, true);
-    else this.app.set({ clip: zoomBox(view.scene.bricks.info, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) }, true);
+    else
+      this.app.set(
+        { clip: zoomBox(view.scene.bricks.info, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) },
+        true,
+      );
     this.app.stopMoving();
   }
 
@@ -196,7 +226,12 @@ export class PaneInput {
   private volumeKey(event: KeyboardEvent): boolean {
     const camera = this.app.state!.camera;
     const step = event.shiftKey ? 60 : 15;
-    const turns: Readonly<Record<string, readonly [number, number]>> = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    const turns: Readonly<Record<string, readonly [number, number]>> = {
+      ArrowLeft: [step, 0],
+      ArrowRight: [-step, 0],
+      ArrowUp: [0, step],
+      ArrowDown: [0, -step],
+    };
     const turn = turns[event.key];
     if (turn) this.app.set({ camera: turned(camera, ...turn) }, true);
     else if (event.key === "+" || event.key === "=") this.app.set({ camera: zoomed(camera, 0.85) }, true);
@@ -216,7 +251,10 @@ export class PaneInput {
     const step = event.shiftKey ? 10 : 1;
     const up = (axis: Axis): number => (gridAxis(info, axis).descending ? -step : step);
     const moves: Readonly<Record<string, readonly [Axis, number]>> = {
-      ArrowRight: [ua, up(ua)], ArrowLeft: [ua, -up(ua)], ArrowUp: [va, up(va)], ArrowDown: [va, -up(va)],
+      ArrowRight: [ua, up(ua)],
+      ArrowLeft: [ua, -up(ua)],
+      ArrowUp: [va, up(va)],
+      ArrowDown: [va, -up(va)],
       ...(across === null ? {} : { PageUp: [across, up(across)], PageDown: [across, -up(across)] }),
     };
     const move = moves[event.key];

@@ -32,19 +32,54 @@ export const kGestures: readonly (readonly [string, string])[] = [
 const kPanes: Readonly<Record<string, ViewState["pane"]>> = { 1: "all", 2: "z", 3: "y", 4: "x", 5: "volume" };
 
 function typing(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.matches("select, textarea, input:not([type=range])") || target.closest("dialog") !== null);
+  return (
+    target instanceof HTMLElement
+    && (target.matches("select, textarea, input:not([type=range])") || target.closest("dialog") !== null)
+  );
 }
 
 export function bindKeys(app: App): void {
   const actions: Readonly<Record<string, () => void>> = {
-    "?": () => { app.help(); }, d: () => { app.choose(); }, l: () => { app.dialogs.copy("link"); }, s: () => { app.savePng(); }, p: () => { app.togglePanel(); },
-    t: () => { app.toggleTheme(); }, ",": () => { app.stepBy(-1); }, ".": () => { app.stepBy(1); }, c: () => { app.nextMap(); },
+    "?": () => {
+      app.help();
+    },
+    d: () => {
+      app.choose();
+    },
+    l: () => {
+      app.dialogs.copy("link");
+    },
+    s: () => {
+      app.savePng();
+    },
+    p: () => {
+      app.togglePanel();
+    },
+    t: () => {
+      app.toggleTheme();
+    },
+    ",": () => {
+      app.stepBy(-1);
+    },
+    ".": () => {
+      app.stepBy(1);
+    },
+    c: () => {
+      app.nextMap();
+    },
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     // Space presses a focused button; elsewhere it plays.
     const onButton = event.target instanceof HTMLElement && event.target.matches("button, summary, input");
-    const action = event.key === " " ? (onButton ? undefined : () => { app.togglePlay(); }) : actions[event.key];
+    const action =
+      event.key === " "
+        ? onButton
+          ? undefined
+          : () => {
+              app.togglePlay();
+            }
+        : actions[event.key];
     const pane = kPanes[event.key];
     if (action) action();
     else if (pane) app.set({ pane });

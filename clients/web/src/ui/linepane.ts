@@ -23,7 +23,11 @@ function curveOf(source: BrickSource, input: StageInput, colour: string): Curve 
   const points = lineAlong(source, axis, [0, 0, 0], box.begin[axis], box.end[axis], kMost);
   const at = gridAxis(source.info, axis);
   const distinct = points.filter((point, i) => i === 0 || point.index !== points[i - 1]!.index);
-  return { values: distinct.map((point) => point.value), positions: at.even && distinct.length > 4000 ? null : distinct.map((point) => at.position(point.index)), colour };
+  return {
+    values: distinct.map((point) => point.value),
+    positions: at.even && distinct.length > 4000 ? null : distinct.map((point) => at.position(point.index)),
+    colour,
+  };
 }
 
 export function lineGeometry(pane: Pane, input: StageInput, curves: readonly Curve[]): SliceGeometry | null {

@@ -21,15 +21,42 @@ export class Panel {
   private readonly parts: readonly { readonly part: Part; readonly frame: HTMLDetailsElement }[];
 
   constructor(app: App) {
-    const parts: readonly Part[] = [new ColourPart(app), new VolumePart(app), new StatisticsPart(app), new BoxPart(app), new ProfilePart(app), new ComparePart(app)];
+    const parts: readonly Part[] = [
+      new ColourPart(app),
+      new VolumePart(app),
+      new StatisticsPart(app),
+      new BoxPart(app),
+      new ProfilePart(app),
+      new ComparePart(app),
+    ];
     this.parts = parts.map((part, i) => {
-      const frame = h("details", { class: "part", toggle: () => { if (frame.open) part.update(); } }, h("summary", {}, part.title), part.body);
+      const frame = h(
+        "details",
+        {
+          class: "part",
+          toggle: () => {
+            if (frame.open) part.update();
+          },
+        },
+        h("summary", {}, part.title),
+        part.body,
+      );
       frame.open = i < 3;
       return { part, frame };
     });
-    this.root = h("aside", { class: "panel", id: "panel", "aria-label": "Panel" },
-      h("div", { class: "panel-head" }, h("span", {}, "Settings"), iconButton("close", "Close the panel", () => { app.togglePanel(); })),
-      ...this.parts.map(({ frame }) => frame));
+    this.root = h(
+      "aside",
+      { class: "panel", id: "panel", "aria-label": "Panel" },
+      h(
+        "div",
+        { class: "panel-head" },
+        h("span", {}, "Settings"),
+        iconButton("close", "Close the panel", () => {
+          app.togglePanel();
+        }),
+      ),
+      ...this.parts.map(({ frame }) => frame),
+    );
   }
 
   update(): void {

@@ -52,12 +52,22 @@ function part(rect: Rect, left: number, right: number, top: number, bottom: numb
 /** Left to right and top to bottom; four are cut at a share of the width and of the height. */
 function cells(count: number, stage: Rect, across: number, down: number): readonly Rect[] {
   if (count === 1) return [stage];
-  return [part(stage, 0, across, 0, down), part(stage, across, 1, 0, down), part(stage, 0, across, down, 1), part(stage, across, 1, down, 1)];
+  return [
+    part(stage, 0, across, 0, down),
+    part(stage, across, 1, 0, down),
+    part(stage, 0, across, down, 1),
+    part(stage, across, 1, down, 1),
+  ];
 }
 
 function roomOf(kind: PaneKind, cell: Rect): Rect {
   const [left, top, right, bottom] = kind === "volume" ? [6, 28, 6, 6] : [56, 28, 14, 40];
-  return { x: cell.x + left, y: cell.y + top, width: Math.max(16, cell.width - left - right), height: Math.max(16, cell.height - top - bottom) };
+  return {
+    x: cell.x + left,
+    y: cell.y + top,
+    width: Math.max(16, cell.width - left - right),
+    height: Math.max(16, cell.height - top - bottom),
+  };
 }
 
 function panesIn(kinds: readonly PaneKind[], sides: readonly Side[], wholes: readonly Rect[]): readonly Pane[] {
@@ -75,7 +85,12 @@ function panesIn(kinds: readonly PaneKind[], sides: readonly Side[], wholes: rea
 const kShares = [0.5, 0.45, 0.55, 0.4, 0.6, 0.36, 0.64];
 
 /** Panes where their pictures become large: `size` is the side of the square that a picture in a room would fill. */
-export function layOut(kinds: readonly PaneKind[], sides: readonly Side[], stage: Rect, size: (kind: PaneKind, room: Rect) => number): readonly Pane[] {
+export function layOut(
+  kinds: readonly PaneKind[],
+  sides: readonly Side[],
+  stage: Rect,
+  size: (kind: PaneKind, room: Rect) => number,
+): readonly Pane[] {
   let best: { readonly panes: readonly Pane[]; readonly sum: number } | null = null;
   for (const across of kinds.length === 1 ? [0.5] : kShares)
     for (const down of kinds.length === 1 ? [0.5] : kShares) {
@@ -112,7 +127,8 @@ export function zoomBox(info: DatasetInfo, clip: Box | null, axes: readonly Axis
   for (const axis of axes) {
     const length = end[axis] - begin[axis];
     // At least a sample more or less, or small boxes would stay as they are.
-    const wish = factor < 1 ? Math.min(length - 1, Math.round(length * factor)) : Math.max(length + 1, Math.round(length * factor));
+    const wish =
+      factor < 1 ? Math.min(length - 1, Math.round(length * factor)) : Math.max(length + 1, Math.round(length * factor));
     const share = (Math.min(end[axis], Math.max(begin[axis], around[axis])) - begin[axis]) / length;
     begin[axis] = Math.round(begin[axis] + share * (length - wish));
     end[axis] = begin[axis] + wish;

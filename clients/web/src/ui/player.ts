@@ -24,12 +24,23 @@ export class Player {
     this.last = step;
     window.clearTimeout(this.timer);
     if (!this.on || step === null || step !== this.app.wantedStep) return;
-    this.timer = window.setTimeout(() => { this.next(); }, Math.max(0, this.since + kEach - performance.now()));
+    this.timer = window.setTimeout(
+      () => {
+        this.advance();
+      },
+      Math.max(0, this.since + kEach - performance.now()),
+    );
   }
 
-  private next(): void {
+  /** The step after the one that is wanted; null while nothing is played. */
+  next(): number | null {
     const list = this.app.stepNumbers;
     const at = list.indexOf(this.app.wantedStep ?? NaN);
-    if (list.length > 1) this.app.stepTo((at + 1) % list.length);
+    return this.on && list.length > 1 ? list[(at + 1) % list.length]! : null;
+  }
+
+  private advance(): void {
+    const next = this.next();
+    if (next !== null) this.app.stepTo(this.app.stepNumbers.indexOf(next));
   }
 }

@@ -10,7 +10,9 @@ export async function savePng(app: App): Promise<void> {
   link.download = `${(app.state?.dataset ?? "quarry").replaceAll("/", "-")}-${app.state?.field ?? ""}.png`;
   link.click();
   // The browser needs the address until it has begun to save.
-  setTimeout(() => { URL.revokeObjectURL(link.href); }, 60000);
+  setTimeout(() => {
+    URL.revokeObjectURL(link.href);
+  }, 60000);
 }
 
 export function makePng(app: App): Promise<Blob | null> {
@@ -31,5 +33,7 @@ export function makePng(app: App): Promise<Blob | null> {
   context.textAlign = "left";
   context.textBaseline = "middle";
   context.fillText(captionOf(app), 10, line / 2 + 2, width - 20);
-  return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
+  return new Promise((resolve) => {
+    canvas.toBlob(resolve, "image/png");
+  });
 }

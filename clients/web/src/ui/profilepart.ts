@@ -5,7 +5,7 @@ import { drawPlot, plotGeometry, roomFor } from "../render/plot";
 import type { App } from "./app";
 import { h, setAttribute, setText } from "./dom";
 import type { Part } from "./panel";
-import { short, withError } from "./text";
+import { short, withError, withUnit } from "./text";
 
 const kPoints = 256;
 
@@ -30,10 +30,39 @@ export class ProfilePart implements Part {
 
   constructor(private readonly app: App) {
     this.canvas = h("canvas", { class: "profile", role: "img", "aria-label": "Values along the line" });
-    this.draw = h("button", { type: "button", class: "text-button", "aria-pressed": "false", title: "Then drag in a slice; or hold shift while dragging", click: () => { app.drawing = !app.drawing; app.refresh(); } }, "Draw a line");
+    this.draw = h(
+      "button",
+      {
+        type: "button",
+        class: "text-button",
+        "aria-pressed": "false",
+        title: "Then drag in a slice; or hold shift while dragging",
+        click: () => {
+          app.drawing = !app.drawing;
+          app.refresh();
+        },
+      },
+      "Draw a line",
+    );
     this.along = h("span", { class: "segments" });
-    this.probe = h("button", { type: "button", class: "text-button", click: () => { void this.ask(); } }, "Probe the cursor");
-    this.body = h("div", { class: "part-body" }, h("div", { class: "row" }, this.draw, this.along, this.probe), this.canvas, this.caption);
+    this.probe = h(
+      "button",
+      {
+        type: "button",
+        class: "text-button",
+        click: () => {
+          void this.ask();
+        },
+      },
+      "Probe the cursor",
+    );
+    this.body = h(
+      "div",
+      { class: "part-body" },
+      h("div", { class: "row" }, this.draw, this.along, this.probe),
+      this.canvas,
+      this.caption,
+    );
   }
 
   get useful(): boolean {
@@ -59,11 +88,23 @@ export class ProfilePart implements Part {
     const axes = longAxes(info);
     if (this.along.childElementCount === axes.length && this.along.dataset.name === info.name) return;
     this.along.dataset.name = info.name;
-    this.along.replaceChildren(...axes.map((axis) => h("button", { type: "button", title: `Along ${info.axisNames[axis]}, through the cursor`, click: () => {
-      const { cursor } = this.app.state!;
-      const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
-      this.app.setProfile([end(0), end(info.dims[axis] - 1)], true);
-    } }, info.axisNames[axis])));
+    this.along.replaceChildren(
+      ...axes.map((axis) =>
+        h(
+          "button",
+          {
+            type: "button",
+            title: `Along ${info.axisNames[axis]}, through the cursor`,
+            click: () => {
+              const { cursor } = this.app.state!;
+              const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
+              this.app.setProfile([end(0), end(info.dims[axis] - 1)], true);
+            },
+          },
+          info.axisNames[axis],
+        ),
+      ),
+    );
   }
 
   private positions(index: Vec3): readonly number[] {
@@ -87,10 +128,15 @@ export class ProfilePart implements Part {
       if (signal.aborted) return;
       const length = units.size === 1 ? Math.hypot(...from.map((f, a) => to[a]! - f)) : 1;
       this.curve = { values: answer.values, length, unit: units.size === 1 ? [...units][0]! : "share of the line" };
-      setText(this.caption, `${kPoints} points, error ≤ ${short(answer.maxError, 2)} ${source.field.unit}; ${from.map((f) => short(f)).join(", ")} to ${to.map((t) => short(t)).join(", ")}`);
+      setText(
+        this.caption,
+        `${kPoints} points, error ≤ ${withUnit(short(answer.maxError, 2), source.field.unit)}; `
+          + `${from.map((f) => short(f)).join(", ")} to ${to.map((t) => short(t)).join(", ")}`,
+      );
       this.paint();
     } catch (error) {
-      if (!signal.aborted) setText(this.caption, `${error instanceof Error ? error.message : String(error)}; draw the line again to repeat it`);
+      if (!signal.aborted)
+        setText(this.caption, `${error instanceof Error ? error.message : String(error)}; draw the line again to repeat it`);
     }
   }
 
@@ -100,7 +146,11 @@ export class ProfilePart implements Part {
     try {
       const answer = await this.app.source.points(source.selection, at);
       const value = answer.values[0] ?? NaN;
-      setText(this.caption, `${source.field.name} at ${at.map((p) => short(p, 6)).join(", ")}: ${Number.isNaN(value) ? "missing" : `${withError(value, answer.maxError)} ${source.field.unit}, error ≤ ${short(answer.maxError, 2)}`}`);
+      const bound = `error ≤ ${short(answer.maxError, 2)}`;
+      const found = Number.isNaN(value)
+        ? "missing"
+        : `${withUnit(withError(value, answer.maxError), source.field.unit)}, ${bound}`;
+      setText(this.caption, `${source.field.name} at ${at.map((p) => short(p, 6)).join(", ")}: ${found}`);
     } catch (error) {
       setText(this.caption, `${error instanceof Error ? error.message : String(error)}; press Probe to repeat it`);
     }
@@ -117,8 +167,22 @@ export class ProfilePart implements Part {
     const source = this.app.feeds.a!;
     const theme = this.app.stage.colours;
     const curve = { values: this.curve.values, positions: null, colour: theme.accent };
-    const axis = { samples: 2, name: "distance", unit: this.curve.unit, even: true, descending: false, position: (i: number) => i, index: (p: number) => p };
+    const axis = {
+      samples: 2,
+      name: "distance",
+      unit: this.curve.unit,
+      even: true,
+      descending: false,
+      position: (i: number) => i,
+      index: (p: number) => p,
+    };
     const plot = { x: 54, y: 6, width: width - 62, height: height - 44 };
-    drawPlot(context, theme, plotGeometry(plot, axis, { low: 0, high: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])), [curve], null);
+    drawPlot(
+      context,
+      theme,
+      plotGeometry(plot, axis, { low: 0, high: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])),
+      [curve],
+      null,
+    );
   }
 }

@@ -47,7 +47,8 @@ export class Scenes {
   bricks(feeds: Feeds, side: Side): Bricks | null {
     if (side !== "difference") return feeds[side];
     if (!feeds.a || !feeds.b || this.problem(feeds) !== null) return null;
-    if (this.difference?.first !== feeds.a || this.difference.second !== feeds.b) this.difference = new Difference(feeds.a, feeds.b);
+    if (this.difference?.first !== feeds.a || this.difference.second !== feeds.b)
+      this.difference = new Difference(feeds.a, feeds.b);
     return this.difference;
   }
 
@@ -58,18 +59,39 @@ export class Scenes {
     if (side === "difference") {
       const far = Math.max(Math.abs(a!.step.max - b!.step.min), Math.abs(b!.step.max - a!.step.min)) || 1;
       const shown = this.difference!.largest() || far;
-      return { bricks, scale: { low: -far, high: far }, hasMissing: a!.step.hasMissing || b!.step.hasMissing, low: -shown, high: shown, map: "balance" };
+      return {
+        bricks,
+        scale: { low: -far, high: far },
+        hasMissing: a!.step.hasMissing || b!.step.hasMissing,
+        low: -shown,
+        high: shown,
+        map: "balance",
+      };
     }
     const source = feeds[side]!;
     const alike = side === "b" && a?.field.name === source.field.name && a.field.unit === source.field.unit;
-    const range = side === "a" || alike ? rangeOf(state.colour, a ?? source) : fullRange(state.colour.map, source.step.min, source.step.max);
-    return { bricks, scale: { low: source.step.min, high: source.step.max }, hasMissing: source.step.hasMissing, ...range, map: state.colour.map };
+    const range =
+      side === "a" || alike ? rangeOf(state.colour, a ?? source) : fullRange(state.colour.map, source.step.min, source.step.max);
+    return {
+      bricks,
+      scale: { low: source.step.min, high: source.step.max },
+      hasMissing: source.step.hasMissing,
+      ...range,
+      map: state.colour.map,
+    };
   }
 
   legend(feeds: Feeds, side: Side, scene: Scene): Legend {
     const source = side === "b" ? feeds.b : feeds.a;
     const damaged = (feeds.a?.status.damagedPatches ?? 0) + (side === "a" ? 0 : (feeds.b?.status.damagedPatches ?? 0)) > 0;
-    return { title: side === "difference" ? "difference" : (source?.field.name ?? ""), unit: source?.field.unit ?? "", low: scene.low, high: scene.high,
-             map: scene.map, missing: scene.hasMissing, damaged };
+    return {
+      title: side === "difference" ? "difference" : (source?.field.name ?? ""),
+      unit: source?.field.unit ?? "",
+      low: scene.low,
+      high: scene.high,
+      map: scene.map,
+      missing: scene.hasMissing,
+      damaged,
+    };
   }
 }

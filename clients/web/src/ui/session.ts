@@ -14,7 +14,9 @@ export function resolveStep(opened: Opened, field: string, step: number | "live"
   const having = opened.steps.filter((each) => each.fields.has(field)).map((each) => each.step);
   if (having.length === 0) return null;
   if (step === "live") return having.at(-1)!;
-  return having.includes(step) ? step : having.reduce((best, each) => (Math.abs(each - step) < Math.abs(best - step) ? each : best));
+  return having.includes(step)
+    ? step
+    : having.reduce((best, each) => (Math.abs(each - step) < Math.abs(best - step) ? each : best));
 }
 
 function sameSelection(a: Selection, b: Selection): boolean {
@@ -30,8 +32,12 @@ export class Feed {
   private wants: readonly Want[] = [];
   private wanted = "";
 
-  constructor(private readonly source: Source, private readonly onBricks: (from: BrickSource, bricks: readonly Brick[]) => void,
-              private readonly onStatus: () => void, private readonly onSwap: () => void) {}
+  constructor(
+    private readonly source: Source,
+    private readonly onBricks: (from: BrickSource, bricks: readonly Brick[]) => void,
+    private readonly onStatus: () => void,
+    private readonly onSwap: () => void,
+  ) {}
 
   get latest(): BrickSource | null {
     return this.next ?? this.shown;
@@ -47,7 +53,9 @@ export class Feed {
     const next = this.source.bricks(opened, selection);
     const sameGrid = this.shown?.info.name === opened.info.name && this.shown.selection.dataset === selection.dataset;
     this.next = next;
-    this.endNext = next.subscribe((bricks) => { this.arrived(next, bricks); });
+    this.endNext = next.subscribe((bricks) => {
+      this.arrived(next, bricks);
+    });
     // A picture of another grid is of no use until the new one is there.
     if (!sameGrid) this.swap();
   }
@@ -61,7 +69,10 @@ export class Feed {
   /** Whether each patch that is wanted has something to show. */
   private covered(from: BrickSource): boolean {
     const visible = this.wants.filter((want) => want.tier === "visible");
-    return visible.length > 0 && visible.every((want) => patchesOf(from, want.box).every((patch) => from.best(patch, want.level) !== null));
+    return (
+      visible.length > 0
+      && visible.every((want) => patchesOf(from, want.box).every((patch) => from.best(patch, want.level) !== null))
+    );
   }
 
   private swap(): void {
@@ -123,7 +134,11 @@ export class OpenDataset {
   private abort = new AbortController();
   private watching: AbortController | null = null;
 
-  constructor(private readonly source: Source, private readonly onChange: () => void, private readonly onError: (error: ViewerError) => void) {}
+  constructor(
+    private readonly source: Source,
+    private readonly onChange: () => void,
+    private readonly onError: (error: ViewerError) => void,
+  ) {}
 
   get name(): string {
     return this.opening;
@@ -135,13 +150,16 @@ export class OpenDataset {
     this.opening = dataset;
     if (dataset === "") return;
     const { signal } = (this.abort = new AbortController());
-    this.source.open(dataset, signal).then((opened) => {
-      if (signal.aborted) return;
-      this.opened = opened;
-      this.onChange();
-    }, (error: unknown) => {
-      if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
-    });
+    this.source.open(dataset, signal).then(
+      (opened) => {
+        if (signal.aborted) return;
+        this.opened = opened;
+        this.onChange();
+      },
+      (error: unknown) => {
+        if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
+      },
+    );
   }
 
   follow(on: boolean): void {
@@ -187,11 +205,22 @@ export function initialState(opened: Opened): ViewState {
   const newest = opened.steps.filter((step) => step.fields.has(field?.name ?? "")).at(-1);
   const values = newest?.fields.get(field?.name ?? "");
   // Values of both signs, and neither of them rare: zero is the middle of the colours.
-  const signed = values !== undefined && values.min < 0 && values.max > 0 && Math.min(-values.min, values.max) > 0.2 * Math.max(-values.min, values.max);
+  const signed =
+    values !== undefined
+    && values.min < 0
+    && values.max > 0
+    && Math.min(-values.min, values.max) > 0.2 * Math.max(-values.min, values.max);
   return {
-    dataset: info.name, field: field?.name ?? "", step: newest?.step ?? 0,
-    cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"], clip: null, pane: "all",
-    camera: defaultCamera(info), colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
-    volume: { threshold: 0.25, opacity: 0.6, mode: "ray" }, level: null, compare: null,
+    dataset: info.name,
+    field: field?.name ?? "",
+    step: newest?.step ?? 0,
+    cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"],
+    clip: null,
+    pane: "all",
+    camera: defaultCamera(info),
+    colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
+    volume: { threshold: 0.25, opacity: 0.6, mode: "ray" },
+    level: null,
+    compare: null,
   };
 }

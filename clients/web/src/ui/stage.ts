@@ -16,7 +16,7 @@ import { drawLinePane, lineAxis } from "./linepane";
 import { axisOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
 import type { Feeds, Scenes } from "./scenes";
-import { position } from "./text";
+import { placeText } from "./text";
 import { wantsOf } from "./wants";
 
 export interface StageInput {
@@ -86,7 +86,12 @@ export class Stage {
   }
 
   renderStage(): RenderStage {
-    return { width: this.root.clientWidth, height: this.root.clientHeight, ratio: Math.min(2, window.devicePixelRatio || 1), paper: this.theme.paper };
+    return {
+      width: this.root.clientWidth,
+      height: this.root.clientHeight,
+      ratio: Math.min(2, window.devicePixelRatio || 1),
+      paper: this.theme.paper,
+    };
   }
 
   /** Takes what is to be shown, and gives what it needs. */
@@ -132,8 +137,13 @@ export class Stage {
     const geometry = sliceGeometry(info, axis, clip, pane.room);
     const [ua, va] = planeAxes(axis);
     const ratio = Math.min(2, window.devicePixelRatio || 1);
-    const level = Math.max(state.level ?? 0, Math.min(levelForPixels(clip.end[ua] - clip.begin[ua], geometry.plot.width * ratio, info.levels),
-                                                      levelForPixels(clip.end[va] - clip.begin[va], geometry.plot.height * ratio, info.levels)));
+    const level = Math.max(
+      state.level ?? 0,
+      Math.min(
+        levelForPixels(clip.end[ua] - clip.begin[ua], geometry.plot.width * ratio, info.levels),
+        levelForPixels(clip.end[va] - clip.begin[va], geometry.plot.height * ratio, info.levels),
+      ),
+    );
     const index = Math.min(info.dims[axis] - 1, state.cursor[axis]);
     return { kind: "slice", key, scene, clip, level: Math.min(level, info.levels - 1), axis, index, geometry };
   }
@@ -143,7 +153,12 @@ export class Stage {
     const { info } = scene.bricks;
     const longest = Math.max(...info.dims.map((_, a) => clip.end[a]! - clip.begin[a]!));
     const level = levelForPixels(longest, Math.min(room.width, room.height) * 0.9, info.levels);
-    return levelWithin(scene.bricks, regionOf(scene.bricks, clip), level, this.renderer.software ? kVolumeSamples.software : kVolumeSamples.card);
+    return levelWithin(
+      scene.bricks,
+      regionOf(scene.bricks, clip),
+      level,
+      this.renderer.software ? kVolumeSamples.software : kVolumeSamples.card,
+    );
   }
 
   /** Needs of a field that is to be shown on a side, as if it were there already. */
@@ -164,10 +179,11 @@ export class Stage {
 
   /** The overlay is drawn in the next frame. */
   redraw(): void {
-    if (this.waiting === 0) this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
-      this.drawOverlay();
-    });
+    if (this.waiting === 0)
+      this.waiting = requestAnimationFrame(() => {
+        this.waiting = 0;
+        this.drawOverlay();
+      });
   }
 
   private drawOverlay(): void {
@@ -185,7 +201,12 @@ export class Stage {
     if (!input) return;
     for (const pane of this.places) if (pane.kind === "line") drawLinePane(context, this.theme, pane, input);
     for (const view of this.views) {
-      const marks = { title: titleOf(view, this.places, input), cursor: input.state.cursor, profile: this.profileOn(view, input), focused: this.focused === view.key };
+      const marks = {
+        title: titleOf(view, this.places, input),
+        cursor: input.state.cursor,
+        profile: this.profileOn(view, input),
+        focused: this.focused === view.key,
+      };
       if (view.kind === "slice") drawSlice(context, this.theme, view, marks);
       else drawVolume(context, this.theme, view, marks);
     }
@@ -211,10 +232,22 @@ export class Stage {
       const id = `pane-${pane.kind}-${pane.side}`;
       let element = document.getElementById(id);
       if (!element) {
-        element = h("div", { id, class: "pane", tabindex: 0, role: "application", "data-kind": pane.kind, "data-side": pane.side });
+        element = h("div", {
+          id,
+          class: "pane",
+          tabindex: 0,
+          role: "application",
+          "data-kind": pane.kind,
+          "data-side": pane.side,
+        });
         this.panes.append(element);
       }
-      Object.assign(element.style, { left: `${pane.cell.x}px`, top: `${pane.cell.y}px`, width: `${pane.cell.width}px`, height: `${pane.cell.height}px` });
+      Object.assign(element.style, {
+        left: `${pane.cell.x}px`,
+        top: `${pane.cell.y}px`,
+        width: `${pane.cell.width}px`,
+        height: `${pane.cell.height}px`,
+      });
       setAttribute(element, "aria-label", labelOf(pane, input));
     }
   }
@@ -229,7 +262,14 @@ export function clipOf(state: ViewState, info: DatasetInfo): Box {
 
 function sideTitle(pane: Pane, { feeds, state }: StageInput): string {
   if (state.compare === null) return "";
-  const name = (source: BrickSource | null): string => (source ? `${source.field.name}, step ${source.selection.step}${feeds.a?.info.name === source.info.name ? "" : `, ${source.info.name}`}` : "");
+  const name = (source: BrickSource | null): string =>
+    source
+      ? [
+          source.field.name,
+          `step ${source.selection.step}`,
+          ...(feeds.a?.info.name === source.info.name ? [] : [source.info.name]),
+        ].join(", ")
+      : "";
   if (pane.side === "difference") return `${name(feeds.a)} − ${name(feeds.b)}: `;
   return `${name(feeds[pane.side])}: `;
 }
@@ -240,15 +280,25 @@ export function titleOf(view: View, panes: readonly Pane[], input: StageInput): 
   if (view.kind === "volume") return `${side}volume`;
   const axis = gridAxis(view.scene.bricks.info, view.axis);
   if (longAxes(view.scene.bricks.info).length < 3) return side.replace(/: $/, "") || (input.feeds.a?.field.name ?? "");
-  return `${side}${axis.name} = ${position(axis.position(view.index), axis.position(axis.samples - 1) - axis.position(0))}${axis.unit === "" ? "" : ` ${axis.unit}`}`;
+  return `${side}${axis.name} = ${placeText(axis, view.index)}`;
 }
 
-const kPaneNames: Readonly<Record<PaneKind, string>> = { x: "slice across x", y: "slice across y", z: "slice across z", volume: "volume", line: "line plot" };
+const kPaneNames: Readonly<Record<PaneKind, string>> = {
+  x: "slice across x",
+  y: "slice across y",
+  z: "slice across z",
+  volume: "volume",
+  line: "line plot",
+};
 
 function labelOf(pane: Pane, input: StageInput): string {
-  const keys = pane.kind === "volume" ? "arrow keys turn, plus and minus zoom" : pane.kind === "line" ? "arrow keys move the cursor" :
-    "arrow keys move the cursor, page up and down move the slice, plus and minus zoom";
+  const keys =
+    pane.kind === "volume"
+      ? "arrow keys turn, plus and minus zoom"
+      : pane.kind === "line"
+        ? "arrow keys move the cursor"
+        : "arrow keys move the cursor, page up and down move the slice, plus and minus zoom";
   const source = pane.side === "b" ? input.feeds.b : input.feeds.a;
-  return `${kPaneNames[pane.kind]} of ${source?.field.name ?? "the field"}${pane.side === "difference" ? ", difference" : ""}; ${keys}`;
+  const what = `${source?.field.name ?? "the field"}${pane.side === "difference" ? ", difference" : ""}`;
+  return `${kPaneNames[pane.kind]} of ${what}; ${keys}`;
 }
-

@@ -15,7 +15,8 @@ export class StatisticsFeed {
   constructor(private readonly onChange: () => void) {}
 
   ask(source: Source, selection: Selection, box: Box, level: number, info: DatasetInfo): void {
-    const samples = (at: number): number => box.end.reduce((product, end, a) => product * Math.ceil((end - box.begin[a]!) / 2 ** at), 1);
+    const samples = (at: number): number =>
+      box.end.reduce((product, end, a) => product * Math.ceil((end - box.begin[a]!) / 2 ** at), 1);
     let coarse = level;
     while (coarse < info.levels - 1 && samples(coarse) > kSamples) ++coarse;
     const key = JSON.stringify([selection, box, coarse]);
@@ -23,7 +24,9 @@ export class StatisticsFeed {
     this.key = key;
     window.clearTimeout(this.timer);
     this.abort.abort();
-    this.timer = window.setTimeout(() => { void this.fetch(source, selection, box, coarse); }, kWait);
+    this.timer = window.setTimeout(() => {
+      void this.fetch(source, selection, box, coarse);
+    }, kWait);
   }
 
   private async fetch(source: Source, selection: Selection, box: Box, level: number): Promise<void> {

@@ -31,11 +31,20 @@ export class StatisticsPart implements Part {
       this.table.replaceChildren();
       return;
     }
-    const row = (name: string, bounded: Bounded): HTMLElement => h("tr", { title: within(bounded) }, h("th", { scope: "row" }, name), h("td", {}, short(bounded.value, 5)));
-    const cells: [string, Bounded][] = [["Minimum", statistics.min], ["Mean", statistics.mean], ["Maximum", statistics.max], ["Deviation", statistics.stddev],
-      ...statistics.percentiles.map(({ percent, at }): [string, Bounded] => [percent === 50 ? "Median" : `${percent} %`, at])];
+    const row = (name: string, bounded: Bounded): HTMLElement =>
+      h("tr", { title: within(bounded) }, h("th", { scope: "row" }, name), h("td", {}, short(bounded.value, 5)));
+    const cells: [string, Bounded][] = [
+      ["Minimum", statistics.min],
+      ["Mean", statistics.mean],
+      ["Maximum", statistics.max],
+      ["Deviation", statistics.stddev],
+      ...statistics.percentiles.map(({ percent, at }): [string, Bounded] => [percent === 50 ? "Median" : `${percent} %`, at]),
+    ];
     replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
     const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
-    setText(this.caption, `Box on screen at level ${statistics.level}: ${statistics.valid.toLocaleString("en")} samples, ${missing}`);
+    setText(
+      this.caption,
+      `Box on screen at level ${statistics.level}: ${statistics.valid.toLocaleString("en")} samples, ${missing}`,
+    );
   }
 }

@@ -1,4 +1,5 @@
 import type { LoadStatus } from "../model";
+import type { GridAxis } from "../render/axes";
 
 function power(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
@@ -34,7 +35,10 @@ export function position(value: number, span: number): string {
   const step = Math.abs(span) / 1000;
   if (!(step > 0)) return short(value, 6);
   const power10 = 10 ** Math.floor(Math.log10(step));
-  return short(Math.abs(value) < power10 / 2 ? 0 : value, Math.min(12, Math.max(3, Math.ceil(Math.log10(Math.max(Math.abs(value), power10) / power10)))));
+  return short(
+    Math.abs(value) < power10 / 2 ? 0 : value,
+    Math.min(12, Math.max(3, Math.ceil(Math.log10(Math.max(Math.abs(value), power10) / power10)))),
+  );
 }
 
 /** Two counts with one unit: "3.1 of 40 MB". */
@@ -58,10 +62,32 @@ export function statusText(status: LoadStatus, levels: number, unit: string): st
   }
   if (status.expected > 0) parts.push(bytesOf(status.received, status.expected));
   parts.push(`memory ${bytesOf(status.memory, status.budget)}`);
-  if (status.damagedPatches > 0) parts.push(`${status.damagedPatches} damaged ${status.damagedPatches === 1 ? "patch" : "patches"}`);
+  if (status.damagedPatches > 0)
+    parts.push(`${status.damagedPatches} damaged ${status.damagedPatches === 1 ? "patch" : "patches"}`);
   return parts.join(" · ");
 }
 
+/** "1 step", "2 steps". */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** A number with its unit, where it has one. */
+export function withUnit(text: string, unit: string): string {
+  return unit === "" ? text : `${text} ${unit}`;
+}
+
+/** Where a sample lies on its axis. */
+export function placeText(axis: GridAxis, index: number): string {
+  return withUnit(position(axis.position(index), axis.position(axis.samples - 1) - axis.position(0)), axis.unit);
+}
+
 export const kStateNames: Readonly<Record<LoadStatus["state"], string>> = {
-  idle: "Ready", opening: "Opening", coarse: "Coarse", refining: "Refining", settled: "Settled", stale: "Newer step", failed: "Failed",
+  idle: "Ready",
+  opening: "Opening",
+  coarse: "Coarse",
+  refining: "Refining",
+  settled: "Settled",
+  stale: "Newer step",
+  failed: "Failed",
 };

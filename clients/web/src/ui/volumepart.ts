@@ -21,17 +21,52 @@ export class VolumePart implements Part {
   private readonly opacityRow: HTMLElement;
 
   constructor(private readonly app: App) {
-    this.modes = h("div", { class: "segments wide", role: "group", "aria-label": "Way of drawing" }, ...kModes.map(({ mode, text, help }) =>
-      h("button", { type: "button", "data-mode": mode, title: help, click: () => { this.set({ mode }); } }, text)));
+    this.modes = h(
+      "div",
+      { class: "segments wide", role: "group", "aria-label": "Way of drawing" },
+      ...kModes.map(({ mode, text, help }) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "data-mode": mode,
+            title: help,
+            click: () => {
+              this.set({ mode });
+            },
+          },
+          text,
+        ),
+      ),
+    );
     const slider = (label: string, change: (value: number) => void): HTMLInputElement => {
-      const input = h("input", { type: "range", min: 0, max: 1, step: 0.01, "aria-label": label, input: () => { change(Number(input.value)); } });
+      const input = h("input", {
+        type: "range",
+        min: 0,
+        max: 1,
+        step: 0.01,
+        "aria-label": label,
+        input: () => {
+          change(Number(input.value));
+        },
+      });
       return input;
     };
-    this.threshold = slider("Threshold", (threshold) => { this.set({ threshold }); });
-    this.opacity = slider("Opacity", (opacity) => { this.set({ opacity }); });
+    this.threshold = slider("Threshold", (threshold) => {
+      this.set({ threshold });
+    });
+    this.opacity = slider("Opacity", (opacity) => {
+      this.set({ opacity });
+    });
     this.texts = [h("output", {}), h("output", {})];
     this.opacityRow = h("div", { class: "slider-row" }, h("span", {}, "Opacity"), this.opacity, this.texts[1]);
-    this.body = h("div", { class: "part-body" }, this.modes, h("div", { class: "slider-row" }, h("span", {}, "Threshold"), this.threshold, this.texts[0]), this.opacityRow);
+    this.body = h(
+      "div",
+      { class: "part-body" },
+      this.modes,
+      h("div", { class: "slider-row" }, h("span", {}, "Threshold"), this.threshold, this.texts[0]),
+      this.opacityRow,
+    );
   }
 
   get useful(): boolean {
@@ -47,7 +82,8 @@ export class VolumePart implements Part {
   update(): void {
     const volume = this.app.state?.volume;
     if (!volume) return;
-    for (const button of this.modes.children) setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === volume.mode));
+    for (const button of this.modes.children)
+      setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === volume.mode));
     this.threshold.value = String(volume.threshold);
     this.opacity.value = String(volume.opacity);
     setText(this.texts[0], `${Math.round(volume.threshold * 100)} %`);

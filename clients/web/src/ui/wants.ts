@@ -19,6 +19,13 @@ export function wantsOf(views: readonly View[], focus: Vec3, moving: boolean): r
     const level = Math.min(info.levels - 1, view.level + (moving ? 2 : 0));
     const box = view.kind === "slice" ? sliceBox(info, view.axis, view.index, view.clip, level) : view.clip;
     wants.push({ box, level, focus, tier: "visible" });
+    // Patches that stay coarse mix their last samples with the first of the patch behind the slice.
+    const coarse = view.kind === "slice" ? sliceBox(info, view.axis, view.index, view.clip, info.levels - 1) : box;
+    if (coarse.end.some((end, a) => Math.ceil(end / info.patch[a]!) > Math.ceil(box.end[a]! / info.patch[a]!)))
+      wants.push({ box: coarse, level: info.levels - 1, focus, tier: "prefetch" });
   }
-  return wants.sort((a, b) => a.box.end.reduce((s, e, i) => s * (e - a.box.begin[i]!), 1) - b.box.end.reduce((s, e, i) => s * (e - b.box.begin[i]!), 1));
+  return wants.sort(
+    (a, b) =>
+      a.box.end.reduce((s, e, i) => s * (e - a.box.begin[i]!), 1) - b.box.end.reduce((s, e, i) => s * (e - b.box.begin[i]!), 1),
+  );
 }

@@ -12,22 +12,100 @@ const kLatitudes = Float64Array.from({ length: 65 }, (_, i) => -80 + 160 * (i / 
 
 /** Datasets for the tests of the page. */
 export const kFakes: readonly FakeDataset[] = [
-  { name: "wake", dims: [128, 64, 64], patch: [32, 32, 32], levels: 5, spacing: [0.01, 0.01, 0.01], steps: 9,
-    fields: [{ name: "vorticity", unit: "1/s", min: -0.8, max: 0.8, value: kWake },
-             { name: "speed", unit: "m/s", min: 0, max: 1, value: (x, y, z, step) => Math.abs(kWake(x, y, z, step)) ** 0.7 }] },
-  { name: "ramp", dims: [129, 97, 65], patch: [32, 32, 32], levels: 5, steps: 1,
-    fields: [{ name: "ramp", unit: "", min: 0, max: 288, value: (x, y, z) => x + y + z }] },
-  { name: "checkerboard", dims: [64, 64, 64], patch: [16, 16, 16], levels: 4, steps: 1,
-    fields: [{ name: "cells", unit: "", min: 0, max: 1, value: (x, y, z) => (Math.floor(x / 8) + Math.floor(y / 8) + Math.floor(z / 8)) % 2 }] },
-  { name: "ball", dims: [96, 96, 96], patch: [32, 32, 32], levels: 5, steps: 3, damaged: new Map([[13, 1]]),
-    fields: [{ name: "density", unit: "kg/m3", min: 0, max: 1, value: (x, y, z) => {
-      const r = Math.hypot(x - 47.5, y - 47.5, z - 47.5) / 46;
-      const hole = Math.hypot(x - 60, y - 35, z - 47.5) < 12 || r > 1;
-      return hole ? NaN : 1 - r * r;
-    } }] },
-  { name: "map", dims: [128, 65, 1], patch: [32, 32, 1], levels: 5, steps: 1, axisNames: ["longitude", "latitude", "z"],
-    axisUnits: ["degrees", "degrees", ""], spacing: [2.8125, 1, 1], coordinates: [null, kLatitudes, null],
-    fields: [{ name: "temperature", unit: "K", min: 230, max: 305, value: (x, y) => 300 - (Math.abs(kLatitudes[y]!) / 90) ** 2 * 60 + 3 * Math.sin(x / 9 + y / 7) }] },
-  { name: "line", dims: [1000, 1, 1], patch: [64, 1, 1], levels: 5, steps: 1, spacing: [0.001, 1, 1], axisNames: ["time", "y", "z"], axisUnits: ["s", "", ""],
-    fields: [{ name: "voltage", unit: "V", min: -1.4, max: 1.4, value: (x) => (x > 600 && x < 640 ? NaN : Math.sin(x / 40) + 0.4 * Math.sin(x / 7)) }] },
+  {
+    name: "wake",
+    dims: [128, 64, 64],
+    patch: [32, 32, 32],
+    levels: 5,
+    spacing: [0.01, 0.01, 0.01],
+    steps: 9,
+    fields: [
+      { name: "vorticity", unit: "1/s", min: -0.8, max: 0.8, value: kWake },
+      { name: "speed", unit: "m/s", min: 0, max: 1, value: (x, y, z, step) => Math.abs(kWake(x, y, z, step)) ** 0.7 },
+    ],
+  },
+  {
+    name: "ramp",
+    dims: [129, 97, 65],
+    patch: [32, 32, 32],
+    levels: 5,
+    steps: 1,
+    fields: [{ name: "ramp", unit: "", min: 0, max: 288, value: (x, y, z) => x + y + z }],
+  },
+  {
+    name: "checkerboard",
+    dims: [64, 64, 64],
+    patch: [16, 16, 16],
+    levels: 4,
+    steps: 1,
+    fields: [
+      {
+        name: "cells",
+        unit: "",
+        min: 0,
+        max: 1,
+        value: (x, y, z) => (Math.floor(x / 8) + Math.floor(y / 8) + Math.floor(z / 8)) % 2,
+      },
+    ],
+  },
+  {
+    name: "ball",
+    dims: [96, 96, 96],
+    patch: [32, 32, 32],
+    levels: 5,
+    steps: 3,
+    damaged: new Map([[13, 1]]),
+    fields: [
+      {
+        name: "density",
+        unit: "kg/m3",
+        min: 0,
+        max: 1,
+        value: (x, y, z) => {
+          const r = Math.hypot(x - 47.5, y - 47.5, z - 47.5) / 46;
+          const hole = Math.hypot(x - 60, y - 35, z - 47.5) < 12 || r > 1;
+          return hole ? NaN : 1 - r * r;
+        },
+      },
+    ],
+  },
+  {
+    name: "map",
+    dims: [128, 65, 1],
+    patch: [32, 32, 1],
+    levels: 5,
+    steps: 1,
+    axisNames: ["longitude", "latitude", "z"],
+    axisUnits: ["degrees", "degrees", ""],
+    spacing: [2.8125, 1, 1],
+    coordinates: [null, kLatitudes, null],
+    fields: [
+      {
+        name: "temperature",
+        unit: "K",
+        min: 230,
+        max: 305,
+        value: (x, y) => 300 - (Math.abs(kLatitudes[y]!) / 90) ** 2 * 60 + 3 * Math.sin(x / 9 + y / 7),
+      },
+    ],
+  },
+  {
+    name: "line",
+    dims: [1000, 1, 1],
+    patch: [64, 1, 1],
+    levels: 5,
+    steps: 1,
+    spacing: [0.001, 1, 1],
+    axisNames: ["time", "y", "z"],
+    axisUnits: ["s", "", ""],
+    fields: [
+      {
+        name: "voltage",
+        unit: "V",
+        min: -1.4,
+        max: 1.4,
+        value: (x) => (x > 600 && x < 640 ? NaN : Math.sin(x / 40) + 0.4 * Math.sin(x / 7)),
+      },
+    ],
+  },
 ];

@@ -3,7 +3,18 @@
  * itself, so a picture of a coarse level is right where the field is linear between them.
  */
 import type {
-  BoxStatistics, Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, LoadStatus, Selection, Source, StepInfo, Vec3, Want,
+  BoxStatistics,
+  Brick,
+  BrickSource,
+  DatasetInfo,
+  FieldInfo,
+  FieldStepInfo,
+  LoadStatus,
+  Selection,
+  Source,
+  StepInfo,
+  Vec3,
+  Want,
 } from "../../src/model";
 import { ViewerError } from "../../src/model";
 
@@ -52,19 +63,45 @@ function hasMissing(field: FakeField, dataset: FakeDataset): boolean {
 
 export function fakeInfo(dataset: FakeDataset): DatasetInfo {
   return {
-    name: dataset.name, dims: dataset.dims, patch: dataset.patch, levels: dataset.levels, origin: dataset.origin ?? [0, 0, 0],
-    spacing: dataset.spacing ?? [1, 1, 1], axisNames: dataset.axisNames ?? ["x", "y", "z"], axisUnits: dataset.axisUnits ?? ["m", "m", "m"],
+    name: dataset.name,
+    dims: dataset.dims,
+    patch: dataset.patch,
+    levels: dataset.levels,
+    origin: dataset.origin ?? [0, 0, 0],
+    spacing: dataset.spacing ?? [1, 1, 1],
+    axisNames: dataset.axisNames ?? ["x", "y", "z"],
+    axisUnits: dataset.axisUnits ?? ["m", "m", "m"],
     coordinates: dataset.coordinates ?? [null, null, null],
-    fields: dataset.fields.map((field) => ({ name: field.name, type: "float32", unit: field.unit, coder: "interpolate", fill: null, bound: "relative 0.001" })),
+    fields: dataset.fields.map((field) => ({
+      name: field.name,
+      type: "float32",
+      unit: field.unit,
+      coder: "interpolate",
+      fill: null,
+      bound: "relative 0.001",
+    })),
   };
 }
 
 function fakeStep(dataset: FakeDataset, step: number): StepInfo {
-  const levels = Array.from({ length: dataset.levels }, (_, level) => ({ maxError: 0.001 * 3 ** level, bytes: 40000 / 4 ** level, coverage: 1 }));
-  const fields = new Map<string, FieldStepInfo>(dataset.fields.map((field) => [field.name, {
-    min: field.min, max: field.max, valid: dataset.dims[0] * dataset.dims[1] * dataset.dims[2], tolerance: 0.001,
-    hasMissing: hasMissing(field, dataset), levels,
-  }]));
+  const levels = Array.from({ length: dataset.levels }, (_, level) => ({
+    maxError: 0.001 * 3 ** level,
+    bytes: 40000 / 4 ** level,
+    coverage: 1,
+  }));
+  const fields = new Map<string, FieldStepInfo>(
+    dataset.fields.map((field) => [
+      field.name,
+      {
+        min: field.min,
+        max: field.max,
+        valid: dataset.dims[0] * dataset.dims[1] * dataset.dims[2],
+        tolerance: 0.001,
+        hasMissing: hasMissing(field, dataset),
+        levels,
+      },
+    ]),
+  );
   return { step, time: step * 0.25, fields };
 }
 
@@ -72,7 +109,9 @@ export function makeBrick(dataset: FakeDataset, field: FakeField, step: number, 
   const counts = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!));
   const at = [patch % counts[0]!, Math.floor(patch / counts[0]!) % counts[1]!, Math.floor(patch / (counts[0]! * counts[1]!))];
   const begin = at.map((p, a) => Math.ceil((p * dataset.patch[a]!) / 2 ** level)) as unknown as Vec3;
-  const end = at.map((p, a) => Math.ceil(Math.min((p + 1) * dataset.patch[a]!, dataset.dims[a]!) / 2 ** level)) as unknown as Vec3;
+  const end = at.map((p, a) =>
+    Math.ceil(Math.min((p + 1) * dataset.patch[a]!, dataset.dims[a]!) / 2 ** level),
+  ) as unknown as Vec3;
   const [nx, ny, nz] = [0, 1, 2].map((a) => end[a]! - begin[a]!) as [number, number, number];
   const samples = new Float32Array(nx * ny * nz);
   let missing = 0;
@@ -97,8 +136,14 @@ class FakeBricks implements BrickSource {
   private closed = false;
   private received = 0;
 
-  constructor(private readonly dataset: FakeDataset, private readonly fake: FakeField, readonly selection: Selection,
-              readonly info: DatasetInfo, steps: readonly StepInfo[], private readonly options: FakeOptions) {
+  constructor(
+    private readonly dataset: FakeDataset,
+    private readonly fake: FakeField,
+    readonly selection: Selection,
+    readonly info: DatasetInfo,
+    steps: readonly StepInfo[],
+    private readonly options: FakeOptions,
+  ) {
     this.patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Vec3;
     this.field = info.fields.find((field) => field.name === selection.field)!;
     this.step = steps.find((step) => step.step === selection.step)!.fields.get(selection.field)!;
@@ -106,7 +151,8 @@ class FakeBricks implements BrickSource {
 
   best(patch: number, finest: number): Brick | null {
     let best: Brick | null = null;
-    for (const brick of this.have.get(patch) ?? []) if (brick.level >= finest && (!best || brick.level < best.level)) best = brick;
+    for (const brick of this.have.get(patch) ?? [])
+      if (brick.level >= finest && (!best || brick.level < best.level)) best = brick;
     return best;
   }
 
@@ -121,9 +167,15 @@ class FakeBricks implements BrickSource {
       const patches: number[] = [];
       for (let p = 0; p < nx * ny * nz; ++p) {
         const at = [p % nx, Math.floor(p / nx) % ny, Math.floor(p / (nx * ny))];
-        const wanted = this.wants.some((want) => want.level <= level && [0, 1, 2].every((a) =>
-          at[a]! * this.info.patch[a]! < want.box.end[a]! && (at[a]! + 1) * this.info.patch[a]! > want.box.begin[a]!));
-        if (wanted && level >= (this.options.stopFor?.(p) ?? 0) && !this.have.get(p)?.some((brick) => brick.level === level)) patches.push(p);
+        const wanted = this.wants.some(
+          (want) =>
+            want.level <= level
+            && [0, 1, 2].every(
+              (a) => at[a]! * this.info.patch[a]! < want.box.end[a]! && (at[a]! + 1) * this.info.patch[a]! > want.box.begin[a]!,
+            ),
+        );
+        if (wanted && level >= (this.options.stopFor?.(p) ?? 0) && !this.have.get(p)?.some((brick) => brick.level === level))
+          patches.push(p);
       }
       if (patches.length > 0) return { level, patches: patches.slice(0, 16) };
     }
@@ -136,8 +188,16 @@ class FakeBricks implements BrickSource {
       await new Promise((resolve) => setTimeout(resolve, this.options.delay ?? 0));
       const bricks = next.patches.map((patch) => {
         const damage = this.dataset.damaged?.get(patch) ?? -1;
-        const shown = makeBrick(this.dataset, this.fake, this.selection.step, patch, next.level > damage ? next.level : damage + 1);
-        return next.level > damage ? shown : { ...makeBrick(this.dataset, this.fake, this.selection.step, patch, next.level), damaged: true };
+        const shown = makeBrick(
+          this.dataset,
+          this.fake,
+          this.selection.step,
+          patch,
+          next.level > damage ? next.level : damage + 1,
+        );
+        return next.level > damage
+          ? shown
+          : { ...makeBrick(this.dataset, this.fake, this.selection.step, patch, next.level), damaged: true };
       });
       for (const brick of bricks) this.have.set(brick.patch, [...(this.have.get(brick.patch) ?? []), brick]);
       this.received += bricks.reduce((sum, brick) => sum + brick.samples.byteLength / 8, 0);
@@ -156,9 +216,17 @@ class FakeBricks implements BrickSource {
     const target = Math.min(...this.wants.map((want) => want.level), this.info.levels - 1);
     const level = next ? Math.min(this.info.levels - 1, next.level + 1) : Math.max(target, this.options.stopAt ?? 0);
     return {
-      state: this.wants.length === 0 ? "idle" : next ? (next.level === this.info.levels - 1 ? "coarse" : "refining") : "settled", message: null,
-      level, target, maxError: this.step.levels[level]?.maxError ?? null, coverage: 1, received: this.received, expected: this.received * 1.4,
-      memory: this.received * 8, budget: 512 * 2 ** 20, damagedPatches: this.dataset.damaged?.size ?? 0,
+      state: this.wants.length === 0 ? "idle" : next ? (next.level === this.info.levels - 1 ? "coarse" : "refining") : "settled",
+      message: null,
+      level,
+      target,
+      maxError: this.step.levels[level]?.maxError ?? null,
+      coverage: 1,
+      received: this.received,
+      expected: this.received * 1.4,
+      memory: this.received * 8,
+      budget: 512 * 2 ** 20,
+      damagedPatches: this.dataset.damaged?.size ?? 0,
     };
   }
 
@@ -178,27 +246,43 @@ function boxValues(field: FakeField, step: number, box: { readonly begin: Vec3; 
   const values: number[] = [];
   for (let z = Math.ceil(box.begin[2] / stride) * stride; z < box.end[2]; z += stride)
     for (let y = Math.ceil(box.begin[1] / stride) * stride; y < box.end[1]; y += stride)
-      for (let x = Math.ceil(box.begin[0] / stride) * stride; x < box.end[0]; x += stride) values.push(field.value(x, y, z, step));
+      for (let x = Math.ceil(box.begin[0] / stride) * stride; x < box.end[0]; x += stride)
+        values.push(field.value(x, y, z, step));
   return values;
 }
 
 function statisticsOf(values: readonly number[], level: number, percentiles: readonly number[], bins: number): BoxStatistics {
   const valid = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
-  const bounded = (value: number): { value: number; low: number; high: number } => ({ value, low: value - 0.001, high: value + 0.001 });
+  const bounded = (value: number): { value: number; low: number; high: number } => ({
+    value,
+    low: value - 0.001,
+    high: value + 0.001,
+  });
   const mean = valid.reduce((sum, value) => sum + value, 0) / Math.max(1, valid.length);
   const variance = valid.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(1, valid.length);
   const [begin, end] = [valid[0] ?? 0, valid.at(-1) ?? 1];
   const counts = new Array<number>(bins).fill(0);
   for (const value of valid) counts[Math.min(bins - 1, Math.floor(((value - begin) / (end - begin || 1)) * bins))]! += 1;
   return {
-    level, valid: valid.length, missing: values.length - valid.length, min: bounded(begin), max: bounded(end), mean: bounded(mean),
+    level,
+    valid: valid.length,
+    missing: values.length - valid.length,
+    min: bounded(begin),
+    max: bounded(end),
+    mean: bounded(mean),
     stddev: bounded(Math.sqrt(variance)),
-    percentiles: percentiles.map((percent) => ({ percent, at: bounded(valid[Math.floor(((valid.length - 1) * percent) / 100)] ?? 0) })),
+    percentiles: percentiles.map((percent) => ({
+      percent,
+      at: bounded(valid[Math.floor(((valid.length - 1) * percent) / 100)] ?? 0),
+    })),
     histogram: { begin, end, counts },
   };
 }
 
-export function fakeSource(datasets: readonly FakeDataset[], options: FakeOptions = {}): Source & { publish(dataset: string): void; token: string | null } {
+export function fakeSource(
+  datasets: readonly FakeDataset[],
+  options: FakeOptions = {},
+): Source & { publish(dataset: string): void; token: string | null } {
   const steps = new Map(datasets.map((dataset) => [dataset.name, dataset.steps]));
   const waiting = new Set<() => void>();
   const find = (name: string): FakeDataset => {
@@ -206,7 +290,8 @@ export function fakeSource(datasets: readonly FakeDataset[], options: FakeOption
     if (!dataset) throw new ViewerError("not_found", `no dataset "${name}" on this server; the list has what there is`);
     return dataset;
   };
-  const stepsOf = (dataset: FakeDataset): StepInfo[] => Array.from({ length: steps.get(dataset.name)! }, (_, i) => fakeStep(dataset, i * 10));
+  const stepsOf = (dataset: FakeDataset): StepInfo[] =>
+    Array.from({ length: steps.get(dataset.name)! }, (_, i) => fakeStep(dataset, i * 10));
   const source = {
     token: null as string | null,
     publish(name: string): void {
@@ -215,12 +300,14 @@ export function fakeSource(datasets: readonly FakeDataset[], options: FakeOption
     },
     async list() {
       await Promise.resolve();
-      if (options.token === true && source.token !== "secret") throw new ViewerError("unauthenticated", "this server requires a token");
+      if (options.token === true && source.token !== "secret")
+        throw new ViewerError("unauthenticated", "this server requires a token");
       return datasets.map((each) => ({ name: each.name, dims: each.dims, steps: each.steps, fields: each.fields.length }));
     },
     async open(name: string) {
       await Promise.resolve();
-      if (options.token === true && source.token !== "secret") throw new ViewerError("unauthenticated", "this server requires a token");
+      if (options.token === true && source.token !== "secret")
+        throw new ViewerError("unauthenticated", "this server requires a token");
       const dataset = find(name);
       return { info: fakeInfo(dataset), steps: stepsOf(dataset) };
     },
@@ -228,17 +315,25 @@ export function fakeSource(datasets: readonly FakeDataset[], options: FakeOption
       find(name);
       let last = after ?? -1;
       while (!signal.aborted) {
-        for (const step of stepsOf(find(name))) if (step.step > last) {
-          last = step.step;
-          yield step;
-        }
+        for (const step of stepsOf(find(name)))
+          if (step.step > last) {
+            last = step.step;
+            yield step;
+          }
         await new Promise<void>((resolve) => {
           waiting.add(resolve);
-          signal.addEventListener("abort", () => { resolve(); });
+          signal.addEventListener("abort", () => {
+            resolve();
+          });
         });
       }
     },
-    async statistics(selection: Selection, box: { begin: Vec3; end: Vec3 }, level: number, wish: { percentiles: readonly number[]; bins: number }) {
+    async statistics(
+      selection: Selection,
+      box: { begin: Vec3; end: Vec3 },
+      level: number,
+      wish: { percentiles: readonly number[]; bins: number },
+    ) {
       await Promise.resolve();
       const dataset = find(selection.dataset);
       const field = dataset.fields.find((each) => each.name === selection.field)!;
@@ -251,12 +346,24 @@ export function fakeSource(datasets: readonly FakeDataset[], options: FakeOption
       const field = dataset.fields.find((each) => each.name === selection.field)!;
       const values: number[] = [];
       for (let i = 0; i < coordinates.length; i += 3)
-        values.push(field.value(...([0, 1, 2].map((a) => (coordinates[i + a]! - info.origin[a]!) / info.spacing[a]!) as [number, number, number]), selection.step));
+        values.push(
+          field.value(
+            ...([0, 1, 2].map((a) => (coordinates[i + a]! - info.origin[a]!) / info.spacing[a]!) as [number, number, number]),
+            selection.step,
+          ),
+        );
       return { values, maxError: 0.001 };
     },
     bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource {
       const dataset = find(selection.dataset);
-      return new FakeBricks(dataset, dataset.fields.find((each) => each.name === selection.field)!, selection, opened.info, opened.steps, options);
+      return new FakeBricks(
+        dataset,
+        dataset.fields.find((each) => each.name === selection.field)!,
+        selection,
+        opened.info,
+        opened.steps,
+        options,
+      );
     },
   };
   return source as unknown as Source & { publish(dataset: string): void; token: string | null };

@@ -3,8 +3,17 @@ import { fakeInfo } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import { axisRange, gridAxis, niceStep, ticks, tickText } from "../../src/render/axes";
 
-const kGrid: FakeDataset = { name: "g", dims: [5, 4, 3], patch: [4, 4, 4], levels: 2, steps: 1, origin: [10, 0, 8], spacing: [0.5, 1, -2],
-                             coordinates: [null, new Float64Array([0, 1, 10, 100]), null], fields: [] };
+const kGrid: FakeDataset = {
+  name: "g",
+  dims: [5, 4, 3],
+  patch: [4, 4, 4],
+  levels: 2,
+  steps: 1,
+  origin: [10, 0, 8],
+  spacing: [0.5, 1, -2],
+  coordinates: [null, new Float64Array([0, 1, 10, 100]), null],
+  fields: [],
+};
 
 describe("gridAxis", () => {
   it("places samples of even axes by origin and spacing, also downwards", () => {
@@ -42,7 +51,12 @@ describe("ticks", () => {
   it("are round numbers within the range, with not more steps than asked for", () => {
     expect(ticks(0, 1, 5).map((tick) => tick.text)).toEqual(["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
     expect(ticks(-7, 7, 4).map((tick) => tick.at)).toEqual([-5, 0, 5]);
-    for (const [low, high] of [[0, 1], [-3e-7, 8e-7], [1e9, 1.00001e9], [101324.8, 101325.3]] as const)
+    for (const [low, high] of [
+      [0, 1],
+      [-3e-7, 8e-7],
+      [1e9, 1.00001e9],
+      [101324.8, 101325.3],
+    ] as const)
       for (const most of [2, 5, 9]) {
         const list = ticks(low, high, most);
         expect(list.length).toBeLessThanOrEqual(most + 1);

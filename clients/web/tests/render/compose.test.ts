@@ -7,12 +7,21 @@ import type { Bricks, SliceFrame } from "../../src/render/compose";
 import { planeAxes } from "../../src/render/layout";
 
 const kUnit = { low: 0, high: 1 };
-const kClip = (dataset: FakeDataset): { begin: readonly [number, number, number]; end: FakeDataset["dims"] } => ({ begin: [0, 0, 0], end: dataset.dims });
+const kClip = (dataset: FakeDataset): { begin: readonly [number, number, number]; end: FakeDataset["dims"] } => ({
+  begin: [0, 0, 0],
+  end: dataset.dims,
+});
 
 /** 2^k + 1 samples along each axis: the last one is a sample of all levels, so nothing lies beyond the samples of a level. */
 function linear(a: number, b: number, c: number): FakeDataset {
-  return { name: "linear", dims: [65, 33, 49], patch: [16, 16, 16], levels: 5, steps: 1,
-           fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y, z) => a * x + b * y + c * z }] };
+  return {
+    name: "linear",
+    dims: [65, 33, 49],
+    patch: [16, 16, 16],
+    levels: 5,
+    steps: 1,
+    fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y, z) => a * x + b * y + c * z }],
+  };
 }
 
 /** Patches have exactly one brick, of the level that is given; null: none. */
@@ -20,20 +29,25 @@ function bricksOf(dataset: FakeDataset, level: (patch: number) => number | null)
   const info = fakeInfo(dataset);
   const patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Bricks["patches"];
   const made = new Map<number, Brick>();
-  return { info, patches, best: (patch, finest) => {
-    const at = level(patch);
-    if (at === null) return null;
-    const shown = Math.max(at, finest);
-    const key = patch * 100 + shown;
-    if (!made.has(key)) made.set(key, makeBrick(dataset, dataset.fields[0]!, 0, patch, shown));
-    return made.get(key)!;
-  } };
+  return {
+    info,
+    patches,
+    best: (patch, finest) => {
+      const at = level(patch);
+      if (at === null) return null;
+      const shown = Math.max(at, finest);
+      const key = patch * 100 + shown;
+      if (!made.has(key)) made.set(key, makeBrick(dataset, dataset.fields[0]!, 0, patch, shown));
+      return made.get(key)!;
+    },
+  };
 }
 
 function compose(bricks: Bricks, frame: SliceFrame): Float32Array {
   const out = new Float32Array(frame.size[0] * frame.size[1]).fill(NaN);
   const lattice = new Lattice(bricks, frame.level, kUnit);
-  for (let v = 0; v < frame.patchCount[1]; ++v) for (let u = 0; u < frame.patchCount[0]; ++u) composeTile(bricks, lattice, frame, u, v, out);
+  for (let v = 0; v < frame.patchCount[1]; ++v)
+    for (let u = 0; u < frame.patchCount[0]; ++u) composeTile(bricks, lattice, frame, u, v, out);
   return out;
 }
 
@@ -64,8 +78,17 @@ describe("composeTile", () => {
   it("places sample i of a level on level-0 sample i 2^l, for grids of odd sizes", () => {
     const dataset: FakeDataset = { ...linear(1, 0, 0), dims: [61, 30, 17] };
     for (const level of [0, 1, 3]) {
-      const frame = sliceFrame(bricksOf(dataset, () => level), 2, 0, kClip(dataset), level);
-      const out = compose(bricksOf(dataset, () => level), frame);
+      const frame = sliceFrame(
+        bricksOf(dataset, () => level),
+        2,
+        0,
+        kClip(dataset),
+        level,
+      );
+      const out = compose(
+        bricksOf(dataset, () => level),
+        frame,
+      );
 
       expect(frame.size).toEqual([Math.ceil(61 / 2 ** level), Math.ceil(30 / 2 ** level)]);
       expect([...out.slice(0, frame.size[0])]).toEqual(Array.from({ length: frame.size[0] }, (_, i) => i * 2 ** level));
@@ -74,10 +97,23 @@ describe("composeTile", () => {
 
   it("keeps missing samples missing, and does not let them spread", () => {
     const hole = (x: number, y: number): boolean => x >= 20 && x < 24 && y >= 10 && y < 14;
-    const dataset: FakeDataset = { ...linear(1, 1, 0), fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y) => (hole(x, y) ? NaN : x + y) }] };
-    const out = compose(bricksOf(dataset, () => 0), sliceFrame(bricksOf(dataset, () => 0), 2, 5, kClip(dataset), 0));
+    const dataset: FakeDataset = {
+      ...linear(1, 1, 0),
+      fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y) => (hole(x, y) ? NaN : x + y) }],
+    };
+    const out = compose(
+      bricksOf(dataset, () => 0),
+      sliceFrame(
+        bricksOf(dataset, () => 0),
+        2,
+        5,
+        kClip(dataset),
+        0,
+      ),
+    );
 
-    for (let y = 0; y < 33; ++y) for (let x = 0; x < 65; ++x) expect(out[x + 65 * y]).toBe(hole(x, y) ? Math.fround(kMissing) : x + y);
+    for (let y = 0; y < 33; ++y)
+      for (let x = 0; x < 65; ++x) expect(out[x + 65 * y]).toBe(hole(x, y) ? Math.fround(kMissing) : x + y);
   });
 
   it("marks patches that have not arrived, and keeps their neighbours up to their last sample", () => {
@@ -94,7 +130,13 @@ describe("composeTile", () => {
 
   it("takes only the patches of the clip", () => {
     const dataset = linear(1, 0, 0);
-    const frame = sliceFrame(bricksOf(dataset, () => 0), 2, 0, { begin: [17, 3, 0], end: [30, 9, 1] }, 1);
+    const frame = sliceFrame(
+      bricksOf(dataset, () => 0),
+      2,
+      0,
+      { begin: [17, 3, 0], end: [30, 9, 1] },
+      1,
+    );
 
     expect(frame).toMatchObject({ firstPatch: [1, 0], patchCount: [1, 1], first: [8, 0], size: [8, 8] });
   });

@@ -6,7 +6,16 @@ import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/rende
 import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
 import type { Bricks } from "../../src/render/compose";
 import { Difference, whyNotComparable } from "../../src/render/difference";
-import { extents, indexAt, levelForPixels, pixelIndices, pointAt, sliceAxes, sliceGeometry, wholeGrid } from "../../src/render/layout";
+import {
+  extents,
+  indexAt,
+  levelForPixels,
+  pixelIndices,
+  pointAt,
+  sliceAxes,
+  sliceGeometry,
+  wholeGrid,
+} from "../../src/render/layout";
 import { envelope, lineAlong, readingAt } from "../../src/render/probe";
 import { kNothing, Residency } from "../../src/render/residency";
 import { colourScale, devicePixels } from "../../src/render/views";
@@ -17,17 +26,29 @@ function luminance([r, g, b]: readonly [number, number, number]): number {
 }
 
 function grid(dims: Vec3, extra: Partial<FakeDataset> = {}): FakeDataset {
-  return { name: "g", dims, patch: [16, 16, 16], levels: 4, steps: 1, fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y, z) => x + 100 * y + 10000 * z }], ...extra };
+  return {
+    name: "g",
+    dims,
+    patch: [16, 16, 16],
+    levels: 4,
+    steps: 1,
+    fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x, y, z) => x + 100 * y + 10000 * z }],
+    ...extra,
+  };
 }
 
 function bricksOf(dataset: FakeDataset, level = 0): Bricks {
   const patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Vec3;
   const made = new Map<number, Brick>();
-  return { info: fakeInfo(dataset), patches, best: (patch, finest) => {
-    const key = patch * 100 + Math.max(level, finest);
-    if (!made.has(key)) made.set(key, makeBrick(dataset, dataset.fields[0]!, 0, patch, Math.max(level, finest)));
-    return made.get(key)!;
-  } };
+  return {
+    info: fakeInfo(dataset),
+    patches,
+    best: (patch, finest) => {
+      const key = patch * 100 + Math.max(level, finest);
+      if (!made.has(key)) made.set(key, makeBrick(dataset, dataset.fields[0]!, 0, patch, Math.max(level, finest)));
+      return made.get(key)!;
+    },
+  };
 }
 
 describe("colour maps", () => {
@@ -39,7 +60,8 @@ describe("colour maps", () => {
   });
 
   it.each(kColourMaps.filter((map) => !isDiverging(map)))("%s becomes brighter all the way", (map) => {
-    for (let i = 0; i < 64; ++i) expect(luminance(mapColour(map, (i + 1) / 64))).toBeGreaterThan(luminance(mapColour(map, i / 64)) - 0.6);
+    for (let i = 0; i < 64; ++i)
+      expect(luminance(mapColour(map, (i + 1) / 64))).toBeGreaterThan(luminance(mapColour(map, i / 64)) - 0.6);
   });
 
   it.each(kColourMaps.filter(isDiverging))("%s is brightest in its middle", (map) => {
@@ -54,7 +76,12 @@ describe("colour maps", () => {
 });
 
 describe("slices on screen", () => {
-  const geometry = sliceGeometry(fakeInfo(grid([64, 32, 16], { spacing: [0.5, 0.5, 2] })), 2, wholeGrid(fakeInfo(grid([64, 32, 16]))), { x: 10, y: 20, width: 400, height: 400 });
+  const geometry = sliceGeometry(
+    fakeInfo(grid([64, 32, 16], { spacing: [0.5, 0.5, 2] })),
+    2,
+    wholeGrid(fakeInfo(grid([64, 32, 16]))),
+    { x: 10, y: 20, width: 400, height: 400 },
+  );
 
   it("keep the proportions of the axes", () => {
     expect(geometry.plot).toEqual({ x: 10, y: 120, width: 400, height: 200 });
@@ -62,7 +89,11 @@ describe("slices on screen", () => {
 
   it("have sample 0 half a sample from the edge, y upwards, and go back", () => {
     expect(pointAt(geometry, 0, 0)).toEqual([10 + 400 / 128, 320 - 200 / 64]);
-    for (const at of [[0, 0], [63, 31], [12.5, 3]] as const) {
+    for (const at of [
+      [0, 0],
+      [63, 31],
+      [12.5, 3],
+    ] as const) {
       const [u, v] = indexAt(geometry, ...pointAt(geometry, at[0], at[1]));
       expect(u).toBeCloseTo(at[0], 9);
       expect(v).toBeCloseTo(at[1], 9);
@@ -75,12 +106,25 @@ describe("slices on screen", () => {
 
   it("stretch axes of different units", () => {
     const info = fakeInfo(grid([64, 32, 16], { axisUnits: ["degrees", "degrees", "m"] }));
-    expect(sliceGeometry(info, 1, wholeGrid(info), { x: 0, y: 0, width: 300, height: 300 }).plot).toEqual({ x: 0, y: 0, width: 300, height: 300 });
+    expect(sliceGeometry(info, 1, wholeGrid(info), { x: 0, y: 0, width: 300, height: 300 }).plot).toEqual({
+      x: 0,
+      y: 0,
+      width: 300,
+      height: 300,
+    });
     expect(extents(info, wholeGrid(info))).toEqual([64, 32, 32]);
   });
 
   it("exist for each kind of grid", () => {
-    expect([[8, 8, 8], [8, 8, 1], [8, 1, 8], [1, 8, 8], [8, 1, 1]].map((dims) => sliceAxes(fakeInfo(grid(dims as unknown as Vec3))))).toEqual([[2, 1, 0], [2], [1], [0], []]);
+    expect(
+      [
+        [8, 8, 8],
+        [8, 8, 1],
+        [8, 1, 8],
+        [1, 8, 8],
+        [8, 1, 1],
+      ].map((dims) => sliceAxes(fakeInfo(grid(dims as unknown as Vec3)))),
+    ).toEqual([[2, 1, 0], [2], [1], [0], []]);
   });
 
   it("are as fine as the pixels, and not finer", () => {
@@ -89,7 +133,12 @@ describe("slices on screen", () => {
 
   it("lie on whole device pixels, counted from below", () => {
     const paper = { background: [0, 0, 0], missing: [0, 0, 0] } as const;
-    expect(devicePixels({ width: 100, height: 100, ratio: 2, paper }, { x: 10, y: 20, width: 30, height: 40 })).toEqual({ x: 20, y: 80, width: 60, height: 80 });
+    expect(devicePixels({ width: 100, height: 100, ratio: 2, paper }, { x: 10, y: 20, width: 30, height: 40 })).toEqual({
+      x: 20,
+      y: 80,
+      width: 60,
+      height: 80,
+    });
   });
 });
 
@@ -105,11 +154,19 @@ describe("cameras", () => {
   });
 
   it("begin where the whole box is in the picture", () => {
-    for (const extent of [[1, 1, 1], [4, 1, 1], [1, 1, 6]] as const) {
+    for (const extent of [
+      [1, 1, 1],
+      [4, 1, 1],
+      [1, 1, 6],
+    ] as const) {
       const camera = { azimuth: 300, elevation: 24, distance: 0 };
       const seen = eyeOf({ ...camera, distance: fittingDistance(camera, extent, 1.1) }, extent, 1.1);
       for (let i = 0; i < 8; ++i) {
-        const corner = project(seen, [((i & 1) - 0.5) * extent[0], (((i >> 1) & 1) - 0.5) * extent[1], ((i >> 2) - 0.5) * extent[2]])!;
+        const corner = project(seen, [
+          ((i & 1) - 0.5) * extent[0],
+          (((i >> 1) & 1) - 0.5) * extent[1],
+          ((i >> 2) - 0.5) * extent[2],
+        ])!;
         expect(Math.max(Math.abs(corner[0]), Math.abs(corner[1]))).toBeLessThan(0.9);
       }
     }
@@ -165,13 +222,25 @@ describe("volumes", () => {
 
 describe("readings", () => {
   it("are samples as stored, with the place where they lie", () => {
-    expect(readingAt(bricksOf(grid([40, 40, 40])), [17.4, 2.6, 39])).toEqual({ value: 17 + 300 + 390000, missing: false, level: 0, damaged: false, sample: [17, 3, 39] });
-    expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [17, 1, 39])).toMatchObject({ value: 16 + 0 + 360000, level: 2, sample: [16, 0, 36] });
+    expect(readingAt(bricksOf(grid([40, 40, 40])), [17.4, 2.6, 39])).toEqual({
+      value: 17 + 300 + 390000,
+      missing: false,
+      level: 0,
+      damaged: false,
+      sample: [17, 3, 39],
+    });
+    expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [17, 1, 39])).toMatchObject({
+      value: 16 + 0 + 360000,
+      level: 2,
+      sample: [16, 0, 36],
+    });
     expect(readingAt(bricksOf(grid([40, 40, 40])), [-1, 0, 0])).toBeNull();
   });
 
   it("run along lines", () => {
-    expect(lineAlong(bricksOf(grid([5, 3, 3])), 0, [0, 2, 1], 1, 4, 100)).toEqual([1, 2, 3].map((x) => ({ index: x, value: x + 200 + 10000 })));
+    expect(lineAlong(bricksOf(grid([5, 3, 3])), 0, [0, 2, 1], 1, 4, 100)).toEqual(
+      [1, 2, 3].map((x) => ({ index: x, value: x + 200 + 10000 })),
+    );
   });
 
   it("keep peaks when they are fewer", () => {
@@ -183,7 +252,9 @@ describe("readings", () => {
 });
 
 describe("differences", () => {
-  const value = (factor: number): Partial<FakeDataset> => ({ fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x) => (x === 3 ? NaN : factor * x) }] });
+  const value = (factor: number): Partial<FakeDataset> => ({
+    fields: [{ name: "f", unit: "", min: 0, max: 1, value: (x) => (x === 3 ? NaN : factor * x) }],
+  });
 
   it("are taken at the coarser level of the two, and are missing where one is", () => {
     const difference = new Difference(bricksOf(grid([16, 16, 16], value(3)), 0), bricksOf(grid([16, 16, 16], value(1)), 1));

@@ -9,14 +9,28 @@ import { bytes, bytesOf, position, short, statusText, withError } from "../../sr
 import { sliceBox } from "../../src/ui/wants";
 
 function dataset(dims: Vec3): FakeDataset {
-  return { name: "d", dims, patch: [16, 16, 16], levels: 4, steps: 3, fields: [{ name: "f", unit: "m", min: -2, max: 2, value: (x) => x }] };
+  return {
+    name: "d",
+    dims,
+    patch: [16, 16, 16],
+    levels: 4,
+    steps: 3,
+    fields: [{ name: "f", unit: "m", min: -2, max: 2, value: (x) => x }],
+  };
 }
 
 const kInfo = fakeInfo(dataset([64, 32, 16]));
 
 describe("texts", () => {
   it("have the digits that mean something", () => {
-    expect([short(0), short(1234.5678), short(1e-9), short(2.5e12), short(-0.5), short(NaN)]).toEqual(["0", "1235", "1e−9", "2.5e12", "−0.5", "–"]);
+    expect([short(0), short(1234.5678), short(1e-9), short(2.5e12), short(-0.5), short(NaN)]).toEqual([
+      "0",
+      "1235",
+      "1e−9",
+      "2.5e12",
+      "−0.5",
+      "–",
+    ]);
     expect(withError(0.123456789, 0.0013)).toBe("0.1235");
     expect(withError(101325.123, 0.5)).toBe("101325.12");
     expect(withError(3, null)).toBe("3");
@@ -31,10 +45,25 @@ describe("texts", () => {
   });
 
   it("say exactly what is on screen", () => {
-    const status: LoadStatus = { state: "refining", message: null, level: 2, target: 0, maxError: 0.013, coverage: 0.98, received: 3.1e6, expected: 40e6,
-                                 memory: 81e6, budget: 512e6, damagedPatches: 1 };
-    expect(statusText(status, 6, "K")).toBe("level 2 of 5, 0 wanted, error ≤ 0.013 K, covers 98.0 % · 3.1 of 40.0 MB · memory 81 of 512 MB · 1 damaged patch");
-    expect(statusText({ ...status, level: null, state: "opening", expected: 0, damagedPatches: 0 }, 6, "")).toBe("opening · memory 81 of 512 MB");
+    const status: LoadStatus = {
+      state: "refining",
+      message: null,
+      level: 2,
+      target: 0,
+      maxError: 0.013,
+      coverage: 0.98,
+      received: 3.1e6,
+      expected: 40e6,
+      memory: 81e6,
+      budget: 512e6,
+      damagedPatches: 1,
+    };
+    expect(statusText(status, 6, "K")).toBe(
+      "level 2 of 5, 0 wanted, error ≤ 0.013 K, covers 98.0 % · 3.1 of 40.0 MB · memory 81 of 512 MB · 1 damaged patch",
+    );
+    expect(statusText({ ...status, level: null, state: "opening", expected: 0, damagedPatches: 0 }, 6, "")).toBe(
+      "opening · memory 81 of 512 MB",
+    );
   });
 });
 
@@ -60,12 +89,21 @@ describe("panes", () => {
     const panes = layOut(visibleKinds(kInfo, "all", false), sides.filter(Boolean), stage, square);
     const area = panes.reduce((sum, { cell }) => sum + cell.width * cell.height, 0);
     expect(area).toBe(1000 * 800);
-    for (const p of panes) for (const q of panes) if (p !== q)
-      expect(p.cell.x + p.cell.width <= q.cell.x || q.cell.x + q.cell.width <= p.cell.x || p.cell.y + p.cell.height <= q.cell.y || q.cell.y + q.cell.height <= p.cell.y).toBe(true);
+    for (const p of panes)
+      for (const q of panes)
+        if (p !== q)
+          expect(
+            p.cell.x + p.cell.width <= q.cell.x
+              || q.cell.x + q.cell.width <= p.cell.x
+              || p.cell.y + p.cell.height <= q.cell.y
+              || q.cell.y + q.cell.height <= p.cell.y,
+          ).toBe(true);
   });
 
   it("give wide pictures wide columns", () => {
-    const wide = layOut(["z", "volume", "y", "x"], ["a"], stage, (kind, room) => (kind === "z" || kind === "y" ? Math.min(room.width, room.height * 3) : Math.min(room.width, room.height)));
+    const wide = layOut(["z", "volume", "y", "x"], ["a"], stage, (kind, room) =>
+      kind === "z" || kind === "y" ? Math.min(room.width, room.height * 3) : Math.min(room.width, room.height),
+    );
     expect(wide[0]!.cell.width).toBeGreaterThan(500);
   });
 
@@ -80,14 +118,20 @@ describe("boxes", () => {
   it("stay within the grid, and are null when they are all of it", () => {
     expect(clampClip(kInfo, { begin: [-5, 0, 0], end: [100, 32, 16] })).toBeNull();
     expect(clampClip(kInfo, { begin: [60, 31, 3], end: [80, 31, 4] })).toEqual({ begin: [44, 30, 3], end: [64, 32, 5] });
-    expect(clampClip(fakeInfo(dataset([64, 1, 1])), { begin: [3, 0, 0], end: [9, 1, 1] })).toEqual({ begin: [3, 0, 0], end: [9, 1, 1] });
+    expect(clampClip(fakeInfo(dataset([64, 1, 1])), { begin: [3, 0, 0], end: [9, 1, 1] })).toEqual({
+      begin: [3, 0, 0],
+      end: [9, 1, 1],
+    });
     expect(clampCursor(kInfo, [-3, 99, 7.6])).toEqual([0, 31, 8]);
   });
 
   it("become smaller around a point, also when they are small, and whole again", () => {
     const half = zoomBox(kInfo, null, [0, 1], [32, 0, 0], 0.5);
     expect(half).toEqual({ begin: [16, 0, 0], end: [48, 16, 16] });
-    expect(zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.end[0] - zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.begin[0]).toBe(2);
+    expect(
+      zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.end[0]
+        - zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.begin[0],
+    ).toBe(2);
     let box = half;
     for (let i = 0; i < 20; ++i) box = zoomBox(kInfo, box, [0, 1], [32, 0, 0], 1.3);
     expect(box).toBeNull();
@@ -95,7 +139,10 @@ describe("boxes", () => {
 
   it("move, and stop at the edge", () => {
     expect(moveBox(kInfo, { begin: [0, 0, 0], end: [10, 32, 16] }, [5.4, 0, 0])).toEqual({ begin: [5, 0, 0], end: [15, 32, 16] });
-    expect(moveBox(kInfo, { begin: [0, 0, 0], end: [10, 32, 16] }, [500, 0, 0])).toEqual({ begin: [54, 0, 0], end: [64, 32, 16] });
+    expect(moveBox(kInfo, { begin: [0, 0, 0], end: [10, 32, 16] }, [500, 0, 0])).toEqual({
+      begin: [54, 0, 0],
+      end: [64, 32, 16],
+    });
   });
 
   it("of a slice hold the two planes around it where it lies between samples", () => {
@@ -128,26 +175,45 @@ describe("sessions", () => {
 
   it("begin with the newest step, and colours for both signs", async () => {
     const opened = await fake.open("d");
-    expect(initialState(opened)).toMatchObject({ dataset: "d", field: "f", step: 20, cursor: [16, 8, 8], clip: null, colour: { map: "balance", mode: "auto" } });
+    expect(initialState(opened)).toMatchObject({
+      dataset: "d",
+      field: "f",
+      step: 20,
+      cursor: [16, 8, 8],
+      clip: null,
+      colour: { map: "balance", mode: "auto" },
+    });
   });
 
   it("know the step that is meant", async () => {
     const opened = await fake.open("d");
-    expect([resolveStep(opened, "f", "live"), resolveStep(opened, "f", 10), resolveStep(opened, "f", 13), resolveStep(opened, "g", 0)]).toEqual([20, 10, 10, null]);
+    expect([
+      resolveStep(opened, "f", "live"),
+      resolveStep(opened, "f", 10),
+      resolveStep(opened, "f", 13),
+      resolveStep(opened, "g", 0),
+    ]).toEqual([20, 10, 10, null]);
   });
 
   it("keep the picture until the next step covers what is on screen", async () => {
     const opened = await fake.open("d");
-    const wants: readonly Want[] = [{ box: { begin: [0, 0, 0], end: [32, 16, 16] }, level: 0, focus: [0, 0, 0], tier: "visible" }];
+    const wants: readonly Want[] = [
+      { box: { begin: [0, 0, 0], end: [32, 16, 16] }, level: 0, focus: [0, 0, 0], tier: "visible" },
+    ];
     const swaps: number[] = [];
     await new Promise<void>((done) => {
-      const feed = new Feed(fake, () => undefined, () => undefined, () => {
-        swaps.push(feed.shown!.selection.step);
-        if (feed.shown!.selection.step !== 10) return;
-        // Both patches have a brick by now, and the first one was shown until then.
-        expect([0, 1].map((patch) => feed.shown!.best(patch, 0) !== null)).toEqual([true, true]);
-        done();
-      });
+      const feed = new Feed(
+        fake,
+        () => undefined,
+        () => undefined,
+        () => {
+          swaps.push(feed.shown!.selection.step);
+          if (feed.shown!.selection.step !== 10) return;
+          // Both patches have a brick by now, and the first one was shown until then.
+          expect([0, 1].map((patch) => feed.shown!.best(patch, 0) !== null)).toEqual([true, true]);
+          done();
+        },
+      );
       feed.select(opened, { dataset: "d", field: "f", step: 0 });
       feed.want(wants);
       feed.select(opened, { dataset: "d", field: "f", step: 10 });

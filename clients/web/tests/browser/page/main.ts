@@ -5,8 +5,12 @@ import { kFakes } from "../../fake/datasets";
 import { fakeSource } from "../../fake/source";
 
 const query = new URLSearchParams(location.search);
-const source = fakeSource(kFakes, { delay: Number(query.get("delay") ?? 0), stopAt: Number(query.get("stop") ?? 0), token: query.has("token"),
-                                     ...(query.has("mixed") ? { stopFor: (patch) => patch % 3 } : {}) });
+const source = fakeSource(kFakes, {
+  delay: Number(query.get("delay") ?? 0),
+  stopAt: Number(query.get("stop") ?? 0),
+  token: query.has("token"),
+  ...(query.has("mixed") ? { stopFor: (patch) => patch % 3 } : {}),
+});
 
 const app = new App(document.body, (token) => Object.assign(source, { token }));
 Object.assign(window, { app, fake: source });

@@ -1,0 +1,131 @@
+/** What is open of a server, and what follows from what the user wants to see: which fields, bricks and statistics to ask for. */
+import type { Brick, BrickSource, Source, ViewerError, ViewState } from "../model";
+import { wholeGrid } from "../render/layout";
+import { Ahead } from "./ahead";
+import { Scenes } from "./scenes";
+import type { Feeds } from "./scenes";
+import { Feed, OpenDataset, resolveStep } from "./session";
+import type { Opened } from "./session";
+import type { Stage, StageInput } from "./stage";
+import { StatisticsFeed } from "./statistics";
+
+export interface DataEvents {
+  /** A dataset is open, or has more steps. */
+  readonly opened: () => void;
+  readonly failed: (error: ViewerError) => void;
+  readonly arrived: (from: BrickSource, bricks: readonly Brick[]) => void;
+  readonly status: () => void;
+  /** Another field or step is on screen. */
+  readonly swapped: () => void;
+}
+
+export class Data {
+  readonly scenes = new Scenes();
+  readonly statistics: StatisticsFeed;
+  readonly dataset: OpenDataset;
+  error: ViewerError | null = null;
+  private readonly other: OpenDataset;
+  private readonly feed: Feed;
+  private readonly otherFeed: Feed;
+  private readonly ahead = new Ahead();
+  private otherError: ViewerError | null = null;
+  private compares = false;
+
+  constructor(
+    readonly source: Source,
+    events: DataEvents,
+  ) {
+    const failed = (error: ViewerError, main: boolean): void => {
+      if (main) this.error = error;
+      else this.otherError = error;
+      events.failed(error);
+    };
+    this.dataset = new OpenDataset(source, events.opened, (error) => {
+      failed(error, true);
+    });
+    this.other = new OpenDataset(source, events.opened, (error) => {
+      failed(error, false);
+    });
+    this.feed = new Feed(source, events.arrived, events.status, events.swapped);
+    this.otherFeed = new Feed(source, events.arrived, events.status, events.swapped);
+    this.statistics = new StatisticsFeed(events.status);
+  }
+
+  get feeds(): Feeds {
+    return { a: this.feed.shown, b: this.compares ? this.otherFeed.shown : null };
+  }
+
+  get latest(): BrickSource | null {
+    return this.feed.latest;
+  }
+
+  /** Why there is no comparison; null if there is one, or none is wanted. */
+  compareProblem(state: ViewState | null): string | null {
+    if (!state?.compare) return null;
+    return this.otherError?.message ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
+  }
+
+  otherOpened(state: ViewState | null): Opened | null {
+    return state?.compare?.dataset === state?.dataset ? this.dataset.opened : this.other.opened;
+  }
+
+  open(name: string): void {
+    this.error = null;
+    for (const each of [this.feed, this.otherFeed, this.other, this.ahead]) each.close();
+    this.dataset.open(name, true);
+  }
+
+  close(): void {
+    for (const each of [this.feed, this.otherFeed, this.dataset, this.other, this.ahead]) each.close();
+  }
+
+  /** Chooses the fields and steps; pictures of the ones before stay until there is something to show. */
+  select(state: ViewState, opened: Opened): void {
+    this.dataset.follow(state.step === "live");
+    const step = resolveStep(opened, state.field, state.step);
+    if (step !== null) this.feed.select(opened, { dataset: state.dataset, field: state.field, step });
+    this.selectOther(state);
+  }
+
+  private selectOther(state: ViewState): void {
+    const { compare } = state;
+    this.compares = compare !== null;
+    if (!compare || compare.dataset !== this.other.name) this.otherError = null;
+    if (!compare) {
+      this.otherFeed.close();
+      this.other.close();
+      return;
+    }
+    if (compare.dataset !== state.dataset) this.other.open(compare.dataset);
+    const opened = this.otherOpened(state);
+    if (!opened) return;
+    this.other.follow(compare.step === "live");
+    const known = opened.info.fields.some((each) => each.name === compare.field);
+    const field = known ? compare.field : (opened.info.fields[0]?.name ?? "");
+    const step = resolveStep(opened, field, compare.step);
+    if (step !== null) this.otherFeed.select(opened, { dataset: compare.dataset, field, step });
+  }
+
+  /** Asks for what the pictures on the stage need. */
+  ask(stage: Stage, input: StageInput): void {
+    if (this.feed.latest) this.feed.want(stage.wants(this.feed.latest, "a", input));
+    if (this.compares && this.otherFeed.latest) this.otherFeed.want(stage.wants(this.otherFeed.latest, "b", input));
+  }
+
+  /** While steps are played: the one after the one on screen. */
+  askAhead(stage: Stage, input: StageInput, next: number | null): void {
+    const { shown } = this.feed;
+    const { opened } = this.dataset;
+    if (next === null || !shown || !opened) this.ahead.close();
+    else this.ahead.ask(this.source, opened, { ...shown.selection, step: next }, stage.wants(shown, "a", input));
+  }
+
+  /** Of the box on screen, at the level on screen. */
+  askStatistics(state: ViewState): void {
+    const { shown } = this.feed;
+    if (!shown) return;
+    const { info } = shown;
+    const level = Math.min(shown.status.level ?? info.levels - 1, info.levels - 1);
+    this.statistics.ask(this.source, shown.selection, state.clip ?? wholeGrid(info), level, info);
+  }
+}

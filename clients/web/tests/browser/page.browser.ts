@@ -1,0 +1,261 @@
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { farthest, pixelsOf, settled, Viewer } from "./browser";
+import type { Size } from "./browser";
+
+const kAxe = createRequire(import.meta.url).resolve("axe-core");
+const kDesk: Size = { width: 1280, height: 800 };
+const kPhone: Size = { width: 390, height: 844 };
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string | null;
+  readonly nodes: readonly { readonly html: string }[];
+}
+
+let viewer: Viewer;
+let page: Page;
+beforeAll(async () => {
+  viewer = await Viewer.start();
+});
+afterAll(async () => {
+  await viewer.stop();
+});
+afterEach(async () => {
+  await page.context().close();
+  expect(viewer.complaints.splice(0)).toEqual([]);
+});
+
+async function open(link: string, options: Parameters<Viewer["open"]>[1] = {}): Promise<void> {
+  page = await viewer.open(link, options);
+  await settled(page);
+}
+
+const state = <T>(key: string): Promise<T> =>
+  page.evaluate((name) => (window.app.state as unknown as Record<string, unknown>)[name], key) as Promise<T>;
+
+async function findings(): Promise<readonly string[]> {
+  // Scripts of the test go around the policy of the page.
+  await page.evaluate(await (await import("node:fs/promises")).readFile(kAxe, "utf8"));
+  const violations = await page.evaluate(
+    async () => (await (window as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }).axe.run()).violations,
+  );
+  return violations
+    .filter((each) => each.impact === "serious" || each.impact === "critical")
+    .map((each) => `${each.id}: ${each.nodes[0]?.html ?? ""}`);
+}
+
+describe("accessibility", () => {
+  it.each([
+    ["desk", kDesk, true],
+    ["desk", kDesk, false],
+    ["phone", kPhone, true],
+    ["phone", kPhone, false],
+  ] as const)("has no serious findings on a %s", async (_, size, dark) => {
+    await open("#d=wake", { size, dark });
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    expect(await findings()).toEqual([]);
+  });
+
+  it("has none in the sheets", async () => {
+    await open("#d=map", { size: kDesk });
+    for (const key of ["?", "d"]) {
+      await page.keyboard.press(key);
+      expect(await findings()).toEqual([]);
+      await page.keyboard.press("Escape");
+    }
+  });
+});
+
+describe("the keyboard", () => {
+  it("reaches every control and pane, one after the other", async () => {
+    await open("#d=wake", { size: kDesk });
+    const wanted = await page.evaluate(
+      () =>
+        [...document.querySelectorAll<HTMLElement>("button, select, input, summary, .pane")].filter(
+          (element) => element.checkVisibility() && !(element as HTMLButtonElement).disabled && element.tabIndex >= 0,
+        ).length,
+    );
+    const reached = new Set<string>();
+    for (let i = 0; i < wanted + 5; ++i) {
+      await page.keyboard.press("Tab");
+      reached.add(
+        await page.evaluate(() => {
+          const all = [...document.querySelectorAll("*")];
+          return String(all.indexOf(document.activeElement!));
+        }),
+      );
+    }
+    expect(wanted).toBeGreaterThan(25);
+    expect(reached.size).toBeGreaterThanOrEqual(wanted);
+  });
+
+  it("moves the cursor, the slice and the camera", async () => {
+    await open("#d=wake&at=64,32,32&t=0", { size: kDesk });
+    await page.focus("#pane-z-a");
+    for (const key of ["ArrowRight", "Shift+ArrowUp", "PageUp", "PageUp"]) await page.keyboard.press(key);
+    expect(await state("cursor")).toEqual([65, 42, 34]);
+
+    await page.keyboard.press("+");
+    expect(await state("clip")).not.toBeNull();
+    await page.keyboard.press("0");
+    expect(await state("clip")).toBeNull();
+
+    const before = await state<{ azimuth: number }>("camera");
+    await page.focus("#pane-volume-a");
+    await page.keyboard.press("ArrowRight");
+    expect((await state<{ azimuth: number }>("camera")).azimuth).not.toBe(before.azimuth);
+  });
+
+  it("has keys for panes, steps, colours, panel, theme and help", async () => {
+    await open("#d=wake&t=0", { size: kDesk });
+    await page.keyboard.press("2");
+    expect(await state("pane")).toBe("z");
+    await page.keyboard.press(".");
+    expect(await state("step")).toBe(10);
+    await page.keyboard.press("c");
+    expect((await state<{ map: string }>("colour")).map).toBe("coolwarm");
+    await page.keyboard.press("p");
+    expect(await page.locator("#panel").isVisible()).toBe(false);
+    const theme = await page.getAttribute("html", "data-theme");
+    await page.keyboard.press("t");
+    expect(await page.getAttribute("html", "data-theme")).not.toBe(theme);
+    await page.keyboard.press("?");
+    expect(await page.locator("dialog[aria-label='Keys and help']").isVisible()).toBe(true);
+    await page.keyboard.press("Escape");
+    expect(await page.locator("dialog[aria-label='Keys and help']").isVisible()).toBe(false);
+  });
+});
+
+describe("what the user sees", () => {
+  it("is restored by its link", async () => {
+    await open(
+      "#d=wake&f=speed&t=20&at=30,20,10&box=10:90,4:60,2:50&pane=y&map=magma&range=locked&low=0.1&high=0.7&"
+        + "cam=40,-10,2.5&vol=0.4,0.8,surface",
+    );
+    const before = await page.evaluate(() => {
+      window.app.writeLinkNow();
+      return { state: window.app.state, link: location.hash };
+    });
+    const picture = await pixelsOf(page, "y-a");
+    await page.context().close();
+    await open(before.link);
+    expect(await page.evaluate(() => window.app.state)).toEqual(before.state);
+    expect(farthest(picture, await pixelsOf(page, "y-a"))).toBe(0);
+  });
+
+  it("begins with a list where the link names no dataset", async () => {
+    page = await viewer.open("");
+    await page.click(".dataset-row:has-text('ball')");
+    await settled(page);
+    expect(await state("dataset")).toBe("ball");
+  });
+
+  it("has value, unit, place, level and error at the cursor", async () => {
+    await open("#d=ramp&at=10,20,30");
+    expect(await page.textContent(".places")).toMatch(/x 10 m\s+y 20 m\s+z 30 m/);
+    expect(await page.textContent(".value")).toBe("ramp 60");
+    expect(await page.textContent(".quality")).toMatch(/± 0.001\s+level 0/);
+    expect(await page.textContent(".load")).toMatch(/Settled\s*level 0 of 4, error ≤ 0.001/);
+  });
+
+  it("stays through a step that appears, and follows it live", async () => {
+    await open("#d=ball&t=live&pane=z");
+    expect(await page.textContent(".step-text")).toContain("step 20");
+    await page.evaluate(() => {
+      window.fake.publish("ball");
+    });
+    await page.waitForFunction(() => window.app.feeds.a?.selection.step === 30);
+    await settled(page);
+    expect(await page.textContent(".step-text")).toContain("step 30");
+  });
+
+  it("goes on after the tab was frozen", async () => {
+    await open("#d=ball&t=live&pane=z");
+    const session = await page.context().newCDPSession(page);
+    await session.send("Page.setWebLifecycleState", { state: "frozen" });
+    await session.send("Page.setWebLifecycleState", { state: "active" });
+    await page.evaluate(() => {
+      window.fake.publish("ball");
+    });
+    await page.waitForFunction(() => window.app.feeds.a?.selection.step === 30);
+    await settled(page);
+  });
+
+  it("plays through the steps, and pauses", async () => {
+    await open("#d=ball&t=0&pane=z");
+    await page.keyboard.press(" ");
+    for (const step of [10, 20, 0]) await page.waitForFunction((wanted) => window.app.feeds.a?.selection.step === wanted, step);
+    await page.keyboard.press(" ");
+    expect(await page.evaluate(() => window.app.playing)).toBe(false);
+  });
+
+  it("follows the pointer in all slices", async () => {
+    await open("#d=ramp&at=0,0,0", { size: kDesk });
+    const box = (await page.locator("#pane-z-a").boundingBox())!;
+    await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+    const cursor = await state<readonly number[]>("cursor");
+    expect(cursor[0]).toBeGreaterThan(50);
+    expect(cursor[2]).toBe(0);
+    expect(await page.evaluate(() => window.app.stage.shown.map((view) => (view.kind === "slice" ? view.index : null)))).toEqual([
+      0,
+      null,
+      cursor[1],
+      cursor[0],
+    ]);
+  });
+
+  it("is zero everywhere in the difference of a field and itself", async () => {
+    await open("#d=ramp&pane=z&with=0;ramp;ramp;difference");
+    await page.waitForFunction(() => window.app.feeds.b?.status.state === "settled" && window.app.stage.renderer.settled);
+    const { data } = await pixelsOf(page, "z-difference");
+    expect(new Set(data.filter((_, i) => i % 4 === 0)).size).toBe(1);
+    expect(await page.textContent(".value")).toContain("difference 0");
+  });
+
+  it("is beside the other one with the same cursor and camera", async () => {
+    await open("#d=wake&t=0&with=20;speed;wake", { size: kDesk });
+    await page.waitForFunction(() => window.app.feeds.b?.status.state === "settled");
+    const views = await page.evaluate(() =>
+      window.app.stage.shown.map((view) => ({ key: view.key, place: view.kind === "slice" ? view.index : view.camera })),
+    );
+    expect(views.length).toBe(8);
+    for (const kind of ["x", "y", "z", "volume"])
+      expect(views.find((view) => view.key === `${kind}-b`)!.place).toEqual(
+        views.find((view) => view.key === `${kind}-a`)!.place,
+      );
+  });
+
+  it("is saved with axes and legend", async () => {
+    await open("#d=ball&pane=z", { size: kDesk });
+    const download = page.waitForEvent("download");
+    await page.keyboard.press("s");
+    expect((await download).suggestedFilename()).toBe("ball-density.png");
+  });
+});
+
+describe("errors", () => {
+  it("ask for a token, and go on with it", async () => {
+    page = await viewer.open("#d=ramp&pane=z", { query: "token" });
+    await page.fill("input[type=password]", "secret");
+    await page.keyboard.press("Enter");
+    await settled(page);
+    expect(await page.textContent(".value")).toContain("ramp");
+  });
+
+  it("say what is wrong and what to do", async () => {
+    page = await viewer.open("#d=nothing");
+    await page.waitForSelector(".banner:not([hidden])");
+    expect(await page.textContent(".banner")).toContain('no dataset "nothing"');
+    expect(await page.locator(".banner button").isVisible()).toBe(true);
+  });
+
+  it("in a link leave the rest as it is", async () => {
+    await open("#d=ramp&pane=z&at=nonsense&map=unknown&f=other");
+    expect(await page.textContent(".toast")).toContain("other");
+    expect(await state("field")).toBe("ramp");
+  });
+});
