@@ -59,6 +59,10 @@ describe("a linear ramp of 129 x 97 x 65 samples", () => {
     expectRamp(await picture("#d=ramp&map=gray&pane=z&at=64,48,31", "mixed"), 31);
   });
 
+  it("has no seams between patches that arrive one after the other", async () => {
+    expectRamp(await picture("#d=ramp&map=gray&pane=z&at=64,48,32", "stop=4&delay=150"), 32);
+  });
+
   it("has no seams in the volume where patches have different levels", async () => {
     const link = "#d=ramp&map=gray&pane=volume&vol=0,0.5,maximum";
     const [whole, mixed] = [await picture(link, "", "volume-a"), await picture(link, "mixed", "volume-a")];

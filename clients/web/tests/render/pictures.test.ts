@@ -234,6 +234,7 @@ describe("readings", () => {
       level: 2,
       sample: [16, 0, 36],
     });
+    expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [11, 0, 0])).toMatchObject({ value: 12, sample: [12, 0, 0] });
     expect(readingAt(bricksOf(grid([40, 40, 40])), [-1, 0, 0])).toBeNull();
   });
 
