@@ -19,10 +19,13 @@ Status LongHead() {
                       kMostHead)};
 }
 
+Status LongBody() {
+  return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
+}
+
 Status ToStatus(const beast::error_code& error) {
   if (error == beast::http::error::header_limit) return LongHead();
-  if (error == beast::http::error::body_limit)
-    return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
+  if (error == beast::http::error::body_limit) return LongBody();
   return InvalidArgument("this is no request of HTTP/1.1: {}", error.message());
 }
 
@@ -31,6 +34,7 @@ Status ToStatus(const beast::error_code& error) {
 struct Request::State {
   beast::http::request_parser<beast::http::string_body> parser;
   std::size_t head = 0;  ///< [bytes] of it that the parser has taken
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();  ///< see LimitBody
 };
 
 Request::Request() : state_(std::make_unique<State>()) {
@@ -44,6 +48,8 @@ Request::~Request() = default;
 Result<std::size_t> Request::Put(std::string_view bytes) {
   std::size_t used = 0;
   auto& parser = state_->parser;
+  // The parser looks at an announced length when it has the head, and not again.
+  if (has_head() && content_length().value_or(0) > state_->most) return LongBody();
   while (used < bytes.size() && !parser.is_done()) {
     const bool head = parser.is_header_done();
     beast::error_code error;
@@ -84,7 +90,10 @@ std::optional<std::uint64_t> Request::content_length() const {
   return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
 }
 
-void Request::LimitBody(std::uint64_t bytes) { state_->parser.body_limit(bytes); }
+void Request::LimitBody(std::uint64_t bytes) {
+  state_->most = bytes;
+  state_->parser.body_limit(bytes);
+}
 std::string& Request::body() { return state_->parser.get().body(); }
 
 }  // namespace quarry::server::http

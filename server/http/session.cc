@@ -158,7 +158,7 @@ void Session::Answered() {
   unsent_ = {};
   SetAnswering(false);
   if (connection_) connection_->Progress();
-  if (!exchange_.keep_alive) return Linger();
+  if (!exchange_.keep_alive || context_->operations->draining) return Linger();
   if (!request_->is_done()) {
     if (request_->content_length().value_or(0) > kMostSkipped) return Linger();
     request_->LimitBody(kMostSkipped);

@@ -213,6 +213,19 @@ TEST_F(CoreTest, AClientThatLeavesEndsItsCallAndNothingStaysBehind) {
 
 /// One client begins reads, and takes no more of any before the next has begun, until one has to wait for
 /// memory.
+TEST_F(CoreTest, AWatcherThatHasGoneEndsItsCall) {
+  Service service({folder_.path(), {}, folder_.path()}, {64 << 20, 2}, &operations_,
+                  std::chrono::milliseconds(5));
+  pb::WatchStepsRequest request;
+  request.set_dataset("a");
+  FakePeer peer(request.SerializeAsString());
+  peer.leaves = [&peer] { return !peer.messages.empty(); };
+
+  EXPECT_EQ(Ask(&service, "WatchSteps", &peer).code(), StatusCode::kCancelled);
+
+  EXPECT_EQ(operations_.running, 0);
+}
+
 TEST_F(CoreTest, AClientThatTakesNothingLeavesMemoryToOthers) {
   Service service(DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{16 << 20, 2},
                   &operations_);

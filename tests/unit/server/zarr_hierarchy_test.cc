@@ -1,0 +1,243 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "quarry/format/proto_convert.h"
+#include "server/zarr/assembler.h"
+#include "server/zarr/hierarchy.h"
+
+namespace quarry::server::zarr {
+namespace {
+
+namespace pb = ::quarry::v1;
+using nlohmann::json;
+
+DatasetDescription Description() {
+  DatasetDescription dataset;
+  dataset.grid.dims = {45, 34, 23};
+  dataset.patch = {16, 16, 16};
+  dataset.levels = 5;
+  dataset.fields.push_back({.name = "p", .units = "Pa"});
+  dataset.fields.push_back({.name = "k", .type = DataType::kInt16, .lossless = true, .fill = -999});
+  return dataset;
+}
+
+pb::StepManifest StepOf(std::uint64_t number, std::vector<std::string> fields) {
+  pb::StepManifest step;
+  step.set_step(number);
+  step.set_time(0.5 * static_cast<double>(number));
+  for (const std::string& name : fields) {
+    pb::FieldStep* field = step.add_fields();
+    field->set_name(name);
+    for (std::uint32_t level = 0; level < 5; ++level) {
+      field->add_levels()->set_level(level);
+      field->mutable_levels()->rbegin()->set_max_error(static_cast<double>(number) + level);
+    }
+  }
+  return step;
+}
+
+std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps) {
+  const DatasetDescription dataset = Description();
+  Contents contents(format::ToProto(dataset), dataset);
+  for (const pb::StepManifest& step : steps) contents.Add(step);
+  return std::make_unique<Hierarchy>(std::move(contents));
+}
+
+json Document(const Hierarchy& hierarchy, const std::string& key) {
+  return json::parse(*hierarchy.Find(key).value().document);
+}
+
+TEST(Hierarchy, HasADocumentForEachNode) {
+  const auto hierarchy = Make({StepOf(3, {"p", "k"}), StepOf(5, {"p"})});
+
+  const json array = Document(*hierarchy, "1/p/zarr.json");
+  EXPECT_EQ(array["shape"], json({2, 12, 17, 23}));
+  EXPECT_EQ(array["chunk_grid"]["configuration"]["chunk_shape"], json({1, 12, 17, 23}));
+  EXPECT_EQ(array["dimension_names"], json({"step", "z", "y", "x"}));
+  EXPECT_EQ(array["attributes"]["max_error"], 6.0) << "the largest of all steps";
+  EXPECT_EQ(array["fill_value"], "NaN");
+  const json integers = Document(*hierarchy, "0/k/zarr.json");
+  EXPECT_EQ(integers["dimension_names"][0], "step_k");
+  EXPECT_EQ(integers["fill_value"], -999);
+  EXPECT_EQ(integers["attributes"]["_FillValue"], -999);
+  EXPECT_EQ(Document(*hierarchy, "zarr.json")["consolidated_metadata"]["metadata"]["1/p"], array);
+  EXPECT_EQ(Document(*hierarchy, "1/zarr.json")["consolidated_metadata"]["metadata"]["p"], array);
+  for (const char* key : {"", "zarr.jso", "5/zarr.json", "0/q/zarr.json", "0/p", "zarr.json/", "0/p/c"})
+    EXPECT_FALSE(hierarchy->Find(key)) << key;
+}
+
+TEST(Hierarchy, HasTheChunksThatItsArraysHave) {
+  const auto hierarchy = Make({StepOf(3, {"p", "k"}), StepOf(5, {"p"})});
+  EXPECT_TRUE(hierarchy->Find("0/p/c/1/1/2/2"));
+  EXPECT_EQ(hierarchy->Find("0/p/c/1/1/2/2")->size, 4U * 16 * 16 * 16);
+  EXPECT_EQ(hierarchy->Find("0/step/c/0")->size, 16U);
+  for (const char* key : {"0/p/c/2/0/0/0", "0/p/c/0/2/0/0", "0/p/c/0/0/3/0", "0/p/c/0/0/0", "0/p/c/0/0/0/0/0",
+                          "0/p/c/0/0/0/00", "0/p/c/0/0/0/-0", "0/p/c/0/0/0/", "0/p/d/0/0/0/0",
+                          "0/k/c/1/0/0/0", "0/step/c/1", "0/p/c/18446744073709551616/0/0/0"})
+    EXPECT_FALSE(hierarchy->Find(key)) << key;
+}
+
+TEST(Hierarchy, AsksForTheBoxOfAChunk) {
+  const auto hierarchy = Make({StepOf(3, {"p"}), StepOf(5, {"p"})});
+
+  const pb::ReadRequest request = hierarchy->QuestionOf(hierarchy->Find("0/p/c/1/1/2/2")->chunk, "run");
+
+  EXPECT_EQ(request.query().dataset(), "run");
+  EXPECT_EQ(request.query().step(), 5U);
+  EXPECT_EQ(request.query().level(), 0U);
+  EXPECT_TRUE(request.query().strict());
+  // x: 32 to 45 of 45, y: 32 to 34 of 34, z: 16 to 23 of 23.
+  EXPECT_EQ(std::vector(request.query().box().begin().begin(), request.query().box().begin().end()),
+            (std::vector<std::uint32_t>{32, 32, 16}));
+  EXPECT_EQ(std::vector(request.query().box().end().begin(), request.query().box().end().end()),
+            (std::vector<std::uint32_t>{45, 34, 23}));
+}
+
+TEST(Hierarchy, HasOtherTagsWhereBytesAreOthers) {
+  const auto one = Make({StepOf(3, {"p"}), StepOf(5, {"p"})});
+  const auto again = Make({StepOf(3, {"p"}), StepOf(5, {"p"})});
+  const auto longer = Make({StepOf(3, {"p"}), StepOf(5, {"p"}), StepOf(6, {"p"})});
+  const auto earlier = Make({StepOf(1, {"p"}), StepOf(3, {"p"}), StepOf(5, {"p"})});
+  pb::StepManifest replaced = StepOf(3, {"p"});
+  replaced.mutable_fields(0)->set_psnr(7);
+  const auto other = Make({replaced, StepOf(5, {"p"})});
+  const auto tag = [](const auto& hierarchy, const char* key) { return hierarchy->Find(key)->tag; };
+  const char* const chunk = "0/p/c/0/0/0/0";
+  EXPECT_EQ(tag(one, chunk), tag(again, chunk));
+  EXPECT_EQ(tag(one, chunk), tag(longer, chunk)) << "a published step never changes";
+  EXPECT_NE(tag(one, chunk), tag(earlier, chunk)) << "its place is another step's now";
+  EXPECT_NE(tag(one, chunk), tag(other, chunk));
+  EXPECT_NE(tag(one, chunk), tag(one, "0/p/c/0/0/0/1"));
+  EXPECT_NE(tag(one, chunk), tag(one, "0/p/c/1/0/0/0"));
+  EXPECT_NE(tag(one, "0/step/c/0"), tag(longer, "0/step/c/0"));
+  EXPECT_EQ(tag(one, "zarr.json"), tag(again, "zarr.json"));
+  EXPECT_NE(tag(one, "zarr.json"), tag(longer, "zarr.json"));
+}
+
+TEST(PlacesOf, TakesTheShortestNameFirst) {
+  const auto places = [](const char* path) {
+    std::vector<std::pair<std::string, std::string>> found;
+    for (const Place& place : PlacesOf(path)) found.emplace_back(place.dataset, place.key);
+    return found;
+  };
+  using Found = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(places("run/zarr.json"), (Found{{"run", "zarr.json"}}));
+  EXPECT_EQ(places("wind/a/zarr.json"), (Found{{"wind/a", "zarr.json"}}));
+  EXPECT_EQ(places("run/0/zarr.json"), (Found{{"run", "0/zarr.json"}, {"run/0", "zarr.json"}}));
+  EXPECT_EQ(places("run/0/p/zarr.json"), (Found{{"run", "0/p/zarr.json"}, {"run/0/p", "zarr.json"}}));
+  EXPECT_EQ(places("run.zarr/0/p/c/0/1/2/3"),
+            (Found{{"run", "0/p/c/0/1/2/3"}, {"run.zarr", "0/p/c/0/1/2/3"}}));
+  EXPECT_EQ(places("a/b/0/z/c/0"), (Found{{"a/b", "0/z/c/0"}}));
+  for (const char* path : {"", "/", "zarr.json", "/zarr.json", "run", "run/", "run/0", "run/x/c/0/0/0/0",
+                           "run/0/p/c/0/0/0/x", "run/0/p/c", "0/p/c/0/0/0/0"})
+    EXPECT_TRUE(places(path).empty()) << path;
+}
+
+TEST(ChunkShape, IsWholePatchesOfUsefulSize) {
+  DatasetDescription dataset = Description();
+  dataset.grid.dims = {512, 512, 512};
+  dataset.patch = {64, 64, 64};
+  EXPECT_EQ(ChunkShape(dataset, 0), (Shape{64, 64, 64}));
+  EXPECT_EQ(ChunkShape(dataset, 1), (Shape{32, 32, 32}));
+  EXPECT_EQ(ChunkShape(dataset, 4), (Shape{32, 32, 32})) << "8 patches of 4 along each axis";
+  dataset.grid.dims = {100, 1, 1};
+  dataset.patch = {16, 1, 1};
+  EXPECT_EQ(ChunkShape(dataset, 0), (Shape{1, 1, 16}));
+  EXPECT_EQ(ChunkShape(dataset, 3), (Shape{1, 1, 13}));
+}
+
+// ---- Chunks
+
+class AssemblerTest : public ::testing::Test {
+ protected:
+  /// The chunk at the end of every axis: 7 x 2 x 13 of 16 x 16 x 16 samples.
+  std::optional<Entry> entry_;
+  std::unique_ptr<Hierarchy> hierarchy_;
+
+  void Open(const char* key, bool missing = false) {
+    pb::StepManifest step = StepOf(3, {"p", "k"});
+    if (missing)
+      for (pb::FieldStep& field : *step.mutable_fields()) field.mutable_mask()->set_name("0");
+    hierarchy_ = Make({step});
+    entry_ = hierarchy_->Find(key);
+    ASSERT_TRUE(entry_);
+  }
+  template <typename T>
+  static pb::ReadResponse Block(std::array<std::uint32_t, 3> begin, std::array<std::uint32_t, 3> shape,
+                                T value) {
+    pb::ReadResponse message;
+    pb::BlockExtent* block = message.mutable_samples()->add_blocks();
+    std::size_t count = 1;
+    for (std::size_t a = 0; a < 3; ++a) {
+      block->add_begin(begin[a]);
+      block->add_shape(shape[a]);
+      count *= shape[a];
+    }
+    const std::vector<T> samples(count, value);
+    message.mutable_samples()->set_data(samples.data(), count * sizeof(T));
+    return message;
+  }
+  static pb::ReadResponse End() {
+    pb::ReadResponse message;
+    message.mutable_level_end();
+    return message;
+  }
+  template <typename T>
+  static T At(const Bytes& chunk, std::size_t z, std::size_t y, std::size_t x) {
+    return GetLittleEndian<T>(chunk.data() + ((z * 16 + y) * 16 + x) * sizeof(T));
+  }
+};
+
+TEST_F(AssemblerTest, PutsBlocksInTheirPlacesAndPadsTheRest) {
+  Open("0/k/c/0/1/2/2");
+  ChunkAssembler assembler(entry_->chunk);
+  ASSERT_TRUE(assembler.Add(Block<std::int16_t>({32, 32, 16}, {13, 2, 3}, 7)).ok());
+  ASSERT_TRUE(assembler.Add(Block<std::int16_t>({32, 32, 19}, {13, 2, 4}, 8)).ok());
+  ASSERT_TRUE(assembler.Add(End()).ok());
+  ASSERT_TRUE(assembler.is_complete());
+  const auto chunk = assembler.Take();
+  EXPECT_EQ(chunk->size(), entry_->size);
+  for (std::size_t z = 0; z < 16; ++z)
+    for (std::size_t y = 0; y < 16; ++y)
+      for (std::size_t x = 0; x < 16; ++x)
+        EXPECT_EQ(At<std::int16_t>(*chunk, z, y, x), z < 7 && y < 2 && x < 13 ? (z < 3 ? 7 : 8) : -999);
+}
+
+TEST_F(AssemblerTest, MissingSamplesAreNaN) {
+  for (const bool missing : {false, true}) {
+    Open("0/p/c/0/1/2/2", missing);
+    ChunkAssembler assembler(entry_->chunk);
+    ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 16}, {13, 2, 7}, INFINITY)).ok());
+    ASSERT_TRUE(assembler.Add(End()).ok());
+    const auto chunk = assembler.Take();
+    EXPECT_EQ(std::isnan(At<float>(*chunk, 0, 0, 0)), missing);
+    EXPECT_TRUE(std::isnan(At<float>(*chunk, 8, 0, 0)));
+  }
+}
+
+TEST_F(AssemblerTest, RefusesWhatIsNoAnswerToItsQuestion) {
+  const auto refused = [&](const pb::ReadResponse& message) {
+    Open("0/p/c/0/1/2/2");
+    ChunkAssembler assembler(entry_->chunk);
+    const Status status = assembler.Add(message);
+    EXPECT_FALSE(assembler.is_complete());
+    return status.code();
+  };
+  EXPECT_EQ(refused(End()), StatusCode::kInternal) << "nothing has come";
+  EXPECT_EQ(refused(Block<float>({31, 32, 16}, {1, 1, 1}, 0)), StatusCode::kInternal);
+  EXPECT_EQ(refused(Block<float>({32, 32, 16}, {14, 2, 7}, 0)), StatusCode::kInternal);
+  pb::ReadResponse shorter = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
+  shorter.mutable_samples()->mutable_data()->pop_back();
+  EXPECT_EQ(refused(shorter), StatusCode::kInternal);
+  pb::ReadResponse damaged = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
+  damaged.mutable_samples()->mutable_blocks(0)->set_shown_level(2);
+  EXPECT_EQ(refused(damaged), StatusCode::kDataLoss);
+  pb::ReadResponse twice = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
+  *twice.mutable_samples()->add_blocks() = twice.samples().blocks(0);
+  EXPECT_EQ(refused(twice), StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace quarry::server::zarr
