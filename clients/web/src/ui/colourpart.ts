@@ -112,7 +112,8 @@ export class ColourPart implements Part {
 
   get useful(): boolean {
     const { a } = this.app.feeds;
-    return a !== null && longAxes(a.info).length > 1;
+    // Differences have a range and a map of their own.
+    return a !== null && longAxes(a.info).length > 1 && this.app.difference === null;
   }
 
   /** What the histogram and its handles reach over. */

@@ -42,9 +42,7 @@ export class StatisticsPart implements Part {
     ];
     replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
     const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
-    setText(
-      this.caption,
-      `Box on screen at level ${statistics.level}: ${statistics.valid.toLocaleString("en")} samples, ${missing}`,
-    );
+    const samples = `${statistics.valid.toLocaleString("en")} samples, ${missing}`;
+    setText(this.caption, `${this.app.feeds.a?.field.name ?? ""} in the box on screen at level ${statistics.level}: ${samples}`);
   }
 }

@@ -212,7 +212,9 @@ describe("sessions", () => {
           swaps.push(feed.shown!.selection.step);
           if (feed.shown!.selection.step !== 10) return;
           // All patches have a brick by now; the first step was shown until then.
-          expect(Array.from({ length: 20 }, (_, patch) => feed.shown!.best(patch, 0)).filter((brick) => brick === null)).toEqual([]);
+          expect(Array.from({ length: 20 }, (_, patch) => feed.shown!.best(patch, 0)).filter((brick) => brick === null)).toEqual(
+            [],
+          );
           done();
         },
       );
