@@ -253,7 +253,7 @@ class Operations(qt.QuarryTest):
         options = re.sub(r"(?m)^# (?=[a-z-]+ = )", "", example)
         options = options.replace("/srv/quarry", str(self.data)).replace("/etc/quarry/clients.pem", "/etc/quarry/ca.pem")
         options = options.replace("/etc/quarry", str(self.secrets))
-        options = re.sub(r'(?m)^(listen|metrics) = .*\n', "", options) + 'metrics = "127.0.0.1:0"\n'
+        options = re.sub(r'(?m)^(listen|http|metrics) = .*\n', "", options) + 'metrics = "127.0.0.1:0"\n'
         config.write_text(options)
         server = Server(self.data, "--config", config)
         server.command.remove(str(self.data))

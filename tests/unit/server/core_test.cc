@@ -213,6 +213,15 @@ TEST_F(CoreTest, AClientThatLeavesEndsItsCallAndNothingStaysBehind) {
 
 /// One client begins reads, and takes no more of any before the next has begun, until one has to wait for
 /// memory.
+TEST_F(CoreTest, WhatAStreamKeepsCountsForTheRead) {
+  for (const std::uint64_t keeps : {0, 64 << 20}) {
+    FakePeer peer(ReadOf("a").SerializeAsString());
+    peer.keeps = keeps;
+    EXPECT_EQ(Ask(&service_, "Read", &peer).code(),
+              keeps == 0 ? StatusCode::kOk : StatusCode::kResourceExhausted);
+  }
+}
+
 TEST_F(CoreTest, AWatcherThatHasGoneEndsItsCall) {
   Service service({folder_.path(), {}, folder_.path()}, {64 << 20, 2}, &operations_,
                   std::chrono::milliseconds(5));

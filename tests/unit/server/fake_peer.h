@@ -21,6 +21,7 @@ class FakePeer final : public Peer, public MessageStream {
   std::size_t most_asks = SIZE_MAX;      ///< and when it was asked so often whether it is there
   std::function<bool()> leaves;          ///< or when this says so
   std::function<void()> on_message;      ///< called before a message is taken
+  std::uint64_t keeps = 0;               ///< [bytes] of the answer
 
   std::map<std::string, std::string> answer_headers;
   std::vector<std::string> messages;
@@ -45,6 +46,7 @@ class FakePeer final : public Peer, public MessageStream {
     return question_;
   }
   void SendHeaders() override {}
+  std::uint64_t kept() const override { return keeps; }
   bool Send(const Message& message, bool is_last) override {
     if (on_message) on_message();
     if (gone || messages.size() >= most_messages) return false;

@@ -247,16 +247,20 @@ TEST_F(HttpListenerTest, StartsOnlyWhereItMay) {
 }
 
 TEST_F(HttpListenerTest, AReadOfAChunkCountsItsMemory) {
-  Client client = Connect();
-  client.Send(Get("/zarr/a/0/pressure/c/0/0/0/0"));
-  EXPECT_NE(client.Until("\r\n\r\n").find("content-length: 2048"), std::string::npos);
-  // A server whose memory does not hold a chunk besides says so.
-  Service small({folder_.path(), {}, folder_.path()}, {16 << 10, 1}, &operations_);
+  testing::MakeDataset(folder_.path() / "large.quarry", {.dims = {64, 64, 64}, .patch = {64, 64, 64}});
+  // Of 8 MiB, reads that run may have 3. This one needs two patches of 1 MiB and two messages of 256 KiB; and
+  // a chunk of 1 MiB, if it is assembled.
+  Service small({folder_.path(), {}, folder_.path()}, {8 << 20, 1}, &operations_);
   auto listener = HttpListener::Start({.address = "127.0.0.1:0"}, &small);
   ASSERT_TRUE(listener.ok());
-  Client refused((*listener)->address());
-  refused.Send(Get("/zarr/a/0/pressure/c/0/0/0/0"));
-  EXPECT_TRUE(refused.Until("\r\n\r\n").starts_with("HTTP/1.1 503 "));
+  pb::ReadRequest question;
+  question.mutable_query()->set_dataset("large");
+  question.mutable_query()->set_field("pressure");
+  Client client((*listener)->address());
+  client.Send(Call("Read", question));
+  EXPECT_NE(client.Until("\r\n0\r\n\r\n").find("grpc-status: 0"), std::string::npos);
+  client.Send(Get("/zarr/large/0/pressure/c/0/0/0/0"));
+  EXPECT_TRUE(client.Until("\r\n\r\n").starts_with("HTTP/1.1 503 "));
 }
 
 }  // namespace
