@@ -72,7 +72,7 @@ if [ -n "$view" ]; then
   say "view"
   trap - EXIT
   disown $server
-  printf 'open    http://%s/#v=1&d=wake&f=vorticity\nend it  kill %s\n' "$(sed -n 's/^http on //p' "$output/server.log")" $server
+  printf 'open    http://%s/#d=wake&f=vorticity&map=magma&range=locked&low=0&high=0.05&vol=0.3,0.75,ray\nend it  kill %s\n' "$(sed -n 's/^http on //p' "$output/server.log")" $server
   exit
 fi
 say "stop"
