@@ -176,7 +176,7 @@ export class ProfilePart implements Part {
       position: (i: number) => i,
       index: (p: number) => p,
     };
-    const plot = { x: 54, y: 6, width: width - 62, height: height - 44 };
+    const plot = { x: 54, y: 6, width: width - 70, height: height - 44 };
     drawPlot(
       context,
       theme,
