@@ -49,7 +49,7 @@ void AppendPlane(ByteSpan plane, int zstd_level, Bytes* out) {
   out->insert(out->end(), body.begin(), body.end());
 }
 
-Result<ByteSpan> TakeBytes(std::size_t count, ByteSpan* payload) {
+Result<ByteSpan> TakeBytes(std::uint64_t count, ByteSpan* payload) {
   if (count > payload->size()) return DataLoss("a plane needs {} bytes and has {}", count, payload->size());
   const ByteSpan taken = payload->first(count);
   *payload = payload->subspan(count);
@@ -61,7 +61,7 @@ Result<ByteSpan> TakeBytes(std::size_t count, ByteSpan* payload) {
 Result<int> ReadPlane(ByteSpan* payload, std::span<std::byte> plane) {
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t tag, TakeVarint(payload));
   if (tag == kZero) return 0;
-  const std::size_t size = tag == kConstant ? 1 : tag == kRaw ? plane.size() : tag - kFrame;
+  const std::uint64_t size = tag == kConstant ? 1 : tag == kRaw ? plane.size() : tag - kFrame;
   QUARRY_ASSIGN_OR_RETURN(const ByteSpan body, TakeBytes(size, payload));
   if (tag == kConstant) return std::to_integer<int>(body[0]);
   if (tag == kRaw) {

@@ -123,7 +123,7 @@ Status ZfpDecompress(ByteSpan payload, std::span<const Index3> shapes, T* data) 
   if (!stream) return OutOfMemory();
   const std::vector<Index3> arrays = WithoutEmpty(shapes);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    std::size_t size = payload.size();
+    std::uint64_t size = payload.size();
     if (i + 1 < arrays.size()) {
       QUARRY_ASSIGN_OR_RETURN(size, entropy::TakeVarint(&payload));
       if (size > payload.size())
