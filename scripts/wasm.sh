@@ -16,20 +16,23 @@ most=150000   # bytes of a module, as gzip -9 leaves them
 fetch() {
   local crate=$1 version=$2 checksum=$3 file=$4
   [ -e "$sources/$crate-$version/$file" ] && return
-  mkdir -p "$sources"
-  local archive
-  archive=$(mktemp "$sources/.fetch.XXXXXX")
+  local new=$sources/.new archive=$sources/.new/archive found
+  rm -rf "$new"
+  mkdir -p "$new"
   echo "fetching $crate $version"
   curl --fail --silent --show-error --location --retry 3 --output "$archive" \
     "https://static.crates.io/crates/$crate/$crate-$version.crate"
-  if ! echo "$checksum  $archive" | sha256sum --check --status; then
-    echo "wasm: $crate-$version.crate has the SHA-256 $(sha256sum "$archive" | cut -d' ' -f1) instead of $checksum;" \
-      "delete $archive, and try again from another network" >&2
+  found=$(sha256sum "$archive" | cut -d' ' -f1)
+  if [ "$found" != "$checksum" ]; then
+    rm -rf "$new"
+    echo "wasm: $crate-$version.crate has the SHA-256 $found instead of $checksum; something between here and crates.io" \
+      "changes it: try another network" >&2
     exit 1
   fi
+  tar --extract --gzip --file "$archive" --directory "$new"
   rm -rf "$sources/$crate-$version"
-  tar --extract --gzip --file "$archive" --directory "$sources"
-  rm "$archive"
+  mv "$new/$crate-$version" "$sources/"
+  rm -rf "$new"
 }
 
 scripts/install-dependencies.sh curl emscripten

@@ -1,5 +1,5 @@
-// Included before every C++ source: what the coders use of C++20, and the standard library of emscripten 3.1.6 (libc++ 13)
-// lacks. Only what they use of it; a newer library has its own.
+// Included before every C++ source: what the coders use of C++20, and the standard library of
+// emscripten 3.1.6 (libc++ 13) lacks. Only what they use of it; a newer library has its own.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,8 @@ constexpr auto find(Range& range, const Value& value) {
 
 template <typename Range, typename Out, typename Predicate>
 constexpr Out copy_if(const Range& range, Out out, Predicate predicate) {
-  return std::copy_if(range.begin(), range.end(), out, [&](const auto& value) { return std::invoke(predicate, value); });
+  return std::copy_if(range.begin(), range.end(), out,
+                      [&](const auto& value) { return std::invoke(predicate, value); });
 }
 
 }  // namespace ranges

@@ -13,8 +13,9 @@
 #include "quarry/geometry/patch_grid.h"
 #include "xxhash.h"
 
-// What a page calls. Numbers come from messages: each is checked before memory is allocated for it. Payload may be
-// anything. A failed allocation ends the module with a trap, after quarry_error was set: its caller starts another.
+// What a page calls. Numbers come from messages: each is checked before memory is allocated for it. Payload
+// may be anything. A failed allocation ends the module with a trap, after quarry_error was set: its caller
+// starts another.
 namespace {
 
 using namespace quarry;
@@ -51,13 +52,16 @@ Status CheckLayout(const PatchCoder* coder, int coder_id, const PatchLayout& lay
   const Index3& n = layout.shape;
   std::int64_t plane = 0;
   std::int64_t volume = 0;
-  if (n[0] < 1 || n[1] < 1 || n[2] < 1 || !CheckedMultiply(n[0], n[1], &plane) || !CheckedMultiply(plane, n[2], &volume) ||
-      volume > PatchGrid::kMaxPatchVolume)
-    return InvalidArgument("a patch of shape {}; it has 1 to {} samples", ToString(n), PatchGrid::kMaxPatchVolume);
+  if (n[0] < 1 || n[1] < 1 || n[2] < 1 || !CheckedMultiply(n[0], n[1], &plane) ||
+      !CheckedMultiply(plane, n[2], &volume) || volume > PatchGrid::kMaxPatchVolume)
+    return InvalidArgument("a patch of shape {}; it has 1 to {} samples", ToString(n),
+                           PatchGrid::kMaxPatchVolume);
   return Status::Ok();
 }
 
-ByteSpan BytesAt(const std::byte* begin, std::size_t size) { return size == 0 ? ByteSpan() : ByteSpan(begin, size); }
+ByteSpan BytesAt(const std::byte* begin, std::size_t size) {
+  return size == 0 ? ByteSpan() : ByteSpan(begin, size);
+}
 
 [[noreturn]] void StopForMemory() {
   SetError("out of memory");
@@ -71,11 +75,15 @@ ByteSpan BytesAt(const std::byte* begin, std::size_t size) { return size == 0 ? 
 extern "C" [[noreturn]] void __cxa_throw(void*, void*, void (*)(void*)) { StopForMemory(); }
 
 /// Null where there is no memory left.
-QUARRY_EXPORT void* quarry_allocate(std::size_t bytes) { return std::malloc(std::max<std::size_t>(bytes, 1)); }
+QUARRY_EXPORT void* quarry_allocate(std::size_t bytes) {
+  return std::malloc(std::max<std::size_t>(bytes, 1));
+}
 QUARRY_EXPORT void quarry_release(void* begin) { std::free(begin); }
 
 /// XXH3, 64 bit: the checksum of messages and files.
-QUARRY_EXPORT std::uint64_t quarry_checksum(const void* begin, std::size_t bytes) { return XXH3_64bits(begin, bytes); }
+QUARRY_EXPORT std::uint64_t quarry_checksum(const void* begin, std::size_t bytes) {
+  return XXH3_64bits(begin, bytes);
+}
 
 /// Null where the arguments are wrong; quarry_error says why.
 QUARRY_EXPORT Reader* quarry_reader_open(int coder_id, int type, int nx, int ny, int nz, int levels) {
@@ -90,23 +98,29 @@ QUARRY_EXPORT Reader* quarry_reader_open(int coder_id, int type, int nx, int ny,
 }
 
 /// Decodes the next finer level. 0, or a code of quarry::StatusCode: the reader can then only be closed.
-QUARRY_EXPORT int quarry_reader_advance(Reader* reader, const std::byte* payload, std::size_t size, const std::byte* mask,
-                                        std::size_t mask_size) {
+QUARRY_EXPORT int quarry_reader_advance(Reader* reader, const std::byte* payload, std::size_t size,
+                                        const std::byte* mask, std::size_t mask_size) {
   const Status status = reader->patch.Advance(BytesAt(payload, size), BytesAt(mask, mask_size));
   return status.ok() ? 0 : Fail(status);
 }
 
 QUARRY_EXPORT int quarry_reader_level(const Reader* reader) { return reader->patch.level(); }
 /// Until the next call with this reader.
-QUARRY_EXPORT const void* quarry_reader_samples(const Reader* reader) { return reader->patch.samples().data(); }
-QUARRY_EXPORT std::size_t quarry_reader_samples_size(const Reader* reader) { return reader->patch.samples().size(); }
+QUARRY_EXPORT const void* quarry_reader_samples(const Reader* reader) {
+  return reader->patch.samples().data();
+}
+QUARRY_EXPORT std::size_t quarry_reader_samples_size(const Reader* reader) {
+  return reader->patch.samples().size();
+}
 /// One byte for each sample; null where none is missing.
 QUARRY_EXPORT const void* quarry_reader_validity(const Reader* reader) {
   const Validity validity = reader->patch.validity();
   return validity.empty() ? nullptr : validity.data();
 }
 /// [bytes] that it holds.
-QUARRY_EXPORT std::size_t quarry_reader_memory(const Reader* reader) { return static_cast<std::size_t>(reader->patch.memory()); }
+QUARRY_EXPORT std::size_t quarry_reader_memory(const Reader* reader) {
+  return static_cast<std::size_t>(reader->patch.memory());
+}
 QUARRY_EXPORT void quarry_reader_close(Reader* reader) { delete reader; }
 
 /// What the last error was.

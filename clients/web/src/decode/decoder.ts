@@ -94,7 +94,7 @@ export class Decoder {
     const [x, y, z] = layout.shape;
     // Numbers of 32 bits cross: what a conversion would change is wrong.
     if (![x, y, z, layout.levels].every((n) => n === (n | 0)))
-      throw new ViewerError("invalid_argument", `a patch of shape ${x}x${y}x${z} and ${layout.levels} levels; patches are smaller`);
+      throw new ViewerError("invalid_argument", `no patch has the shape ${x}x${y}x${z} and ${layout.levels} levels`);
     const reader = this.call(() =>
       this.exports.quarry_reader_open(CODERS[layout.coder] ?? 0, TYPES[layout.type], x, y, z, layout.levels));
     if (reader === 0) throw new ViewerError("invalid_argument", this.errorText());

@@ -2,7 +2,7 @@
  * Payload of patches to samples, by the coder library that Quarry itself uses, compiled to WebAssembly and run in workers.
  *
  *     const decoder = createPatchDecoder();
- *     const brick = await decoder.decode({ answer, patch, coder, type, shape, levels, target, payloads, keep, priority }, signal);
+ *     const { level, samples } = await decoder.decode({ answer, patch, coder, type, shape, ... }, signal);
  *     decoder.endAnswer(answer);
  */
 

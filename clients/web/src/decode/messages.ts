@@ -34,4 +34,6 @@ export interface DecodeReply {
   readonly damage: string | null;
 }
 
-export type Reply = DecodeReply | { readonly kind: "failed"; readonly id: number; readonly code: string; readonly message: string };
+export type Reply =
+  | DecodeReply
+  | { readonly kind: "failed"; readonly id: number; readonly code: string; readonly message: string };

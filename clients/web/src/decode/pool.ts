@@ -146,13 +146,7 @@ export class DecoderPool implements PatchDecoder {
 
   /** Gives a worker the first task that it may have: patches stay where they began, and their levels in order. */
   private give(member: Member): void {
-    const passed = new Set<string>();
-    const task = this.waiting.find(({ key }) => {
-      const home = this.homes.get(key);
-      if (!passed.has(key) && (home === undefined || home.member === member)) return true;
-      passed.add(key);
-      return false;
-    });
+    const task = this.waiting.find(({ key }) => (this.homes.get(key) ?? { member }).member === member);
     if (task === undefined) return;
     this.waiting.splice(this.waiting.indexOf(task), 1);
     const { request, key } = task;
@@ -164,7 +158,8 @@ export class DecoderPool implements PatchDecoder {
 
   private start(module: WebAssembly.Module): boolean {
     if (this.deaths >= MOST_DEATHS) {
-      if (this.members.length === 0) this.failAll(new ViewerError("unavailable", "the workers that decode do not run; reload the page"));
+      if (this.members.length === 0)
+        this.failAll(new ViewerError("unavailable", "the workers that decode do not run; reload the page"));
       return false;
     }
     const member: Member = { worker: this.options.spawn(), running: new Map() };
@@ -195,8 +190,10 @@ export class DecoderPool implements PatchDecoder {
     for (const [key, home] of this.homes) {
       if (home.member === member) this.homes.delete(key);
     }
-    for (const task of member.running.values())
-      task.fail(new ViewerError("internal", `the worker that decodes patch ${task.request.patch} has died: ${why || "no reason given"}`));
+    for (const task of member.running.values()) {
+      const died = `the worker that decodes patch ${task.request.patch} has died: ${why || "no reason given"}`;
+      task.fail(new ViewerError("internal", died));
+    }
     this.dispatch();
   }
 
@@ -210,13 +207,15 @@ export class DecoderPool implements PatchDecoder {
 
 function check(job: DecodeJob): void {
   const count = job.payloads.length;
-  if (!canDecode(job.coder, job.type))
-    throw new ViewerError("unimplemented", `this page does not decode ${job.type} of the coder "${job.coder}"; reload it for a newer one`);
+  if (!canDecode(job.coder, job.type)) {
+    throw new ViewerError("unimplemented",
+      `this page does not decode ${job.type} of the coder "${job.coder}"; reload it for a newer one`);
+  }
   const whole = [...job.shape, job.levels, job.target].every(Number.isSafeInteger);
   if (!whole || Math.min(...job.shape) < 1 || job.levels < 1 || job.levels > MAX_LEVELS || job.target < 0 || count < 1 ||
       job.target + count > job.levels) {
-    throw new ViewerError("invalid_argument",
-      `patch ${job.patch} of shape ${job.shape.join("x")} with ${job.levels} levels cannot have ${count} payloads up to level ${job.target}`);
+    const patch = `patch ${job.patch} of shape ${job.shape.join("x")} with ${job.levels} levels`;
+    throw new ViewerError("invalid_argument", `${patch} cannot have ${count} payloads up to level ${job.target}`);
   }
 }
 

@@ -64,13 +64,13 @@ export class DecodeSession {
     }
   }
 
-  /** For tests and limits. */
-  get state(): { readonly patches: number; readonly readers: number; readonly readerBytes: number; readonly payloadBytes: number } {
+  /** What the limits are about. */
+  get state(): SessionLimits & { readonly patches: number } {
     const all = [...this.kept.values()];
     return {
       patches: all.length, readers: all.filter((patch) => patch.reader !== null).length,
       readerBytes: all.reduce((sum, patch) => sum + patch.readerBytes, 0),
-      payloadBytes: all.reduce((sum, patch) => sum + patch.payloadBytes, 0),
+      payloadBytes: all.reduce((sum, patch) => sum + patch.payloadBytes, 0), moduleBytes: this.decoder.memory,
     };
   }
 
@@ -84,8 +84,8 @@ export class DecodeSession {
     }
     if (known !== undefined && known.damage !== null) throw known.damage;
     if (known === undefined || request.levels - known.levels.length !== from) {
-      throw new ViewerError("failed_precondition",
-        `levels ${request.levels - 1} to ${from} of patch ${request.patch} are no longer there; ask for the patch from its coarsest level on`);
+      const levels = `levels ${request.levels - 1} to ${from} of patch ${request.patch}`;
+      throw new ViewerError("failed_precondition", `${levels} are no longer there; ask for the patch from its coarsest level on`);
     }
     this.kept.delete(key);
     return known;
@@ -108,10 +108,12 @@ export class DecodeSession {
   }
 
   private verify(level: LevelBytes, stored: DecodeRequest["checksums"][number]): void {
-    for (const [what, bytes, expected] of [["mask", level.mask, stored.mask], ["samples", level.payload, stored.payload]] as const) {
-      const computed = this.decoder.checksum(bytes);
-      if (computed !== expected)
-        throw new ViewerError("data_loss", `checksum of the ${what}: ${hexadecimal(expected)} stored, ${hexadecimal(computed)} computed`);
+    for (const part of ["mask", "payload"] as const) {
+      const computed = this.decoder.checksum(level[part]);
+      if (computed === stored[part]) continue;
+      const what = part === "mask" ? "mask" : "samples";
+      throw new ViewerError("data_loss",
+        `checksum of the ${what}: ${hexadecimal(stored[part])} stored, ${hexadecimal(computed)} computed`);
     }
   }
 

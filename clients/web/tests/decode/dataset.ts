@@ -53,7 +53,8 @@ function readSubfile(path: string): Subfile {
     const payloads = Array.from({ length: levels }, (_, level) => {
       const record = at + first + level * (old ? 32 : 36);
       const begin = u64(record);
-      return { bytes: file.subarray(begin, begin + view.getUint32(record + 8, true)), checksum: view.getBigUint64(record + 16, true) };
+      const bytes = file.subarray(begin, begin + view.getUint32(record + 8, true));
+      return { bytes, checksum: view.getBigUint64(record + 16, true) };
     });
     rows.set(u64(at), payloads);
   }
@@ -80,7 +81,8 @@ export function readField(dataset: string, step: number, field: string): StoredF
   const [{ coder, type, dims, patch: size, levels }] = [subfiles[0]!];
   const counts = dims.map((n, axis) => Math.ceil(n / size[axis]!));
   const patches = subfiles.flatMap(({ rows }) => [...rows]).map(([patch, payloads]): StoredPatch => {
-    const position = [patch % counts[0]!, Math.floor(patch / counts[0]!) % counts[1]!, Math.floor(patch / counts[0]! / counts[1]!)];
+    const row = Math.floor(patch / counts[0]!);
+    const position = [patch % counts[0]!, row % counts[1]!, Math.floor(row / counts[1]!)];
     const begin = position.map((p, axis) => p * size[axis]!) as unknown as Vec3;
     return {
       patch, begin, shape: dims.map((n, axis) => Math.min(size[axis]!, n - begin[axis]!)) as unknown as Vec3,
@@ -116,11 +118,13 @@ export class Grid {
     const size = SAMPLE_BYTES[this.field.type];
     const shape = levelShape(patch.shape, this.level);
     const [x, y, z] = levelShape(patch.begin, this.level);
-    if (samples.length !== shape.reduce((a, b) => a * b, size)) throw new Error(`patch ${patch.patch} has ${samples.length} bytes`);
+    if (samples.length !== shape.reduce((a, b) => a * b, size))
+      throw new Error(`patch ${patch.patch} has ${samples.length} bytes`);
     for (let k = 0; k < shape[2]; ++k) {
       for (let j = 0; j < shape[1]; ++j) {
         const from = size * shape[0] * (j + shape[1] * k);
-        this.bytes.set(samples.subarray(from, from + size * shape[0]), size * (x + this.shape[0] * (y + j + this.shape[1] * (z + k))));
+        const to = size * (x + this.shape[0] * (y + j + this.shape[1] * (z + k)));
+        this.bytes.set(samples.subarray(from, from + size * shape[0]), to);
       }
     }
   }

@@ -2,14 +2,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type SampleType, type Vec3, ViewerError } from "../../src/model";
-import { Decoder, type LevelBytes } from "../../src/decode/decoder";
-import { DecodeSession } from "../../src/decode/session";
-import { readField, SAMPLE_BYTES, type StoredField, type StoredPatch } from "./dataset";
-import { decodeLevels, GOLDEN, layoutOf, MODULES, requestOf, ROOT } from "./modules";
+import { Decoder, type LevelBytes, type PatchLayout } from "../../src/decode/decoder";
+import { DecodeSession, DEFAULT_LIMITS } from "../../src/decode/session";
+import { EMPTY_CHECKSUM, readField, SAMPLE_BYTES, type StoredField, type StoredPatch } from "./dataset";
+import { decodeLevels, GOLDEN, layoutOf, MODULES, requestOf, ROOT, smallModule } from "./modules";
 import { random } from "./random";
 
 const DATASET = join(GOLDEN, "v2/golden.quarry");
 const FIELDS = ["smooth", "precise", "holes", "near", "far", "rounded", "exact", "edges", "counts", "labels", "wide"];
+const TYPES: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32"];
 const EMPTY = new Uint8Array(0);
 
 /** A bit flipped, a part cut off, a byte replaced, or bytes added. */
@@ -24,7 +25,7 @@ function damaged(bytes: Uint8Array, next: () => number): Uint8Array {
 }
 
 /** Decodes all levels. Any end is fine but a broken module, or samples of another size. */
-function decodeAnything(decoder: Decoder, layout: { coder: string; type: SampleType; shape: Vec3; levels: number }, levels: readonly LevelBytes[]): string {
+function decodeAnything(decoder: Decoder, layout: PatchLayout, levels: readonly LevelBytes[]): string {
   const reader = decoder.open(layout);
   let outcome = "decoded";
   try {
@@ -67,7 +68,7 @@ describe.each(MODULES)("hostile payload, %s", (_, module) => {
   it.each(["interpolate", "lossless", "wavelet-zfp"])("%s: what fuzzing found leaves the module whole", (coder) => {
     const decoder = new Decoder(module);
     const folder = join(ROOT, "tests/fuzz/corpus", coder.replace("-", "_"));
-    const types = (["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32"] as const).slice(0, coder === "wavelet-zfp" ? 2 : 8);
+    const types = coder === "wavelet-zfp" ? TYPES.slice(0, 2) : TYPES;
     const files = readdirSync(folder);
     for (const file of files) {
       const { layout, levels } = corpusInput(coder, types, readFileSync(join(folder, file)));
@@ -78,8 +79,20 @@ describe.each(MODULES)("hostile payload, %s", (_, module) => {
   });
 });
 
+describe.each(MODULES)("sizes beyond 32 bits, %s", (_, module) => {
+  // One plane of four bytes, in a zstd frame of nine: 12 says so, and 2^32 + 12 must not.
+  it.each([[[0x0c], "decoded"], [[0x8c, 0x80, 0x80, 0x80, 0x10], "data_loss"]])("the varint %j: %s", (size, outcome) => {
+    const frame = [0, 0, 0x21, 0, 0, 1, 2, 3, 4];
+    const payload = Uint8Array.from([1, 0, ...size, ...frame]);
+    const layout = { coder: "lossless", type: "uint8", shape: [4, 1, 1], levels: 1 } as const;
+
+    expect(decodeAnything(new Decoder(module), layout, [{ payload, mask: EMPTY }])).toBe(outcome);
+  });
+});
+
 /** The form of the corpus: tests/fuzz/payload_input.cc. */
-function corpusInput(coder: string, types: readonly SampleType[], bytes: Uint8Array): { layout: { coder: string; type: SampleType; shape: Vec3; levels: number }; levels: LevelBytes[] } {
+function corpusInput(coder: string, types: readonly SampleType[],
+                     bytes: Uint8Array): { layout: PatchLayout; levels: LevelBytes[] } {
   let at = 0;
   const byte = (): number => bytes[at++] ?? 0;
   const first = byte();
@@ -101,40 +114,75 @@ function corpusInput(coder: string, types: readonly SampleType[], bytes: Uint8Ar
   };
 }
 
-/** A patch that claims to be constant: few bytes, and 512 MiB of samples. */
-function hugePatch(): { field: StoredField; patch: StoredPatch } {
-  const shape: Vec3 = [512, 512, 256];
+/** A patch that is constant: few bytes, and many samples of 8 bytes. */
+function hugePatch(shape: Vec3, patch = 77): { field: StoredField; patch: StoredPatch } {
   const payload = Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0]);
   const checksum = new Decoder(MODULES[0][1]).checksum(payload);
   return {
     field: { coder: "lossless", type: "float64", dims: shape, levels: 1, patches: [] },
-    patch: { patch: 77, begin: [0, 0, 0], shape, levels: [{ payload, checksum, mask: EMPTY, maskChecksum: 0x2d06800538d394c2n }] },
+    patch: { patch, begin: [0, 0, 0], shape, levels: [{ payload, checksum, mask: EMPTY, maskChecksum: EMPTY_CHECKSUM }] },
   };
 }
 
-describe("a module that breaks", () => {
+describe("a module whose memory ends", () => {
+  const module = smallModule(512);  // 32 MiB
+  const tooLarge = hugePatch([256, 256, 64]);
+
   it("says so, once and for all its patches", () => {
-    const decoder = new Decoder(MODULES[0][1]);
-    const { field, patch } = hugePatch();
+    const decoder = new Decoder(module);
     const other = decoder.open({ coder: "lossless", type: "uint8", shape: [4, 4, 4], levels: 1 });
 
-    expect(() => decodeLevels(decoder, field, patch)).toThrow("does not fit into the memory of the decoder");
+    expect(() => decodeLevels(decoder, tooLarge.field, tooLarge.patch)).toThrow("does not fit into the memory of the decoder");
 
     expect(decoder.broken).toBe(true);
     expect(() => { decoder.close(other); }).toThrow("has stopped");
   });
 
+  it("bounds the largest patch of the page, too", () => {
+    const { field, patch } = hugePatch([512, 512, 256]);
+
+    expect(() => decodeLevels(new Decoder(MODULES[0][1]), field, patch)).toThrow("does not fit into the memory of the decoder");
+  });
+
   it("is replaced by its session: one patch fails, the others go on", () => {
-    const session = new DecodeSession(MODULES[0][1]);
+    const session = new DecodeSession(module);
     const field = readField(DATASET, 0, "near");
     const patch = field.patches[0]!;
-    const expected = decodeLevels(new Decoder(MODULES[0][1]), field, patch);
-    const huge = hugePatch();
+    const expected = decodeLevels(new Decoder(module), field, patch);
     session.decode(requestOf(field, patch, 2, 1));
 
-    expect(() => session.decode(requestOf(huge.field, huge.patch, 0, 0))).toThrow("does not fit into the memory");
+    expect(() => session.decode(requestOf(tooLarge.field, tooLarge.patch, 0, 0))).toThrow("does not fit into the memory");
 
     const reply = session.decode(requestOf(field, patch, 0, 0));
     expect(new Uint8Array(reply.samples)).toEqual(expected[2]!.samples);
+  });
+
+  it("is replaced where kept patches hold it", () => {
+    const session = new DecodeSession(module);
+    for (const number of [1, 2, 3]) {
+      const { field, patch } = hugePatch([128, 128, 90], number);
+      expect(session.decode(requestOf(field, patch, 0, 0, { keep: true })).level).toBe(0);
+    }
+    expect(session.state).toMatchObject({ patches: 3, readers: 1 });
+  });
+
+  it("is replaced by its session once it has grown", () => {
+    const session = new DecodeSession(module, { ...DEFAULT_LIMITS, moduleBytes: 10 * 2 ** 20 });
+    const { field, patch } = hugePatch([128, 128, 90]);
+
+    session.decode(requestOf(field, patch, 0, 0));
+
+    expect(session.state.moduleBytes).toBeLessThan(10 * 2 ** 20);
+  });
+
+  it("keeps no bytes that went in or out", () => {
+    const decoder = new Decoder(module);
+    const field = readField(DATASET, 0, "exact");
+    const before = decoder.memory;
+
+    for (let i = 0; i < 1000; ++i) decoder.checksum(new Uint8Array(2 ** 16));
+    for (let i = 0; i < 100; ++i) decodeLevels(decoder, field, field.patches[0]!);
+
+    expect(decoder.memory).toBe(before);
   });
 });

@@ -20,12 +20,29 @@ export const MODULES = [
   ["scalar", moduleOf("quarry_decoder_scalar")],
 ] as const;
 
+/** The module with less memory to grow into. [pages of 64 KiB, from 128 to 8192] */
+export function smallModule(pages: number): WebAssembly.Module {
+  const bytes = readFileSync(join(ROOT, "clients/web/build/wasm/quarry_decoder.wasm"));
+  // The memory section: id 5, 6 bytes, one memory that has a maximum, from 128 pages to 8192.
+  const section = Buffer.from([5, 6, 1, 1, 0x80, 1, 0x80, 0x40]);
+  const at = bytes.indexOf(section);
+  if (at < 0 || bytes.indexOf(section, at + 1) >= 0) throw new Error("the memory section is not where it was");
+  bytes[at + 6] = (pages & 0x7f) | 0x80;
+  bytes[at + 7] = pages >> 7;
+  return new WebAssembly.Module(bytes);
+}
+
 export function layoutOf(field: StoredField, patch: StoredPatch): PatchLayout {
   return { coder: field.coder, type: field.type, shape: patch.shape, levels: field.levels };
 }
 
+export interface DecodedLevel {
+  readonly samples: Uint8Array;
+  readonly validity: Uint8Array | null;
+}
+
 /** Bytes and validity of every level, the coarsest first. */
-export function decodeLevels(decoder: Decoder, field: StoredField, patch: StoredPatch): { samples: Uint8Array; validity: Uint8Array | null }[] {
+export function decodeLevels(decoder: Decoder, field: StoredField, patch: StoredPatch): DecodedLevel[] {
   const reader = decoder.open(layoutOf(field, patch));
   const decoded = [...patch.levels.entries()].reverse().map(([level, payload]) => {
     decoder.advance(reader, payload);
@@ -43,7 +60,8 @@ export function nextAnswer(): number {
 }
 
 /** A job for the levels from `first` to `target`. */
-export function jobOf(field: StoredField, patch: StoredPatch, first: number, target: number, change: Partial<DecodeJob> = {}): DecodeJob {
+export function jobOf(field: StoredField, patch: StoredPatch, first: number, target: number,
+                      change: Partial<DecodeJob> = {}): DecodeJob {
   return {
     answer: 0, patch: patch.patch, coder: field.coder, type: field.type, shape: patch.shape, levels: field.levels, target,
     payloads: patch.levels.slice(target, first + 1).reverse(), keep: target > 0, priority: 0, ...change,
@@ -52,11 +70,13 @@ export function jobOf(field: StoredField, patch: StoredPatch, first: number, tar
 
 let ids = 0;
 /** The same as a message. */
-export function requestOf(field: StoredField, patch: StoredPatch, first: number, target: number, change: Partial<DecodeJob> = {}): DecodeRequest {
+export function requestOf(field: StoredField, patch: StoredPatch, first: number, target: number,
+                          change: Partial<DecodeJob> = {}): DecodeRequest {
   const { payloads, answer, keep } = jobOf(field, patch, first, target, change);
   const bytes = Buffer.concat(payloads.flatMap(({ mask, payload }) => [mask, payload]));
   return {
-    ...layoutOf(field, patch), answer, patch: patch.patch, target, keep, kind: "decode", id: ++ids, bytes: new Uint8Array(bytes).buffer,
+    ...layoutOf(field, patch), kind: "decode", id: ++ids, answer, patch: patch.patch, target, keep,
+    bytes: new Uint8Array(bytes).buffer,
     sizes: payloads.map(({ mask, payload }) => ({ mask: mask.length, payload: payload.length })),
     checksums: payloads.map(({ maskChecksum, checksum }) => ({ mask: maskChecksum, payload: checksum })),
   };

@@ -31,7 +31,8 @@ const GRIDS: readonly (readonly [Vec3, string])[] = [
   [[5, 1, 63], "8x1x16"], [[1, 1, 1], "4"], [[65, 3, 2], "32x2x2"], [[24, 24, 24], "32"],
 ];
 const FILL: Readonly<Record<SampleType, string>> = {
-  float32: "-999.5", float64: "-1e30", int8: "-128", uint8: "255", int16: "-32768", uint16: "65535", int32: "-2147483648", uint32: "4294967295",
+  float32: "-999.5", float64: "-1e30", int8: "-128", uint8: "255", int16: "-32768", uint16: "65535", int32: "-2147483648",
+  uint32: "4294967295",
 };
 
 function cases(): Case[] {
@@ -51,9 +52,10 @@ function cases(): Case[] {
 /** Floats that arithmetic would change: zeros with a sign, subnormal and huge numbers, and NaNs with a payload. */
 function putOddBits(samples: Samples, i: number, which: number, nan: boolean): void {
   const view = new DataView(samples.buffer);
-  if (samples instanceof Float32Array) view.setUint32(4 * i, nan ? 0xffa12345 : [0x80000000, 0x00000123, 0x7f7fffff][which]!, true);
-  if (samples instanceof Float64Array)
-    view.setBigUint64(8 * i, nan ? 0x7ff4000000012345n : [0x8000000000000000n, 0x123n, 0x7fefffffffffffffn][which]!, true);
+  const single = nan ? 0xffa12345 : [0x80000000, 0x00000123, 0x7f7fffff][which]!;
+  const double = nan ? 0x7ff4000000012345n : [0x8000000000000000n, 0x123n, 0x7fefffffffffffffn][which]!;
+  if (samples instanceof Float32Array) view.setUint32(4 * i, single, true);
+  if (samples instanceof Float64Array) view.setBigUint64(8 * i, double, true);
 }
 
 /** Smooth in one part, noise in another, constant and of few values in others. */
@@ -88,7 +90,8 @@ function write(test: Case, name: string, samples: Samples): string {
 
 function nativeLevel(dataset: string, level: number): Uint8Array {
   const out = `${dataset}-${level}.raw`;
-  execFileSync(join(BIN, "quarry"), ["get", dataset, "--field", "f", "--level", String(level), "--output", out], { stdio: "ignore" });
+  const options = ["--field", "f", "--level", String(level), "--output", out];
+  execFileSync(join(BIN, "quarry"), ["get", dataset, ...options], { stdio: "ignore" });
   return readFileSync(out);
 }
 
@@ -96,8 +99,8 @@ describe.skipIf(!BUILT && process.env.QUARRY_REQUIRE_DATA === undefined)(`equal 
   const decoders = MODULES.map(([name, module]) => ({ name, decoder: new Decoder(module) }));
   const seed = Number(process.env.QUARRY_SEED ?? 1);
 
-  it.each(cases().map((test, i) => ({ ...test, i, name: `${test.coder} ${test.type} ${test.dims.join("x")} ${test.options.join(" ")}` })))(
-    "$name, masked: $masked", (test) => {
+  it.each(cases().map((test, i) => ({ ...test, i, grid: test.dims.join("x"), bound: test.options.join(" ") })))(
+    "$coder $type $grid $bound, masked: $masked", (test) => {
       const dataset = write(test, `case${test.i}`, samplesFor(test, seed + test.i));
       const field = readField(dataset, 0, "f");
       expect([field.coder, field.type, field.dims]).toEqual([test.coder, test.type, test.dims]);
@@ -105,7 +108,8 @@ describe.skipIf(!BUILT && process.env.QUARRY_REQUIRE_DATA === undefined)(`equal 
         const expected = Buffer.from(nativeLevel(dataset, level));
         for (const { name, decoder } of decoders) {
           const grid = new Grid(field, level);
-          for (const patch of field.patches) grid.put(patch, decodeLevels(decoder, field, patch)[field.levels - 1 - level]!.samples);
+          for (const patch of field.patches)
+            grid.put(patch, decodeLevels(decoder, field, patch)[field.levels - 1 - level]!.samples);
           expect(expected.equals(grid.bytes), `level ${level}, ${name}`).toBe(true);
         }
       }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ViewerError } from "../../src/model";
 import { canDecode, Decoder, hasSimd } from "../../src/decode/decoder";
-import { DecodeSession, DEFAULT_LIMITS } from "../../src/decode/session";
+import { DecodeSession, DEFAULT_LIMITS, type SessionLimits } from "../../src/decode/session";
 import type { DecodeRequest } from "../../src/decode/messages";
 import { readField, type StoredPatch } from "./dataset";
 import { decodeLevels, GOLDEN, MODULES, requestOf } from "./modules";
@@ -66,7 +66,7 @@ describe("DecodeSession", () => {
     expect(codeOf(() => session.decode(requestOf(FIELD, PATCH, 0, 0, { answer: 1 })))).toBe("failed_precondition");
     expect(session.decode(requestOf(FIELD, PATCH, 1, 1, { answer: 2 })).level).toBe(1);
     session.endAnswer(2);
-    expect(session.state).toEqual({ patches: 0, readers: 0, readerBytes: 0, payloadBytes: 0 });
+    expect(session.state).toMatchObject({ patches: 0, readers: 0, readerBytes: 0, payloadBytes: 0 });
   });
 
   it("refuses a level that does not follow", () => {
@@ -76,7 +76,8 @@ describe("DecodeSession", () => {
     expect(codeOf(() => session.decode(requestOf(FIELD, PATCH, 0, 0)))).toBe("failed_precondition");
   });
 
-  it.each([["checksum", (request: DecodeRequest) => request], ["decoder", resealed]])("shows the level before damage that the %s finds", (_, seal) => {
+  const finders = [["checksum", (request: DecodeRequest): DecodeRequest => request], ["decoder", resealed]] as const;
+  it.each(finders)("shows the level before damage that the %s finds", (_, seal) => {
     const session = new DecodeSession(MODULE);
     // The first byte of a level's samples counts what is listed: a wrong one is noticed.
     const request = seal(flipped(requestOf(FIELD, PATCH, 2, 0, { keep: true }), 1));
@@ -87,7 +88,7 @@ describe("DecodeSession", () => {
     expect(new Uint8Array(reply.samples)).toEqual(LEVELS[0]!.samples);
     expect(reply.damage).toContain(`level 1 of patch ${PATCH.patch} is damaged`);
     expect(codeOf(() => session.decode(requestOf(FIELD, PATCH, 0, 0)))).toBe("data_loss");
-    expect(session.state.readers).toBe(0);
+    expect(session.state).toMatchObject({ patches: 1, readers: 0, payloadBytes: 0 });
   });
 
   it("fails where no level is whole, and names checksums", () => {
@@ -95,7 +96,8 @@ describe("DecodeSession", () => {
     const request = requestOf(FIELD, PATCH, 2, 0);
     const stored = request.checksums[0]!.payload.toString(16).padStart(16, "0");
 
-    expect(() => session.decode(flipped(request, 0))).toThrow(`level 2 of patch ${PATCH.patch} is damaged: checksum of the samples: ${stored} stored`);
+    const message = `level 2 of patch ${PATCH.patch} is damaged: checksum of the samples: ${stored} stored`;
+    expect(() => session.decode(flipped(request, 0))).toThrow(message);
     expect(codeOf(() => session.decode(flipped(request, 0)))).toBe("data_loss");
   });
 
@@ -110,23 +112,31 @@ describe("DecodeSession", () => {
     expect(session.state.patches).toBe(0);
   });
 
-  it("bounds the bytes of readers and of payload", () => {
-    const patches = FIELD.patches;
-    const all = new DecodeSession(MODULE);
-    for (const patch of patches) all.decode(requestOf(FIELD, patch, 2, 1));
-    const { readerBytes, payloadBytes } = all.state;
-    const limits = { ...DEFAULT_LIMITS, readerBytes: readerBytes / 2, payloadBytes: payloadBytes / 2 };
-    const session = new DecodeSession(MODULE, limits);
+  function keepAll(limits: Partial<SessionLimits>): DecodeSession {
+    const session = new DecodeSession(MODULE, { ...DEFAULT_LIMITS, ...limits });
+    for (const patch of FIELD.patches) session.decode(requestOf(FIELD, patch, 2, 1));
+    return session;
+  }
 
-    for (const patch of patches) session.decode(requestOf(FIELD, patch, 2, 1));
+  it("bounds the bytes of readers", () => {
+    const readerBytes = keepAll({}).state.readerBytes / 2;
+    const session = keepAll({ readerBytes });
 
-    expect(session.state.readerBytes).toBeLessThanOrEqual(limits.readerBytes);
-    expect(session.state.payloadBytes).toBeLessThanOrEqual(limits.payloadBytes);
-    expect(codeOf(() => session.decode(requestOf(FIELD, patches[0]!, 0, 0)))).toBe("failed_precondition");
-    expect(codeOf(() => session.decode(requestOf(FIELD, patches.at(-1)!, 0, 0)))).toBe("ok");
+    expect(session.state.readerBytes).toBeLessThanOrEqual(readerBytes);
+    expect(session.state.readerBytes).toBeGreaterThan(0);
+    expect(codeOf(() => session.decode(requestOf(FIELD, FIELD.patches[0]!, 0, 0)))).toBe("ok");
   });
 
-  it("takes a fresh module where one has grown", () => {
+  it("bounds the bytes of payload: the oldest patches are to be asked for again", () => {
+    const payloadBytes = keepAll({}).state.payloadBytes / 2;
+    const session = keepAll({ payloadBytes });
+
+    expect(session.state.payloadBytes).toBeLessThanOrEqual(payloadBytes);
+    expect(codeOf(() => session.decode(requestOf(FIELD, FIELD.patches[0]!, 0, 0)))).toBe("failed_precondition");
+    expect(codeOf(() => session.decode(requestOf(FIELD, FIELD.patches.at(-1)!, 0, 0)))).toBe("ok");
+  });
+
+  it("takes a fresh module where one has grown, and goes on", () => {
     const session = new DecodeSession(MODULE, { ...DEFAULT_LIMITS, moduleBytes: 1 });
 
     const steps = [2, 1, 0].map((level) => session.decode(requestOf(FIELD, PATCH, level, level)));

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-// Takes the place of the library fmt, of whose code every page would load a fifth of the decoder's size. Has what the
-// messages of the coders need: texts, integers and numbers, as {} or {:#x}. Another form does not compile.
+// Takes the place of the library fmt, of whose code every page would load a fifth of the decoder's size. Has
+// what the messages of the coders need: texts, integers and numbers, as {} or {:#x}. Another form does not
+// compile.
 namespace fmt {
 
 struct Argument {
@@ -26,7 +27,8 @@ struct Argument {
       return {Kind::kNumber, {}, 0, static_cast<double>(value)};
     } else {
       static_assert(std::integral<T>);
-      return {std::signed_integral<T> ? Kind::kSigned : Kind::kUnsigned, {}, static_cast<std::uint64_t>(value)};
+      return {
+          std::signed_integral<T> ? Kind::kSigned : Kind::kUnsigned, {}, static_cast<std::uint64_t>(value)};
     }
   }
 };
@@ -56,7 +58,8 @@ template <typename... Args>
 struct Form {
   template <typename Text>
   consteval Form(const Text& form) : text(form) {  // NOLINT: implicit, as in fmt
-    if (CountArguments(form) != static_cast<int>(sizeof...(Args))) throw "another form, or number of arguments";
+    if (CountArguments(form) != static_cast<int>(sizeof...(Args)))
+      throw "another form, or number of arguments";
   }
   std::string_view text;
 };
