@@ -47,7 +47,9 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DC
 emcmake cmake -S clients/web/wasm -B "$build" -G Ninja "${launcher[@]}" \
   -DQUARRY_ZSTD="$sources/zstd-sys-2.0.16+zstd.1.5.7/zstd/lib" -DQUARRY_ZFP="$sources/zfp-sys-0.1.15/zfp" \
   -DQUARRY_HEADERS="$build/headers" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 1; }
-cmake --build "$build" ${QUARRY_JOBS:+--parallel "$QUARRY_JOBS"}
+echo "building the decoder"
+# Every line that is not the progress of a step is a warning or an error, and is shown.
+NINJA_STATUS="@" cmake --build "$build" ${QUARRY_JOBS:+--parallel "$QUARRY_JOBS"} | { grep -v "^@\|^ninja: no work" || true; }
 
 mkdir -p "$page"
 status=0
