@@ -361,8 +361,13 @@ class Http(qt.QuarryTest):
                 chunk = np.frombuffer(body, "<f4").reshape(array["chunk_grid"]["configuration"]["chunk_shape"][1:])
                 whole = self.decoded(level)
                 np.testing.assert_array_equal(chunk, whole[tuple(map(slice, chunk.shape))])
+            # What is kept is shown after a call has allowed it, each time.
+            asked = server.log().count('GetDataset "run42" OK')
+            for method in ("GET", "HEAD"):
+                client.ask(method, "/zarr/run42/zarr.json")
+            server.log_until('GetDataset "run42" OK')
+            self.assertEqual(server.log().count('GetDataset "run42" OK'), asked + 2)
             log = server.log()
-        self.assertIn('GetDataset "run42" OK', log)
         self.assertIn('Read "run42" OK', log)
 
     def test_parts_and_tags(self):

@@ -224,7 +224,7 @@ TEST_F(CoreTest, WhatAStreamKeepsCountsForTheRead) {
 
 TEST_F(CoreTest, AWatcherThatHasGoneEndsItsCall) {
   Service service({folder_.path(), {}, folder_.path()}, {64 << 20, 2}, &operations_,
-                  std::chrono::milliseconds(5));
+                  std::chrono::milliseconds(300));  // it asks whether the client is there once in between
   pb::WatchStepsRequest request;
   request.set_dataset("a");
   FakePeer peer(request.SerializeAsString());
