@@ -157,10 +157,11 @@ void HttpListener::Drain(std::chrono::milliseconds time, const std::function<boo
 
 HttpListener::~HttpListener() {
   state_->acceptor->Stop();
-  state_->CutSessions(false);
-  state_->workers.reset();  // a call whose connection is cut ends soon
+  // Nothing begins any more; a call whose connection is cut ends soon.
   state_->io.stop();
   state_->thread.join();
+  state_->CutSessions(false);
+  state_->workers.reset();
   // Sessions belong to the io_context, as does what waits in it.
   state_->sessions.clear();
 }
