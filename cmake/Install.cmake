@@ -171,13 +171,16 @@ Libs: -L\${libdir} ${libs}
           COMPONENT libquarry-dev)
 endfunction()
 
-# Programs that need MPI have a package of their own.
+# Programs that need MPI have a package of their own, and those with FFTW, whose licence is the GPL, another.
 function(_quarry_package_of program out)
   _quarry_direct_links(${program} links)
   _quarry_closure(rooms foreign ${links})
   set(package quarry)
   if(foreign MATCHES "MPI::")
     set(package quarry-mpi)
+  endif()
+  if(foreign MATCHES "FFTW")
+    set(package quarry-analysis)
   endif()
   set(${out} ${package} PARENT_SCOPE)
 endfunction()
@@ -252,6 +255,7 @@ endfunction()
 function(_quarry_install_documents)
   set(destination ${CMAKE_INSTALL_DATADIR}/doc/quarry)
   install(FILES LICENSE THIRD-PARTY.md CHANGELOG.md README.md DESTINATION ${destination} COMPONENT quarry)
+  install(FILES tools/plan/machines/theta.json DESTINATION ${destination}/machines COMPONENT quarry)
   install(DIRECTORY docs/ DESTINATION ${destination} COMPONENT quarry FILES_MATCHING PATTERN "*.md"
           PATTERN decisions EXCLUDE PATTERN images EXCLUDE)
 endfunction()
@@ -309,7 +313,7 @@ function(quarry_install)
   if(TARGET quarry_redistribute)
     list(APPEND headers writer/redistribute/redistribute.h writer/redistribute/stack.h
          writer/redistribute/quarry_redistribute.h writer/insitu/insitu.h writer/insitu/quarry_insitu.h
-         writer/intransit/intransit.h)
+         writer/intransit/intransit.h writer/intransit/quarry_intransit.h)
   endif()
   quarry_install_headers(${headers})
 

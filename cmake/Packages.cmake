@@ -64,6 +64,12 @@ arrays."
     DEPENDS "libquarry${QUARRY_SOVERSION} ${same}" CONTROL triggers)
   list(APPEND development libquarry-mpi${QUARRY_SOVERSION})
 endif()
+if(TARGET quarry-spectrum)
+  quarry_package(quarry-analysis quarry-analysis "energy spectra of simulation data
+The program quarry-spectrum, which runs with MPI. It is linked to FFTW: as a
+whole it is under the GNU General Public License, version 2 or later."
+    DEPENDS "quarry ${same}" RECOMMENDS openmpi-bin)
+endif()
 list(TRANSFORM development APPEND " ${same}")
 quarry_package(libquarry-dev libquarry-dev "headers of the Quarry libraries, for CMake and pkg-config"
   DEPENDS ${development} libfmt-dev RECOMMENDS libopenmpi-dev)

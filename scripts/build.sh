@@ -12,6 +12,7 @@ targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 
 scripts/install-dependencies.sh
+[ "$preset" != arm ] || scripts/arm-sysroot.sh
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 echo "configuring preset $preset"

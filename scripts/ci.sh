@@ -33,6 +33,7 @@ stage_format() { scripts/format.sh --check; }
 stage_release() {
   scripts/python-environment.sh
   scripts/build.sh web
+  scripts/wasm.sh --check
   scripts/install-dependencies.sh chromium
   scripts/build.sh all
   run_ctest --preset release
@@ -58,7 +59,7 @@ stage_tsan() {
   scripts/build.sh tsan threaded_tests
   local server='server/(Access|ClientShares|DeadlineWatch|IsGoodRequestId|MemoryGuard|Metrics|NewRequestId|ServerLog|TokenStoreTest)\.'
   TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1' \
-    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|session/|$server)"
+    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|session/|$server)"
 }
 
 stage_fuzz() {
@@ -79,7 +80,10 @@ stage_identity() {
 
 stage_mutants() { tests/mutants/run.py; }
 
-stage_soak() { tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"; }
+stage_soak() {
+  tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"
+  (cd clients/web && QUARRY_BIN=$PWD/../../build/release/bin npm run --silent soak)
+}
 
 # The packages and the wheel, in a Debian root without anything else; needs root.
 stage_bare-root() {

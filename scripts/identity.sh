@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that the coders make the same bytes everywhere: builds tests/identity with other compilers and optimisations than
-# usual, and runs it with every instruction set. Exit code 1 if a fingerprint differs.
-# Usage: scripts/identity.sh [--quick]     installs Clang, and OpenMP, which zfp requires
+# usual, and for ARM, and runs it with every instruction set. Exit code 1 if a fingerprint differs.
+# Usage: scripts/identity.sh [--quick]     installs Clang, OpenMP, which zfp requires, and what ARM needs
 #   --quick skips builds close to those that the tests of the release (GCC, -O3) and of the sanitizers (GCC, -O1) cover
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,12 @@ failed=0
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
+# run NAME ISA COMMAND...
+run() {
+  echo -n "$1, $2: "
+  QUARRY_ISA=$2 "${@:3}" $fingerprints || failed=1
+}
+
 # check NAME CC CXX FLAGS
 check() {
   local name=$1 build=build/identity/$1
@@ -23,8 +29,7 @@ check() {
   cmake --build "$build" --target identity_fingerprints >/dev/null
   for isa in scalar avx2 avx512; do
     # A processor without it uses its best one.
-    echo -n "$name, $isa: "
-    QUARRY_ISA=$isa "$build/bin/identity_fingerprints" $fingerprints || failed=1
+    run "$name" $isa "$build/bin/identity_fingerprints"
   done
 }
 
@@ -34,4 +39,10 @@ quick=${1:-}
 check gcc-O3-native gcc g++ "-O3 -march=native"
 check clang-O2 "$(version clang 14)" "$(version clang++ 14)" "-O2"
 [ "$quick" = --quick ] || check clang-O3-native "$(version clang 14)" "$(version clang++ 14)" "-O3 -march=native"
+scripts/build.sh arm identity_fingerprints unit_interpolate >/dev/null
+for isa in scalar neon; do
+  run arm $isa qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/bin/identity_fingerprints
+done
+# Damaged symbols too, and every width.
+qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/bin/unit_interpolate --gtest_brief=1 || failed=1
 exit $failed

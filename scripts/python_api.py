@@ -4,6 +4,7 @@ import inspect
 from pathlib import Path
 
 import quarry
+import quarry.outofcore
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/python-api.md"
 INTRODUCTION = """\
@@ -52,16 +53,23 @@ def of_class(name, kind):
     if properties:
         rows = [f"| `{key}` | {' '.join(value.__doc__.split()).replace('|', chr(92) + '|')} |" for key, value in properties.items()]
         parts.append("| attribute | |\n|---|---|\n" + "\n".join(rows) + "\n")
-    parts += [entry(3, f"{name}.{key}", value) for key, value in members.items() if inspect.isfunction(value)]
+    methods = {key: getattr(value, "__func__", value) for key, value in members.items()}
+    parts += [entry(3, f"{name}.{key}", value) for key, value in methods.items() if inspect.isfunction(value)]
     return "\n".join(parts)
 
 
 def page():
     """The text of the page."""
-    public = {name: getattr(quarry, name) for name in sorted(quarry.__all__, key=str.lower) if not name.startswith("_")}
-    functions = [entry(2, f"quarry.{name}", value) for name, value in public.items() if not inspect.isclass(value)]
-    classes = [of_class(name, value) for name, value in public.items() if inspect.isclass(value)]
-    return "\n".join([INTRODUCTION, *functions, *classes])
+    beyond = quarry.outofcore
+    return "\n".join([INTRODUCTION, *of_module(quarry, ""), f"## quarry.outofcore\n\n{quoted(beyond.__doc__)}",
+                      *of_module(beyond, "outofcore.")])
+
+
+def of_module(module, prefix):
+    """Its functions, and then its classes."""
+    public = {name: getattr(module, name) for name in sorted(module.__all__, key=str.lower) if not name.startswith("_")}
+    functions = [entry(2, f"{module.__name__}.{name}", value) for name, value in public.items() if not inspect.isclass(value)]
+    return functions + [of_class(prefix + name, value) for name, value in public.items() if inspect.isclass(value)]
 
 
 if __name__ == "__main__":

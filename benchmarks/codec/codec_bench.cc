@@ -9,6 +9,7 @@
 #include <set>
 
 #include "benchmarks/codec/candidate.h"
+#include "benchmarks/codec/stages.h"
 #include "quarry/base/memory.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/format/subfile.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kExitViolation = 1;
 const std::vector<std::string> kKnownCoders = {"wavelet-zfp", "interpolate", "lossless"};
+const std::vector<std::string> kInstructionSets = {"scalar", "avx2", "avx512", "neon"};
 const std::vector<std::string> kLossyPeers = {"zfp", "zfp-tuned"};
 const std::vector<std::string> kLosslessPeers = {"zfp-reversible", "zstd-1", "zstd-3", "shuffle-zstd-1",
                                                  "shuffle-zstd-3"};
@@ -28,6 +30,7 @@ struct Options {
   std::vector<std::int64_t> patches = {64};
   std::vector<std::string> coders;
   std::string isa;
+  bool stages = false;
   int repeats = 3;
   int cpu = -1;
 };
@@ -223,10 +226,22 @@ Result<bool> Compare(const Options& options, const Volume& volume, std::vector<M
   return held;
 }
 
+Status PrintAllStages(const Options& options, const Volume& volume) {
+  const std::vector<std::string> sets =
+      options.isa.empty() ? kInstructionSets : std::vector<std::string>{options.isa};
+  for (const double relative : options.tolerances)
+    QUARRY_RETURN_IF_ERROR(PrintStages(volume, relative, sets, options.repeats));
+  return Status::Ok();
+}
+
 Result<bool> Run(const Options& options) {
   bool held = true;
   for (const std::int64_t edge : options.patches) {
     QUARRY_ASSIGN_OR_RETURN(const Volume volume, LoadVolume(options.volume, edge));
+    if (options.stages) {
+      QUARRY_RETURN_IF_ERROR(PrintAllStages(options, volume));
+      continue;
+    }
     for (const double relative : options.tolerances) {
       QUARRY_ASSIGN_OR_RETURN(
           const bool kept,
@@ -271,7 +286,9 @@ void Declare(command_line::Parser* app, Options* options, Text* text) {
   app->AddOption("--patches", &options->patches, "samples along an edge of a patch").SeparatedBy(',');
   app->AddOption("--coders", &options->coders, "these only; default: all").SeparatedBy(',').OneOf(names);
   app->AddOption("--isa", &options->isa, "instructions that coders may use; default: the best there are")
-      .OneOf({"scalar", "avx2", "avx512"});
+      .OneOf(kInstructionSets);
+  app->AddFlag("--stages", &options->stages,
+               "instead of comparing: how long each stage of interpolate takes, with every instruction set");
   app->AddOption("--repeats", &options->repeats,
                  "passes over all patches; the best time of each patch counts")
       .Between(1, 1000);
@@ -297,7 +314,11 @@ int main(int argc, char** argv) {
       "codec_bench",
       R"(Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints JSON lines.
 Ends with 1 when a decoded sample is not what was promised.
-Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64)");
+Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64
+With --stages a table instead: nanoseconds a new sample that each stage of "interpolate" takes.
+"The rest" is all that is no kernel: tables, flags of zeros, adaptive bits, memory; in encoding also the choices
+and the entropy coder.
+Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-3 --stages --repeats 20 --cpu 1)");
   quarry::bench::Options options;
   quarry::bench::Text text;
   quarry::bench::Declare(&app, &options, &text);

@@ -124,6 +124,9 @@ struct Options {
   int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
   Security security;            ///< for servers
+  /// Of a directory: bytes for what is read and decoded, of which the next read may need some again; more if
+  /// a patch or a plan needs it. Of a read of more than half of it, nothing is kept. 0: 1 GiB.
+  std::uint64_t memory = 0;
 };
 
 /// One line of a listing.

@@ -53,13 +53,23 @@ Status LevelAssembler::StartLevel(int level) {
   corners_.clear();
   if (missing_ != 0) AddCorners(due.extent, -1);
   started_ = true;
-  const std::size_t size = SizeOf(header_.type);
-  const auto nothing = [this, size](std::byte* to, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; i += size) std::memcpy(to + i, &no_sample_, size);
-    return true;
-  };
-  for (const Box& extent : current_.left_out) QUARRY_RETURN_IF_ERROR(Place(extent, nothing));
+  for (const Box& extent : current_.left_out) {
+    QUARRY_ASSIGN_OR_RETURN(const SamplePlace place, Place(extent));
+    LeaveOut(extent, place);
+  }
   return Status::Ok();
+}
+
+/// Fills a part that has no samples.
+void LevelAssembler::LeaveOut(const Box& extent, const SamplePlace& place) const {
+  const Index3 shape = extent.shape();
+  const std::size_t size = array_.sample_size;
+  Bytes row(static_cast<std::size_t>(shape[0]) * size);
+  for (std::size_t i = 0; i < row.size(); i += size) std::memcpy(row.data() + i, &no_sample_, size);
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) place.WriteRow(y, z, row.data(), row.size());
+  }
+  place.EndWriting();
 }
 
 /// Memory for the current level: the caller's own, or ours.
@@ -74,62 +84,35 @@ Status LevelAssembler::TakeMemory() {
         current_.buffer.size(), bytes);
   }
   if (current_.buffer.empty()) current_.data.resize(bytes);
-  samples_ = current_.buffer.empty() ? current_.data.data() : current_.buffer.data();
+  std::byte* const samples = current_.buffer.empty() ? current_.data.data() : current_.buffer.data();
+  array_ = {samples, current_.extent, SizeOf(header_.type)};
   return Status::Ok();
 }
 
-Status LevelAssembler::AddBlock(int level, const Box& extent, ByteSpan samples,
-                                std::optional<int> shown_level) {
-  const auto read = [&samples](std::byte* to, std::size_t bytes) {
-    if (bytes > samples.size()) return false;
-    std::memcpy(to, samples.data(), bytes);
-    samples = samples.subspan(bytes);
-    return true;
-  };
-  QUARRY_RETURN_IF_ERROR(AddBlock(level, extent, read, shown_level));
-  if (samples.empty()) return Status::Ok();
-  return InternalError("a block {} of level {} came with {} bytes too many", ToString(extent), level,
-                       samples.size());
+Result<SampleArray> LevelAssembler::Array(int level) {
+  QUARRY_RETURN_IF_ERROR(StartLevel(level));
+  return array_;
 }
 
-Status LevelAssembler::AddBlock(int level, const Box& extent,
-                                const std::function<bool(std::byte*, std::size_t)>& read,
-                                std::optional<int> shown_level) {
+Result<SamplePlace> LevelAssembler::AddBlock(int level, const Box& extent, std::optional<int> shown_level) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
-  QUARRY_RETURN_IF_ERROR(Place(extent, read));
-  if (!shown_level) return Status::Ok();
+  QUARRY_ASSIGN_OR_RETURN(const SamplePlace place, Place(extent));
+  if (!shown_level) return place;
   current_.damaged.push_back({extent, *shown_level});
   current_.max_error = std::numeric_limits<double>::infinity();
-  return Status::Ok();
+  return place;
 }
 
-/// Fills a part of the current level.
-Status LevelAssembler::Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read) {
+/// Counts a part of the current level as filled.
+Result<SamplePlace> LevelAssembler::Place(const Box& extent) {
   const Box& whole = current_.extent;
-  const int level = current_.level;
   if (extent.empty() || !whole.Contains(extent) || extent.volume() > missing_) {
-    return InternalError("a block {} of level {} does not fit into {}", ToString(extent), level,
+    return InternalError("a block {} of level {} does not fit into {}", ToString(extent), current_.level,
                          ToString(whole));
   }
   missing_ -= extent.volume();
   AddCorners(extent, 1);
-  const std::size_t size = SizeOf(header_.type);
-  const Index3 shape = extent.shape();
-  const Index3 stride = whole.shape();
-  // Copies rows, planes or the whole, as far as they are contiguous.
-  const bool whole_rows = shape[0] == stride[0];
-  const std::int64_t rows = whole_rows ? shape[1] : 1;
-  const std::size_t run_bytes = static_cast<std::size_t>(shape[0] * rows) * size;
-  for (std::int64_t z = 0; z < shape[2]; ++z) {
-    for (std::int64_t y = 0; y < shape[1]; y += rows) {
-      const std::int64_t row =
-          (extent.begin[1] - whole.begin[1] + y) + stride[1] * (extent.begin[2] - whole.begin[2] + z);
-      const std::int64_t first = row * stride[0] + extent.begin[0] - whole.begin[0];
-      if (!read(samples_ + static_cast<std::size_t>(first) * size, run_bytes))
-        return InternalError("a block {} of level {} came with too few bytes", ToString(extent), level);
-    }
-  }
-  return Status::Ok();
+  return array_.PlaceOf(extent);
 }
 
 Status LevelAssembler::EndLevel(int level, const ReadCost& cost) {

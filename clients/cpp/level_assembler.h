@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <unordered_map>
 
 #include "clients/cpp/client.h"
+#include "quarry/geometry/sample_place.h"
 
 namespace quarry::client::internal {
 
@@ -17,15 +17,14 @@ class LevelAssembler {
                  const BufferCallback& buffer)
       : header_(std::move(header)), no_sample_(no_sample), on_level_(on_level), buffer_(buffer) {}
 
-  /// @param samples  dense samples of `extent`
-  /// @errors kInternal: not the current level, outside its extent, or of the wrong size
-  /// @param shown_level  for damaged payload: the coarser level that the samples repeat
-  Status AddBlock(int level, const Box& extent, ByteSpan samples, std::optional<int> shown_level = {});
+  /// Memory of the current level; of no sample if it has none.
+  /// @errors kInternal: not the current level; those of the caller's buffer
+  Result<SampleArray> Array(int level);
 
-  /// The same with a source of bytes instead of samples.
-  /// @param read  fills a buffer of the given size; false when the source has fewer bytes
-  Status AddBlock(int level, const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read,
-                  std::optional<int> shown_level = {});
+  /// The place of the next block, whose samples are there before EndLevel.
+  /// @errors kInternal: not the current level, or outside its extent; those of the caller's buffer
+  /// @param shown_level  for damaged payload: the coarser level that the samples repeat
+  Result<SamplePlace> AddBlock(int level, const Box& extent, std::optional<int> shown_level = {});
 
   /// Completes the level and hands it on. @errors kInternal when samples are missing, or came twice; errors
   /// of the callback
@@ -41,7 +40,8 @@ class LevelAssembler {
 
   Status StartLevel(int level);
   Status TakeMemory();
-  Status Place(const Box& extent, const std::function<bool(std::byte*, std::size_t)>& read);
+  Result<SamplePlace> Place(const Box& extent);
+  void LeaveOut(const Box& extent, const SamplePlace& place) const;
   void AddCorners(const Box& box, int sign);
 
   const query::AnswerHeader header_;
@@ -56,7 +56,7 @@ class LevelAssembler {
   /// It is zero everywhere only if that is: no corner is left if and only if each sample came once.
   std::unordered_map<Index3, std::int64_t, IndexHash> corners_;
   LevelSamples current_;
-  std::byte* samples_ = nullptr;  ///< of the current level
+  SampleArray array_;  ///< its samples
 };
 
 }  // namespace quarry::client::internal

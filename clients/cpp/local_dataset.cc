@@ -15,7 +15,8 @@ namespace {
 
 /// Memory for everything decoded or read from one dataset: enough to keep whole previews, little compared
 /// with the caller's answers, and never too little for its patches and a plan of all of them.
-std::uint64_t MemoryFor(const DatasetDescription& dataset) {
+/// @param wanted  0: the usual
+std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted) {
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
   constexpr std::uint64_t kBytesPerSample = 128;  // of a masked float64 patch while it is decoded, twice
   query::Query all;
@@ -24,7 +25,8 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset) {
   all.focus.emplace();
   all.values.emplace();
   // A request has three eighths of it.
-  return std::max({kUsual, kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)),
+  return std::max({wanted == 0 ? kUsual : wanted,
+                   kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)),
                    4 * query::PlanningMemory(dataset, all)});
 }
 
@@ -87,10 +89,16 @@ class AssemblingSink final : public BlockSink {
   AssemblingSink(LevelAssembler* assembler, const query::Price& price, const ReadUsage& usage)
       : assembler_(assembler), price_(price), usage_(usage) {}
 
+  Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
+    QUARRY_ASSIGN_OR_RETURN(const SampleArray array, assembler_->Array(level.level));
+    return std::optional(array);
+  }
   Status Deliver(const SampleBlock& block) override {
-    const bool damaged = block.shown_level != block.level;
-    return assembler_->AddBlock(block.level, block.extent, block.samples,
-                                damaged ? std::optional(block.shown_level) : std::nullopt);
+    return InternalError("a block of level {} did not go to the array of the level", block.level);
+  }
+  Status Filled(int level, const Box& extent, int shown_level) override {
+    const bool damaged = shown_level != level;
+    return assembler_->AddBlock(level, extent, damaged ? std::optional(shown_level) : std::nullopt).status();
   }
   Status LevelEnd(const query::LevelExtent& level) override {
     return assembler_->EndLevel(level.level, {price_, usage_.payload_bytes});
@@ -172,7 +180,8 @@ class LocalDataset final : public Dataset {
   LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
       : description_(dataset->description()),
         source_(std::move(dataset)),
-        session_(&source_, std::make_shared<PatchStore>(MemoryFor(description_)), options.threads) {}
+        session_(&source_, std::make_shared<PatchStore>(MemoryFor(description_, options.memory)),
+                 options.threads) {}
 
   const DatasetDescription& description() const override { return description_; }
 

@@ -471,7 +471,8 @@ void BindOptions(nb::module_& m) {
       .def(
           "__init__",
           [](client::Options* self, int threads, const std::string& encoding, int retries, double timeout,
-             std::string ca, std::string certificate, std::string key, std::string token) {
+             std::string ca, std::string certificate, std::string key, std::string token,
+             std::uint64_t memory) {
             client::Encoding chosen = client::Encoding::kAuto;
             if (encoding == "samples") chosen = client::Encoding::kSamples;
             if (encoding == "patches") chosen = client::Encoding::kPatches;
@@ -480,10 +481,11 @@ void BindOptions(nb::module_& m) {
                                 chosen,
                                 retries,
                                 static_cast<std::int64_t>(std::ceil(timeout * 1000)),
-                                {std::move(ca), std::move(certificate), std::move(key), std::move(token)}};
+                                {std::move(ca), std::move(certificate), std::move(key), std::move(token)},
+                                memory};
           },
           nb::kw_only(), "threads"_a, "encoding"_a, "retries"_a, "timeout"_a, "ca"_a, "certificate"_a,
-          "key"_a, "token"_a);
+          "key"_a, "token"_a, "memory"_a = 0);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ bool Fits(const Int3& blocks, const Int3& cells) {
 // a line, may be longer than the longest axis.
 Int3 ChooseBlocks(int ranks, const Int3& cells) {
   for (; ranks > 1; --ranks) {
-    Int3 counts = {0, 0, 0};
+    Int3 counts = {0, 0, cells[2] == 1 ? 1 : 0};  // 0: for MPI to choose
     MPI_Dims_create(ranks, 3, counts.data());
     const Int3 blocks = AssignLongestFirst(counts, cells);
     if (Fits(blocks, cells)) return blocks;

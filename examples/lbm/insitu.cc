@@ -1,10 +1,12 @@
 #include "insitu.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <variant>
 
 #include "dump.h"
+#include "pictures.h"
 #include "writer/insitu/insitu.h"
 #include "writer/intransit/intransit.h"
 
@@ -33,16 +35,24 @@ insitu::OwnedBox OwnedBlock(const Domain& domain) {
   return insitu::OwnedBox::InArray(own, padded);
 }
 
-insitu::Setup Describe(const Domain& domain, const std::string& path, double relative) {
+// What the pictures need; all fields where there is a dataset.
+bool IsHandedOver(const Options& options, std::string_view field) {
+  return !options.insitu.empty() || field == "velocity_x" || field == "velocity_y";
+}
+
+insitu::Setup Describe(const Domain& domain, const Options& options) {
   insitu::Setup setup;
-  setup.path = path;
+  setup.path = options.insitu.empty() ? "lbm" : options.insitu;
   const auto [nx, ny, nz] = domain.global_cells();
   setup.declaration.dims = {nx, ny, nz};
+  // In a plane, patches of 64 samples along each axis would be mostly tables.
+  if (nz == 1) setup.declaration.patch = quarry::Index3{256, 256, 1};
   for (const std::string_view name : kFieldNames) {
+    if (!IsHandedOver(options, name)) continue;
     insitu::Field field;
     field.name = name;
     field.type = quarry::DataType::kFloat32;
-    field.relative = relative;
+    field.relative = options.relative;
     setup.declaration.fields.push_back(field);
   }
   return setup;
@@ -52,10 +62,12 @@ insitu::Setup Describe(const Domain& domain, const std::string& path, double rel
 
 struct WriterRanks::State {
   MPI_Comm world;
+  const Options& options;
   std::optional<intransit::Roles> roles;
 };
 
-WriterRanks::WriterRanks(MPI_Comm world, int count) : state_(new State{world, {}}) {
+WriterRanks::WriterRanks(MPI_Comm world, const Options& options) : state_(new State{world, options, {}}) {
+  const int count = std::max(options.intransit, options.consumers);
   if (count == 0) return;
   auto roles = intransit::Roles::Split(world, count);
   Check(roles.status());
@@ -69,32 +81,44 @@ bool WriterRanks::writes() const { return state_->roles && state_->roles->writes
 MPI_Comm WriterRanks::simulation() const { return state_->roles ? state_->roles->comm() : state_->world; }
 
 void WriterRanks::Serve() {
-  const auto served = intransit::Serve(*state_->roles);
+  const Options& options = state_->options;
+  intransit::ServeOptions how;
+  how.writes = !options.insitu.empty();
+  std::optional<Pictures> pictures;
+  if (options.consumers > 0) {
+    pictures.emplace(state_->roles->comm(), options.pictures, options.dims, options.flow);
+    how.consumer = pictures->consumer();
+  }
+  const auto served = intransit::Serve(*state_->roles, how);
   Check(served.status());
   int rank = 0;
   MPI_Comm_rank(state_->roles->comm(), &rank);
   if (rank != 0) return;
-  std::printf("writers: %llu steps, %.2f s writing, %.2f s idle; the simulation has waited %.2f s\n",
-              static_cast<unsigned long long>(served->steps), served->writing_seconds, served->idle_seconds,
-              served->simulation_waiting_seconds);
+  const std::string drawn =
+      !pictures ? ""
+                : fmt::format("{} pictures, {:.2f} s redistributing, {:.2f} s drawing, ", pictures->drawn(),
+                              served->delivering_seconds, served->consuming_seconds);
+  std::printf("writers: %llu steps, %.2f s writing, %s%.2f s idle; the simulation has waited %.2f s\n",
+              static_cast<unsigned long long>(served->steps), served->writing_seconds, drawn.c_str(),
+              served->idle_seconds, served->simulation_waiting_seconds);
   std::fflush(stdout);
 }
 
 // The calls on both kinds of dataset are the same.
 struct InsituWriter::State {
   std::variant<std::unique_ptr<insitu::Dataset>, std::unique_ptr<intransit::Dataset>> dataset;
+  const Options& options;
   bool reports = false;
 };
 
-InsituWriter::InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path,
-                           double relative)
-    : state_(std::make_unique<State>()) {
+InsituWriter::InsituWriter(const WriterRanks& writers, const Domain& domain, const Options& options)
+    : state_(new State{.dataset = {}, .options = options}) {
   const auto open = [&](auto dataset) {
     Check(dataset.status());
     state_->dataset = *std::move(dataset);
   };
   state_->reports = domain.rank() == 0;
-  const insitu::Setup setup = Describe(domain, path, relative);
+  const insitu::Setup setup = Describe(domain, options);
   const auto& roles = writers.state()->roles;
   if (roles) {
     open(intransit::Dataset::Open(*roles, domain.comm(), setup, {OwnedBlock(domain)}));
@@ -109,8 +133,10 @@ void InsituWriter::Write(int step, const Fields& fields) {
   std::visit(
       [&](auto& dataset) {
         Check(dataset->BeginStep(step));
-        for (const Field& field : fields)
+        for (const Field& field : fields) {
+          if (!IsHandedOver(state_->options, field.name)) continue;
           Check(dataset->template Put<float>(std::string(field.name), {field.values.data()}));
+        }
         Check(dataset->EndStep());
       },
       state_->dataset);

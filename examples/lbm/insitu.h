@@ -1,5 +1,6 @@
 // Writes fields into a Quarry dataset while the simulation runs, from its own
-// ranks (in situ) or through ranks that do nothing else (in transit).
+// ranks (in situ) or through ranks that do nothing else (in transit), which can
+// draw pictures too.
 
 #pragma once
 
@@ -10,22 +11,25 @@
 
 #include "domain.h"
 #include "fields.h"
+#include "options.h"
 
 namespace lbm {
 
-/// Some ranks that write what the others compute.
+/// Some ranks that write or draw what the others compute.
 class WriterRanks {
  public:
-  /// Makes writers of the last `count` ranks of `world`; 0 for none. Throws IoError
-  /// on all ranks if too few are left. Collective over `world`, as is destruction.
-  WriterRanks(MPI_Comm world, int count);
+  /// Makes writers of the last ranks of `world`, as many as `options` say: maybe
+  /// none. Throws IoError on all ranks if too few are left. Collective over `world`,
+  /// as is destruction. `options` outlive this.
+  WriterRanks(MPI_Comm world, const Options& options);
   ~WriterRanks();
 
   /// Whether this rank is one of them: it calls Serve and nothing else.
   bool writes() const;
   /// The ranks that compute.
   MPI_Comm simulation() const;
-  /// Writes until all other ranks have destroyed theirs, and prints how it went.
+  /// Writes and draws until all other ranks have destroyed theirs, and prints how it
+  /// went. Throws IoError on all ranks if a picture cannot be drawn or written.
   void Serve();
 
   struct State;
@@ -35,14 +39,15 @@ class WriterRanks {
   std::unique_ptr<State> state_;
 };
 
-/// A dataset that grows with the simulation, without a dump in between. All calls
+/// A dataset that grows with the simulation, without a dump in between, or steps that
+/// are only drawn. All calls
 /// are collective over the domain's communicator and throw IoError (dump.h) on all
 /// ranks together; the steps before stay readable.
 class InsituWriter {
  public:
-  /// Creates the dataset PATH.quarry, which must not exist.
-  /// @param relative  largest error, as a fraction of a field's range in a step
-  InsituWriter(const WriterRanks& writers, const Domain& domain, const std::string& path, double relative);
+  /// Creates the dataset that the options name, which must not exist. Without a name
+  /// only what the pictures show is handed over.
+  InsituWriter(const WriterRanks& writers, const Domain& domain, const Options& options);
   ~InsituWriter();
 
   /// Adds a step. The fields are read in place, past their halos. With writer

@@ -56,7 +56,7 @@ int Simulate(Domain& domain, const Options& options, const WriterRanks& writers,
              std::optional<InsituWriter>& insitu) {
   Solver solver(domain, MakeBarrier(domain.global_cells()), options.flow);
   if (!options.no_dump) CreateDirectory(domain, options.output);
-  if (!options.insitu.empty()) insitu.emplace(writers, domain, options.insitu, options.relative);
+  if (!options.insitu.empty() || options.consumers > 0) insitu.emplace(writers, domain, options);
 
   int last_dump = 0;
   double start = MPI_Wtime();
@@ -110,7 +110,7 @@ int Main(int argc, char** argv) {
   if (!options) return exit_code;
 
   try {
-    WriterRanks writers(MPI_COMM_WORLD, options->intransit);
+    WriterRanks writers(MPI_COMM_WORLD, *options);
     if (writers.writes()) {
       writers.Serve();
     } else {

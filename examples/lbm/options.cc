@@ -7,7 +7,7 @@
 namespace lbm {
 namespace {
 
-constexpr int kMinCells = 16;
+constexpr int kMinCells = 16;  // of z 1: the flow is periodic there
 constexpr int kMaxCells = 8192;
 constexpr int kMaxRanks = 1000000;
 constexpr int kMaxSteps = 999999;  // the directory names have six digits
@@ -27,7 +27,8 @@ std::optional<Int3> ParseDims(const std::string& text) {
   for (int axis = 0; axis < 3; ++axis) {
     if (axis > 0 && (position == end || *position++ != 'x')) return {};
     const auto [rest, error] = std::from_chars(position, end, dims[axis]);
-    if (error != std::errc() || dims[axis] < kMinCells || dims[axis] > kMaxCells) {
+    const int least = axis == 2 ? 1 : kMinCells;
+    if (error != std::errc() || dims[axis] < least || dims[axis] > kMaxCells) {
       return {};
     }
     position = rest;
@@ -37,8 +38,10 @@ std::optional<Int3> ParseDims(const std::string& text) {
 }
 
 void AddOptions(quarry::command_line::Parser* parser, Options* options, std::string* dims) {
-  parser->AddOption("--dims", dims,
-                    "grid size in cells along x (the flow), y and z, XxYxZ; default: 128x64x64");
+  parser->AddOption(
+      "--dims", dims,
+      "grid size in cells along x (the flow), y and z, XxYxZ; XxYx1 for a flow in two dimensions; "
+      "default: 128x64x64");
   parser->AddOption("--steps", &options->steps, "time steps to run; default: 1800").Between(1, kMaxSteps);
   parser
       ->AddOption("--dump-every", &options->dump_every,
@@ -62,7 +65,18 @@ void AddOptions(quarry::command_line::Parser* parser, Options* options, std::str
           "so many ranks of the run do nothing but write that dataset, while the others go on; default: 0")
       .Between(0, kMaxRanks)
       .Needs("--insitu");
-  parser->AddFlag("--no-dump", &options->no_dump, "write no raw files, only the dataset").Needs("--insitu");
+  parser
+      ->AddOption("--pictures", &options->pictures,
+                  "directory for the pictures, vorticityNNNNNN.png: the plane in the middle of z")
+      .Path();
+  parser
+      ->AddOption("--consumers", &options->consumers,
+                  "so many ranks of the run draw a picture of the vorticity in the same steps, and write the "
+                  "dataset of --insitu, while the others go on; default: 0")
+      .Between(0, kMaxRanks)
+      .Needs("--pictures")
+      .Excludes("--intransit");
+  parser->AddFlag("--no-dump", &options->no_dump, "write no raw files, only the dataset or the pictures");
   parser
       ->AddOption("--reynolds", &options->flow.reynolds,
                   "Reynolds number of the barrier's diameter; default: 250")
@@ -72,7 +86,8 @@ void AddOptions(quarry::command_line::Parser* parser, Options* options, std::str
   parser->SetFooter(
       "Example:\n"
       "  mpirun -n 4 lbm --dims 128x64x64 --steps 1800 "
-      "--dump-every 600 --output lbm-dump");
+      "--dump-every 600 --output lbm-dump\n"
+      "  mpirun -n 14 lbm --dims 512x256x1 --dump-every 100 --no-dump --consumers 4 --pictures wake");
 }
 
 // What to print instead of a run, or nothing once `options` are read.
@@ -87,11 +102,17 @@ quarry::Result<std::optional<std::string>> Parse(int argc, char** argv, Options*
   if (!dims.empty()) {
     const std::optional<Int3> parsed = ParseDims(dims);
     if (!parsed) {
-      return quarry::InvalidArgument("--dims {} is not XxYxZ with {} to {} cells per axis; run lbm --help",
-                                     dims, kMinCells, kMaxCells);
+      return quarry::InvalidArgument(
+          "--dims {} is not XxYxZ with {} to {} cells per axis, or 1 and more of z; run lbm --help", dims,
+          kMinCells, kMaxCells);
     }
     options->dims = *parsed;
   }
+  if (!answer && !options->pictures.empty() && options->consumers == 0)
+    return quarry::InvalidArgument("--pictures has nobody who draws them; give --consumers, 1 or more");
+  if (!answer && options->no_dump && options->insitu.empty() && options->consumers == 0)
+    return quarry::InvalidArgument(
+        "--no-dump leaves nothing to write; give --insitu, or --consumers and --pictures");
   return answer;
 }
 

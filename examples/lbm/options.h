@@ -18,6 +18,8 @@ struct Options {
   bool no_dump = false;    ///< no raw files are written
   std::string insitu;      ///< dataset to be written in situ; empty for none
   int intransit = 0;       ///< ranks that do nothing but write it; 0: the others do it
+  int consumers = 0;       ///< ranks that draw pictures, and write the dataset if there is one
+  std::string pictures;    ///< directory for the pictures
   double relative = 1e-3;  ///< largest error in it, as a fraction of a field's range
   Flow flow = {.reynolds = 250.0f, .inflow = 0.1f};
 };

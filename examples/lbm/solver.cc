@@ -22,7 +22,7 @@ std::array<float, 3> InitialVelocity(const Int3& cell, const Int3& cells, float 
   const double amplitude = kPerturbation * inflow;
   const double uy = amplitude * std::sin(phase(0, 2)) *
                     (1.0 + 0.25 * std::sin(phase(2, 1) + 0.7) + 0.25 * std::sin(phase(2, 3)));
-  const double uz = amplitude * 0.5 * std::sin(phase(0, 3) + phase(1, 2));
+  const double uz = cells[2] == 1 ? 0 : amplitude * 0.5 * std::sin(phase(0, 3) + phase(1, 2));
   return {inflow, static_cast<float>(uy), static_cast<float>(uz)};
 }
 

@@ -1,11 +1,13 @@
 #include "quarry/base/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace quarry {
 
@@ -107,17 +109,98 @@ Status TemporaryFile::ReadAt(std::uint64_t offset, std::span<std::byte> out) con
   return ReadFully(fd_.get(), path_, offset, out);
 }
 
+namespace {
+
+/// A new file. @param access  O_WRONLY or O_RDWR
+Result<FileDescriptor> CreateNew(const fs::path& path, int access) {
+  FileDescriptor fd(::open(path.c_str(), access | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (fd.get() >= 0) return fd;
+  const Status status = ErrnoStatus(errno, "create", path.string());
+  std::error_code ignored;
+  // Not a missing path: the directory exists, but nothing can be created in it.
+  if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored))
+    return Status(StatusCode::kInternal, status.message());
+  return status;
+}
+
+constexpr const char* kDescriptors = "/proc/self/fd";
+
+fs::path TemporaryBeside(const fs::path& path) {
+  return path.string() + fmt::format(".partial-{}", ::getpid());
+}
+
+Status RenameDurably(const fs::path& from, const fs::path& to) {
+  QUARRY_RETURN_IF_ERROR(Rename(from, to));
+  return SyncDirectory(to.parent_path());
+}
+
+}  // namespace
+
 Result<WritableFile> WritableFile::Create(const fs::path& path) {
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (fd.get() < 0) {
-    const Status status = ErrnoStatus(errno, "create", path.string());
-    std::error_code ignored;
-    // Not a missing path: the directory exists, but nothing can be created in it.
-    if (status.code() == StatusCode::kNotFound && fs::is_directory(path.parent_path(), ignored))
-      return Status(StatusCode::kInternal, status.message());
-    return status;
-  }
+  QUARRY_ASSIGN_OR_RETURN(FileDescriptor fd, CreateNew(path, O_WRONLY));
   return WritableFile(std::move(fd), path.string());
+}
+
+Result<MappedFile> MappedFile::Create(const fs::path& path, std::uint64_t size) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path temporary = TemporaryBeside(path);
+  FileDescriptor fd;
+  // A file without a name gets one through its descriptor. Network file systems have no such files.
+  if (::access(kDescriptors, X_OK) == 0)
+    fd = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  const bool named = fd.get() < 0;
+  if (named) {
+    QUARRY_ASSIGN_OR_RETURN(fd, CreateNew(temporary, O_RDWR));
+  }
+  MappedFile file(std::move(fd), named, path, temporary);
+  QUARRY_RETURN_IF_ERROR(file.Fill(size));
+  return file;
+}
+
+Status MappedFile::Fill(std::uint64_t size) {
+  if (size == 0) return Status::Ok();
+  // A page without space on the disk would end the process when it is written.
+  const int error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(size));
+  if (error != 0) return ErrnoStatus(error, "write", path_.string());
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (memory == MAP_FAILED)
+    return {StatusCode::kUnimplemented, ErrnoStatus(errno, "map", path_.string()).message()};
+  bytes_ = {static_cast<std::byte*>(memory), size};
+  return Status::Ok();
+}
+
+void MappedFile::Unmap() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+  bytes_ = {};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      named_(std::exchange(other.named_, false)),
+      path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile::~MappedFile() {
+  Unmap();
+  std::error_code ignored;
+  if (named_) fs::remove(temporary_, ignored);
+}
+
+Status MappedFile::Publish() {
+  Unmap();
+  if (::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "sync", path_.string());
+  if (!named_) {
+    const std::string self = fmt::format("{}/{}", kDescriptors, fd_.get());
+    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      return ErrnoStatus(errno, "create", temporary_.string());
+    named_ = true;
+  }
+  QUARRY_RETURN_IF_ERROR(RenameDurably(temporary_, path_));
+  named_ = false;
+  return Status::Ok();
 }
 
 Status WritableFile::Append(ByteSpan bytes) {
@@ -175,7 +258,7 @@ Result<std::string> ReadTextFile(const fs::path& path, std::uint64_t limit) {
 }
 
 Status ReplaceFile(const fs::path& path, ByteSpan bytes) {
-  return ReplaceFile(path, bytes, path.string() + fmt::format(".partial-{}", ::getpid()));
+  return ReplaceFile(path, bytes, TemporaryBeside(path));
 }
 
 Status ReplaceFile(const fs::path& path, ByteSpan bytes, const fs::path& temporary) {
@@ -185,8 +268,7 @@ Status ReplaceFile(const fs::path& path, ByteSpan bytes, const fs::path& tempora
     QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(temporary));
     QUARRY_RETURN_IF_ERROR(file.Append(bytes));
     QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
-    QUARRY_RETURN_IF_ERROR(Rename(temporary, path));
-    return SyncDirectory(path.parent_path());
+    return RenameDurably(temporary, path);
   }();
   if (!status.ok()) fs::remove(temporary, ignored);
   return status;

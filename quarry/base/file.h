@@ -91,6 +91,37 @@ class WritableFile {
   std::uint64_t size_ = 0;
 };
 
+/// A new file of a known size, filled through memory: samples are decoded into it. Without Publish it
+/// disappears, and where the system can make files without a name, even if the process is killed. One caller
+/// at a time; any threads write to the memory.
+class MappedFile {
+ public:
+  /// Takes all its space at once: the memory of a file for which the disk has none must not be touched.
+  /// @errors kInternal: the disk is full, or nothing can be created there; kUnimplemented: this file system
+  /// gives no such memory
+  static Result<MappedFile> Create(const std::filesystem::path& path, std::uint64_t size);
+  ~MappedFile();
+  MappedFile(MappedFile&&) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Syncs, and renames over `path`, as ReplaceFile. The memory is then gone.
+  Status Publish();
+
+ private:
+  MappedFile(FileDescriptor fd, bool named, std::filesystem::path path, std::filesystem::path temporary)
+      : fd_(std::move(fd)), named_(named), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  Status Fill(std::uint64_t size);
+  void Unmap();
+
+  FileDescriptor fd_;
+  bool named_;  ///< as temporary_
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::span<std::byte> bytes_;
+};
+
 /// A file without a name: it disappears when it is closed or the process ends, however that ends. One caller
 /// at a time.
 class TemporaryFile {

@@ -10,6 +10,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
 #include "quarry/geometry/box.h"
+#include "quarry/geometry/sample_place.h"
 
 namespace quarry {
 
@@ -48,6 +49,14 @@ class PatchDecoder {
   /// @param validity  of the samples at the next level, as at encoding
   /// @errors kDataLoss; the decoder is then unusable
   virtual Status Advance(ByteSpan payload, Validity validity) = 0;
+
+  /// The same for the last level that is wanted, if the decoder can put its samples where they belong: true,
+  /// and the decoder is then unusable. False: they are in samples().
+  /// @param place  for samples() of the next level; after an error it may hold some of them
+  virtual Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& /*place*/) {
+    QUARRY_RETURN_IF_ERROR(Advance(payload, validity));
+    return false;
+  }
 
   /// The last decoded level; layout.levels before the first Advance.
   virtual int level() const = 0;

@@ -1,7 +1,6 @@
 #include "quarry/codec/patch_codec.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,8 +8,11 @@
 #include <utility>
 
 #include "quarry/codec/error_record/error_record.h"
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/mask/missing_values.h"
 #include "quarry/codec/mask/validity_coder.h"
+#include "quarry/codec/sample_range.h"
+#include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
 namespace {
@@ -51,34 +53,70 @@ class MissingTest {
   explicit MissingTest(std::optional<std::uint64_t> fill)
       : has_fill_(fill.has_value() ? 1 : 0), fill_(static_cast<Bits>(fill.value_or(0))) {}
 
-  unsigned operator()(T sample) const {
+  /// 1 or 0.
+  QUARRY_INLINE Bits operator()(T sample) const {
     constexpr Bits kExponent = kExponentBits<T>;
     const Bits bits = BitsOf(sample);
-    const unsigned infinite = kExponent != 0 && (bits & kExponent) == kExponent ? 1 : 0;
-    return infinite | (has_fill_ & (bits == fill_ ? 1u : 0u));
+    const Bits infinite = kExponent != 0 && (bits & kExponent) == kExponent ? 1 : 0;
+    const Bits filled = bits == fill_ ? has_fill_ : Bits{0};
+    return static_cast<Bits>(infinite | filled);
   }
 
  private:
-  unsigned has_fill_;
+  Bits has_fill_;
   Bits fill_;
 };
 
 template <typename T>
-bool AnyMissing(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+struct FindMissing {
+  using Bits = typename MissingTest<T>::Bits;
+
+  /// Sets `any` to 0 if no sample is missing.
+  QUARRY_INLINE static void Run(const T* samples, std::size_t count, MissingTest<T> is_missing, Bits* any) {
+    Bits some = 0;
+    for (std::size_t i = 0; i < count; ++i) some = static_cast<Bits>(some | is_missing(samples[i]));
+    *any = some;
+  }
+};
+
+/// What is seen of a patch in one pass.
+struct Survey {
+  bool any_missing = false;
+  double min = 0;  ///< of the samples, like the maximum, if none is missing
+  double max = 0;
+};
+
+template <typename T>
+Survey SurveySamples(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+  constexpr std::size_t kBlock = 4096;  // stays in the first cache
   const MissingTest<T> is_missing(fill);
-  unsigned any = 0;
-  for (const T sample : samples) any |= is_missing(sample);
-  return any != 0;
+  SampleRange<T> range(samples[0]);
+  for (std::size_t begin = 0; begin < samples.size(); begin += kBlock) {
+    const T* block = samples.data() + begin;
+    const std::size_t count = std::min(kBlock, samples.size() - begin);
+    typename MissingTest<T>::Bits any = 0;
+    RunOnBestInstructionSet<FindMissing<T>>(block, count, is_missing, &any);
+    if (any != 0) return {true};
+    range.Add(block, nullptr, count);
+  }
+  return {false, static_cast<double>(range.least()), static_cast<double>(range.most())};
 }
 
-/// 1 for a valid sample, 0 for a missing one.
+template <typename T>
+struct ClassifySamples {
+  /// 1 for a valid sample, 0 for a missing one.
+  QUARRY_INLINE static void Run(const T* __restrict samples, std::size_t count, MissingTest<T> is_missing,
+                                std::uint8_t* __restrict mask) {
+    for (std::size_t i = 0; i < count; ++i) mask[i] = static_cast<std::uint8_t>(1 - is_missing(samples[i]));
+  }
+};
+
 template <typename T>
 Bytes Classify(std::span<const T> samples, std::optional<std::uint64_t> fill) {
-  const MissingTest<T> is_missing(fill);
   Bytes mask;
   mask.resize(samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    mask[i] = static_cast<std::byte>(1 - is_missing(samples[i]));
+  RunOnBestInstructionSet<ClassifySamples<T>>(samples.data(), samples.size(), MissingTest<T>(fill),
+                                              reinterpret_cast<std::uint8_t*>(mask.data()));
   return mask;
 }
 
@@ -102,26 +140,13 @@ Bytes ReplaceMissing(std::span<const T> samples, Validity validity) {
 /// @param samples  without missing ones
 template <typename T>
 void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
-  // Independent lanes, for vector registers.
-  constexpr std::size_t kLanes = 16;
-  std::array<T, kLanes> low;
-  std::array<T, kLanes> high;
-  low.fill(samples[0]);
-  high.fill(samples[0]);
-  const auto add = [&](T sample, std::size_t lane) {
-    low[lane] = sample < low[lane] ? sample : low[lane];
-    high[lane] = sample > high[lane] ? sample : high[lane];
-  };
-  const std::size_t whole = samples.size() / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) add(samples[i + lane], lane);
-  }
-  for (std::size_t i = whole; i < samples.size(); ++i) add(samples[i], i - whole);
-  encoded->min = static_cast<double>(*std::min_element(low.begin(), low.end()));
-  encoded->max = static_cast<double>(*std::max_element(high.begin(), high.end()));
+  SampleRange<T> range(samples[0]);
+  range.Add(samples.data(), nullptr, samples.size());
+  encoded->min = static_cast<double>(range.least());
+  encoded->max = static_cast<double>(range.most());
 }
 
-/// Encodes a patch with the coder and records the error.
+/// Encodes a patch with the coder and records the error, not the range.
 /// @param missing_replaced  `original`, with any missing samples replaced
 Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& layout, ByteSpan original,
                                    ByteSpan missing_replaced, Validity validity, double tolerance) {
@@ -135,8 +160,6 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
         encoded.errors[0].max_error, bound);
   }
   encoded.levels = std::move(coded.levels);
-  DispatchType(layout.type,
-               [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(missing_replaced), &encoded); });
   return encoded;
 }
 
@@ -156,6 +179,7 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
     });
     QUARRY_ASSIGN_OR_RETURN(encoded,
                             EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerance));
+    DispatchType(layout.type, [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(replaced), &encoded); });
   }
   encoded.levels = mask::AddMissingValues(layout, samples, coded_mask.decoded, encoded.levels);
   encoded.mask_levels = std::move(coded_mask.levels);
@@ -178,11 +202,14 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, double tolerance) {
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
-  const bool masked = DispatchType(
-      layout.type, [&](auto zero) { return AnyMissing(SamplesOf<decltype(zero)>(samples), fill); });
-  if (!masked) {
-    Result<EncodedPatch> encoded = EncodeSamples(coder, layout, samples, samples, {}, tolerance);
-    if (encoded.ok()) encoded->valid = static_cast<std::uint64_t>(Volume(layout.shape));
+  const Survey survey = DispatchType(
+      layout.type, [&](auto zero) { return SurveySamples(SamplesOf<decltype(zero)>(samples), fill); });
+  if (!survey.any_missing) {
+    QUARRY_ASSIGN_OR_RETURN(EncodedPatch encoded,
+                            EncodeSamples(coder, layout, samples, samples, {}, tolerance));
+    encoded.valid = static_cast<std::uint64_t>(Volume(layout.shape));
+    encoded.min = survey.min;
+    encoded.max = survey.max;
     return encoded;
   }
   const Bytes mask = DispatchType(
@@ -214,18 +241,37 @@ class PatchReader::State {
   }
 
   Status Advance(ByteSpan payload, ByteSpan mask_payload) {
-    // After an error, mask and samples may be at different levels; decoding cannot continue.
-    if (failed_) return InternalError("a patch cannot be decoded further after an error");
-    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
-    if (level_ == layout_.levels) Start(mask_payload);
+    QUARRY_RETURN_IF_ERROR(BeginAdvance(mask_payload));
     Status status = masked() ? AdvanceMasked(payload, mask_payload) : AdvanceUnmasked(payload, mask_payload);
     failed_ = !status.ok();
     if (!failed_) --level_;
     return status;
   }
 
+  Status AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place) {
+    QUARRY_RETURN_IF_ERROR(BeginAdvance(mask_payload));
+    failed_ = true;  // it cannot go on from here
+    bool placed = false;
+    if (masked()) {
+      QUARRY_RETURN_IF_ERROR(AdvanceMasked(payload, mask_payload));
+    } else {
+      QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
+      QUARRY_ASSIGN_OR_RETURN(placed, decoder_->AdvanceInto(payload, {}, place));
+    }
+    if (!placed) CopySamples(samples(), LevelShape(layout_.shape, level_ - 1), SizeOf(layout_.type), place);
+    return Status::Ok();
+  }
+
  private:
   bool masked() const { return mask_ != nullptr; }
+
+  Status BeginAdvance(ByteSpan mask_payload) {
+    // After an error, mask and samples may be at different levels; decoding cannot continue.
+    if (failed_) return InternalError("a patch cannot be decoded further after an error or its last level");
+    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    if (level_ == layout_.levels) Start(mask_payload);
+    return Status::Ok();
+  }
 
   void Start(ByteSpan mask_payload) {
     if (mask_payload.empty()) return;
@@ -234,10 +280,14 @@ class PatchReader::State {
     none_valid_ = ValidityCoder::SaysAllMissing(mask_payload);
   }
 
+  Status CheckNoMask(ByteSpan mask_payload) const {
+    if (mask_payload.empty()) return Status::Ok();
+    return DataLoss("level {} of a patch without missing samples has a mask of {} bytes", level_ - 1,
+                    mask_payload.size());
+  }
+
   Status AdvanceUnmasked(ByteSpan payload, ByteSpan mask_payload) {
-    if (!mask_payload.empty())
-      return DataLoss("level {} of a patch without missing samples has a mask of {} bytes", level_ - 1,
-                      mask_payload.size());
+    QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
     return decoder_->Advance(payload, {});
   }
 
@@ -259,7 +309,7 @@ class PatchReader::State {
 
   PatchLayout layout_;
   int level_;
-  bool failed_ = false;
+  bool failed_ = false;  ///< or ended with AdvanceInto
   std::unique_ptr<PatchDecoder> decoder_;
   std::unique_ptr<PatchDecoder> mask_;  // null for a patch without missing samples
   std::optional<mask::MissingValuesReader> missing_;
@@ -275,6 +325,9 @@ PatchReader& PatchReader::operator=(PatchReader&&) noexcept = default;
 
 Status PatchReader::Advance(ByteSpan payload, ByteSpan mask_payload) {
   return state_->Advance(payload, mask_payload);
+}
+Status PatchReader::AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place) {
+  return state_->AdvanceInto(payload, mask_payload, place);
 }
 int PatchReader::level() const { return state_->level(); }
 ByteSpan PatchReader::samples() const { return state_->samples(); }

@@ -71,6 +71,11 @@ class PatchReader {
   /// @errors kDataLoss; the reader is then unusable
   Status Advance(ByteSpan payload, ByteSpan mask_payload);
 
+  /// Decodes the next finer level as the last one: its samples, with the original bits of missing ones, go to
+  /// `place`, without a copy where the coder can do so. The reader is then unusable.
+  /// @param place  for the samples of the next level; after an error it may hold some of them
+  Status AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place);
+
   /// The last decoded level; layout.levels before the first Advance.
   int level() const;
   /// Samples at level(); missing ones have their original bits. Valid until the next Advance.

@@ -9,6 +9,8 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/dataset/array_filling.h"
+#include "quarry/dataset/read_tasks.h"
 #include "quarry/query/patch_part.h"
 
 namespace quarry {
@@ -26,92 +28,23 @@ constexpr std::uint64_t kTaskSampleBytes = 64 << 10;
 /// Least number of tasks per thread, for fetches of few patches.
 constexpr std::size_t kTasksPerThread = 4;
 
+/// An array of at most this many bytes is filled with stored patches by the thread that wants it.
+constexpr std::uint64_t kOwnCopyBytes = 16 << 20;
+/// So many patches are copied while one is decoded.
+constexpr std::uint64_t kCopiesPerDecode = 8;
+
 /// A fetch of at most this many decoded bytes is decoded by the thread that wants it: the first picture of a
 /// large domain, a sample from each patch, is there before another thread is awake.
 constexpr std::uint64_t kOwnSampleBytes = 16 << 10;
-
-/// Decodes some patches, usually on one of the pool's threads. Independent of the read that wants them:
-/// others may want the patches as well, and the read may end earlier.
-class DecodeTask {
- public:
-  /// @param batch   payload of some patches; freed with the last of their tasks
-  /// @param claims  of the patches of the pieces from `first` on
-  DecodeTask(const ReadPlan& plan, const PatchCoder& coder, std::shared_ptr<FetchedPayload> batch,
-             std::size_t first, std::span<PatchStore::Claim> claims,
-             std::shared_ptr<const std::atomic<bool>> abandoned)
-      : coder_(coder), batch_(std::move(batch)), abandoned_(std::move(abandoned)) {
-    works_.reserve(claims.size());
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      const PlannedPatch& patch = plan.patches[batch_->fetch.pieces[first + i].patch];
-      const PatchLayout layout{plan.type, patch.samples.shape(), plan.dataset_levels};
-      works_.push_back({first + i, patch, layout, std::move(claims[i]), nullptr});
-    }
-  }
-
-  /// @returns the first error; those who wait for the patches are told as well
-  Status Run() {
-    Status first;
-    for (Work& work : works_) {
-      Status status = Decode(&work);
-      if (first.ok()) first = std::move(status);
-    }
-    // All together: a reader that waits for the first most likely waits for the others next.
-    for (Work& work : works_) {
-      if (work.decoded) work.claim.Finish(std::move(work.decoded), &batch_->memory);
-    }
-    return first;
-  }
-
- private:
-  struct Work {
-    std::size_t piece;
-    PlannedPatch patch;
-    PatchLayout layout;
-    PatchStore::Claim claim;
-    StoredPatch decoded;
-  };
-
-  Status Decode(Work* work) const {
-    PatchStore::Claim& claim = work->claim;
-    if (*abandoned_ && !claim.Wanted()) return Status::Ok();
-    Status status;
-    try {
-      PatchReader reader = claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout);
-      status = Decode(*work, &reader);
-      if (status.ok()) work->decoded = std::make_shared<const PatchReader>(std::move(reader));
-    } catch (const std::bad_alloc&) {
-      status = {StatusCode::kResourceExhausted, "no memory"};  // a text that allocates nothing
-    }
-    if (!status.ok()) claim.Fail(status);
-    return status;
-  }
-
-  Status Decode(const Work& work, PatchReader* reader) const {
-    const query::Piece& piece = batch_->fetch.pieces[work.piece];
-    const format::PatchEntry& entry = work.patch.entry.patch;
-    for (int level = piece.coarsest; level >= piece.finest; --level) {
-      QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, work.piece, level, work.patch));
-      Status status = reader->Advance(taken.payload, taken.mask);
-      if (!status.ok()) {
-        return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
-                                                      entry.patch_index,
-                                                      batch_->paths->Of({false, work.patch.entry.subfile})));
-      }
-    }
-    return Status::Ok();
-  }
-
-  const PatchCoder& coder_;
-  const std::shared_ptr<FetchedPayload> batch_;
-  const std::shared_ptr<const std::atomic<bool>> abandoned_;
-  std::vector<Work> works_;
-};
 
 /// Hands on those samples of the patches that belong to the answer.
 class BlockCutter final : public PatchSink {
  public:
   BlockCutter(const ReadPlan& plan, BlockSink* sink) : plan_(plan), sink_(sink) {}
 
+  Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
+    return sink_->ArrayFor(level);
+  }
   Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
     const Box& samples = plan_.patches[index].samples;
     const query::PatchPart part = query::PartOf(plan_.query, level, samples);
@@ -121,6 +54,10 @@ class BlockCutter final : public PatchSink {
     SampleBlock block{level, part.extent, cut.samples, decoded, index, decoded->level()};
     if (!cut.copy.empty()) block.owner = std::make_shared<const Bytes>(std::move(cut.copy));
     return sink_->Deliver(block);
+  }
+  Status Filled(int level, std::size_t index, int shown_level) override {
+    const Box extent = query::PartOf(plan_.query, level, plan_.patches[index].samples).extent;
+    return extent.empty() ? Status::Ok() : sink_->Filled(level, extent, shown_level);
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { sink_->Damaged(what); }
@@ -140,10 +77,14 @@ class Execution {
         requester_(requester),
         sink_(sink),
         source_(dataset, plan, usage),
-        dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))) {}
+        dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))),
+        delivery_memory_(query::DeliveryMemory(plan)) {}
 
-  /// Abandons queued work that nobody else needs.
-  ~Execution() { *abandoned_ = true; }
+  /// Abandons queued work that nobody else needs. The array may go afterwards.
+  ~Execution() {
+    *abandoned_ = true;
+    if (filling_) filling_->Stop();
+  }
 
   Status Run(query::Position from) {
     coder_ = FindCoder(plan_.coder);
@@ -151,6 +92,7 @@ class Execution {
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
     const std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = from.pass; p < passes.size(); ++p) {
+      QUARRY_RETURN_IF_ERROR(StartFilling(plan_.levels[p], p + 1 == passes.size()));
       QUARRY_RETURN_IF_ERROR(RunPass(passes[p], std::exchange(from.patch, 0)));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
@@ -158,6 +100,18 @@ class Execution {
   }
 
  private:
+  /// @param last  no finer level goes on from this one
+  Status StartFilling(const query::LevelExtent& level, bool last) {
+    filling_ = nullptr;
+    if (level.extent.empty()) return Status::Ok();
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<SampleArray> array, sink_->ArrayFor(level));
+    if (!array) return Status::Ok();
+    // What would leave the store before it is wanted again, with all else in it, does not enter it.
+    const bool past_store = last && array->bytes() > store_->FairShare(requester_.client);
+    filling_ = std::make_shared<ArrayFilling>(*array, level.level, plan_.patches.size(), past_store);
+    return Status::Ok();
+  }
+
   /// How the decoding of patches is started.
   enum class Manner {
     kAhead,  ///< only if memory is free
@@ -175,11 +129,30 @@ class Execution {
       for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
         if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
         QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
+        if (filling_) {
+          QUARRY_RETURN_IF_ERROR(Fill(i));
+          continue;
+        }
         QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
         QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
       }
     }
     return Status::Ok();
+  }
+
+  /// Sees to it that the samples of a patch are in the array.
+  Status Fill(std::size_t index) {
+    int shown_level = filling_->level();
+    while (!filling_->AwaitPatch(index, requester_.cancelled)) {
+      if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+      QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(index, filling_->level()));
+      if (!decoded) continue;  // written meanwhile
+      ArrayPart to = TakePart(plan_, index, filling_.get());
+      if (!to.turn) continue;
+      WriteToArray(*decoded, LevelBox(plan_.patches[index].samples, decoded->level()), *filling_, &to);
+      shown_level = decoded->level();
+    }
+    return sink_->Filled(filling_->level(), index, shown_level);
   }
 
   /// Starts on this batch and the next, so that one is fetched while the other is decoded, as far as memory
@@ -245,6 +218,7 @@ class Execution {
     return decoded;
   }
 
+  /// @returns null: a task has decoded it into the array
   Result<StoredPatch> Obtain(std::size_t index, int level) {
     const PatchKey key = Keys(plan_.patches[index], level).front();
     Manner manner = Manner::kNow;
@@ -254,6 +228,8 @@ class Execution {
       if (requester_.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
       // Not started for lack of memory, evicted before its turn came, or given up by another read.
       QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
+      // Before Take: a task that decodes into the array must not find that the patch is wanted in the store.
+      if (filling_ && filling_->AwaitPatch(index, requester_.cancelled)) return StoredPatch();
       // Evicted again before it was taken: an error that comes while nobody waits would be lost each time.
       manner = Manner::kToEnd;
     }
@@ -264,14 +240,17 @@ class Execution {
   Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, Manner manner) {
     std::vector<query::Piece> pieces;
     std::vector<PatchStore::Claim> claims;
+    std::vector<std::size_t> stored;
     for (std::size_t i = range.first; i < range.second; ++i) {
       const std::vector<PatchKey> keys = Keys(plan_.patches[i], level);
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
+      if (!claim) stored.push_back(i);
       if (!claim) continue;
       const int coarsest = (claim.base() ? claim.base()->level() : plan_.dataset_levels) - 1;
       pieces.push_back({i, coarsest, level});
       claims.push_back(std::move(claim));
     }
+    if (manner == Manner::kAhead) SubmitCopies(stored);
     if (pieces.empty()) return true;
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = query::PlanFetch(plan_, std::move(pieces));
@@ -292,10 +271,45 @@ class Execution {
     return true;
   }
 
+  /// The array, if this is its level.
+  std::shared_ptr<ArrayFilling> FillingOf(int level) const {
+    return filling_ && filling_->level() == level ? filling_ : nullptr;
+  }
+
+  /// Has patches that were stored copied to the array, as far as memory is free; this thread does the rest,
+  /// and all where that is little.
+  void SubmitCopies(std::span<const std::size_t> patches) {
+    if (!filling_ || filling_->array().bytes() <= kOwnCopyBytes) return;
+    const auto threads = static_cast<std::size_t>(pool_->threads());
+    const std::size_t step = std::max<std::size_t>(1, patches.size() / (kTasksPerThread * threads));
+    for (std::size_t first = 0; first < patches.size(); first += step) {
+      const auto some = patches.subspan(first, std::min(step, patches.size() - first));
+      if (!SubmitCopy(some)) return;
+    }
+  }
+
+  bool SubmitCopy(std::span<const std::size_t> patches) {
+    const int level = filling_->level();
+    std::optional<PatchStore::Memory> memory = store_->TryReserve(delivery_memory_, requester_.client);
+    if (!memory) return false;
+    std::vector<CopyTask::Work> works;
+    works.reserve(patches.size());
+    for (const std::size_t index : patches) {
+      const PlannedPatch& patch = plan_.patches[index];
+      works.push_back({Keys(patch, level).front(), LevelBox(patch.samples, level),
+                       TakePart(plan_, index, filling_.get())});
+    }
+    const std::uint64_t work = delivery_memory_ * patches.size() / kCopiesPerDecode;
+    auto task = std::make_shared<CopyTask>(store_, filling_, *std::move(memory), std::move(works));
+    pool_->Submit({level, 0, requester_.client, work}, [task = std::move(task)] { task->Run(); });
+    return true;
+  }
+
   /// Runs on the pool's threads too: each decoding thread keeps megabytes for it.
   Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims) {
     const DecodePriority priority = PriorityOf(*batch, level, SampleBytes(*batch, level));
-    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, abandoned_);
+    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, FillingOf(level),
+                                             abandoned_);
     auto ended = std::make_shared<std::promise<Status>>();
     std::future<Status> status = ended->get_future();
     pool_->Submit(priority, [task = std::move(task), ended] { ended->set_value(task->Run()); });
@@ -326,7 +340,7 @@ class Execution {
     const std::uint64_t bytes = SampleBytes(*batch, level);
     if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
       // The error comes again when the patch is wanted.
-      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, abandoned_).Run();
+      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, FillingOf(level), abandoned_).Run();
       return;
     }
     const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
@@ -335,7 +349,8 @@ class Execution {
     const DecodePriority priority = PriorityOf(*batch, level, bytes * step / claims.size());
     for (std::size_t first = 0; first < claims.size(); first += step) {
       const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
-      auto task = std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, abandoned_);
+      auto task =
+          std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(level), abandoned_);
       pool_->Submit(priority, [task = std::move(task)] { (void)task->Run(); });
     }
   }
@@ -375,9 +390,11 @@ class Execution {
   PatchSink* sink_;
   PayloadSource source_;
   const std::uint64_t dataset_;
+  const std::uint64_t delivery_memory_;
   const PatchCoder* coder_ = nullptr;
-  std::size_t started_ = 0;      ///< patches of the pass requested from the store, in their order
-  std::size_t ahead_again_ = 0;  ///< no reading ahead before this patch
+  std::size_t started_ = 0;                ///< patches of the pass requested from the store, in their order
+  std::size_t ahead_again_ = 0;            ///< no reading ahead before this patch
+  std::shared_ptr<ArrayFilling> filling_;  ///< the array of the pass; null: the sink gets the patches
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/payload.h"
+#include "quarry/geometry/sample_place.h"
 #include "quarry/store/decode_pool.h"
 #include "quarry/store/patch_store.h"
 
@@ -42,8 +45,17 @@ class BlockSink {
  public:
   virtual ~BlockSink() = default;
 
+  /// An array for all samples of a level that begins, which decoding threads fill in any order until the read
+  /// returns; nothing: blocks are delivered.
+  virtual Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& /*level*/) {
+    return std::optional<SampleArray>();
+  }
+
   /// Blocks of a level do not overlap and fill its extent. An error ends the read.
   virtual Status Deliver(const SampleBlock& block) = 0;
+
+  /// Instead of Deliver: the samples of a block are in the array of the level.
+  virtual Status Filled(int /*level*/, const Box& /*extent*/, int /*shown_level*/) { return Status::Ok(); }
 
   /// All blocks of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent& level) = 0;
@@ -58,10 +70,18 @@ class PatchSink {
  public:
   virtual ~PatchSink() = default;
 
+  /// See BlockSink.
+  virtual Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& /*level*/) {
+    return std::optional<SampleArray>();
+  }
+
   /// One patch of the plan at a level that it delivers; at a coarser one if the payload is damaged and the
   /// question allows that. An error ends the read.
   /// @param index  of the patch in the plan
   virtual Status Patch(int level, std::size_t index, const StoredPatch& decoded) = 0;
+
+  /// Instead of Patch: the samples of the answer in a patch are in the array of the level.
+  virtual Status Filled(int /*level*/, std::size_t /*index*/, int /*shown_level*/) { return Status::Ok(); }
 
   /// All patches of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent&) { return Status::Ok(); }
@@ -92,6 +112,10 @@ class PayloadSink {
 /// within the memory of the engine. A patch in its store is neither read nor decoded again; any other is
 /// refined from its finest coarser level in the store. Reading the next batch overlaps decoding this one. A
 /// slow sink delays only its own read.
+///
+/// Where the sink has an array for a level, the threads that decode a patch also write its samples there. A
+/// read of more samples than its fair share of the store leaves those patches out of it that the array takes
+/// whole: they are decoded into the array.
 ///
 /// If payload is damaged and the question allows that, a patch shows its finest undamaged coarser level.
 ///

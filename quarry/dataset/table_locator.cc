@@ -1,5 +1,8 @@
 #include "quarry/dataset/table_locator.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/geometry/morton.h"
@@ -41,7 +44,46 @@ Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHea
 
 using TableOf = std::function<Result<std::shared_ptr<const SubfileTable>>(std::size_t subfile)>;
 
-/// The rows for some positions from the tables of one set of subfiles; exactly one for each position.
+using Rows = std::vector<format::PatchEntry>;
+
+/// The first row from `row` on whose code is at least `code`. Rows are in Morton order. Steps that double,
+/// then halve: the next run of a box is often near.
+Rows::const_iterator FindCode(const PatchGrid& grid, Rows::const_iterator row, Rows::const_iterator end,
+                              std::uint64_t code) {
+  const auto before = [&](const format::PatchEntry& entry, std::uint64_t wanted) {
+    return grid.PatchMorton(static_cast<std::int64_t>(entry.patch_index)) < wanted;
+  };
+  std::ptrdiff_t step = 1;
+  while (step < end - row && before(row[step], code)) {
+    row += step;
+    step *= 2;
+  }
+  return std::lower_bound(row, row + std::min(step, end - row), code, before);
+}
+
+/// The codes of the patches `begin` to `end` along the curve: those of a subfile, by the numbers of patches
+/// in the manifest. Numbers that are too large, which only a damaged manifest has, stand for no code.
+MortonRun CodesOfRanks(const PatchGrid& grid, std::uint64_t begin, std::uint64_t end) {
+  const auto code = [&](std::uint64_t rank) {
+    return rank < static_cast<std::uint64_t>(grid.patch_count())
+               ? MortonCodeOfRank(grid.patches(), static_cast<std::int64_t>(rank))
+               : std::numeric_limits<std::uint64_t>::max();
+  };
+  return {code(begin), code(end)};
+}
+
+/// The codes of a table, from its first row to its last.
+MortonRun CodesOf(const PatchGrid& grid, const Rows& rows) {
+  if (rows.empty()) return {};
+  const auto code = [&](const format::PatchEntry& row) {
+    return grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
+  };
+  return {code(rows.front()), code(rows.back()) + 1};
+}
+
+/// The rows for some positions from the tables of one set of subfiles; exactly one for each position. First
+/// the boxes of subfiles, and because these have holes, their pieces of the curve; then the patches. A thin
+/// box takes time for its own patches, not for all of the tables.
 /// @param folder  of the subfiles, for messages
 Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const Box& positions,
                                                   const std::vector<SubfileDescription>& subfiles,
@@ -49,20 +91,27 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const B
   std::vector<query::LocatedPatch> found;
   found.reserve(static_cast<std::size_t>(positions.volume()));
   std::uint64_t last_code = 0;
+  std::uint64_t next_rank = 0;
   for (std::size_t s = 0; s < subfiles.size(); ++s) {
+    const std::uint64_t rank = next_rank;
+    next_rank += subfiles[s].patches;
     if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), positions).empty()) continue;
+    if (!MortonRuns(positions, CodesOfRanks(grid, rank, next_rank)).Next()) continue;
     QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const SubfileTable> table, table_of(s));
-    for (const format::PatchEntry& row : table->rows) {
-      const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
-      if (!positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) continue;
-      // Tables and subfiles are in Morton order: a patch that is in two of them shows here.
-      const std::uint64_t code = MortonEncode(p);
-      if (!found.empty() && code <= last_code) {
-        return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"", folder / subfiles[s].name,
-                        row.patch_index);
+    auto row = table->rows.begin();
+    MortonRuns runs(positions, CodesOf(grid, table->rows));
+    for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
+      for (row = FindCode(grid, row, table->rows.end(), run->begin); row != table->rows.end(); ++row) {
+        const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row->patch_index));
+        if (code >= run->end) break;
+        // Tables and subfiles are in Morton order: a patch that is in two of them shows here.
+        if (!found.empty() && code <= last_code) {
+          return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"",
+                          folder / subfiles[s].name, row->patch_index);
+        }
+        last_code = code;
+        found.push_back({static_cast<std::uint32_t>(s), *row});
       }
-      last_code = code;
-      found.push_back({static_cast<std::uint32_t>(s), row});
     }
   }
   if (found.size() != static_cast<std::size_t>(positions.volume())) {

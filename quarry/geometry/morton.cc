@@ -1,5 +1,7 @@
 #include "quarry/geometry/morton.h"
 
+#include <algorithm>
+
 namespace quarry {
 namespace {
 
@@ -25,6 +27,14 @@ std::uint64_t GatherBits(std::uint64_t v) {
   return v;
 }
 
+/// Of the smallest cell at the origin that holds the box.
+int LevelThatHolds(const Box& box) {
+  const std::int64_t end = std::max({box.end[0], box.end[1], box.end[2]});
+  int level = 0;
+  while ((std::int64_t{1} << level) < end) ++level;
+  return level;
+}
+
 }  // namespace
 
 std::uint64_t MortonEncode(const Index3& position) {
@@ -36,6 +46,84 @@ std::uint64_t MortonEncode(const Index3& position) {
 Index3 MortonDecode(std::uint64_t code) {
   return {static_cast<std::int64_t>(GatherBits(code)), static_cast<std::int64_t>(GatherBits(code >> 1)),
           static_cast<std::int64_t>(GatherBits(code >> 2))};
+}
+
+std::uint64_t MortonCodeOfRank(const Index3& extent, std::int64_t rank) {
+  const Box box{{0, 0, 0}, extent};
+  Index3 origin{};
+  std::uint64_t code = 0;
+  for (int level = LevelThatHolds(box) - 1; level >= 0; --level) {
+    const std::int64_t side = std::int64_t{1} << level;
+    // The rank-th position is in the first of the eight parts that has more than rank; rank then counts in
+    // it.
+    for (std::uint64_t child = 0; child < 8; ++child) {
+      Box part{origin, origin};
+      for (std::size_t a = 0; a < 3; ++a) {
+        part.begin[a] += (child >> a & 1) != 0 ? side : 0;
+        part.end[a] = part.begin[a] + side;
+      }
+      const Box inside = Intersect(part, box);
+      const std::int64_t count = inside.empty() ? 0 : inside.volume();
+      if (rank < count) {
+        origin = part.begin;
+        code |= child << 3 * level;
+        break;
+      }
+      rank -= count;
+    }
+  }
+  return code;
+}
+
+MortonRuns::MortonRuns(const Box& box, MortonRun codes) : box_(box), codes_(codes) {
+  if (box.empty()) return;
+  cells_.push_back({{0, 0, 0}, 0, LevelThatHolds(box)});
+  ahead_ = NextCell();
+}
+
+std::optional<MortonRun> MortonRuns::Next() {
+  std::optional<MortonRun> run = ahead_;
+  if (!run) return run;
+  ahead_ = NextCell();
+  while (ahead_ && ahead_->begin == run->end) {
+    run->end = ahead_->end;
+    ahead_ = NextCell();
+  }
+  return run;
+}
+
+/// The next cell that lies in the box, with the codes wanted of it.
+std::optional<MortonRun> MortonRuns::NextCell() {
+  while (!cells_.empty()) {
+    const Cell cell = cells_.back();
+    cells_.pop_back();
+    const std::int64_t side = std::int64_t{1} << cell.level;
+    const Box positions{cell.origin, {cell.origin[0] + side, cell.origin[1] + side, cell.origin[2] + side}};
+    if (!box_.Contains(positions)) {
+      PushChildren(cell);
+      continue;
+    }
+    const std::uint64_t end = cell.code + (std::uint64_t{1} << 3 * cell.level);
+    const MortonRun wanted{std::max(cell.code, codes_.begin), std::min(end, codes_.end)};
+    if (wanted.begin < wanted.end) return wanted;
+  }
+  return std::nullopt;
+}
+
+/// Those with positions in the box and codes that are wanted, the first one on top.
+void MortonRuns::PushChildren(const Cell& cell) {
+  const int level = cell.level - 1;
+  const std::int64_t side = std::int64_t{1} << level;
+  const std::uint64_t codes = std::uint64_t{1} << 3 * level;
+  for (std::uint64_t child = 8; child-- > 0;) {
+    Cell next{cell.origin, cell.code + child * codes, level};
+    bool meets = next.code < codes_.end && next.code + codes > codes_.begin;
+    for (std::size_t a = 0; a < 3; ++a) {
+      next.origin[a] += (child >> a & 1) != 0 ? side : 0;
+      meets = meets && next.origin[a] < box_.end[a] && next.origin[a] + side > box_.begin[a];
+    }
+    if (meets) cells_.push_back(next);
+  }
 }
 
 }  // namespace quarry

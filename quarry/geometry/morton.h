@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
 
 #include "quarry/geometry/box.h"
 
@@ -16,5 +19,47 @@ std::uint64_t MortonEncode(const Index3& position);
 
 /// Inverse of MortonEncode for codes below 2^63.
 Index3 MortonDecode(std::uint64_t code);
+
+/// The code of the position that has `rank` others of [0, extent) before it along the curve.
+/// @param rank  below the volume of extent
+/// @complexity the logarithm of the longest side
+std::uint64_t MortonCodeOfRank(const Index3& extent, std::int64_t rank);
+
+/// Consecutive codes, half-open.
+struct MortonRun {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  friend bool operator==(const MortonRun&, const MortonRun&) = default;
+};
+
+/// The codes of all positions in a box as the fewest runs, ascending, one after the other: no list of them is
+/// made. A thin box has short runs: a plane across x has them of one code, across y of two, across z of four.
+/// @complexity a run takes time in the logarithm of the box's longest side; memory as much
+class MortonRuns {
+ public:
+  /// @param box    within [0, 2^21) on each axis
+  /// @param codes  only codes in this run
+  explicit MortonRuns(const Box& box, MortonRun codes = {0, std::numeric_limits<std::uint64_t>::max()});
+
+  /// Nothing after the last.
+  std::optional<MortonRun> Next();
+
+ private:
+  /// 2^level positions on each axis, whose codes are consecutive.
+  struct Cell {
+    Index3 origin;
+    std::uint64_t code = 0;
+    int level = 0;
+  };
+
+  std::optional<MortonRun> NextCell();
+  void PushChildren(const Cell& cell);
+
+  const Box box_;
+  const MortonRun codes_;
+  std::vector<Cell> cells_;  ///< not visited yet, the next one last
+  std::optional<MortonRun> ahead_;
+};
 
 }  // namespace quarry

@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 struct IndexLocator::Lmdb {
   lmdb::Environment environment;
   MDB_dbi patches;
-  MDB_dbi subfiles;
   MDB_dbi steps;
   MDB_dbi masks;
   MDB_dbi mask_subfiles;
@@ -31,35 +30,6 @@ namespace {
 fs::path ScratchFile(const fs::path& scratch) {
   static std::atomic<std::uint64_t> counter = 0;
   return scratch / fmt::format("quarry-index-{}-{}.mdb", ::getpid(), counter++);
-}
-
-/// Morton codes of all patch positions in a box, ascending.
-std::vector<std::uint64_t> MortonCodes(const Box& positions) {
-  std::vector<std::uint64_t> codes;
-  codes.reserve(static_cast<std::size_t>(positions.volume()));
-  for (std::int64_t z = positions.begin[2]; z < positions.end[2]; ++z) {
-    for (std::int64_t y = positions.begin[1]; y < positions.end[1]; ++y) {
-      for (std::int64_t x = positions.begin[0]; x < positions.end[0]; ++x)
-        codes.push_back(MortonEncode({x, y, z}));
-    }
-  }
-  std::sort(codes.begin(), codes.end());
-  return codes;
-}
-
-/// The subfiles under the keys of 0, 1, 2, ... up to the first absent one.
-template <typename KeyOf>
-Result<std::vector<SubfileDescription>> ReadSubfiles(const lmdb::Environment& environment, MDB_dbi database,
-                                                     KeyOf key_of) {
-  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, true));
-  std::vector<SubfileDescription> subfiles;
-  while (true) {
-    QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(database, key_of(subfiles.size())));
-    if (!value) return subfiles;
-    QUARRY_ASSIGN_OR_RETURN(SubfileDescription subfile, DecodeSubfileValue(*value));
-    subfile.name = format::SubfileName(subfiles.size());
-    subfiles.push_back(std::move(subfile));
-  }
 }
 
 }  // namespace
@@ -90,11 +60,10 @@ Result<std::shared_ptr<const IndexLocator>> IndexLocator::Open(std::shared_ptr<c
   fs::remove(copy, ignored);  // the mapping keeps it alive, and nothing else can reach it
   if (!environment.ok()) return std::move(environment).status();
 
-  auto lmdb = std::make_unique<Lmdb>(Lmdb{*std::move(environment), 0, 0, 0, 0, 0});
+  auto lmdb = std::make_unique<Lmdb>(Lmdb{*std::move(environment), 0, 0, 0, 0});
   {
     QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(lmdb->environment, true));
     QUARRY_ASSIGN_OR_RETURN(lmdb->patches, transaction.OpenDatabase(kPatches, false));
-    QUARRY_ASSIGN_OR_RETURN(lmdb->subfiles, transaction.OpenDatabase(kSubfiles, false));
     QUARRY_ASSIGN_OR_RETURN(lmdb->steps, transaction.OpenDatabase(kSteps, false));
     QUARRY_ASSIGN_OR_RETURN(lmdb->masks, transaction.OpenDatabase(kMasks, false));
     QUARRY_ASSIGN_OR_RETURN(lmdb->mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, false));
@@ -131,7 +100,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
   QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
   if (!current) return dataset_->tables().Find(step, field_number, positions);
   return FindInIndex(
-      lmdb_->patches, [&](std::uint64_t code) { return PatchKey(step, field_number, code); }, positions,
+      lmdb_->patches, PatchKey(step, field_number, 0), positions,
       fmt::format("field \"{}\", step {}", dataset_->description().fields[field_number].name, step));
 }
 
@@ -144,19 +113,17 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
   if (!field->mask) return std::vector<query::LocatedPatch>();
   QUARRY_ASSIGN_OR_RETURN(const bool indexed, HasMask(*field->mask));
   if (!indexed) return dataset_->tables().FindMask(step, field_number, positions);
-  return FindInIndex(
-      lmdb_->masks, [&](std::uint64_t code) { return MaskPatchKey(field->mask->name, code); }, positions,
-      "mask " + format::MaskText(field->mask->name));
+  return FindInIndex(lmdb_->masks, MaskPatchKey(field->mask->name, 0), positions,
+                     "mask " + format::MaskText(field->mask->name));
 }
 
 Result<bool> IndexLocator::HasMask(const MaskDescription& mask) const {
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileDescription> subfiles,
-                          ReadSubfiles(lmdb_->environment, lmdb_->mask_subfiles,
-                                       [&](std::size_t s) { return MaskSubfileKey(mask.name, s); }));
-  return subfiles == mask.subfiles;
+  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
+                          lmdb::Transaction::Begin(lmdb_->environment, true));
+  return lmdb::HasRecord(transaction, lmdb_->mask_subfiles, MaskKey(mask.name), MaskSubfilesValue(mask));
 }
 
-Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned database, const KeyOf& key_of,
+Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned database, Bytes key,
                                                                    const Box& positions,
                                                                    const std::string& what) const {
   const DatasetDescription& dataset = dataset_->description();
@@ -166,38 +133,26 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned data
   QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, database));
   std::vector<query::LocatedPatch> found;
   found.reserve(static_cast<std::size_t>(positions.volume()));
-  std::optional<lmdb::Cursor::Record> record;
-  for (const std::uint64_t code : MortonCodes(positions)) {
-    const Bytes key = key_of(code);
-    // Neighbours on the curve are neighbours in the index: one step forward usually finds the next.
-    if (record) {
-      QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
+  // Every position of the grid has a record: codes that follow one another are records that do.
+  MortonRuns runs(positions);
+  for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
+    for (std::uint64_t code = run->begin; code < run->end; ++code) {
+      SetMortonCode(code, &key);
+      QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
+      if (!record || !std::equal(record->key.begin(), record->key.end(), key.begin(), key.end())) {
+        return DataLoss("the index \"{}\" lacks patch {} of {}; run quarry-index with --rebuild", folder_,
+                        grid.PatchIndex(MortonDecode(code)), what);
+      }
+      QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, dataset.levels));
+      if (entry.patch.patch_index != static_cast<std::uint64_t>(grid.PatchIndex(MortonDecode(code)))) {
+        return DataLoss(
+            "the index \"{}\" has patch {} under the key of another; run quarry-index with --rebuild",
+            folder_, entry.patch.patch_index);
+      }
+      found.push_back(std::move(entry));
     }
-    const auto is_wanted = [&] {
-      return record && std::equal(record->key.begin(), record->key.end(), key.begin(), key.end());
-    };
-    if (!is_wanted()) {
-      QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(key));
-    }
-    if (!is_wanted()) {
-      return DataLoss("the index \"{}\" lacks patch {} of {}; run quarry-index with --rebuild", folder_,
-                      grid.PatchIndex(MortonDecode(code)), what);
-    }
-    QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, dataset.levels));
-    if (entry.patch.patch_index != static_cast<std::uint64_t>(grid.PatchIndex(MortonDecode(code)))) {
-      return DataLoss(
-          "the index \"{}\" has patch {} under the key of another; run quarry-index with --rebuild", folder_,
-          entry.patch.patch_index);
-    }
-    found.push_back(std::move(entry));
   }
   return found;
-}
-
-Result<std::vector<SubfileDescription>> IndexLocator::Subfiles(std::uint64_t step,
-                                                               std::size_t field_number) const {
-  return ReadSubfiles(lmdb_->environment, lmdb_->subfiles,
-                      [&](std::size_t s) { return SubfileKey(step, field_number, s); });
 }
 
 }  // namespace quarry::index

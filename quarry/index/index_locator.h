@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,9 +30,6 @@ class IndexLocator final : public query::PatchLocator {
   Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
                                                     const Box& positions) const override;
 
-  /// The subfiles of a field and step with their bounding boxes, as indexed.
-  Result<std::vector<SubfileDescription>> Subfiles(std::uint64_t step, std::size_t field_number) const;
-
   /// Whether the index has this step as it is published now.
   Result<bool> IsCurrent(std::uint64_t step) const;
   /// Whether the index has this mask with these subfiles.
@@ -41,15 +37,14 @@ class IndexLocator final : public query::PatchLocator {
 
  private:
   struct Lmdb;
-  /// Key of the record of a patch, by Morton code.
-  using KeyOf = std::function<Bytes(std::uint64_t morton_code)>;
 
   IndexLocator(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb, Location folder);
 
   /// @param database  patches or masks
+  /// @param key       of any patch of the field and step, or of the mask
   /// @param what      whose patches they are, for messages
-  Result<std::vector<query::LocatedPatch>> FindInIndex(unsigned database, const KeyOf& key_of,
-                                                       const Box& positions, const std::string& what) const;
+  Result<std::vector<query::LocatedPatch>> FindInIndex(unsigned database, Bytes key, const Box& positions,
+                                                       const std::string& what) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::unique_ptr<Lmdb> lmdb_;

@@ -41,7 +41,6 @@ class WorkingFile {
 
 struct Databases {
   MDB_dbi patches;
-  MDB_dbi subfiles;
   MDB_dbi steps;
   MDB_dbi masks;
   MDB_dbi mask_subfiles;
@@ -50,7 +49,6 @@ struct Databases {
 Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool create) {
   Databases databases{};
   QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches, create));
-  QUARRY_ASSIGN_OR_RETURN(databases.subfiles, transaction.OpenDatabase(kSubfiles, create));
   QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps, create));
   QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks, create));
   QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, create));
@@ -87,21 +85,7 @@ Status DeleteRecords(lmdb::Transaction* transaction, std::initializer_list<MDB_d
 }
 
 Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, std::uint64_t step) {
-  return DeleteRecords(transaction, {databases.patches, databases.subfiles, databases.steps}, step);
-}
-
-/// Whether the index has the mask with these subfiles.
-Result<bool> HasMask(const lmdb::Transaction& transaction, MDB_dbi mask_subfiles,
-                     const MaskDescription& mask) {
-  // One more than all must be absent.
-  for (std::size_t s = 0; s <= mask.subfiles.size(); ++s) {
-    QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(mask_subfiles, MaskSubfileKey(mask.name, s)));
-    if (value.has_value() != (s < mask.subfiles.size())) return false;
-    if (!value) return true;
-    const Bytes expected = SubfileValue(mask.subfiles[s]);
-    if (!std::equal(value->begin(), value->end(), expected.begin(), expected.end())) return false;
-  }
-  return false;
+  return DeleteRecords(transaction, {databases.patches, databases.steps}, step);
 }
 
 class Updater {
@@ -149,8 +133,6 @@ class Updater {
         return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
       for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
         QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
-        QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.subfiles, SubfileKey(step, *number, s),
-                                               SubfileValue(field.subfiles[s])));
         QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
                                          [&](std::uint64_t code) { return PatchKey(step, *number, code); }));
         report->patches_added += table->rows.size();
@@ -167,17 +149,19 @@ class Updater {
 
   /// Loads a mask once, with the first step that names it.
   Status LoadMask(lmdb::Transaction* transaction, const MaskDescription& mask, IndexReport* report) {
-    QUARRY_ASSIGN_OR_RETURN(const bool known, HasMask(*transaction, databases_.mask_subfiles, mask));
+    const Bytes key = MaskKey(mask.name);
+    const Bytes subfiles = MaskSubfilesValue(mask);
+    QUARRY_ASSIGN_OR_RETURN(const bool known,
+                            lmdb::HasRecord(*transaction, databases_.mask_subfiles, key, subfiles));
     if (known) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(
         DeleteRecords(transaction, {databases_.masks, databases_.mask_subfiles}, mask.name));
     for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
       QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().MaskTable(mask, s));
-      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, MaskSubfileKey(mask.name, s),
-                                              SubfileValue(mask.subfiles[s])));
       QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, *table,
                                        [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
     }
+    QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, key, subfiles));
     ++report->masks_added;
     return Status::Ok();
   }
@@ -296,13 +280,6 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
         return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
       QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, *number, everywhere));
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
-      QUARRY_ASSIGN_OR_RETURN(const auto subfiles, locator->Subfiles(step, *number));
-      if (subfiles != field.subfiles) {
-        return DataLoss(
-            "the index \"{}\" has other subfiles of field \"{}\", step {}, than step.json; run quarry-index "
-            "with --rebuild",
-            folder, field.name, step);
-      }
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
       if (!field.mask || !masks.insert(field.mask->name).second) continue;

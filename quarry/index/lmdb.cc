@@ -1,5 +1,6 @@
 #include "quarry/index/lmdb.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace quarry::index::lmdb {
@@ -71,6 +72,11 @@ Status Transaction::Put(MDB_dbi database, ByteSpan key, ByteSpan value) {
   MDB_val k = ToVal(key);
   MDB_val v = ToVal(value);
   return Check(mdb_put(txn_, database, &k, &v, 0), "write the index", *path_);
+}
+
+Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpan key, ByteSpan value) {
+  QUARRY_ASSIGN_OR_RETURN(const auto found, transaction.Get(database, key));
+  return found && std::equal(found->begin(), found->end(), value.begin(), value.end());
 }
 
 Result<Cursor> Cursor::Open(const Transaction& transaction, MDB_dbi database) {

@@ -63,6 +63,9 @@ class Transaction {
   const std::filesystem::path* path_;
 };
 
+/// Whether the key has this value.
+Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpan key, ByteSpan value);
+
 /// A cursor that closes itself, before its transaction ends.
 class Cursor {
  public:

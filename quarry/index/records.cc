@@ -1,5 +1,7 @@
 #include "quarry/index/records.h"
 
+#include "quarry/base/checksum.h"
+
 namespace quarry::index {
 namespace {
 
@@ -23,25 +25,22 @@ Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morto
   return key;
 }
 
-Bytes SubfileKey(std::uint64_t step, std::size_t field_number, std::size_t subfile) {
-  Bytes key = StepKey(step);
-  PutBigEndian(&key, static_cast<std::uint32_t>(field_number));
-  PutBigEndian(&key, static_cast<std::uint32_t>(subfile));
+Bytes MaskKey(std::uint64_t mask) {
+  Bytes key;
+  PutBigEndian(&key, mask);
   return key;
 }
 
 Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code) {
-  Bytes key;
-  PutBigEndian(&key, mask);
+  Bytes key = MaskKey(mask);
   PutBigEndian(&key, morton_code);
   return key;
 }
 
-Bytes MaskSubfileKey(std::uint64_t mask, std::size_t subfile) {
-  Bytes key;
-  PutBigEndian(&key, mask);
-  PutBigEndian(&key, static_cast<std::uint32_t>(subfile));
-  return key;
+void SetMortonCode(std::uint64_t morton_code, Bytes* key) {
+  std::byte* const code = key->data() + key->size() - sizeof(morton_code);
+  for (std::size_t i = 0; i < sizeof(morton_code); ++i)
+    code[i] = static_cast<std::byte>(morton_code >> (8 * (sizeof(morton_code) - 1 - i)));
 }
 
 Bytes PatchValue(const query::LocatedPatch& entry) {
@@ -66,30 +65,16 @@ Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int levels) {
   return entry;
 }
 
-Bytes SubfileValue(const SubfileDescription& subfile) {
+Bytes MaskSubfilesValue(const MaskDescription& mask) {
+  Bytes subfiles;
+  for (const SubfileDescription& subfile : mask.subfiles) {
+    PutLittleEndian(&subfiles, subfile.bytes);
+    PutLittleEndian(&subfiles, subfile.patches);
+    PutLittleEndian(&subfiles, subfile.table_checksum);
+  }
   Bytes value;
-  PutLittleEndian(&value, subfile.bytes);
-  PutLittleEndian(&value, subfile.patches);
-  PutLittleEndian(&value, subfile.table_checksum);
-  for (const Index3& corner : {subfile.bounds.begin, subfile.bounds.end}) {
-    for (const std::int64_t v : corner) PutLittleEndian(&value, v);
-  }
+  PutLittleEndian(&value, Checksum(subfiles));
   return value;
-}
-
-Result<SubfileDescription> DecodeSubfileValue(ByteSpan value) {
-  constexpr std::size_t kSize = 9 * sizeof(std::uint64_t);
-  if (value.size() != kSize)
-    return DataLoss("a subfile record of the index has {} bytes instead of {}", value.size(), kSize);
-  LittleEndianReader reader(value.data());
-  SubfileDescription subfile;
-  subfile.bytes = reader.Get<std::uint64_t>();
-  subfile.patches = reader.Get<std::uint64_t>();
-  subfile.table_checksum = reader.Get<std::uint64_t>();
-  for (Index3* corner : {&subfile.bounds.begin, &subfile.bounds.end}) {
-    for (std::int64_t& v : *corner) v = reader.Get<std::int64_t>();
-  }
-  return subfile;
 }
 
 std::uint64_t FirstOfKey(ByteSpan key) {

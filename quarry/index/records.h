@@ -10,30 +10,31 @@
 /// "Index".
 namespace quarry::index {
 
-inline constexpr std::uint32_t kIndexVersion = 2;
+inline constexpr std::uint32_t kIndexVersion = 3;
 
 /// Names of the databases in the environment.
-inline constexpr const char* kPatches = "patches";    ///< PatchKey -> PatchValue
-inline constexpr const char* kSubfiles = "subfiles";  ///< SubfileKey -> SubfileValue
-inline constexpr const char* kSteps = "steps";        ///< StepKey -> checksum of the bytes of step.json
-inline constexpr const char* kMasks = "masks";        ///< MaskPatchKey -> PatchValue
-inline constexpr const char* kMaskSubfiles = "mask_subfiles";  ///< MaskSubfileKey -> SubfileValue
+inline constexpr const char* kPatches = "patches";  ///< PatchKey -> PatchValue
+inline constexpr const char* kSteps = "steps";      ///< StepKey -> checksum of the bytes of step.json
+inline constexpr const char* kMasks = "masks";      ///< MaskPatchKey -> PatchValue
+inline constexpr const char* kMaskSubfiles = "mask_subfiles";  ///< MaskKey -> MaskSubfilesValue
 
 Bytes StepKey(std::uint64_t step);
 Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code);
-Bytes SubfileKey(std::uint64_t step, std::size_t field_number, std::size_t subfile);
 
 /// Of the mask with this name.
+Bytes MaskKey(std::uint64_t mask);
 Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code);
-Bytes MaskSubfileKey(std::uint64_t mask, std::size_t subfile);
+
+/// Makes a key of a patch that of another of the same field and step, or mask.
+void SetMortonCode(std::uint64_t morton_code, Bytes* key);
 
 Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
 Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int levels);
 
-/// Bounding box, size and checksum of the table of a subfile.
-Bytes SubfileValue(const SubfileDescription& subfile);
-Result<SubfileDescription> DecodeSubfileValue(ByteSpan value);
+/// A checksum over sizes, numbers of patches and table checksums of all subfiles: shows whether a mask is
+/// still in the subfiles that were indexed.
+Bytes MaskSubfilesValue(const MaskDescription& mask);
 
 /// The first part of a key: the number of a step, or the name of a mask. The caller has checked that the key
 /// has at least 8 bytes.

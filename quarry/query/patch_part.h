@@ -1,5 +1,6 @@
 #pragma once
 
+#include "quarry/geometry/sample_place.h"
 #include "quarry/query/plan.h"
 
 namespace quarry::query {
@@ -17,6 +18,11 @@ struct PatchPart {
 /// @param query    its box and stride
 /// @param samples  of the patch, level 0
 PatchPart PartOf(const Query& query, int level, const Box& samples);
+
+/// Writes the samples of a part to their place, with SamplePlace::EndWriting.
+/// @param decoded, box, coarser  see Cut
+void WritePart(const PatchPart& part, ByteSpan decoded, const Box& box, int coarser, std::size_t sample_size,
+               const SamplePlace& place);
 
 /// The samples of a part, dense, x fastest.
 /// @param decoded  dense samples of part.decoded, `sample_size` bytes each

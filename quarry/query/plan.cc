@@ -502,7 +502,8 @@ std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& que
 
 std::uint64_t PlanMemory(const ReadPlan& plan) {
   const bool masked = plan.query.mask != 0;
-  std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * sizeof(PlannedPatch) +
+  constexpr std::uint64_t kFillingState = 1;  // of a patch, while an array is filled
+  std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
                         plan.patches.size() * RowMemory(plan.dataset_levels, masked) +
                         plan.left_out.size() * kLeftOutBytes;
   if (plan.query.only_patches) bytes += plan.query.only_patches->capacity() * sizeof(std::uint64_t);

@@ -53,7 +53,13 @@ Status CheckResume(const ResumePoint& from, const query::ReadPlan& plan) {
 class ReportingBlockSink final : public BlockSink {
  public:
   ReportingBlockSink(BlockSink* sink, RequestControl* control) : sink_(sink), control_(control) {}
+  Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
+    return sink_->ArrayFor(level);
+  }
   Status Deliver(const SampleBlock& block) override { return sink_->Deliver(block); }
+  Status Filled(int level, const Box& extent, int shown_level) override {
+    return sink_->Filled(level, extent, shown_level);
+  }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { control_->Damaged(what); }
 

@@ -323,12 +323,22 @@ PatchStore::Claim PatchStore::TryClaim(const PatchKey& key, std::span<const Patc
   return claim;
 }
 
+/// The patch if it is stored, or null. The caller holds the lock.
+StoredPatch PatchStore::Look(const PatchKey& key) {
+  const auto place = places_.find(key);
+  if (place == places_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, place->second);
+  return place->second->patch();
+}
+
+StoredPatch PatchStore::Find(const PatchKey& key) {
+  const Lock lock(mutex_);
+  return Look(key);
+}
+
 Result<StoredPatch> PatchStore::Take(const PatchKey& key, const std::function<bool()>& cancelled) {
   Lock lock(mutex_);
-  if (const auto place = places_.find(key); place != places_.end()) {
-    entries_.splice(entries_.begin(), entries_, place->second);
-    return place->second->patch();
-  }
+  if (StoredPatch stored = Look(key)) return stored;
   const auto found = flights_.find(key);
   if (found == flights_.end()) return StoredPatch();
   const std::shared_ptr<Flight> flight = found->second;

@@ -162,6 +162,9 @@ class PatchStore {
   /// @return         nothing if the patch is in the store, or being decoded
   Claim TryClaim(const PatchKey& key, std::span<const PatchKey> coarser);
 
+  /// The patch if it is stored, or null.
+  StoredPatch Find(const PatchKey& key);
+
   /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded.
   /// @errors kCancelled; that of the decoding read
   Result<StoredPatch> Take(const PatchKey& key, const std::function<bool()>& cancelled);
@@ -261,6 +264,7 @@ class PatchStore {
                             const std::function<bool()>& cancelled);
   Memory Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes);
   std::list<Entry> Evict();
+  StoredPatch Look(const PatchKey& key);
   void End(const PatchKey& key, Status status, StoredPatch patch);
   void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
   std::shared_ptr<const void> FindOrBeginLoad(const PatchKey& key);

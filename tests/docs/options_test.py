@@ -23,6 +23,7 @@ DOCUMENTS = {
     "quarry-index": "docs/operations.md",
     "quarry-plan": "docs/planning.md",
     "quarry-iobench": "docs/planning.md",
+    "quarry-spectrum": "docs/spectrum.md",
 }
 
 # docs/commands.md says this once for all programs.

@@ -1,6 +1,8 @@
 #include "tests/fuzz/payload_input.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "quarry/geometry/patch_grid.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -93,6 +95,23 @@ std::vector<DataType> SupportedTypes(const PatchCoder& coder) {
   return types;
 }
 
+namespace {
+
+/// The next level straight into an array: the same samples as in the reader, or an error as there.
+/// @param after  the reader after Advance, if that went well; otherwise null
+void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout, ByteSpan payload, ByteSpan mask,
+                             const PatchReader* after) {
+  const Index3 shape = LevelShape(layout.shape, before.level() - 1);
+  const std::size_t size = SizeOf(layout.type);
+  Bytes array(static_cast<std::size_t>(Volume(shape)) * size);
+  const Status status = before.AdvanceInto(payload, mask, SamplePlace::Dense(array.data(), shape, size));
+  Require(status.ok() == (after != nullptr), "a level decodes to an array if it decodes");
+  Require(after == nullptr || std::ranges::equal(array, after->samples()),
+          "an array gets the samples of the level");
+}
+
+}  // namespace
+
 std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input) {
   std::vector<Bytes> decoded;
   PatchReader reader(coder, input.layout);
@@ -101,7 +120,12 @@ std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& inpu
     // Each in its own memory, so that a read beyond the end is detected.
     const Bytes payload(input.levels[l].begin(), input.levels[l].end());
     const Bytes mask(input.mask_levels[l].begin(), input.mask_levels[l].end());
+    std::optional<PatchReader> before;
+    if (level == 0) before = reader.Clone();
     const Status status = reader.Advance(payload, mask);
+    if (before)
+      RequireTheSameInAnArray(*std::move(before), input.layout, payload, mask,
+                              status.ok() ? &reader : nullptr);
     if (!status.ok()) {
       Require(status.code() == StatusCode::kDataLoss, "an error of hostile bytes is kDataLoss");
       Require(!reader.Advance(payload, mask).ok(), "after an error there is another one");

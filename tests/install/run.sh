@@ -17,7 +17,7 @@ echo "== install"
 cmake --build "$build" --target installable >/dev/null
 cmake --install "$build" --prefix "$prefix" >/dev/null
 libdir=$(dirname "$(find "$prefix" -name pkgconfig)")
-for program in quarry quarry-index quarry-plan quarry-server quarry-write quarry-write-mpi quarry-iobench; do
+for program in quarry quarry-index quarry-plan quarry-server quarry-write quarry-write-mpi quarry-iobench quarry-spectrum; do
   "$prefix/bin/$program" --version >/dev/null || fail "$program does not run"
 done
 version=$("$prefix/bin/quarry" --version | cut -d ' ' -f 2)

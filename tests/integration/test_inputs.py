@@ -339,11 +339,25 @@ class Tiff(Inputs):
                     dataset = self.convert(self.tmp / "scan", "--patch", "16", "--reading", reading, "--memory", memory,
                                            "--report", report, ranks=4, name=f"{reading}.{memory}.quarry")
                     self.assertEqual(json.loads(report.read_text())["fields"][0]["images_read"], 200)
+        self.check_direct_reading(dataset)
         info = qt.info(dataset)
         self.assertEqual((info["dims"], info["fields"][0]["name"]), ([64, 48, 200], "scan"))
         decoded = qt.get_array(dataset, self.tmp / "a.raw", "<u2", field="scan")
         np.testing.assert_array_equal(decoded, field.ravel())
         qt.succeed("quarry", "verify", dataset, "--field", "scan", "--against", self.tmp / "scan")
+
+    def check_direct_reading(self, redistributed):
+        """4x3x13 patches of 16 on 2x1x2 ranks, whose boxes have the smallest surface. The lower two ranks have 6 layers of
+        2x3 patches, the upper two 7: of 200 images they decode 96 and 104, each of them."""
+        report = self.tmp / "report.json"
+        direct = self.convert(self.tmp / "scan", "--patch", "16", "--reading", "direct", "--report", report, ranks=4,
+                              name="direct.quarry")
+        told = json.loads(report.read_text())
+        self.assertEqual(told["fields"][0]["images_read"], 2 * (96 + 104))
+        self.assertEqual((told["patches_per_rank"]["min"], told["patches_per_rank"]["max"]), (36, 42))
+        same = {name: data for name, data in qt.snapshot(redistributed).items() if name.endswith(".qsf")}
+        self.assertGreater(len(same), 0)
+        self.assertEqual({name: data for name, data in qt.snapshot(direct).items() if name.endswith(".qsf")}, same)
 
     def test_bad_images_are_named(self):
         tifffile = module("tifffile")

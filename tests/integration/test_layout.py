@@ -43,7 +43,8 @@ class Layout(qt.QuarryTest):
         field = qt.with_holes(qt.turbulent((70, 51, 45)), np.nan)
         ways = [(1, []), (3, []), (1, ["--memory", "1B"]), (4, ["--memory", "1B"]), (3, ["--memory", "200KiB"]),
                 (3, ["--exchange", "rank"]), (4, ["--exchange", "3"]), (3, ["--placement", "greedy"]),
-                (4, ["--reading", "round-robin", "--memory", "300KiB"])]
+                (4, ["--reading", "round-robin", "--memory", "300KiB"]), (4, ["--reading", "direct"]),
+                (6, ["--reading", "direct", "--memory", "300KiB"])]
         for number, (bound, order) in enumerate([("--relative", "patch"), ("--tolerance", "level")]):
             expected = None
             for ranks, options in ways:

@@ -199,7 +199,9 @@ class Operations(qt.QuarryTest):
             self.assertEqual(qt.run("quarry", "get", server.target("run42"), "--field", "none", "--output",
                                     self.tmp / "none.raw").code, qt.NOT_FOUND)
             server.log_until("NOT_FOUND")
-            figures = server.metrics()
+            # A task returns its memory after its patches have been sent.
+            while (figures := server.metrics())["quarry_memory_reserved_bytes"]:
+                pass
         lines = [json.loads(line) for line in server.final_log.splitlines()]
         requests = [line for line in lines if "request" in line]
         reads = [line for line in requests if line["method"] == "Read"]
@@ -210,7 +212,6 @@ class Operations(qt.QuarryTest):
         self.assertEqual(len({line["request"] for line in requests}), len(requests))
         self.assertEqual(figures['quarry_requests_total{code="OK",method="Read"}'], 1)
         self.assertEqual(figures["quarry_decoded_patches_total"], reads[0]["patches"])
-        self.assertEqual(figures["quarry_memory_reserved_bytes"], 0)
 
     def test_levels_of_the_log(self):
         for options, expected in ((("--quiet",), False), (("--log-level", "error"), False), ((), True)):

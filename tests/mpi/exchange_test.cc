@@ -1,10 +1,12 @@
 // Exchange and agreement over real ranks: every rank checks its own patches against the expected samples.
 #include "writer/pipeline/exchange.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "writer/distribution/decomposition.h"
+#include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
 
 namespace quarry::writer {
@@ -25,8 +27,36 @@ Bytes SamplesOf(const Box& box, const Index3& dims) {
   return bytes;
 }
 
+/// What does not last is overwritten when the next piece comes.
+void AddPiece(const Box& box, const BoxView& view, std::size_t number, const Box& piece, bool lasting,
+              PatchGathering* gathering) {
+  if (lasting) return gathering->Add(number, piece, view);
+  Bytes samples(static_cast<std::size_t>(piece.volume()) * sizeof(float));
+  redistribute::CopyPart(view, box, redistribute::MutableBoxView::Dense(samples.data(), piece, sizeof(float)),
+                         piece, piece, sizeof(float));
+  gathering->Add(number, piece, BoxView::Dense(samples.data(), piece, sizeof(float)));
+  std::fill(samples.begin(), samples.end(), std::byte{0xff});
+}
+
+/// Before the exchange, exactly the patches that lie in the boxes of their rank are whole.
+Status CheckContained(const PatchGrid& grid, const distribution::Ownership& owned,
+                      const distribution::Placement& placement, const std::vector<PatchSamples>& patches) {
+  const int rank = Rank(MPI_COMM_WORLD);
+  std::size_t contained = 0;
+  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
+    if (placement[static_cast<std::size_t>(p)] != rank) continue;
+    std::int64_t here = 0;
+    for (const Box& box : owned[static_cast<std::size_t>(rank)])
+      here += Intersect(box, grid.PatchBox(p)).volume();
+    if (here == grid.PatchBox(p).volume()) ++contained;
+  }
+  return patches.size() == contained
+             ? Status::Ok()
+             : InternalError("{} patches are whole early instead of {}", patches.size(), contained);
+}
+
 Status CheckExchange(const Index3& dims, const Index3& patch, const distribution::Ownership& owned,
-                     distribution::PlacementStrategy strategy, ExchangeBatch batch) {
+                     distribution::PlacementStrategy strategy, ExchangeBatch batch, bool lasting) {
   const int rank = Rank(MPI_COMM_WORLD);
   const PatchGrid grid = *PatchGrid::Create(dims, patch);
   const distribution::Placement placement = distribution::PlacePatches(
@@ -37,17 +67,34 @@ Status CheckExchange(const Index3& dims, const Index3& patch, const distribution
     samples.push_back(SamplesOf(box, dims));
     views.push_back(BoxView::Dense(samples.back().data(), box, sizeof(float)));
   }
-  const std::vector<PatchSamples> patches =
-      ExchangePatches(MPI_COMM_WORLD, grid, DataType::kFloat32, owned, placement, views, batch);
+  std::vector<PatchSamples> patches;
+  std::uint64_t reserved = 0;
+  PatchGathering gathering(grid, DataType::kFloat32, owned, placement, rank, lasting,
+                           {[&](std::uint64_t bytes) { reserved += bytes; },
+                            [&](PatchSamples patch) { patches.push_back(std::move(patch)); }});
+  const std::vector<Box>& mine = owned[static_cast<std::size_t>(rank)];
+  for (std::size_t b = 0; b < mine.size(); ++b) {
+    // 200 bytes: some planes, or some rows of one.
+    const std::vector<Box> pieces =
+        lasting ? std::vector{mine[b]} : CutToPieces(mine[b], sizeof(float), 200, {1, 1, 1});
+    for (const Box& piece : pieces) AddPiece(mine[b], views[b], b, piece, lasting, &gathering);
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(MPI_COMM_WORLD, CheckContained(grid, owned, placement, patches)));
+  const redistribute::Description description{dims, sizeof(float), redistribute::Method::kPointToPoint,
+                                              batch};
+  QUARRY_ASSIGN_OR_RETURN(auto redistribution,
+                          redistribute::Redistribution::Describe(MPI_COMM_WORLD, description));
+  QUARRY_RETURN_IF_ERROR(gathering.Exchange(MPI_COMM_WORLD, &redistribution));
   std::size_t expected = 0;
   for (const int owner : placement) expected += owner == rank ? 1 : 0;
   if (patches.size() != expected) return InternalError("{} patches instead of {}", patches.size(), expected);
   for (const PatchSamples& received : patches) {
+    reserved -= received.samples.size();
     if (received.samples != SamplesOf(grid.PatchBox(received.patch_index), dims)) {
       return InternalError("patch {} of {} has wrong samples", received.patch_index, ToString(dims));
     }
   }
-  return Status::Ok();
+  return reserved == 0 ? Status::Ok() : InternalError("{} bytes too many are reserved", reserved);
 }
 
 Status CheckAgreement() {
@@ -62,21 +109,27 @@ Status CheckAgreement() {
   return Status::Ok();
 }
 
-Status RunAll() {
+/// Slabs and single planes as read from files, and blocks as in simulations; all leave some ranks without
+/// data.
+Status CheckBoxes(const Index3& dims, distribution::PlacementStrategy strategy, ExchangeBatch batch,
+                  bool lasting) {
   const int ranks = Size(MPI_COMM_WORLD);
+  for (const auto order :
+       {distribution::ReadingOrder::kConsecutive, distribution::ReadingOrder::kRoundRobin}) {
+    const auto owned = distribution::ReadingOwnership({{0, 0, 0}, dims}, {1, 1, 1}, ranks, order);
+    QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {8, 8, 8}, owned, strategy, batch, lasting));
+  }
+  const auto blocks = distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, {ranks, 1, 1}));
+  return CheckExchange(dims, {4, 16, 2}, blocks, strategy, batch, lasting);
+}
+
+Status RunAll() {
   for (const Index3& dims : {Index3{37, 22, 13}, Index3{5, 1, 1}, Index3{64, 64, 1}, Index3{9, 9, 9}}) {
     for (const auto strategy :
          {distribution::PlacementStrategy::kBalanced, distribution::PlacementStrategy::kGreedy}) {
       for (const ExchangeBatch batch : {kExchangePerPatch, kExchangePerRank, ExchangeBatch{3}}) {
-        // Slabs and single planes as read from files, and blocks as in simulations; all leave some ranks
-        // without data.
-        for (const auto order :
-             {distribution::ReadingOrder::kConsecutive, distribution::ReadingOrder::kRoundRobin}) {
-          const auto owned = distribution::ReadingOwnership({{0, 0, 0}, dims}, {1, 1, 1}, ranks, order);
-          QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {8, 8, 8}, owned, strategy, batch));
-        }
-        const auto blocks = distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, {ranks, 1, 1}));
-        QUARRY_RETURN_IF_ERROR(CheckExchange(dims, {4, 16, 2}, blocks, strategy, batch));
+        for (const bool lasting : {true, false})
+          QUARRY_RETURN_IF_ERROR(CheckBoxes(dims, strategy, batch, lasting));
       }
     }
   }

@@ -87,8 +87,8 @@ using namespace quarry::testing;
 extern "C" {
 
 /// For programs that do not know of this library: reads the settings from the environment.
-int MPI_Init(int* argc, char*** argv) {
-  const int code = PMPI_Init(argc, argv);
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int code = PMPI_Init_thread(argc, argv, required, provided);
   const char* rank = std::getenv("QUARRY_FAIL_RANK");
   const char* call = std::getenv("QUARRY_FAIL_CALL");
   const char* how = std::getenv("QUARRY_FAIL_HOW");

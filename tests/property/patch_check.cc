@@ -137,9 +137,19 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
   const bool masked = valid_ < validity_.size();
   for (int level = patch.layout.levels - 1; level >= 0; --level) {
     const auto l = static_cast<std::size_t>(level);
-    const Status status =
-        reader.Advance(encoded.levels[l], masked ? ByteSpan(encoded.mask_levels[l]) : ByteSpan());
+    const ByteSpan mask = masked ? ByteSpan(encoded.mask_levels[l]) : ByteSpan();
+    std::optional<PatchReader> into;
+    if (level == Volume(patch.layout.shape) % patch.layout.levels) into = reader.Clone();
+    const Status status = reader.Advance(encoded.levels[l], mask);
     if (!status.ok()) return fmt::format("level {} does not decode: {}", level, status.message());
+    if (into) {
+      const Index3 shape = LevelShape(patch.layout.shape, level);
+      array_.resize(reader.samples().size());
+      const SamplePlace place = SamplePlace::Dense(array_.data(), shape, sizeof(T));
+      if (!into->AdvanceInto(encoded.levels[l], mask, place).ok() ||
+          !std::ranges::equal(array_, reader.samples()))
+        return fmt::format("level {} decodes to other samples in an array", level);
+    }
     if (reader.level() != level) return fmt::format("level {} calls itself {}", level, reader.level());
     const auto count = static_cast<std::size_t>(Volume(LevelShape(patch.layout.shape, level)));
     if (reader.samples().size() != count * sizeof(T))

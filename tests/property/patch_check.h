@@ -47,6 +47,7 @@ class PatchChecker {
   std::vector<std::uint8_t> validity_;        // of level 0
   std::vector<std::uint8_t> level_validity_;  // of the current level
   std::size_t valid_ = 0;
+  Bytes array_;       // samples of a level that were decoded into it
   Bytes replaced_;    // samples with other values in the places of missing ones
   CodedPatch coded_;  // output of the coder itself
 };

@@ -232,6 +232,18 @@ int ftruncate64(int fd, off64_t size) {
   return real(fd, size);
 }
 
+/* Takes the space for what is written to a mapping; its result is the error. */
+int posix_fallocate(int fd, off_t offset, off_t size) {
+  REAL(posix_fallocate);
+  if (file_fails("write", fd)) return fail_errno != 0 ? fail_errno : EIO;
+  return real(fd, offset, size);
+}
+int posix_fallocate64(int fd, off64_t offset, off64_t size) {
+  REAL(posix_fallocate64);
+  if (file_fails("write", fd)) return fail_errno != 0 ? fail_errno : EIO;
+  return real(fd, offset, size);
+}
+
 int fsync(int fd) {
   REAL(fsync);
   if (file_fails("sync", fd)) FAIL(-1);
@@ -272,6 +284,11 @@ int link(const char* from, const char* to) {
   REAL(link);
   if (path_fails("rename", AT_FDCWD, to)) FAIL(-1);
   return real(from, to);
+}
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  REAL(linkat);
+  if (path_fails("rename", to_folder, to)) FAIL(-1);
+  return real(from_folder, from, to_folder, to, flags);
 }
 int unlink(const char* path) {
   REAL(unlink);

@@ -105,8 +105,7 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
   const writer::EncodeSettings settings{
       recipe.coder, DataType::kFloat32, recipe.levels, recipe.lossless ? 0 : recipe.tolerance, {}};
-  const auto encoded =
-      Require(writer::EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
+  const auto encoded = Require(writer::EncodePatches(grid, settings, patches));
 
   FieldStepDescription field;
   field.name = recipe.field;

@@ -1,5 +1,5 @@
 // quarry-iobench: measures how fast the ways of writing an uneven load are, here, at this scale. Parses the
-// command line, runs pipelines or the exchange study, prints the table.
+// command line, runs pipelines or a study, prints the table.
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -27,10 +27,13 @@ struct CommandLine {
   bool verify = true;
   bool keep = false;
   bool exchange = false;
+  bool placement = false;
   std::string dims;
-  std::string type = "float64";
+  std::string type;
   std::vector<std::string> patches = {"32", "64"};
   std::int64_t batch = 8;
+  double relative = 1e-4;
+  std::string machine;
   bool json = false;
 };
 
@@ -64,18 +67,31 @@ void DeclareOptions(command_line::Parser* app, CommandLine* line) {
   app->AddFlag("--verify,!--no-verify", &line->verify, "read everything back once and compare; default: yes")
       .Group(how);
   app->AddFlag("--keep", &line->keep, "leave the files of the last run in DIR/quarry-iobench-*").Group(how);
-  const char* study = "Exchange study, instead of files";
+  const char* study = "Studies of exchange and placement, instead of files";
   app->AddFlag("--exchange", &line->exchange,
                "time the exchange of samples between ranks: both placements; messages per patch, per --batch "
-               "parts and per rank")
+               "parts and per rank, and buffers packed by hand")
+      .Group(study);
+  app->AddFlag("--placement", &line->placement,
+               "time exchange and encoding in both placements, next to what quarry-plan predict says")
       .Group(study);
   app->AddOption("--dims", &line->dims, "samples, XxYxZ").Group(study);
-  app->AddOption("--type", &line->type, "type of a sample; default: float64").Group(study);
+  app->AddOption("--type", &line->type, "type of a sample; default: float64; with --placement float32")
+      .Group(study);
   app->AddOption("--patch", &line->patches, "samples of a patch, N or XxYxZ, one or several; default: 32,64")
       .SeparatedBy(',')
       .Group(study);
   app->AddOption("--batch", &line->batch, "parts of patches in a message; default: 8")
       .Between(std::int64_t{2}, std::int64_t{1} << 30)
+      .Group(study);
+  app->AddOption("--relative", &line->relative,
+                 "tolerance of the encoding with --placement, as a fraction of the range; default: 1e-4")
+      .Positive()
+      .Group(study);
+  app->AddOption("--machine", &line->machine,
+                 "constants of quarry-plan calibrate, for the prediction of --placement; default: a small "
+                 "server")
+      .Path()
       .Group(study);
   app->AddOption("--ranks", &line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
   app->AddOption("--repeat", &line->repeat, "timed runs, after an untimed one; default: 10")
@@ -87,6 +103,8 @@ void DeclareOptions(command_line::Parser* app, CommandLine* line) {
       "--report run42.json\n"
       "  mpirun -n 64 quarry-iobench --sizes run42.json --scale 16 --dir /scratch\n"
       "  mpirun -n 8 quarry-iobench --exchange --dims 256x256x256 --patch 32,64\n"
+      "  mpirun -n 8 quarry-iobench --placement --dims 200x200x200 --patch 32 --ranks 2x2x2 --machine "
+      "here.json\n"
       "Times are seconds of the slowest rank, medians over the timed runs, from a barrier until all is "
       "durable.\n"
       "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back other bytes than were written, 6 out of "
@@ -126,7 +144,7 @@ std::optional<double> AsNumber(const std::string& text) {
 }
 
 /// What rank 0 reads, on every rank. @collective
-Result<distribution::SizeGrid> ReadSizeGrid(const std::string& path) {
+Result<std::string> ReadOnRoot(const std::string& path) {
   constexpr std::uint64_t kLargestReport = std::uint64_t{1} << 30;
   std::string text;
   Status status;
@@ -139,8 +157,7 @@ Result<distribution::SizeGrid> ReadSizeGrid(const std::string& path) {
     }
   }
   QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(MPI_COMM_WORLD, status));
-  QUARRY_ASSIGN_OR_RETURN(text, writer::BroadcastText(MPI_COMM_WORLD, text));
-  return distribution::ParseSizeGrid(text, path);
+  return writer::BroadcastText(MPI_COMM_WORLD, text);
 }
 
 /// Sizes of the units, by their place.
@@ -152,7 +169,8 @@ Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index
       return InvalidArgument("--sizes {} is no number of MiB that a rank could have", line.sizes);
     sizes = {{1, 1, 1}, {static_cast<std::uint64_t>(std::llround(unit))}};
   } else {
-    QUARRY_ASSIGN_OR_RETURN(sizes, ReadSizeGrid(line.sizes));
+    QUARRY_ASSIGN_OR_RETURN(const std::string report, ReadOnRoot(line.sizes));
+    QUARRY_ASSIGN_OR_RETURN(sizes, distribution::ParseSizeGrid(report, line.sizes));
   }
   sizes = distribution::Extrapolate(sizes, unit_grid);
   for (std::uint64_t& size : sizes.bytes) {
@@ -197,28 +215,55 @@ Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, i
   return line.json ? ToJson(load, options, result) : ToTable(load, options, result);
 }
 
-Result<std::string> StudyExchange(const CommandLine& line, const Index3& process_grid) {
-  if (line.dims.empty()) return InvalidArgument("--exchange needs --dims, as 256x256x256");
-  ExchangeOptions options;
-  QUARRY_ASSIGN_OR_RETURN(options.dims, ParseShape(line.dims, "--dims"));
-  QUARRY_ASSIGN_OR_RETURN(options.type, ParseDataType(line.type));
-  options.process_grid = process_grid;
+/// Dims, type and patches of a study.
+template <typename Options>
+Status ReadStudyOptions(const CommandLine& line, const Index3& process_grid, const char* name,
+                        DataType usual_type, Options* options) {
+  if (line.dims.empty()) return InvalidArgument("{} needs --dims, as 256x256x256", name);
+  QUARRY_ASSIGN_OR_RETURN(options->dims, ParseShape(line.dims, "--dims"));
+  options->type = usual_type;
+  if (!line.type.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(options->type, ParseDataType(line.type));
+  }
+  options->process_grid = process_grid;
   for (const std::string& text : line.patches) {
     QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParsePatch(text));
-    options.patches.push_back(patch);
+    options->patches.push_back(patch);
   }
+  options->repeat = line.repeat;
+  options->progress = !line.json;
+  return Status::Ok();
+}
+
+Result<std::string> StudyExchange(const CommandLine& line, const Index3& process_grid) {
+  ExchangeOptions options;
+  QUARRY_RETURN_IF_ERROR(ReadStudyOptions(line, process_grid, "--exchange", DataType::kFloat64, &options));
   options.batches = {writer::kExchangePerPatch, line.batch, writer::kExchangePerRank};
-  options.repeat = line.repeat;
-  options.progress = !line.json;
   QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results,
                           RunExchangeStudy(MPI_COMM_WORLD, options));
+  return line.json ? ToJson(options, results) : ToTable(options, results);
+}
+
+Result<std::string> StudyPlacement(const CommandLine& line, const Index3& process_grid) {
+  PlacementOptions options;
+  QUARRY_RETURN_IF_ERROR(ReadStudyOptions(line, process_grid, "--placement", DataType::kFloat32, &options));
+  options.relative = line.relative;
+  if (!line.machine.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const std::string machine, ReadOnRoot(line.machine));
+    QUARRY_ASSIGN_OR_RETURN(options.machine, model::ParseMachine(machine, line.machine));
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<PlacementResult> results,
+                          RunPlacementStudy(MPI_COMM_WORLD, options));
   return line.json ? ToJson(options, results) : ToTable(options, results);
 }
 
 Result<std::string> Run(const CommandLine& line) {
   const int ranks = writer::Size(MPI_COMM_WORLD);
   QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line, ranks));
-  return line.exchange ? StudyExchange(line, process_grid) : Bench(line, process_grid, ranks);
+  if (line.exchange && line.placement)
+    return InvalidArgument("--exchange and --placement are two studies; give one");
+  if (line.exchange) return StudyExchange(line, process_grid);
+  return line.placement ? StudyPlacement(line, process_grid) : Bench(line, process_grid, ranks);
 }
 
 int Fail(const Status& status, bool speaks) {
@@ -237,7 +282,8 @@ int main(int argc, char** argv) {
 
   CommandLine line;
   command_line::Parser app(
-      "quarry-iobench", "Times five ways of writing an uneven load in parallel, or the exchange before it.");
+      "quarry-iobench",
+      "Times five ways of writing an uneven load in parallel, or the exchange and encoding before it.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
   if (!answer.ok()) return Fail(answer.status(), root);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "quarry/base/checked_math.h"
+#include "quarry/base/file.h"
 #include "quarry/base/units.h"
 
 namespace quarry::plan {
@@ -48,6 +49,18 @@ Result<distribution::AggregationStrategy> ParseAggregation(const std::string& te
   if (text == "balanced") return distribution::AggregationStrategy::kBalanced;
   if (text == "equal") return distribution::AggregationStrategy::kEqual;
   return InvalidArgument("--aggregation \"{}\" is not known; give balanced or equal", text);
+}
+
+Result<model::Machine> LoadMachine(const std::string& path, const std::vector<std::string>& constants) {
+  constexpr std::uint64_t kJsonLimit = std::uint64_t{1} << 20;
+  model::Machine machine;
+  if (!path.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(path, kJsonLimit));
+    QUARRY_ASSIGN_OR_RETURN(machine, model::ParseMachine(json, path));
+  }
+  for (const std::string& constant : constants)
+    QUARRY_RETURN_IF_ERROR(model::SetConstant(constant, &machine));
+  return machine;
 }
 
 std::vector<std::string> SplitList(const std::string& text) {

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add("placement", "which rank encodes how many patches, and what moves", DeclarePlacement);
   add("stack", "rounds and messages to redistribute a stack of images to boxes", DeclareStack);
   add("predict", "seconds of each phase of a step; tables over patch, files and ranks", DeclarePredict);
+  add("fft", "seconds of a distributed 3D Fourier transform, and the paper's predictions", DeclareFft);
   add("calibrate", "measures this machine for predict", DeclareCalibrate);
 
   return RunProgram(

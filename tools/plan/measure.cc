@@ -8,7 +8,6 @@
 #include <array>
 #include <barrier>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <ctime>
 #include <limits>
@@ -20,6 +19,7 @@
 #include "quarry/base/units.h"
 #include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
+#include "tools/field/generated_field.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/distribution/placement.h"
@@ -300,6 +300,25 @@ Status WriteLikeSubfile(const fs::path& path, std::uint64_t bytes) {
   return file.SyncAndClose();
 }
 
+/// A part of a file that several write, durable.
+Status WritePart(const fs::path& path, int number, std::uint64_t bytes) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return InternalError("cannot open \"{}\": {}", path.string(), std::strerror(errno));
+  const Bytes piece(std::min<std::uint64_t>(bytes, 4 << 20), std::byte{0x5a});
+  const std::uint64_t begin = static_cast<std::uint64_t>(number) * bytes;
+  Status status;
+  for (std::uint64_t done = 0; done < bytes && status.ok();) {
+    const std::size_t size = std::min<std::uint64_t>(bytes - done, piece.size());
+    const ssize_t written = ::pwrite(fd, piece.data(), size, static_cast<off_t>(begin + done));
+    if (written <= 0) status = InternalError("cannot write \"{}\": {}", path.string(), std::strerror(errno));
+    done += static_cast<std::uint64_t>(std::max<ssize_t>(written, 0));
+  }
+  if (status.ok() && ::fsync(fd) != 0)
+    status = InternalError("cannot sync \"{}\": {}", path.string(), std::strerror(errno));
+  ::close(fd);
+  return status;
+}
+
 Status PublishLikeStep(const fs::path& folder) {
   const fs::path staging = folder / "staging";
   const fs::path step = staging / "steps" / "000000";
@@ -343,6 +362,46 @@ Status OnEach(int threads, const std::function<Status(int)>& action) {
   return Status::Ok();
 }
 
+/// Files that all cores make at a time, against those of one.
+Status MeasureCreates(const fs::path& folder, int cores, model::Machine* machine) {
+  constexpr std::uint64_t kSmall = 4096;
+  for (const int files : {16, 256}) {
+    const int each = std::max(1, files / cores);
+    const double begin = WallSeconds();
+    QUARRY_RETURN_IF_ERROR(OnEach(cores, [&](int t) -> Status {
+      for (int i = 0; i < each; ++i) {
+        const fs::path path = folder / fmt::format("create{}-{}", t, i);
+        QUARRY_RETURN_IF_ERROR(WriteLikeSubfile(path, kSmall));
+        std::error_code ignored;
+        fs::remove(path, ignored);
+      }
+      return Status::Ok();
+    }));
+    // What is left beyond the writers' own time for their files is what they wait for each other.
+    const double waiting = WallSeconds() - begin - each * machine->file_create_s;
+    const double made = each * cores;
+    machine->file_creates_per_s = waiting > 0.05 * each * machine->file_create_s ? made / waiting : 0;
+  }
+  return Status::Ok();
+}
+
+/// Writers of one file, each in a part of its own, against as many files.
+Status MeasureLock(const fs::path& folder, std::uint64_t bytes, int cores, double apart,
+                   model::Machine* machine) {
+  if (cores < 2) return Status::Ok();
+  const std::uint64_t part = bytes / static_cast<std::uint64_t>(cores);
+  const fs::path path = folder / "shared";
+  QUARRY_ASSIGN_OR_RETURN(const double together, TimeOf(kRepeats, [&](int) -> Status {
+                            std::error_code ignored;
+                            fs::remove(path, ignored);
+                            QUARRY_RETURN_IF_ERROR(WriteLikeSubfile(path, 0));
+                            return OnEach(cores, [&](int t) { return WritePart(path, t, part); });
+                          }));
+  // k writers that take turns are k times as slow: 1 + lock (k - 1).
+  machine->shared_file_lock = std::clamp((together / apart - 1) / (cores - 1), 0.0, 1.0);
+  return Status::Ok();
+}
+
 Status MeasureWriting(const fs::path& folder, std::uint64_t bytes, int cores, model::Machine* machine) {
   constexpr int kSmallFiles = 9;
   constexpr std::uint64_t kSmall = 4096;
@@ -351,6 +410,7 @@ Status MeasureWriting(const fs::path& folder, std::uint64_t bytes, int cores, mo
                           }));
   QUARRY_ASSIGN_OR_RETURN(machine->publish_s,
                           TimeOf(kSmallFiles, [&](int) { return PublishLikeStep(folder); }));
+  QUARRY_RETURN_IF_ERROR(MeasureCreates(folder, cores, machine));
   const auto bandwidth = [&](double seconds) {
     return static_cast<double>(bytes) / std::max(1e-6, seconds - machine->file_create_s);
   };
@@ -367,9 +427,12 @@ Status MeasureWriting(const fs::path& folder, std::uint64_t bytes, int cores, mo
                                                 bytes / static_cast<std::uint64_t>(cores));
                             });
                           }));
-  machine->write_bandwidth_rank_bytes_per_s = bandwidth(one);
-  machine->write_bandwidth_total_bytes_per_s = std::max(bandwidth(one), bandwidth(all));
-  return Status::Ok();
+  // The model gives a stream what it takes beyond the shared disk: nothing, if one writer is as fast as all.
+  const double together = std::max(bandwidth(one), bandwidth(all));
+  const double alone = 1 / bandwidth(one) - 1 / together;
+  machine->target_write_bandwidth_bytes_per_s = together;
+  machine->stream_write_bandwidth_bytes_per_s = alone > 0.05 / together ? 1 / alone : 0;
+  return MeasureLock(folder, bytes, cores, all, machine);
 }
 
 /// Reads `folder`/one, in as many parts as there are threads.
@@ -397,40 +460,6 @@ Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
 
 // --- coder ---
 
-constexpr float kNoise = 3e-3F;
-
-/// Waves of several lengths and a little noise: about four times smaller at 1e-4 of the range, like much
-/// turbulence.
-Bytes GenerateField(const Index3& dims) {
-  constexpr int kWaves = 6;
-  std::array<std::vector<std::array<double, kWaves>>, 3> waves;  // by axis and position
-  for (std::size_t a = 0; a < 3; ++a) {
-    for (std::int64_t i = 0; i < dims[a]; ++i) {
-      auto& at = waves[a].emplace_back();
-      for (int w = 0; w < kWaves; ++w) {
-        const double length = 64.0 / (1 << w);
-        at[static_cast<std::size_t>(w)] =
-            std::pow(2.0, -0.4 * w) *
-            std::sin(2 * M_PI * static_cast<double>(i) / length + w + static_cast<double>(a));
-      }
-    }
-  }
-  Bytes bytes(static_cast<std::size_t>(Volume(dims)) * sizeof(float));
-  auto* sample = reinterpret_cast<float*>(bytes.data());
-  std::mt19937 random(1);
-  std::normal_distribution<float> noise(0, kNoise);
-  for (const auto& z : waves[2]) {
-    for (const auto& y : waves[1]) {
-      for (const auto& x : waves[0]) {
-        double value = 0;
-        for (std::size_t w = 0; w < kWaves; ++w) value += x[w] * y[w] * z[w];
-        *sample++ = static_cast<float>(value) + noise(random);
-      }
-    }
-  }
-  return bytes;
-}
-
 struct Field {
   DataType type = DataType::kFloat32;
   double tolerance = 0;
@@ -442,13 +471,13 @@ struct Field {
 Result<Field> LoadField(const Sample& sample) {
   constexpr std::int64_t kMostPatches = 32;
   Field field;
-  field.type = sample.type;
   const bool generated = sample.path.empty();
+  field.type = generated ? DataType::kFloat32 : sample.type;
   const Index3 dims = generated ? Index3{4 * kPatchExtent, 4 * kPatchExtent, 2 * kPatchExtent} : sample.dims;
   const auto size = SizeOf(field.type);
   Bytes whole;
   if (generated) {
-    whole = GenerateField(dims);
+    whole = tools::GenerateField({{0, 0, 0}, dims}, field.type);
   } else {
     constexpr std::uint64_t kLimit = std::uint64_t{1} << 32;
     QUARRY_ASSIGN_OR_RETURN(whole, ReadWholeFile(sample.path, kLimit));
@@ -582,9 +611,8 @@ Result<model::Machine> Calibrate(const CalibrationOptions& options,
                      1e9 * machine.place_s_per_patch, 1e9 * machine.assign_s_per_patch));
 
   QUARRY_RETURN_IF_ERROR(MeasureWriting(folder.path(), options.file_bytes, cores, &machine));
-  report(fmt::format("writing     {} by one rank, {} by {}, {:.1f} ms for each file, {:.1f} ms to publish",
-                     Rate(machine.write_bandwidth_rank_bytes_per_s),
-                     Rate(machine.write_bandwidth_total_bytes_per_s), cores, 1e3 * machine.file_create_s,
+  report(fmt::format("writing     {} by {}, {:.1f} ms for each file, {:.1f} ms to publish",
+                     Rate(machine.target_write_bandwidth_bytes_per_s), cores, 1e3 * machine.file_create_s,
                      1e3 * machine.publish_s));
   QUARRY_ASSIGN_OR_RETURN(machine.read_bandwidth_rank_bytes_per_s,
                           MeasureReading(folder.path(), 1, options.cold_reads));

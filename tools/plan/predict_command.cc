@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/file.h"
@@ -9,6 +10,7 @@
 #include "writer/distribution/decomposition.h"
 #include "writer/distribution/size_grid.h"
 #include "writer/model/cost_model.h"
+#include "writer/model/file_system.h"
 
 namespace quarry::plan {
 namespace {
@@ -23,7 +25,9 @@ struct PredictOptions {
   std::string files;
   std::string source;
   std::string placement = "balanced";
-  std::string aggregation = "balanced";
+  std::string exchange = "patch";
+  std::string pipeline = "balanced";
+  bool best = false;
   double ratio = 0;
   std::string sizes;
   std::string machine;
@@ -31,35 +35,25 @@ struct PredictOptions {
   bool json = false;
 };
 
-/// One of the combinations of a what-if.
+/// One of the combinations of a what-if, in the words of the options.
 struct Setting {
   std::string patch;
   std::string ranks;
-  std::size_t files = 1;
+  std::string placement;
+  std::string exchange;
+  std::string pipeline;
   model::Prediction prediction;
+  std::string files_note;  ///< why --files auto has chosen this number
 };
 
 /// What all combinations have in common.
 struct Question {
   Index3 dims{};
   DataType type = DataType::kFloat32;
-  distribution::PlacementStrategy placement{};
-  distribution::AggregationStrategy aggregation{};
   model::Machine machine;
   double ratio = 0;
   std::optional<distribution::SizeGrid> sizes;
 };
-
-Result<model::Machine> LoadMachine(const PredictOptions& options) {
-  model::Machine machine;
-  if (!options.machine.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(options.machine, kJsonLimit));
-    QUARRY_ASSIGN_OR_RETURN(machine, model::ParseMachine(json, options.machine));
-  }
-  for (const std::string& constant : options.constants)
-    QUARRY_RETURN_IF_ERROR(model::SetConstant(constant, &machine));
-  return machine;
-}
 
 /// The ratio in a report of quarry-write, or 0 where it has none.
 double RatioOf(const std::string& report) {
@@ -68,13 +62,22 @@ double RatioOf(const std::string& report) {
   return known ? json["ratio"].get<double>() : 0;
 }
 
+/// Parts of patches in a message: one for "patch", 0 for "rank", which is all of them, or N.
+Result<std::int64_t> ParseExchange(const std::string& text) {
+  if (text == "patch") return 1;
+  if (text == "rank") return 0;
+  std::int64_t batch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
+  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
+  return InvalidArgument(
+      "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
+}
+
 Result<Question> Interpret(const PredictOptions& options) {
   Question question;
   QUARRY_ASSIGN_OR_RETURN(question.dims, ParseShape(options.dims, "--dims"));
   QUARRY_ASSIGN_OR_RETURN(question.type, ParseDataType(options.type));
-  QUARRY_ASSIGN_OR_RETURN(question.placement, ParsePlacement(options.placement));
-  QUARRY_ASSIGN_OR_RETURN(question.aggregation, ParseAggregation(options.aggregation));
-  QUARRY_ASSIGN_OR_RETURN(question.machine, LoadMachine(options));
+  QUARRY_ASSIGN_OR_RETURN(question.machine, LoadMachine(options.machine, options.constants));
   if (options.ratio < 0 || !std::isfinite(options.ratio))
     return InvalidArgument("--ratio {} must be above 0", options.ratio);
   question.ratio = options.ratio;
@@ -96,6 +99,31 @@ Result<std::size_t> ParseFiles(const std::string& text) {
   return files;
 }
 
+/// The ways from encoded patches to files, by their names in quarry-iobench.
+Status SetPipeline(const std::string& name, model::Workload* workload) {
+  using model::Pipeline;
+  if (name == "fpp") {
+    workload->pipeline = Pipeline::kFilePerRank;
+  } else if (name == "collective") {
+    workload->pipeline = Pipeline::kCollective;
+  } else if (name == "group-collective") {
+    workload->pipeline = Pipeline::kGroupCollective;
+  } else if (name == "equal" || name == "balanced") {
+    workload->pipeline = Pipeline::kAggregated;
+    QUARRY_ASSIGN_OR_RETURN(workload->aggregation, ParseAggregation(name));
+  } else {
+    return InvalidArgument(
+        "--pipeline \"{}\" is not known; give fpp, collective, group-collective, equal or balanced", name);
+  }
+  return Status::Ok();
+}
+
+/// Whether the number of files is part of the question.
+bool HasFiles(const model::Workload& workload) {
+  return workload.pipeline == model::Pipeline::kAggregated ||
+         workload.pipeline == model::Pipeline::kGroupCollective;
+}
+
 /// A process grid is a simulation with its data in memory; a plain number means ranks that read slabs of a
 /// file.
 bool ReadsFile(const PredictOptions& options, const std::string& ranks) {
@@ -103,50 +131,117 @@ bool ReadsFile(const PredictOptions& options, const std::string& ranks) {
 }
 
 Result<model::Workload> MakeWorkload(const Question& question, const PredictOptions& options,
-                                     const std::string& patch_text, const std::string& ranks_text) {
-  QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParsePatch(patch_text, question.dims));
-  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ParseProcessGrid(ranks_text));
+                                     const Setting& setting) {
+  QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParsePatch(setting.patch, question.dims));
+  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ParseProcessGrid(setting.ranks));
   QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, MakeGrid(question.dims, patch));
   model::Workload workload{.grid = std::move(grid), .owned = {}, .patch_weights = {}};
   workload.sample_bytes = SizeOf(question.type);
-  workload.from_file = ReadsFile(options, ranks_text);
+  workload.from_file = ReadsFile(options, setting.ranks);
   workload.owned =
       workload.from_file
           ? distribution::ReadingOwnership(workload.grid.domain(), {1, 1, 1},
                                            static_cast<int>(Volume(process_grid)),
                                            distribution::ReadingOrder::kConsecutive)
           : distribution::OneBoxEach(distribution::ProcessGridBoxes(question.dims, process_grid));
-  workload.placement = question.placement;
-  workload.aggregation = question.aggregation;
+  QUARRY_ASSIGN_OR_RETURN(workload.placement, ParsePlacement(setting.placement));
+  QUARRY_ASSIGN_OR_RETURN(workload.exchange_batch, ParseExchange(setting.exchange));
+  QUARRY_RETURN_IF_ERROR(SetPipeline(setting.pipeline, &workload));
   workload.ratio = question.ratio;
   if (question.sizes)
     workload.patch_weights = distribution::Extrapolate(*question.sizes, workload.grid.patches()).bytes;
   return workload;
 }
 
-Result<std::vector<Setting>> PredictAll(const Question& question, const PredictOptions& options) {
-  const std::vector<std::string> patches = SplitList(options.patch);
-  const std::vector<std::string> ranks = SplitList(options.ranks);
+/// Powers of two around the model's first guess, or all of them where it has none; as many as files can be.
+std::vector<std::size_t> CandidateFiles(const model::Machine& machine, const model::Workload& workload) {
+  const auto patches = static_cast<double>(workload.grid.patch_count());
+  const double bytes = static_cast<double>(Volume(workload.grid.domain().shape())) *
+                       static_cast<double>(workload.sample_bytes) /
+                       (workload.ratio > 0 ? workload.ratio : machine.compression_ratio);
+  const double guess =
+      model::BestFiles(machine, static_cast<std::uint64_t>(bytes), workload.grid.patch_count());
+  const double most = std::min(patches, static_cast<double>(workload.owned.size()));
   std::vector<std::size_t> files;
-  if (!options.files.empty()) {
+  for (double n = 1; n <= most; n *= 2) {
+    if (guess == 0 || (n >= guess / 16 && n <= guess * 16)) files.push_back(static_cast<std::size_t>(n));
+  }
+  if (files.empty()) files.push_back(static_cast<std::size_t>(most));
+  return files;
+}
+
+/// The fewest files that are within 3 % of the best: fewer files are easier to keep.
+Setting ChooseFiles(const model::Machine& machine, const Setting& setting, model::Workload workload) {
+  std::vector<Setting> tried;
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::size_t files : CandidateFiles(machine, workload)) {
+    workload.files = files;
+    tried.push_back(setting);
+    tried.back().prediction = model::Predict(machine, workload);
+    best = std::min(best, tried.back().prediction.total_seconds());
+  }
+  const std::size_t first = tried.front().prediction.files;
+  const std::size_t last = tried.back().prediction.files;
+  const auto chosen = std::find_if(tried.begin(), tried.end(), [&](const Setting& s) {
+    return s.prediction.total_seconds() <= 1.03 * best;
+  });
+  chosen->files_note =
+      fmt::format("the fewest of {} to {} files within 3 % of the best, {:.4g} s", first, last, best);
+  return *chosen;
+}
+
+/// The combinations of everything that is asked for, without the number of files.
+std::vector<Setting> Combine(const PredictOptions& options) {
+  const auto choices = [&](const std::string& asked, const char* all) {
+    return SplitList(options.best ? all : asked);
+  };
+  std::vector<Setting> settings;
+  for (const std::string& patch : SplitList(options.patch)) {
+    for (const std::string& ranks : SplitList(options.ranks)) {
+      for (const std::string& placement : choices(options.placement, "balanced,greedy")) {
+        for (const std::string& exchange : choices(options.exchange, "patch,rank")) {
+          for (const std::string& pipeline :
+               choices(options.pipeline, "balanced,equal,group-collective,collective,fpp"))
+            settings.push_back({patch, ranks, placement, exchange, pipeline, {}, {}});
+        }
+      }
+    }
+  }
+  return settings;
+}
+
+Result<std::vector<Setting>> PredictAll(const Question& question, const PredictOptions& options) {
+  const bool automatic = options.best || options.files == "auto";
+  std::vector<std::size_t> files;
+  if (!automatic && !options.files.empty()) {
     for (const std::string& text : SplitList(options.files)) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, ParseFiles(text));
       files.push_back(number);
     }
   }
+  const std::vector<Setting> combinations = Combine(options);
   std::vector<Setting> settings;
-  Progress progress("predict", patches.size() * ranks.size() * std::max<std::size_t>(1, files.size()), true);
-  for (const std::string& patch : patches) {
-    for (const std::string& rank : ranks) {
-      QUARRY_ASSIGN_OR_RETURN(model::Workload workload, MakeWorkload(question, options, patch, rank));
+  Progress progress("predict", combinations.size(), true);
+  for (std::size_t c = 0; c < combinations.size(); ++c) {
+    Setting setting = combinations[c];
+    QUARRY_ASSIGN_OR_RETURN(model::Workload workload, MakeWorkload(question, options, setting));
+    if (automatic && HasFiles(workload)) {
+      settings.push_back(ChooseFiles(question.machine, setting, std::move(workload)));
+    } else {
       // quarry-write's own default: one for every 8 ranks.
       const std::vector<std::size_t> usual = {std::max<std::size_t>(1, workload.owned.size() / 8)};
-      for (const std::size_t number : files.empty() ? usual : files) {
+      for (const std::size_t number : files.empty() || !HasFiles(workload) ? usual : files) {
         workload.files = number;
-        settings.push_back({patch, rank, number, model::Predict(question.machine, workload)});
-        progress.Update(settings.size());
+        setting.prediction = model::Predict(question.machine, workload);
+        settings.push_back(setting);
       }
     }
+    progress.Update(c + 1);
+  }
+  if (options.best) {
+    std::stable_sort(settings.begin(), settings.end(), [](const Setting& a, const Setting& b) {
+      return a.prediction.total_seconds() < b.prediction.total_seconds();
+    });
   }
   return settings;
 }
@@ -159,6 +254,9 @@ nlohmann::ordered_json ToJson(const Setting& setting) {
   json["patch"] = setting.patch;
   json["ranks"] = prediction.ranks;
   json["process_grid"] = setting.ranks;
+  json["placement"] = setting.placement;
+  json["exchange_batch"] = setting.exchange;
+  json["pipeline"] = setting.pipeline;
   json["nodes"] = prediction.nodes;
   json["files"] = prediction.files;
   json["patches"] = prediction.patches;
@@ -183,6 +281,17 @@ nlohmann::ordered_json ToJson(const Setting& setting) {
   return json;
 }
 
+/// The best of the settings that quarry-write has, as its options.
+std::string Advice(const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    if (setting.pipeline != "balanced" && setting.pipeline != "equal") continue;
+    return fmt::format("quarry-write --patch {} --placement {} --exchange {} --aggregation {} --files {}",
+                       setting.patch, setting.placement, setting.exchange, setting.pipeline,
+                       setting.prediction.files);
+  }
+  return "";
+}
+
 void PrintJson(const PredictOptions& options, const Question& question,
                const std::vector<Setting>& settings) {
   nlohmann::ordered_json json;
@@ -195,6 +304,7 @@ void PrintJson(const PredictOptions& options, const Question& question,
   } else {
     for (const Setting& setting : settings) json["combinations"].push_back(ToJson(setting));
   }
+  if (options.best) json["advice"] = Advice(settings);
   fmt::print("{}\n", json.dump());
 }
 
@@ -230,18 +340,19 @@ void PrintOne(const Question& question, const Setting& setting) {
                phase.total() > 0 ? Limit(phase) : "");
   }
   fmt::print("{:<10} {:>10.4f}\n", "total", prediction.total_seconds());
+  if (!setting.files_note.empty()) fmt::print("files: {}\n", setting.files_note);
 }
 
 void PrintTable(const std::vector<Setting>& settings) {
-  fmt::print("{:>12} {:>12} {:>7} {:>7} {:>10} {:>11} |", "patch", "ranks", "nodes", "files", "moved",
-             "largest file");
+  fmt::print("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>11} |", "patch", "ranks", "placement",
+             "exchange", "pipeline", "files", "moved", "largest file");
   for (const std::string_view phase : model::kPhaseNames) fmt::print(" {:>9}", phase);
   fmt::print(" {:>9}\n", "total s");
   for (const Setting& setting : settings) {
     const model::Prediction& prediction = setting.prediction;
-    fmt::print("{:>12} {:>12} {:>7} {:>7} {:>10} {:>12} |", setting.patch, setting.ranks, prediction.nodes,
-               prediction.files, FormatBytes(prediction.exchange.bytes_moved),
-               FormatBytes(prediction.largest_file));
+    fmt::print("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>12} |", setting.patch, setting.ranks,
+               setting.placement, setting.exchange, setting.pipeline, prediction.files,
+               FormatBytes(prediction.exchange.bytes_moved), FormatBytes(prediction.largest_file));
     for (const model::PhaseSeconds& phase : prediction.phases) fmt::print(" {:>9.4f}", phase.total());
     fmt::print(" {:>9.4f}\n", prediction.total_seconds());
   }
@@ -273,6 +384,7 @@ Status Run(const PredictOptions& options) {
   } else {
     PrintTable(settings);
   }
+  if (options.best) fmt::print("\nthe best that quarry-write has: {} INPUT...\n", Advice(settings));
   PrintNoteOnMachine(options, question, settings);
   return Status::Ok();
 }
@@ -290,9 +402,22 @@ Command DeclarePredict(command_line::Parser* app) {
       .Required();
   app->AddOption("--source", &options->source, "file or memory; default: from the form of --ranks");
   app->AddOption("--patch", &options->patch, "samples of a patch, N or XxYxZ, or several; default: 64");
-  app->AddOption("--files", &options->files, "subfiles, or several numbers; default: one for every 8 ranks");
-  app->AddOption("--placement", &options->placement, "balanced (default) or greedy");
-  app->AddOption("--aggregation", &options->aggregation, "balanced (default) or equal");
+  app->AddOption(
+      "--files", &options->files,
+      "subfiles, or several numbers; auto: the fewest within 3 % of the best; default: one for every 8 "
+      "ranks");
+  app->AddOption("--placement", &options->placement, "balanced (default), greedy, or both");
+  app->AddOption("--exchange", &options->exchange,
+                 "messages between two ranks: one for each patch (patch, default), one for all (rank), or N "
+                 "patches in each (a number)");
+  app->AddOption(
+      "--pipeline", &options->pipeline,
+      "how files are written: balanced (default) or equal (aggregators, as quarry-write does), fpp (a file "
+      "for each rank), collective (one file, MPI-IO), group-collective; or several");
+  app->AddFlag(
+      "--best", &options->best,
+      "tries both placements, two exchanges, all pipelines and numbers of files; best first, with the "
+      "options of quarry-write");
   app->AddOption("--ratio", &options->ratio,
                  "bytes of samples over bytes of payload; default: from --sizes or the machine");
   app->AddOption("--sizes", &options->sizes,

@@ -3,6 +3,7 @@
 #include "quarry/base/checked_math.h"
 #include "quarry/base/units.h"
 #include "tools/plan/command.h"
+#include "writer/model/stack_model.h"
 #include "writer/redistribute/stack.h"
 
 namespace quarry::plan {
@@ -13,13 +14,15 @@ struct StackOptions {
   std::string type = "float32";
   std::string ranks;
   std::string reading = "consecutive";
+  std::vector<std::string> constants;
   bool json = false;
 };
 
 Result<distribution::ReadingOrder> ParseReading(const std::string& text) {
   if (text == "consecutive") return distribution::ReadingOrder::kConsecutive;
   if (text == "round-robin") return distribution::ReadingOrder::kRoundRobin;
-  return InvalidArgument("--reading \"{}\" is not known; give consecutive or round-robin", text);
+  if (text == "direct") return distribution::ReadingOrder::kDirect;
+  return InvalidArgument("--reading \"{}\" is not known; give consecutive, round-robin or direct", text);
 }
 
 Status Run(const StackOptions& options) {
@@ -41,6 +44,14 @@ Status Run(const StackOptions& options) {
   }
   const redistribute::StackTraffic traffic =
       redistribute::CountStackTraffic(dims, static_cast<std::size_t>(sample_bytes), process_grid, order);
+  model::StackMachine machine;
+  for (const std::string& constant : options.constants)
+    QUARRY_RETURN_IF_ERROR(model::SetConstant(constant, &machine));
+  constexpr double kMiB = 1 << 20;
+  const double image_mib = static_cast<double>(bytes / dims[2]) / kMiB;
+  const model::StackSeconds seconds =
+      model::PredictStack(machine, {order, Volume(process_grid), traffic.images_per_rank, image_mib,
+                                    traffic.rounds, traffic.mib_per_rank_per_round});
   if (options.json) {
     nlohmann::ordered_json json;
     json["dims"] = dims;
@@ -52,19 +63,29 @@ Status Run(const StackOptions& options) {
     json["messages"] = traffic.messages;
     json["bytes_moved"] = traffic.bytes_moved;
     json["bytes_kept"] = traffic.bytes_kept;
+    json["images_read"] = traffic.images_read;
+    json["images_per_rank"] = traffic.images_per_rank;
+    json["seconds"] = {
+        {"decode", seconds.decode}, {"exchange", seconds.exchange}, {"total", seconds.total()}};
+    for (const model::StackConstant& constant : model::StackConstants())
+      json["constants"][std::string(constant.name)] = machine.*constant.value;
     fmt::print("{}\n", json.dump());
     return Status::Ok();
   }
   fmt::print(
       "{} images of {}x{} {}, read {} by {} = {} ranks\n"
+      "  decoded    {} images by the busiest rank, {} by all\n"
       "  rounds     {}\n"
       "  sent       {:.2f} MiB per rank and round\n"
       "  moved      {} in {} messages\n"
-      "  kept       {}\n",
+      "  kept       {}\n"
+      "  seconds    {:.1f}: decode {:.1f}, exchange {:.1f}{}\n",
       dims[2], dims[0], dims[1], options.type, options.reading, ToString(process_grid), Volume(process_grid),
-      traffic.rounds, traffic.mib_per_rank_per_round,
+      traffic.images_per_rank, traffic.images_read, traffic.rounds, traffic.mib_per_rank_per_round,
       FormatBytes(static_cast<std::uint64_t>(traffic.bytes_moved)), traffic.messages,
-      FormatBytes(static_cast<std::uint64_t>(traffic.bytes_kept)));
+      FormatBytes(static_cast<std::uint64_t>(traffic.bytes_kept)), seconds.total(), seconds.decode,
+      seconds.exchange,
+      options.constants.empty() ? "; constants fitted to the cluster of Marrinan et al., table II" : "");
   return Status::Ok();
 }
 
@@ -78,12 +99,18 @@ Command DeclareStack(command_line::Parser* app) {
   app->AddOption("--ranks", &options->ranks, "process grid that needs the volume in boxes, XxYxZ, x fastest")
       .Required();
   app->AddOption("--type", &options->type, "type of the samples; default: float32");
-  app->AddOption("--reading", &options->reading,
-                 "consecutive (default): each rank one run of images; round-robin: images in turn");
+  app->AddOption(
+      "--reading", &options->reading,
+      "consecutive (default): each rank one run of images; round-robin: images in turn; direct: each "
+      "rank all images that its box meets");
+  app->AddOption("--set", &options->constants,
+                 "name=value: a constant of the machine, such as decode_s_per_mib; may be repeated");
   app->AddFlag("--json", &options->json, "print one JSON object; sizes in bytes");
   app->SetFooter(
       "Example:\n  quarry-plan stack --dims 4096x2048x4096 --type float32 --ranks 3x3x3 --reading "
-      "round-robin");
+      "round-robin\n"
+      "Seconds are those of the cluster of Marrinan et al., table II, unless --set gives other constants; "
+      "docs/planning.md has them.");
   return [options] { return Run(*options); };
 }
 

@@ -91,6 +91,11 @@ class Output {
   Output(GetOptions options, const DatasetDescription& dataset, std::chrono::steady_clock::time_point begin)
       : options_(std::move(options)), dataset_(dataset), begin_(begin) {}
 
+  /// Memory for the samples of a level, in the file where they belong.
+  Result<std::span<std::byte>> Open(const client::LevelSamples& samples, std::size_t bytes) {
+    return file_.Open(OutputFor(options_.output, samples), samples, bytes);
+  }
+
   Status Write(const client::LevelSamples& samples, const client::ReadCost& cost) {
     const FieldDescription& field = dataset_.fields[*dataset_.FindField(samples.field)];
     const std::string path = OutputFor(options_.output, samples);
@@ -98,7 +103,7 @@ class Output {
     // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
     const bool last = samples.level == samples.finest_level;
     if (last || !samples.extent.empty())
-      QUARRY_RETURN_IF_ERROR(WriteSamples(path, samples, ImageFor(samples, field)));
+      QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, ImageFor(samples, field)));
     if (options_.progressive && !options_.json) {
       Print("level {}  {:.3f} s  {} received  max error {}{}\n", samples.level, seconds,
             FormatBytes(cost.bytes_received), ErrorText(samples, field.units),
@@ -132,6 +137,7 @@ class Output {
   const GetOptions options_;
   const DatasetDescription& dataset_;
   const std::chrono::steady_clock::time_point begin_;
+  OutputFile file_;
 };
 
 Result<int> Get(GetOptions options) {
@@ -149,10 +155,14 @@ Result<int> Get(GetOptions options) {
   if (options.progressive && request.read.level < description.levels)
     request.read.first_level = description.levels - 1;
   Output output(options, description, begin);
-  QUARRY_RETURN_IF_ERROR(
-      dataset->ReadSeries(request, [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
-        return output.Write(*samples, cost);
-      }));
+  client::CallOptions call;
+  call.buffer = [&output](const client::LevelSamples& samples, std::size_t bytes) {
+    return output.Open(samples, bytes);
+  };
+  const auto write = [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
+    return output.Write(*samples, cost);
+  };
+  QUARRY_RETURN_IF_ERROR(dataset->ReadSeries(request, write, call));
   return 0;
 }
 

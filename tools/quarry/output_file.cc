@@ -1,8 +1,8 @@
 #include "tools/quarry/output_file.h"
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
-
-#include "quarry/base/file.h"
 
 namespace quarry::tools {
 namespace {
@@ -30,15 +30,11 @@ Bytes NpyHeader(const client::LevelSamples& samples) {
   return bytes;
 }
 
-void AppendSamples(const client::LevelSamples& samples, Bytes* out) {
-  const std::size_t begin = out->size();
-  out->insert(out->end(), samples.bytes().begin(), samples.bytes().end());
+/// Swaps the bytes of samples on machines that are not little-endian.
+void ToLittleEndian([[maybe_unused]] std::size_t sample_size, [[maybe_unused]] std::span<std::byte> samples) {
   if constexpr (std::endian::native == std::endian::big) {
-    const std::size_t size = SizeOf(samples.type);
-    for (std::size_t i = begin; i < out->size(); i += size)
-      std::reverse(out->begin() + i, out->begin() + i + size);
-  } else {
-    (void)begin;
+    for (std::size_t i = 0; i < samples.size(); i += sample_size)
+      std::ranges::reverse(samples.subspan(i, sample_size));
   }
 }
 
@@ -52,15 +48,36 @@ Result<OutputFormat> FormatOf(const std::string& path) {
   return InvalidArgument("the ending of \"{}\" names no format; use .raw, .npy or .png", path);
 }
 
-Status WriteSamples(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image) {
+Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const client::LevelSamples& samples,
+                                              std::size_t bytes) {
+  mapped_.reset();
+  QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(path));
+  if (format == OutputFormat::kPng) return std::span<std::byte>();
+  const Bytes header = format == OutputFormat::kNpy ? NpyHeader(samples) : Bytes();
+  Result<MappedFile> mapped = MappedFile::Create(path, header.size() + bytes);
+  if (mapped.status().code() == StatusCode::kUnimplemented) return std::span<std::byte>();
+  QUARRY_RETURN_IF_ERROR(mapped.status());
+  mapped_.emplace(*std::move(mapped));
+  std::ranges::copy(header, mapped_->bytes().begin());
+  return mapped_->bytes().subspan(header.size());
+}
+
+Status OutputFile::Write(const std::string& path, const client::LevelSamples& samples,
+                         const ImageOptions& image) {
+  if (!samples.buffer.empty()) {
+    ToLittleEndian(SizeOf(samples.type), samples.buffer);
+    return mapped_->Publish();
+  }
   QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(path));
   Bytes bytes;
   if (format == OutputFormat::kPng) {
     QUARRY_ASSIGN_OR_RETURN(bytes, EncodePng(samples, image));
-  } else {
-    if (format == OutputFormat::kNpy) bytes = NpyHeader(samples);
-    AppendSamples(samples, &bytes);
+    return ReplaceFile(path, bytes);
   }
+  if (format == OutputFormat::kNpy) bytes = NpyHeader(samples);
+  const std::size_t header = bytes.size();
+  bytes.insert(bytes.end(), samples.bytes().begin(), samples.bytes().end());
+  ToLittleEndian(SizeOf(samples.type), std::span(bytes).subspan(header));
   return ReplaceFile(path, bytes);
 }
 

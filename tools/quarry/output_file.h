@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "quarry/base/file.h"
 #include "tools/quarry/png_image.h"
 
 namespace quarry::tools {
@@ -12,10 +14,23 @@ enum class OutputFormat { kRaw, kNpy, kPng };
 /// @errors kInvalidArgument that lists the endings
 Result<OutputFormat> FormatOf(const std::string& path);
 
-/// Writes an answer; the file appears complete, or stays as it was.
+/// The file of one level of an answer, which appears complete, or stays as it was.
 ///   .raw  little-endian samples, x fastest
 ///   .npy  NumPy array of shape [z, y, x]
 ///   .png  see EncodePng
-Status WriteSamples(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image);
+class OutputFile {
+ public:
+  /// Memory of the file for the samples; empty: the format or the file system has none.
+  /// @param samples  without its samples
+  /// @errors those of FormatOf and MappedFile::Create
+  Result<std::span<std::byte>> Open(const std::string& path, const client::LevelSamples& samples,
+                                    std::size_t bytes);
+
+  /// @param samples  in the memory of the last Open, if there was any
+  Status Write(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image);
+
+ private:
+  std::optional<MappedFile> mapped_;
+};
 
 }  // namespace quarry::tools

@@ -1,18 +1,21 @@
 #include "tools/quarry/png_image.h"
 
-#include <png.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "quarry/base/missing.h"
+#include "quarry/picture/colormap.h"
+#include "quarry/picture/png_file.h"
 
 namespace quarry::tools {
-namespace {
 
-constexpr std::int64_t kMaxPixelsPerSide = 32767;
+using picture::Colormap;
+using picture::kMaxPixelsPerSide;
+using picture::Rgb;
+
+namespace {
 
 /// The two axes of the picture: all but one axis of a single sample, the last such one, so that a plane at
 /// one z shows x to the right and y up.
@@ -55,27 +58,6 @@ std::pair<double, double> RangeOf(const std::vector<std::optional<double>>& valu
   return {low, high};
 }
 
-void AppendToBytes(png_structp png, png_bytep data, png_size_t size) {
-  auto* out = static_cast<Bytes*>(png_get_io_ptr(png));
-  const auto* begin = reinterpret_cast<const std::byte*>(data);
-  out->insert(out->end(), begin, begin + size);
-}
-
-/// libpng reports errors by longjmp; no object with a destructor lives in this function's frame.
-bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 height, int zoom,
-               bool transparency, const std::uint8_t* rows) {
-  if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_IHDR(png, info, width, height, 8, transparency ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB,
-               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_write_info(png, info);
-  for (png_uint_32 y = 0; y < height; ++y) {
-    const std::size_t row = y / static_cast<png_uint_32>(zoom);
-    png_write_row(png, rows + row * width * (transparency ? 4 : 3));
-  }
-  png_write_end(png, nullptr);
-  return true;
-}
-
 }  // namespace
 
 Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions& options) {
@@ -106,19 +88,11 @@ Result<Bytes> EncodePng(const client::LevelSamples& samples, const ImageOptions&
       }
     }
   }
-  Bytes out;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
-  bool written = false;
-  if (info != nullptr) {
-    png_set_write_fn(png, &out, AppendToBytes, nullptr);
-    written =
-        WriteRows(png, info, static_cast<png_uint_32>(columns * options.zoom),
-                  static_cast<png_uint_32>(lines * options.zoom), options.zoom, transparency, rows.data());
-  }
-  png_destroy_write_struct(&png, &info);
-  if (!written) return InternalError("libpng could not encode a picture of {} x {} samples", columns, lines);
-  return out;
+  return picture::EncodePng({.columns = columns * options.zoom,
+                             .rows = lines,
+                             .transparency = transparency,
+                             .repeat = options.zoom,
+                             .samples = rows});
 }
 
 }  // namespace quarry::tools

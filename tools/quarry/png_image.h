@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "clients/cpp/client.h"
-#include "tools/quarry/colormap.h"
 
 namespace quarry::tools {
 

@@ -29,8 +29,9 @@ class Run {
                                            return Status::Ok();
                                          })));
     if (options_.dry_run) return OnRoot(comm_, [&] { return DryRun(); });
-    QUARRY_ASSIGN_OR_RETURN(writer_,
-                            DatasetWriter::Open(comm_, options_.output, options_.mode, options_.pipeline));
+    PipelineOptions pipeline = options_.pipeline;
+    pipeline.placement = PlacementOf(options_);
+    QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(comm_, options_.output, options_.mode, pipeline));
     Status status = Declare();
     if (status.ok()) status = WriteSteps();
     if (!status.ok()) writer_->Abandon();
@@ -135,7 +136,7 @@ class Run {
     const std::size_t field = *writer_->dataset().FindField(job.info.field);
     QUARRY_ASSIGN_OR_RETURN(const std::optional<FieldSource::Wider> wider,
                             FindWider(options_, input->info(), writer_->dataset().fields[field]));
-    FileSource source(*input, ranks_, options_.reading, wider);
+    FileSource source(*input, ranks_, options_.reading, writer_->dataset().patch, wider);
     QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, field, job.info.source, &source));
     const std::uint64_t images = input->images_read();
     QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> of_ranks,

@@ -60,8 +60,7 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
   }
   const EncodeSettings settings{field.coder, field.type, dataset.levels,
                                 AbsoluteTolerance(field, range.min, range.max), field.fill_bits()};
-  QUARRY_ASSIGN_OR_RETURN(const auto encoded,
-                          EncodePatches(grid, settings, std::move(patches), 1, [](std::size_t) {}));
+  QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, settings, patches));
   for (const EncodedPatchOfGrid& patch : encoded) {
     estimate.coded_bytes += StoredBytes(SampleRow(patch));
     if (estimate.valid < estimate.samples)
@@ -75,11 +74,14 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
 Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
                                 const DatasetDescription& dataset, int ranks) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
-  const distribution::Ownership owned = distribution::ReadingOwnership(
-      grid.domain(), {1, 1, 1}, ranks, distribution::ReadingOrder::kConsecutive);
+  const bool direct = options.reading == distribution::ReadingOrder::kDirect;
+  const distribution::Ownership owned =
+      direct ? distribution::ReadingOwnership(grid.domain(), dataset.patch, ranks, options.reading)
+             : distribution::ReadingOwnership(grid.domain(), {1, 1, 1}, ranks,
+                                              distribution::ReadingOrder::kConsecutive);
   const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
   const auto counts = distribution::CountPerRank(
-      distribution::PlacePatches(grid, owned, options.pipeline.placement, target), ranks);
+      distribution::PlacePatches(grid, owned, PlacementOf(options), target), ranks);
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
   std::string text = fmt::format(
       "dry run: nothing is written\n"

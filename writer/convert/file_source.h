@@ -12,14 +12,17 @@ namespace quarry::writer {
 class FileSource final : public FieldSource {
  public:
   /// @param input  owned by the caller
-  FileSource(const input::Input& input, int ranks, distribution::ReadingOrder order,
+  /// @param patch  samples of a patch, for ReadingOrder::kDirect
+  FileSource(const input::Input& input, int ranks, distribution::ReadingOrder order, const Index3& patch,
              std::optional<Wider> wider)
-      : input_(input), ranks_(ranks), order_(order), wider_(wider) {}
+      : input_(input), ranks_(ranks), order_(order), patch_(patch), wider_(wider) {}
 
   distribution::Ownership Owned(const Box& region) const override {
-    return distribution::ReadingOwnership(region, input_.info().unit, ranks_, order_);
+    const bool direct = order_ == distribution::ReadingOrder::kDirect;
+    return distribution::ReadingOwnership(region, direct ? patch_ : input_.info().unit, ranks_, order_);
   }
   Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override;
+  bool in_pieces() const override { return true; }
   void Release() override { samples_ = Bytes(); }
   std::optional<Wider> wider() const override { return wider_; }
   Index3 unit() const override { return input_.info().unit; }
@@ -28,8 +31,9 @@ class FileSource final : public FieldSource {
   const input::Input& input_;
   const int ranks_;
   const distribution::ReadingOrder order_;
+  const Index3 patch_;
   const std::optional<Wider> wider_;
-  Bytes samples_;  ///< of all boxes, one after the other
+  Bytes samples_;  ///< of all loaded boxes, one after the other
 };
 
 }  // namespace quarry::writer

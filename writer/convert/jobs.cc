@@ -185,6 +185,12 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
   return dataset;
 }
 
+distribution::PlacementStrategy PlacementOf(const WriteOptions& options) {
+  // No patch is then on two ranks, and greedy leaves each where it is, so that nothing moves.
+  return options.reading == distribution::ReadingOrder::kDirect ? distribution::PlacementStrategy::kGreedy
+                                                                : options.pipeline.placement;
+}
+
 Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
                                                     const input::InputInfo& input,
                                                     const FieldDescription& field) {

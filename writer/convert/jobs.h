@@ -36,6 +36,9 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
 /// Physical time of a step: the user's value, or that of the first file that has one.
 std::optional<double> TimeOf(const WriteOptions& options, const std::vector<Job>& step);
 
+/// Which rank encodes a patch. With direct reading, the rank that has read it.
+distribution::PlacementStrategy PlacementOf(const WriteOptions& options);
+
 /// How the samples of a file differ from those that its field stores; nothing if they do not.
 /// @param field  described for it by DescribeResult
 Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,

@@ -117,8 +117,10 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "in each (a number)")
       .Group(strategy);
   app->AddOption("--aggregation", &line->aggregation, "balanced or equal").Group(strategy);
-  app->AddOption("--reading", &line->reading,
-                 "how ranks share images or planes: consecutive (default) or round-robin")
+  app->AddOption(
+         "--reading", &line->reading,
+         "how ranks share images or planes: consecutive (default) or round-robin; direct: each reads what "
+         "it encodes, and nothing is exchanged")
       .Group(strategy);
   app->AddOption(
          "--memory", &line->memory,
@@ -209,10 +211,11 @@ Status Interpret(CommandLine* line) {
       line->aggregation, "--aggregation",
       {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}},
       &o->pipeline.aggregation));
-  QUARRY_RETURN_IF_ERROR(Choose<ReadingOrder>(
-      line->reading, "--reading",
-      {{"consecutive", ReadingOrder::kConsecutive}, {"round-robin", ReadingOrder::kRoundRobin}},
-      &o->reading));
+  QUARRY_RETURN_IF_ERROR(Choose<ReadingOrder>(line->reading, "--reading",
+                                              {{"consecutive", ReadingOrder::kConsecutive},
+                                               {"round-robin", ReadingOrder::kRoundRobin},
+                                               {"direct", ReadingOrder::kDirect}},
+                                              &o->reading));
   QUARRY_ASSIGN_OR_RETURN(o->pipeline.exchange, ParseExchange(line->exchange));
   Result<std::uint64_t> memory = quarry::ParseBytes(line->memory);
   if (!memory.ok()) return std::move(memory).status().Annotate("--memory");

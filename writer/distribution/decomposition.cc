@@ -1,6 +1,8 @@
 #include "writer/distribution/decomposition.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace quarry::distribution {
 
@@ -22,6 +24,26 @@ std::vector<Box> ProcessGridBoxes(const Index3& dims, const Index3& process_grid
   return boxes;
 }
 
+Index3 NearCubeGrid(const Index3& cells, const Index3& shape, int ranks) {
+  // Ranks that idle, ranks along the axes, surface of the largest box: the first difference decides.
+  using Cost = std::array<std::int64_t, 3>;
+  std::optional<Cost> least;
+  Index3 best = {1, 1, 1};
+  for (std::int64_t px = 1; px <= std::min<std::int64_t>(ranks, cells[0]); ++px) {
+    for (std::int64_t py = 1; py <= std::min(ranks / px, cells[1]); ++py) {
+      const Index3 grid = {px, py, std::min(ranks / (px * py), cells[2])};
+      Index3 edge{};
+      for (std::size_t a = 0; a < 3; ++a) edge[a] = (cells[a] + grid[a] - 1) / grid[a] * shape[a];
+      const std::int64_t surface = edge[0] * edge[1] + edge[1] * edge[2] + edge[2] * edge[0];
+      const Cost cost = {ranks - Volume(grid), grid[0] + grid[1] + grid[2], surface};
+      if (least && *least <= cost) continue;
+      least = cost;
+      best = grid;
+    }
+  }
+  return best;
+}
+
 namespace {
 
 /// Where an axis of a region may be cut: its ends, and the unit boundaries between them.
@@ -34,11 +56,33 @@ std::vector<std::int64_t> Cuts(const Box& region, const Index3& unit, std::size_
   return cuts;
 }
 
+/// Boxes of whole units, as close to cubes as possible.
+Ownership DirectOwnership(const Box& region, const Index3& unit, int ranks) {
+  std::array<std::vector<std::int64_t>, 3> cuts;
+  Index3 units{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    cuts[a] = Cuts(region, unit, a);
+    units[a] = static_cast<std::int64_t>(cuts[a].size()) - 1;
+  }
+  Ownership owned(static_cast<std::size_t>(ranks));
+  const std::vector<Box> shares = ProcessGridBoxes(units, NearCubeGrid(units, unit, ranks));
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    Box box;
+    for (std::size_t a = 0; a < 3; ++a) {
+      box.begin[a] = cuts[a][static_cast<std::size_t>(shares[r].begin[a])];
+      box.end[a] = cuts[a][static_cast<std::size_t>(shares[r].end[a])];
+    }
+    owned[r].push_back(box);
+  }
+  return owned;
+}
+
 }  // namespace
 
 Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order) {
+  if (region.empty()) return Ownership(static_cast<std::size_t>(ranks));
+  if (order == ReadingOrder::kDirect) return DirectOwnership(region, unit, ranks);
   Ownership owned(static_cast<std::size_t>(ranks));
-  if (region.empty()) return owned;
   const std::vector<std::int64_t> z = Cuts(region, unit, 2);
   const auto z_units = static_cast<std::int64_t>(z.size()) - 1;
   if (order == ReadingOrder::kRoundRobin) {

@@ -11,10 +11,17 @@ namespace quarry::distribution {
 /// ranks than samples.
 std::vector<Box> ProcessGridBoxes(const Index3& dims, const Index3& process_grid);
 
+/// The process grid with the most of `ranks` ranks, of those the one with the most equal numbers along the
+/// axes, as MPI_Dims_create gives it, and of those the one whose boxes have the smallest surface.
+/// @param cells  cells to be shared out along each axis: at least one for each rank
+/// @param shape  of a cell, in samples
+Index3 NearCubeGrid(const Index3& cells, const Index3& shape, int ranks);
+
 /// How ranks share the units in which a file is read.
 enum class ReadingOrder {
   kConsecutive,  ///< each rank one run of units
   kRoundRobin,   ///< unit u goes to rank u mod ranks
+  kDirect,       ///< each rank what it encodes, as programs without redistribution read
 };
 
 /// The boxes of `region` that `ranks` ranks read from a file stored x fastest: slabs of z, and of y if there
@@ -23,7 +30,9 @@ enum class ReadingOrder {
 ///
 /// @param unit  samples x, y, z of the smallest part that is worth reading on its own: an image of a stack, a
 ///              chunk; {1,1,1} for raw files. Units begin at sample (0,0,0) of the file.
-/// @param order kRoundRobin deals out units of z one by one, as several boxes for each rank
+/// @param order kRoundRobin deals out units of z one by one, as several boxes for each rank. kDirect gives
+/// the
+///              boxes of NearCubeGrid; the unit is then the patch, and no patch is on two ranks
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.A, for stacks of images
 Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order);
 

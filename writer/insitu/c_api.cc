@@ -1,8 +1,7 @@
 #include <cmath>
 #include <new>
 
-#include "writer/insitu/insitu.h"
-#include "writer/insitu/quarry_insitu.h"
+#include "writer/insitu/c_object.h"
 
 namespace {
 
@@ -38,12 +37,12 @@ DataType ToType(int type) {
 }  // namespace
 
 struct quarry_insitu {
-  MPI_Comm comm = MPI_COMM_NULL;  ///< the host's
+  insitu::internal::Opener open;
   insitu::Setup setup;
   std::vector<insitu::OwnedBox> boxes;
   bool grid_is_set = false;
   Status declared;  ///< the first error of the local calls
-  std::unique_ptr<insitu::Dataset> dataset;
+  std::unique_ptr<insitu::internal::AnyDataset> dataset;
   bool closed = false;
   std::string message;
 
@@ -56,7 +55,7 @@ struct quarry_insitu {
     if (dataset || closed) return {StatusCode::kFailedPrecondition, "the dataset was started before"};
     if (declared.ok() && !grid_is_set)
       declared = InvalidArgument("no grid is declared; call quarry_insitu_set_grid");
-    QUARRY_ASSIGN_OR_RETURN(dataset, insitu::Dataset::Open(comm, setup, boxes, declared));
+    QUARRY_ASSIGN_OR_RETURN(dataset, open(setup, boxes, declared));
     return Status::Ok();
   }
 
@@ -112,14 +111,12 @@ int Use(quarry_insitu* run, Work work) {
 
 }  // namespace
 
-extern "C" {
-
-int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out) {
+int insitu::internal::MakeObject(Opener open, const char* path, int mode, quarry_insitu** out) {
   if (out == nullptr) return QUARRY_INSITU_INVALID_ARGUMENT;
   *out = new (std::nothrow) quarry_insitu;
   if (*out == nullptr) return QUARRY_INSITU_INTERNAL;
   quarry_insitu* run = *out;
-  run->comm = comm;
+  run->open = std::move(open);
   return Declare(run, {}, [&]() -> Status {
     run->setup.path = Text(path);
     if (run->setup.path.empty())
@@ -129,6 +126,16 @@ int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu*
     run->setup.mode = static_cast<insitu::OpenMode>(mode);
     return Status::Ok();
   });
+}
+
+extern "C" {
+
+int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out) {
+  const auto open = [comm](const insitu::Setup& setup, const std::vector<insitu::OwnedBox>& boxes,
+                           const Status& declared) {
+    return insitu::internal::Any(insitu::Dataset::Open(comm, setup, boxes, declared));
+  };
+  return insitu::internal::MakeObject(open, path, mode, out);
 }
 
 int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insitu** out) {

@@ -66,8 +66,8 @@ Dataset::Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
-                                               const std::vector<OwnedBox>& boxes,
-                                               const Transport& transport) {
+                                               const std::vector<OwnedBox>& boxes, const Transport& transport,
+                                               const Status& found) {
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
   if (roles.writes())
     return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
@@ -77,7 +77,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   const Status status = Guarded([&]() -> Status {
     dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
     const Timer timer(&dataset->seconds_.opening);
-    return dataset->Start(std::move(ranks));
+    return dataset->Start(std::move(ranks), found);
   });
   if (status.ok()) return dataset;
   if (dataset) {
@@ -97,11 +97,12 @@ Status Dataset::CheckTransport() const {
   return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
 }
 
-Status Dataset::Start(std::vector<int> ranks) {
+Status Dataset::Start(std::vector<int> ranks, const Status& found) {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
   // The writers check it against what is on the disk.
   const Status local = Guarded([&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(found);
     QUARRY_RETURN_IF_ERROR(insitu::CheckSetup(setup_, boxes_));
     return CheckTransport();
   });
@@ -160,6 +161,7 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kBeginStep, insitu::CheckBegin(step, open()), insitu::BeginArguments(step, time)));
     const auto number = static_cast<std::uint64_t>(step);
+    QUARRY_RETURN_IF_ERROR(ended_);
     QUARRY_RETURN_IF_ERROR(WaitForPlace(number));
     QUARRY_RETURN_IF_ERROR(TakeLosses());
     step_ = insitu::OpenStep{number, time, {}};
@@ -215,6 +217,7 @@ Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
   }
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> answers, internal::DecodeAnswers(*text));
   for (const Answer& answer : answers) {
+    if (ended_.ok()) ended_ = answer.ended;
     if (!answer.step) {
       closed_ = answer.status;
       continue;
@@ -225,19 +228,23 @@ Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
       if (unsure_.ok()) unsure_ = answer.status;
       continue;
     }
-    if (untold_++ == 0) first_untold_ = answer.status;
     lost_.push_back(*answer.step);
+    // Steps that came after the end have its error, which the simulation gets as it is.
+    if (answer.status.message() == answer.ended.message()) continue;
+    if (untold_++ > 0) continue;
+    first_untold_step_ = *answer.step;
+    first_untold_ = answer.status;
   }
   return Status::Ok();
 }
 
-/// The losses of which the simulation does not know yet.
+/// The losses of which the simulation does not know yet, and the error that ended everything.
 Status Dataset::TakeLosses() {
-  if (untold_ == 0) return std::exchange(unsure_, Status::Ok());
-  const std::uint64_t first = lost_[lost_.size() - untold_];
+  if (untold_ == 0) return unsure_.ok() ? ended_ : std::exchange(unsure_, Status::Ok());
   const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);
   untold_ = 0;
-  return std::move(first_untold_).Annotate(fmt::format("the writers have lost step {}{}", first, others));
+  return std::move(first_untold_)
+      .Annotate(fmt::format("the writers have lost step {}{}", first_untold_step_, others));
 }
 
 Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
@@ -320,7 +327,7 @@ Status Dataset::Close() {
       const Result<double> waiting = writer::MaxOverRanks(comm_, seconds_.waiting);  // a number for the log
       const Status answers = ShareAnswers(root() ? FinishAtWriters(waiting.ok() ? *waiting : seconds_.waiting)
                                                  : std::vector<Answer>());
-      for (Status next : {std::move(shared), answers, TakeLosses(), closed_}) {
+      for (Status next : {std::move(shared), answers, ended_, TakeLosses(), closed_}) {
         if (status.ok()) status = std::move(next);
       }
     } else if (root()) {

@@ -49,8 +49,9 @@ struct SimulationSeconds {
 /// Put copies; EndStep starts to send the step and returns; BeginStep waits while as many steps are in flight
 /// as Transport allows. An error of the writers in a step, such as a full disk, comes with the next BeginStep
 /// that knows of it, at the latest with Close. Such a step is lost, published steps stay as they are, and the
-/// simulation may call BeginStep again. A step is published with all that was put, or lost as a whole, also
-/// if the dataset already has one of its fields.
+/// simulation may call BeginStep again. An error of a consumer (see ServeOptions) ends everything: BeginStep
+/// and Close return it from then on, the same that Serve returns. A step is published with all that was put,
+/// or lost as a whole, also if the dataset already has one of its fields.
 ///
 /// Some networks need the sender's help: messages move whenever the simulation calls MPI for any reason.
 /// @threads one caller at a time; the thread may call MPI
@@ -59,12 +60,14 @@ class Dataset {
   /// Waits until the writers have opened or created the dataset.
   /// @param roles  of a job whose writers are in Serve, or will be
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
+  /// @param found  an earlier error of this rank: then all ranks get it
   /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this
   /// is
   ///         one
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
-                                               const Transport& transport = {});
+                                               const Transport& transport = {},
+                                               const Status& found = Status::Ok());
   /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
   ~Dataset();
   Dataset(const Dataset&) = delete;
@@ -127,7 +130,7 @@ class Dataset {
 
   const insitu::OpenStep* open() const { return step_ ? &*step_ : nullptr; }
   Status Agree(insitu::Call call, const Status& local, const std::string& arguments = "");
-  Status Start(std::vector<int> ranks);
+  Status Start(std::vector<int> ranks, const Status& found);
   Status CheckTransport() const;
   Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
   Status WaitForPlace(std::uint64_t step);
@@ -155,7 +158,9 @@ class Dataset {
   std::vector<std::uint64_t> lost_;
   Status unsure_;             ///< the first kUnknown of which the simulation does not know yet
   std::uint64_t untold_ = 0;  ///< lost steps that the simulation does not know of yet
+  std::uint64_t first_untold_step_ = 0;
   Status first_untold_;
+  Status ended_;   ///< the error of a consumer: no more steps
   Status closed_;  ///< the writers' answer to the closing
   Status broken_;  ///< messages did not leave, or did not arrive: no more steps
   std::uint64_t waits_ = 0;

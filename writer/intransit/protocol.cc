@@ -76,6 +76,12 @@ Command CommandFromJson(const json& j) {
   return FinishCommand{};
 }
 
+json ToJson(const Status& status) { return {static_cast<int>(status.code()), status.message()}; }
+
+Status StatusFromJson(const json& j) {
+  return {static_cast<StatusCode>(j.at(0).get<int>()), j.at(1).get<std::string>()};
+}
+
 // CBOR, unlike text, keeps NaN as a time and messages that are not UTF-8.
 std::string ToText(const json& j) {
   std::string text;
@@ -103,8 +109,7 @@ Result<Command> DecodeCommand(const std::string& text) { return FromText<Command
 std::string Encode(const std::vector<Answer>& answers) {
   json list = json::array();
   for (const Answer& a : answers) {
-    list.push_back(
-        {a.dataset, a.step ? json(*a.step) : json(), static_cast<int>(a.status.code()), a.status.message()});
+    list.push_back({a.dataset, a.step ? json(*a.step) : json(), ToJson(a.status), ToJson(a.ended)});
   }
   return ToText(list);
 }
@@ -115,7 +120,7 @@ Result<std::vector<Answer>> DecodeAnswers(const std::string& text) {
     for (const json& a : list) {
       answers.push_back({a.at(0).get<int>(),
                          a.at(1).is_null() ? std::nullopt : std::optional(a.at(1).get<std::uint64_t>()),
-                         Status(static_cast<StatusCode>(a.at(2).get<int>()), a.at(3).get<std::string>())});
+                         StatusFromJson(a.at(2)), StatusFromJson(a.at(3))});
     }
     return answers;
   });

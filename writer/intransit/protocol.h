@@ -56,6 +56,7 @@ struct Answer {
   int dataset = 0;
   std::optional<std::uint64_t> step;
   Status status;
+  Status ended;  ///< an error that ended everything, of a consumer; the same in all answers after it
 };
 
 std::string Encode(const Command& command);

@@ -1,11 +1,13 @@
 #include "writer/intransit/serve.h"
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <map>
 
 #include "writer/insitu/collective.h"
 #include "writer/insitu/insitu.h"
+#include "writer/intransit/delivery.h"
 #include "writer/intransit/groups.h"
 #include "writer/intransit/protocol.h"
 #include "writer/intransit/staging.h"
@@ -16,6 +18,7 @@ namespace quarry::intransit {
 namespace {
 
 using internal::Answer;
+using redistribute::BoxView;
 using writer::Guarded;
 
 /// Returns the result of the work, and adds its time to `seconds`.
@@ -44,7 +47,8 @@ struct Session {
   Bytes buffer;                         ///< a field of all sources
   /// Set once samples did not arrive: later ones cannot be told apart, so all later steps are lost.
   Status broken;
-  std::unique_ptr<insitu::Dataset> dataset;
+  std::unique_ptr<insitu::Dataset> dataset;      ///< null where nothing is written
+  std::unique_ptr<internal::Delivery> delivery;  ///< null without consumers
 
   std::size_t SampleBytes(std::size_t field) const { return SizeOf(setup.declaration.fields[field].type); }
 };
@@ -61,6 +65,8 @@ class Server {
       : link_(*roles.link()), options_(options), comm_(comm), rank_(writer::Rank(comm)) {}
 
   Status Run() {
+    ended_ = CheckOptions();
+    QUARRY_RETURN_IF_ERROR(redistribute::CannotAgree(ended_) ? ended_ : Status::Ok());
     for (;;) {
       QUARRY_ASSIGN_OR_RETURN(const internal::Command command,
                               Timed(&served_.idle_seconds, [&] { return NextCommand(); }));
@@ -68,12 +74,31 @@ class Server {
       QUARRY_RETURN_IF_ERROR(std::visit([&](const auto& c) { return Do(c); }, command));
     }
     for (SentAnswer& answer : answers_) QUARRY_MPI(MPI_Wait, &answer.request, MPI_STATUS_IGNORE);
-    return Status::Ok();
+    return ended_;
   }
 
   const Served& served() const { return served_; }
 
  private:
+  /// Even wrong options do not end a writer before the simulation has ended: it would wait for ever.
+  Status CheckOptions() const {
+    const Consumer& consumer = options_.consumer;
+    Status local;
+    if (consumer.present() && !(consumer.needs && consumer.consume)) {
+      local = InvalidArgument("a consumer has a function for its needs, and one that consumes; give both");
+    } else if (!consumer.present() && !options_.writes) {
+      local = InvalidArgument("there is nothing to do with the steps; write them, or give a consumer");
+    }
+    QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
+    const double kind = (consumer.present() ? 1 : 0) + (options_.writes ? 2 : 0);
+    std::array<double, 2> most = {kind, -kind};
+    QUARRY_RETURN_IF_ERROR(writer::MaxOverRanks(comm_, most));
+    if (most[0] == -most[1]) return Status::Ok();
+    return InvalidArgument(
+        "some writers have a consumer, or write, and others do not; give all of them the same, and needs "
+        "without boxes where there is nothing to consume");
+  }
+
   /// The next command for all writers; the end when every simulation rank has said so.
   Result<internal::Command> NextCommand() {
     std::string text;
@@ -95,8 +120,10 @@ class Server {
   Status Do(const internal::OpenCommand& open) {
     Session session;
     session.number = next_number_++;
-    Status status = writer::AgreeOnStatus(comm_, Guarded([&] { return Prepare(open, &session); }));
-    if (status.ok()) {
+    Status status = ended_;
+    if (status.ok()) status = writer::AgreeOnStatus(comm_, Guarded([&] { return Prepare(open, &session); }));
+    if (status.ok()) status = PrepareDelivery(&session);
+    if (status.ok() && options_.writes) {
       auto dataset = insitu::Dataset::Open(comm_, session.setup, session.boxes);
       status = dataset.status();
       if (dataset.ok()) session.dataset = *std::move(dataset);
@@ -105,9 +132,25 @@ class Server {
       ++served_.datasets;
       buffer_bytes_ += session.buffer.size();
       served_.buffer_bytes = std::max(served_.buffer_bytes, buffer_bytes_);
+      consumer_bytes_ += session.delivery ? session.delivery->bytes() : 0;
+      served_.consumer_bytes = std::max(served_.consumer_bytes, consumer_bytes_);
       sessions_.emplace(session.number, std::move(session));
     }
     return Tell(open.ranks.at(0), internal::kOpenedTag, {next_number_ - 1, std::nullopt, std::move(status)});
+  }
+
+  Status PrepareDelivery(Session* session) {
+    if (!options_.consumer.present()) return Status::Ok();
+    auto delivery = internal::Delivery::Prepare(comm_, session->setup, session->boxes, options_.consumer);
+    if (!delivery.ok()) return End(delivery.status());
+    session->delivery = *std::move(delivery);
+    return Status::Ok();
+  }
+
+  /// Nothing more is written and consumed: the error is that of every later step and opening.
+  Status End(const Status& error) {
+    if (ended_.ok()) ended_ = error;
+    return error;
   }
 
   /// Allocates all memory for samples of this dataset before the dataset is touched. @local
@@ -136,10 +179,12 @@ class Server {
 
   Status Do(const internal::StepCommand& step) {
     Session& session = sessions_.at(step.dataset);
-    Status status = session.broken;
+    Status arrived = ended_.ok() ? session.broken : ended_;
+    Status status = arrived;
     if (status.ok()) status = Announce(session, step.step);
     const auto number = static_cast<std::int64_t>(step.step);
-    if (status.ok()) status = Writing([&] { return session.dataset->BeginStep(number, step.time); });
+    if (status.ok() && session.dataset)
+      status = Writing([&] { return session.dataset->BeginStep(number, step.time); });
     for (const std::size_t field : step.fields) {
       // Receives samples of a lost step too: the simulation must get rid of them.
       const Status received = Timed(&served_.receiving_seconds,
@@ -147,8 +192,18 @@ class Server {
       const Status agreed = writer::AgreeOnStatus(comm_, received);
       if (session.broken.ok()) session.broken = agreed;
       if (status.ok()) status = agreed;
-      if (status.ok()) status = Writing([&] { return Put(session, field); });
+      if (status.ok() && session.dataset) status = Writing([&] { return Put(session, field); });
+      if (arrived.ok()) arrived = agreed;
+      if (arrived.ok()) arrived = Deliver(session, field);
     }
+    if (session.dataset) status = FinishStep(session, std::move(status));
+    Consume(step, session, arrived);
+    return Tell(session.root, internal::DatasetTag(step.dataset),
+                {step.dataset, step.step, std::move(status)});
+  }
+
+  /// Publishes the step, or drops what is left of it.
+  Status FinishStep(const Session& session, Status status) {
     if (status.ok()) {
       status = Writing([&] { return session.dataset->EndStep(); });
     } else {
@@ -157,8 +212,22 @@ class Server {
     }
     const bool published = status.ok() || status.code() == StatusCode::kUnknown;
     ++(published ? served_.steps : served_.lost_steps);
-    return Tell(session.root, internal::DatasetTag(step.dataset),
-                {step.dataset, step.step, std::move(status)});
+    return status;
+  }
+
+  Status Deliver(const Session& session, std::size_t field) {
+    if (!session.delivery) return Status::Ok();
+    const std::vector<BoxView> views = Received(session, field);
+    return Timed(&served_.delivering_seconds, [&] { return session.delivery->Deliver(field, views); });
+  }
+
+  /// @param arrived  an error if samples have not arrived: consumers that missed a step would not know it
+  void Consume(const internal::StepCommand& step, const Session& session, const Status& arrived) {
+    if (!session.delivery || !ended_.ok()) return;
+    ended_ = !arrived.ok() ? arrived : Timed(&served_.consuming_seconds, [&] {
+      return session.delivery->Consume(step.step, step.time);
+    });
+    if (ended_.ok()) ++served_.consumed_steps;
   }
 
   Status Announce(const Session& session, std::uint64_t step) {
@@ -199,24 +268,30 @@ class Server {
     return first_error.ok() ? waited : first_error;
   }
 
-  Status Put(const Session& session, std::size_t field) const {
-    std::vector<const void*> addresses;
+  /// Where the samples of a field lie, for each box of the sources.
+  static std::vector<BoxView> Received(const Session& session, std::size_t field) {
+    std::vector<BoxView> views;
     const std::byte* next = session.buffer.data();
     for (const insitu::OwnedBox& box : session.boxes) {
-      addresses.push_back(next);
+      views.push_back(BoxView::Dense(next, box.box, session.SampleBytes(field)));
       next += static_cast<std::size_t>(box.box.volume()) * session.SampleBytes(field);
     }
+    return views;
+  }
+
+  Status Put(const Session& session, std::size_t field) const {
     const insitu::Field& declared = session.setup.declaration.fields[field];
-    return session.dataset->Put(declared.name, declared.type, addresses);
+    return session.dataset->PutViews(declared.name, declared.type, Received(session, field));
   }
 
   Status Do(const internal::CloseCommand& close) {
     const auto found = sessions_.find(close.dataset);
     Session& session = found->second;
-    Status status = Writing([&] { return session.dataset->Close(); });
+    Status status = session.dataset ? Writing([&] { return session.dataset->Close(); }) : Status::Ok();
     served_.simulation_waiting_seconds += close.waiting_seconds;
     const int root = session.root;
     buffer_bytes_ -= session.buffer.size();
+    consumer_bytes_ -= session.delivery ? session.delivery->bytes() : 0;
     sessions_.erase(found);
     return Tell(root, internal::DatasetTag(close.dataset), {close.dataset, std::nullopt, std::move(status)});
   }
@@ -226,7 +301,9 @@ class Server {
   /// Does not wait: the receiving rank may itself be waiting for the writers to take its next command.
   /// @errors the same on every writer
   Status Tell(int simulation_rank, int tag, Answer answer) {
-    QUARRY_RETURN_IF_ERROR(redistribute::CannotAgree(answer.status) ? answer.status : Status::Ok());
+    answer.ended = ended_;
+    for (const Status& status : {answer.status, answer.ended})
+      QUARRY_RETURN_IF_ERROR(redistribute::CannotAgree(status) ? status : Status::Ok());
     return writer::OnRoot(comm_, [&] { return SendAnswer(simulation_rank, tag, std::move(answer)); });
   }
 
@@ -253,6 +330,8 @@ class Server {
   std::map<int, Session> sessions_;
   std::list<SentAnswer> answers_;   ///< oldest first
   std::uint64_t buffer_bytes_ = 0;  ///< of all sessions now
+  std::uint64_t consumer_bytes_ = 0;
+  Status ended_;  ///< the error that ended everything; the same on every writer
   Served served_;
 };
 

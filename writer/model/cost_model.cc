@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "writer/model/file_system.h"
+
 namespace quarry::model {
 namespace {
 
@@ -94,14 +96,21 @@ class Calculation {
     prediction_.bytes_in = static_cast<std::uint64_t>(SampleBytes(grid_.domain()));
     const auto counts = distribution::CountPerRank(placement_, ranks);
     prediction_.most_patches_per_rank = *std::max_element(counts.begin(), counts.end());
-    prediction_.exchange =
-        ExchangeTraffic(grid_, workload_.owned, sharers, placement_, workload_.sample_bytes, ranks_per_node_);
-    PlanFiles();
-    prediction_.transfer =
-        TransferTraffic(morton_order_, sizes_, placement_, assignment_, ranks, ranks_per_node_);
+    prediction_.exchange = ExchangeTraffic(grid_, workload_.owned, sharers, placement_,
+                                           workload_.sample_bytes, ranks_per_node_, workload_.exchange_batch);
+    PlanSizes();
+    if (workload_.pipeline == Pipeline::kAggregated) {
+      PlanAggregation();
+    } else {
+      PlanGroups();
+    }
+    prediction_.files = files_.bytes.size();
+    prediction_.largest_file = *std::max_element(files_.bytes.begin(), files_.bytes.end());
+    prediction_.bytes_out = std::accumulate(files_.bytes.begin(), files_.bytes.end(), std::uint64_t{0});
   }
 
-  void PlanFiles() {
+  /// The payload of each patch.
+  void PlanSizes() {
     const double ratio = workload_.ratio > 0 ? workload_.ratio : machine_.compression_ratio;
     const auto weight = [&](std::int64_t patch) {
       return workload_.patch_weights.empty()
@@ -114,16 +123,43 @@ class Calculation {
         static_cast<double>(prediction_.bytes_in) / ratio / std::max(weights, 1.0);
     for (const std::int64_t patch : morton_order_)
       sizes_.push_back(static_cast<std::uint64_t>(std::llround(weight(patch) * bytes_per_weight)));
-    prediction_.files = distribution::UsableFiles(sizes_.size(), workload_.files);
-    assignment_ = distribution::AssignPatches(sizes_, prediction_.files, workload_.aggregation);
-    for (std::size_t f = 0; f < prediction_.files; ++f) {
+  }
+
+  void PlanAggregation() {
+    const std::size_t files = distribution::UsableFiles(sizes_.size(), workload_.files);
+    const distribution::Assignment assignment =
+        distribution::AssignPatches(sizes_, files, workload_.aggregation);
+    for (std::size_t f = 0; f < files; ++f) {
       const auto first = sizes_.begin();
-      file_bytes_.push_back(std::accumulate(first + static_cast<std::ptrdiff_t>(assignment_[f]),
-                                            first + static_cast<std::ptrdiff_t>(assignment_[f + 1]),
-                                            std::uint64_t{0}));
+      files_.bytes.push_back(std::accumulate(first + static_cast<std::ptrdiff_t>(assignment[f]),
+                                             first + static_cast<std::ptrdiff_t>(assignment[f + 1]),
+                                             std::uint64_t{0}));
+      files_.writers.push_back(distribution::AggregatorRank(f, files, prediction_.ranks));
+      most_parts_ = std::max(most_parts_, assignment[f + 1] - assignment[f]);
     }
-    prediction_.largest_file = *std::max_element(file_bytes_.begin(), file_bytes_.end());
-    prediction_.bytes_out = std::accumulate(file_bytes_.begin(), file_bytes_.end(), std::uint64_t{0});
+    prediction_.transfer =
+        TransferTraffic(morton_order_, sizes_, placement_, assignment, prediction_.ranks, ranks_per_node_);
+  }
+
+  /// Ranks keep their patches, or give all of them to the first rank of their group.
+  void PlanGroups() {
+    std::vector<std::uint64_t> of_rank(ranks_, 0);
+    for (std::size_t i = 0; i < morton_order_.size(); ++i)
+      of_rank[static_cast<std::size_t>(placement_[static_cast<std::size_t>(morton_order_[i])])] += sizes_[i];
+    const std::size_t groups = workload_.pipeline == Pipeline::kFilePerRank ? ranks_
+                               : workload_.pipeline == Pipeline::kCollective
+                                   ? 1
+                                   : std::min(workload_.files, ranks_);
+    for (std::size_t g = 0; g < groups; ++g) {
+      const std::size_t first = g * ranks_ / groups;
+      const std::size_t last = (g + 1) * ranks_ / groups;
+      files_.writers.push_back(static_cast<int>(first));
+      files_.bytes.push_back(0);
+      for (std::size_t rank = first; rank < last; ++rank) files_.bytes[g] += of_rank[rank];
+    }
+    prediction_.transfer = workload_.pipeline == Pipeline::kGroupCollective
+                               ? GroupTraffic(of_rank, files_.writers, ranks_per_node_)
+                               : Traffic{.ranks = std::vector<RankTraffic>(ranks_)};
   }
 
   /// Every rank computes the whole placement.
@@ -180,8 +216,8 @@ class Calculation {
       return static_cast<double>(traffic.ranks[rank].received_off_node_bytes);
     });
     const double mean = std::accumulate(sent.begin(), sent.end(), 0.0) / static_cast<double>(sent.size());
-    seconds->network =
-        NetworkSeconds(machine_, prediction_.nodes, std::max(Largest(sent), Largest(received)), mean);
+    seconds->network = NetworkSeconds(NetworkOf(machine_), prediction_.nodes,
+                                      std::max(Largest(sent), Largest(received)), mean);
   }
 
   void Exchange() {
@@ -206,6 +242,7 @@ class Calculation {
 
   /// Every rank gathers all sizes and cuts the whole curve.
   void Assign() {
+    if (workload_.pipeline != Pipeline::kAggregated) return;
     const double cutting = machine_.assign_s_per_patch * static_cast<double>(grid_.patch_count());
     PhaseSeconds& seconds = At(Phase::kAssign);
     seconds.cores = CoreSeconds(machine_, std::vector<double>(ranks_, cutting), 1) + 2 * CollectiveSeconds();
@@ -215,21 +252,17 @@ class Calculation {
     }
   }
 
-  void Transfer() { Move(prediction_.transfer, 0, 0, &At(Phase::kTransfer)); }
+  void Transfer() {
+    Move(prediction_.transfer, 0, 0, &At(Phase::kTransfer));
+    At(Phase::kTransfer).cores += static_cast<double>(most_parts_) * machine_.part_s;
+  }
 
   void Write() {
-    std::vector<double> seconds_of_rank(ranks_, 0);
-    for (std::size_t f = 0; f < prediction_.files; ++f) {
-      const int rank = distribution::AggregatorRank(f, prediction_.files, prediction_.ranks);
-      seconds_of_rank[static_cast<std::size_t>(rank)] +=
-          machine_.file_create_s +
-          static_cast<double>(file_bytes_[f]) / machine_.write_bandwidth_rank_bytes_per_s;
-    }
     PhaseSeconds& seconds = At(Phase::kWrite);
-    seconds.file_system = std::max(Largest(seconds_of_rank),
-                                   machine_.file_create_s + static_cast<double>(prediction_.bytes_out) /
-                                                                machine_.write_bandwidth_total_bytes_per_s) +
-                          machine_.publish_s;
+    const WriteSeconds writing = workload_.pipeline == Pipeline::kCollective
+                                     ? SecondsOfSharedFile(machine_, prediction_.bytes_out, prediction_.nodes)
+                                     : SecondsOfFiles(machine_, files_, ranks_per_node_);
+    seconds.file_system = writing.total() + machine_.publish_s;
     seconds.cores = 4 * CollectiveSeconds();
   }
 
@@ -243,8 +276,8 @@ class Calculation {
   distribution::Placement placement_;
   std::vector<std::int64_t> morton_order_;
   std::vector<std::uint64_t> sizes_;  // in Morton order
-  distribution::Assignment assignment_;
-  std::vector<std::uint64_t> file_bytes_;
+  WrittenFiles files_;
+  std::size_t most_parts_ = 0;  ///< patches of the aggregator with the most
 };
 
 }  // namespace
@@ -252,21 +285,6 @@ class Calculation {
 double Prediction::total_seconds() const {
   return std::accumulate(phases.begin(), phases.end(), 0.0,
                          [](double sum, const PhaseSeconds& phase) { return sum + phase.total(); });
-}
-
-double NetworkSeconds(const Machine& machine, int nodes, double busiest, double mean) {
-  if (nodes < 2 || busiest == 0) return 0;
-  const double link = machine.network_bandwidth_bytes_per_s;
-  // Equation 3: every node sends its n^3 / P over its own link; no topology is faster than that.
-  const double full = busiest / link;
-  const double p = nodes;
-  double seconds = full;
-  if (machine.topology == Topology::kTorusIdeal) {
-    seconds = std::max(full, mean * std::pow(p, 1.0 / 6) / link);  // Equation 4, P^(5/6) in place of P
-  } else if (machine.topology == Topology::kTorusBisection) {
-    seconds = std::max(full, mean * std::cbrt(p) / link);  // Equation 5, P^(2/3) in place of P
-  }
-  return machine.network_latency_s + seconds;
 }
 
 double CoreSeconds(const Machine& machine, std::span<const double> work, double threads) {

@@ -14,6 +14,15 @@ inline constexpr std::array<std::string_view, 7> kPhaseNames = {"start",  "read"
                                                                 "assign", "transfer", "write"};
 inline constexpr std::size_t kPhases = kPhaseNames.size();
 
+/// From encoded patches to files.
+/// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section V.C
+enum class Pipeline {
+  kFilePerRank,      ///< each rank writes what it has encoded
+  kCollective,       ///< all ranks write one file together
+  kGroupCollective,  ///< `files` groups of neighbouring ranks, of which one rank writes
+  kAggregated,       ///< to `files` aggregators, by the assignment: what quarry-write does
+};
+
 /// One field of one step, and how it is to be written.
 struct Workload {
   PatchGrid grid;
@@ -21,9 +30,12 @@ struct Workload {
   distribution::Ownership owned;  ///< what each rank reads, or has in memory
   bool from_file = true;  ///< ranks read what they own; otherwise a simulation has it in memory already
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
+  std::int64_t exchange_batch = 1;  ///< parts of patches in a message between two ranks; 0: all of them
   distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
-  std::size_t files = 1;  ///< at most as many as patches
-  double ratio = 0;       ///< bytes of samples over bytes of payload; 0: the machine's ratio
+  Pipeline pipeline = Pipeline::kAggregated;
+  std::size_t files =
+      1;  ///< at most as many as patches, or ranks; as many as ranks for kFilePerRank, 1 for kCollective
+  double ratio = 0;  ///< bytes of samples over bytes of payload; 0: the machine's ratio
   /// Relative payload of each patch, by patch index; only ratios count. Empty: in proportion to the samples.
   std::vector<std::uint64_t> patch_weights;
 };
@@ -60,12 +72,6 @@ struct Prediction {
 /// @source Czechowski et al., On the Communication Complexity of 3D FFTs, equations 1 to 5: computation over
 /// cores, traffic over memory bandwidth, and three networks
 Prediction Predict(const Machine& machine, const Workload& workload);
-
-/// Seconds to exchange bytes between nodes.
-/// @param busiest  bytes that the busiest node sends, or receives, whichever is more
-/// @param mean     bytes that a node sends on average
-/// @source Czechowski et al., equations 3 to 5
-double NetworkSeconds(const Machine& machine, int nodes, double busiest, double mean);
 
 /// Seconds until every rank has done its work.
 ///

@@ -22,9 +22,15 @@ constexpr std::array kConstants = {
     MachineConstant{"network_latency_s", &Machine::network_latency_s, true},
     MachineConstant{"read_bandwidth_rank_bytes_per_s", &Machine::read_bandwidth_rank_bytes_per_s, false},
     MachineConstant{"read_bandwidth_total_bytes_per_s", &Machine::read_bandwidth_total_bytes_per_s, false},
-    MachineConstant{"write_bandwidth_rank_bytes_per_s", &Machine::write_bandwidth_rank_bytes_per_s, false},
-    MachineConstant{"write_bandwidth_total_bytes_per_s", &Machine::write_bandwidth_total_bytes_per_s, false},
+    MachineConstant{"storage_targets", &Machine::storage_targets, false},
+    MachineConstant{"target_write_bandwidth_bytes_per_s", &Machine::target_write_bandwidth_bytes_per_s,
+                    false},
+    MachineConstant{"node_write_bandwidth_bytes_per_s", &Machine::node_write_bandwidth_bytes_per_s, true},
+    MachineConstant{"stream_write_bandwidth_bytes_per_s", &Machine::stream_write_bandwidth_bytes_per_s, true},
+    MachineConstant{"shared_file_lock", &Machine::shared_file_lock, true},
     MachineConstant{"file_create_s", &Machine::file_create_s, true},
+    MachineConstant{"file_creates_per_s", &Machine::file_creates_per_s, true},
+    MachineConstant{"part_s", &Machine::part_s, true},
     MachineConstant{"publish_s", &Machine::publish_s, true},
     MachineConstant{"encode_s_per_byte", &Machine::encode_s_per_byte, true},
     MachineConstant{"compression_ratio", &Machine::compression_ratio, false},
@@ -33,8 +39,6 @@ constexpr std::array kConstants = {
     MachineConstant{"startup_s", &Machine::startup_s, true},
     MachineConstant{"startup_s_per_rank", &Machine::startup_s_per_rank, true},
 };
-
-constexpr std::array kTopologies = {Topology::kFull, Topology::kTorusIdeal, Topology::kTorusBisection};
 
 Status SetNumber(std::string_view name, double value, const std::string& where, Machine* machine) {
   for (const MachineConstant& constant : kConstants) {
@@ -52,28 +56,11 @@ Status SetNumber(std::string_view name, double value, const std::string& where, 
 }
 
 Status SetTopology(std::string_view name, const std::string& where, Machine* machine) {
-  for (const Topology topology : kTopologies) {
-    if (Name(topology) != name) continue;
-    machine->topology = topology;
-    return Status::Ok();
-  }
-  return InvalidArgument("{}: topology \"{}\" is not known; give {}, {} or {}", where, name,
-                         Name(kTopologies[0]), Name(kTopologies[1]), Name(kTopologies[2]));
+  QUARRY_ASSIGN_OR_RETURN(machine->topology, ParseTopology(name, where));
+  return Status::Ok();
 }
 
 }  // namespace
-
-std::string_view Name(Topology topology) {
-  switch (topology) {
-    case Topology::kFull:
-      return "full";
-    case Topology::kTorusIdeal:
-      return "torus-ideal";
-    case Topology::kTorusBisection:
-      break;
-  }
-  return "torus-bisection";
-}
 
 std::span<const MachineConstant> MachineConstants() { return kConstants; }
 
@@ -107,19 +94,31 @@ std::string ToJson(const Machine& machine) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Status SetConstant(std::string_view assignment, Machine* machine) {
-  const std::size_t equals = assignment.find('=');
+Network NetworkOf(const Machine& machine) {
+  return {machine.topology, machine.network_bandwidth_bytes_per_s, machine.network_latency_s};
+}
+
+Result<Assignment> ParseAssignment(std::string_view text) {
+  const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
-    return InvalidArgument("--set \"{}\" has no \"=\"; write for example --set encode_s_per_byte=5e-9",
-                           assignment);
-  const std::string_view name = assignment.substr(0, equals);
-  const std::string_view text = assignment.substr(equals + 1);
-  if (name == "topology") return SetTopology(text, "--set", machine);
+    return InvalidArgument("--set \"{}\" has no \"=\"; write for example --set network_latency_s=5e-6", text);
+  return Assignment{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+Result<double> ParseNumber(const Assignment& assignment) {
+  const std::string_view text = assignment.value;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    return InvalidArgument("--set {}: \"{}\" is not a number", name, text);
-  return SetNumber(name, value, "--set", machine);
+    return InvalidArgument("--set {}: \"{}\" is not a number", assignment.name, text);
+  return value;
+}
+
+Status SetConstant(std::string_view text, Machine* machine) {
+  QUARRY_ASSIGN_OR_RETURN(const Assignment assignment, ParseAssignment(text));
+  if (assignment.name == "topology") return SetTopology(assignment.value, "--set", machine);
+  QUARRY_ASSIGN_OR_RETURN(const double value, ParseNumber(assignment));
+  return SetNumber(assignment.name, value, "--set", machine);
 }
 
 }  // namespace quarry::model

@@ -5,15 +5,9 @@
 #include <string_view>
 
 #include "quarry/base/status.h"
+#include "writer/model/network.h"
 
 namespace quarry::model {
-
-/// How nodes are connected; selects the network term of Czechowski et al., section 3.2.
-enum class Topology {
-  kFull,            ///< fully connected, equation 3
-  kTorusIdeal,      ///< 3D torus, ranks placed so that neighbours talk, equation 4: a lower bound
-  kTorusBisection,  ///< 3D torus, all-to-all through the bisection, equation 5
-};
 
 /// Constants of a machine, measured by `quarry-plan calibrate` or given by the user. Bandwidths count each
 /// byte once, however often a copy touches it. The defaults are round numbers for a small server.
@@ -35,12 +29,18 @@ struct Machine {
   double network_bandwidth_bytes_per_s = 10e9;  ///< link of a node, each direction
   double network_latency_s = 5e-6;              ///< until the first byte of a message arrives
 
-  double read_bandwidth_rank_bytes_per_s = 3e9;    ///< file system to one rank
-  double read_bandwidth_total_bytes_per_s = 6e9;   ///< to all ranks
-  double write_bandwidth_rank_bytes_per_s = 1e9;   ///< one rank to the file system, durable
-  double write_bandwidth_total_bytes_per_s = 1e9;  ///< all ranks
-  double file_create_s = 2e-3;                     ///< for each subfile: name, two syncs, close
-  double publish_s = 10e-3;                        ///< for each step: manifests, syncs of folders, renames
+  double read_bandwidth_rank_bytes_per_s = 3e9;     ///< file system to one rank
+  double read_bandwidth_total_bytes_per_s = 6e9;    ///< to all ranks
+  double storage_targets = 1;                       ///< disks of the file system that files are spread over
+  double target_write_bandwidth_bytes_per_s = 1e9;  ///< one of them, durable
+  double node_write_bandwidth_bytes_per_s = 0;      ///< a node to the file system; 0: no limit of its own
+  double stream_write_bandwidth_bytes_per_s = 0;    ///< the busiest writer, after the others; 0: no limit
+  double shared_file_lock =
+      1;  ///< writers of one target of a file: 1: take turns, 0: do not disturb each other
+  double file_create_s = 2e-3;    ///< of a writer, for each of its subfiles: name, two syncs, close
+  double file_creates_per_s = 0;  ///< all ranks together; 0: no limit of its own
+  double part_s = 0;              ///< of an aggregator, for each patch that it receives
+  double publish_s = 10e-3;       ///< for each step: manifests, syncs of folders, renames
 
   double encode_s_per_byte = 8e-9;  ///< one core, all others busy; bytes of samples
   double compression_ratio = 4;     ///< bytes of samples over bytes of payload
@@ -67,9 +67,20 @@ std::span<const MachineConstant> MachineConstants();
 Result<Machine> ParseMachine(std::string_view json, const std::string& where);
 std::string ToJson(const Machine& machine);
 
+/// A number and the name before it. Views into the text.
+struct Assignment {
+  std::string_view name;
+  std::string_view value;
+};
+/// "name=value" of an option --set. @errors kInvalidArgument: no "="
+Result<Assignment> ParseAssignment(std::string_view text);
+/// The value as a number. @errors kInvalidArgument
+Result<double> ParseNumber(const Assignment& assignment);
+
 /// Sets one constant from "name=value". @errors kInvalidArgument that lists the names
 Status SetConstant(std::string_view assignment, Machine* machine);
 
-std::string_view Name(Topology topology);
+/// The links of its nodes.
+Network NetworkOf(const Machine& machine);
 
 }  // namespace quarry::model

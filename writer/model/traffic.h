@@ -25,27 +25,34 @@ struct RankTraffic {
 struct Traffic {
   std::vector<RankTraffic> ranks;
   std::uint64_t bytes_moved = 0;  ///< between different ranks
-  std::uint64_t messages = 0;     ///< parts that move, one message each
-  std::uint64_t rank_pairs = 0;   ///< distinct pairs of sender and receiver: messages, with one per pair
+  std::uint64_t messages = 0;
+  std::uint64_t rank_pairs = 0;  ///< distinct pairs of sender and receiver: messages, with one per pair
 };
 
 /// Ranks per node, in rank order; 0: one node holds all ranks.
 int NodeOf(int rank, int ranks_per_node);
 
-/// Traffic of patch parts from the ranks that own them to those that encode them: one message for each patch
-/// and each rank that owns a part of it but does not encode it.
+/// Traffic of patch parts from the ranks that own them to those that encode them: a part for each patch and
+/// each rank that owns some of it but does not encode it.
 /// @param sharers  FindSharers(grid, owned)
+/// @param batch    parts in a message between two ranks; 0: all of them
 /// @complexity O(patches and their sharers)
 /// @source Robinson et al., Investigating Data Movement Strategies, section 3.2, per-patch and per-rank
 Traffic ExchangeTraffic(const PatchGrid& grid, const distribution::Ownership& owned,
                         const distribution::Sharers& sharers, const distribution::Placement& placement,
-                        std::size_t sample_bytes, int ranks_per_node);
+                        std::size_t sample_bytes, int ranks_per_node, std::int64_t batch = 1);
 
-/// Traffic of encoded patches from the ranks that encode them to those that write them.
+/// Traffic of encoded patches from the ranks that encode them to those that write them, a message each.
 /// @param morton_order  all patch indices
 /// @param sizes         encoded bytes of each patch, in Morton order
 Traffic TransferTraffic(std::span<const std::int64_t> morton_order, std::span<const std::uint64_t> sizes,
                         const distribution::Placement& placement, const distribution::Assignment& assignment,
                         int ranks, int ranks_per_node);
+
+/// Traffic of everything that neighbouring ranks have encoded, to the first rank of their group: one message
+/// each.
+/// @param bytes   of each rank
+/// @param firsts  the first rank of each group, ascending, the first is 0
+Traffic GroupTraffic(std::span<const std::uint64_t> bytes, std::span<const int> firsts, int ranks_per_node);
 
 }  // namespace quarry::model

@@ -1,8 +1,18 @@
 #include "writer/pipeline/chunks.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace quarry::writer {
+namespace {
+
+/// Where the run that contains `at` ends; runs begin at 0, and the last one ends at `end`.
+std::int64_t EndOfRun(std::int64_t at, std::int64_t run, std::int64_t end) {
+  const std::int64_t begin = at - at % run;
+  return end - begin <= run ? end : begin + run;
+}
+
+}  // namespace
 
 Result<Chunk> Chunk::Create(const PatchGrid& whole, const Box& patches) {
   const Index3 last = {patches.end[0] - 1, patches.end[1] - 1, patches.end[2] - 1};
@@ -44,6 +54,30 @@ std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, st
     }
   }
   return chunks;
+}
+
+std::vector<Box> CutToPieces(const Box& box, std::size_t sample_bytes, std::uint64_t bytes,
+                             const Index3& unit) {
+  constexpr std::int64_t kUncut = std::numeric_limits<std::int64_t>::max();
+  Index3 shape = box.shape();
+  Index3 run = {kUncut, kUncut, kUncut};
+  for (const std::size_t axis : {2, 1}) {
+    shape[axis] = std::min(unit[axis], shape[axis]);
+    const std::uint64_t units = bytes / (static_cast<std::uint64_t>(Volume(shape)) * sample_bytes);
+    const std::uint64_t most = static_cast<std::uint64_t>(box.end[axis] / unit[axis]) + 1;
+    run[axis] = static_cast<std::int64_t>(std::clamp<std::uint64_t>(units, 1, most)) * unit[axis];
+    if (units > 0) break;
+  }
+  std::vector<Box> pieces;
+  Box piece = box;
+  for (; piece.begin[2] < box.end[2]; piece.begin[2] = piece.end[2]) {
+    piece.end[2] = EndOfRun(piece.begin[2], run[2], box.end[2]);
+    for (piece.begin[1] = box.begin[1]; piece.begin[1] < box.end[1]; piece.begin[1] = piece.end[1]) {
+      piece.end[1] = EndOfRun(piece.begin[1], run[1], box.end[1]);
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
 }
 
 }  // namespace quarry::writer

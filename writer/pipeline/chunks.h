@@ -37,4 +37,10 @@ class Chunk {
 std::vector<Box> CutToChunks(const PatchGrid& grid, std::size_t sample_bytes, std::uint64_t bytes,
                              const Index3& unit);
 
+/// Cuts a box of a chunk into the pieces in which a rank loads it: runs of planes of at most `bytes`; of rows
+/// if a plane is too large. At least one unit each, and cut between units of the file only.
+/// @param unit  see InputInfo::unit
+std::vector<Box> CutToPieces(const Box& box, std::size_t sample_bytes, std::uint64_t bytes,
+                             const Index3& unit);
+
 }  // namespace quarry::writer

@@ -58,7 +58,15 @@ struct Parts {
 
 }  // namespace
 
-MpiSession::MpiSession(int* argc, char*** argv) { MPI_Init(argc, argv); }
+MpiSession::MpiSession(int* argc, char*** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+  if (provided >= MPI_THREAD_FUNNELED) return;
+  fmt::print(
+      stderr,
+      "this MPI allows no threads beside the one that calls it (MPI_THREAD_FUNNELED); use another MPI\n");
+  MPI_Abort(MPI_COMM_WORLD, ExitCode(Status(StatusCode::kUnavailable, "")));
+}
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
 int Rank(MPI_Comm comm) {

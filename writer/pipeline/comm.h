@@ -15,7 +15,8 @@
 /// on one rank, all ranks get the same error, unless the agreement itself fails (redistribute::CannotAgree).
 namespace quarry::writer {
 
-/// MPI_Init and MPI_Finalize by scope.
+/// MPI_Init_thread and MPI_Finalize by scope. Threads that never call MPI may run beside the caller's
+/// (MPI_THREAD_FUNNELED); an MPI that does not allow that ends the program.
 class MpiSession {
  public:
   MpiSession(int* argc, char*** argv);

@@ -12,6 +12,7 @@
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/encode.h"
+#include "writer/pipeline/encoder_pool.h"
 #include "writer/pipeline/field_files.h"
 #include "writer/pipeline/own_patches.h"
 #include "writer/pipeline/publish.h"
@@ -28,9 +29,44 @@ struct DatasetWriter::Root {
 
 namespace {
 
-/// A field may be held twice, as it was read and as whole patches, beside its payload.
-constexpr std::uint64_t kSampleShare = 4;   // one in so many parts of the memory is for a chunk of samples
-constexpr std::uint64_t kPayloadShare = 2;  // the same for encoded patches before they go to a file
+// One in so many parts of a rank's memory is for:
+constexpr std::uint64_t kPayloadShare = 2;  // encoded patches, before they go to a file
+constexpr std::uint64_t kPatchShare = 4;    // patches that fill or wait for a thread, of two chunks
+constexpr std::uint64_t kChunkShare = 8;    // the samples of a chunk
+constexpr std::uint64_t kHeldShare = 4;     // those of a whole field, beside the patches of one chunk
+
+/// Patches that wait for a thread, where nothing else bounds them: more would not be in the processor's
+/// cache.
+constexpr std::uint64_t kMostPatchBytes = 64 << 20;
+/// Samples that are read at a time: large enough for a disk, small enough to be in the cache when they are
+/// copied to their patches.
+constexpr std::uint64_t kPieceBytes = 1 << 20;
+
+/// Adds the time of a scope to a phase, but the time in which this thread waits for those that encode to
+/// kEncode.
+class MovingTimer {
+ public:
+  MovingTimer(PhaseSeconds* seconds, Phase phase, const EncoderPool& threads)
+      : seconds_(*seconds),
+        phase_(static_cast<std::size_t>(phase)),
+        threads_(threads),
+        waited_before_(threads.waited()),
+        begin_(MPI_Wtime()) {}
+  ~MovingTimer() {
+    const double waited = threads_.waited() - waited_before_;
+    seconds_[phase_] += MPI_Wtime() - begin_ - waited;
+    seconds_[static_cast<std::size_t>(Phase::kEncode)] += waited;
+  }
+  MovingTimer(const MovingTimer&) = delete;
+  MovingTimer& operator=(const MovingTimer&) = delete;
+
+ private:
+  PhaseSeconds& seconds_;
+  const std::size_t phase_;
+  const EncoderPool& threads_;
+  const double waited_before_;
+  const double begin_;
+};
 
 /// Range of the samples behind a view.
 SampleScan ScanView(DataType type, const BoxView& view, const Box& box, std::optional<std::uint64_t> fill) {
@@ -66,7 +102,8 @@ double AbsoluteTolerance(const FieldDescription& field, double min, double max) 
   return min <= max ? field.relative_tolerance.value_or(0) * (max - min) : 0;
 }
 
-/// One field of one step on its way to encoded patches.
+/// One field of one step on its way to encoded patches: this thread reads and exchanges chunk after chunk,
+/// and hands whole patches to the threads that encode.
 class DatasetWriter::FieldRun {
  public:
   FieldRun(DatasetWriter* writer, const FieldDescription& field, FieldSource* source, OwnPatches* own)
@@ -81,12 +118,19 @@ class DatasetWriter::FieldRun {
 
   /// @param source_name  for messages
   Status Encode(const std::string& source_name) {
-    QUARRY_RETURN_IF_ERROR(MakeChunks());
     QUARRY_RETURN_IF_ERROR(FindTolerance(source_name));
-    Progress progress(fmt::format("encode {}", field_.name), ExpectedPatches(),
-                      w_.options_.progress && w_.root());
-    for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(EncodeChunk(chunk, &progress));
+    QUARRY_RETURN_IF_ERROR(MakeChunks());
+    QUARRY_ASSIGN_OR_RETURN(redistribution_, DescribeExchange());
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&] {
+                                           StartThreads();
+                                           return Status::Ok();
+                                         })));
+    for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(GatherChunk(chunk));
     source_.Release();
+    const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, threads_->Drain()));
+    threads_.reset();
+    progress_.reset();
     own_.Sort();
     return Status::Ok();
   }
@@ -99,15 +143,22 @@ class DatasetWriter::FieldRun {
   }
 
  private:
-  std::size_t source_sample_bytes() const { return wider_ ? sizeof(double) : SizeOf(field_.type); }
+  std::size_t source_sample_bytes() const { return SizeOf(source_type()); }
+  DataType source_type() const { return wider_ ? DataType::kFloat64 : field_.type; }
   std::uint64_t ExpectedPatches() const {
     return w_.morton_order_.size() / static_cast<std::size_t>(w_.ranks_);
   }
+  /// Bytes of all ranks together.
+  std::uint64_t ShareOfMemory(std::uint64_t share) const {
+    if (!w_.options_.memory_per_rank) return UINT64_MAX;
+    return *w_.options_.memory_per_rank / share * static_cast<std::uint64_t>(w_.ranks_);
+  }
+  const std::vector<Box>& OfThisRank(const distribution::Ownership& boxes) const {
+    return boxes[static_cast<std::size_t>(w_.rank_)];
+  }
 
   Status MakeChunks() {
-    const std::uint64_t bytes = w_.options_.memory_per_rank ? *w_.options_.memory_per_rank / kSampleShare *
-                                                                  static_cast<std::uint64_t>(w_.ranks_)
-                                                            : UINT64_MAX;
+    const std::uint64_t bytes = held_ ? UINT64_MAX : ShareOfMemory(kChunkShare);
     for (const Box& patches : CutToChunks(*w_.grid_, source_sample_bytes(), bytes, source_.unit())) {
       QUARRY_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(*w_.grid_, patches));
       chunks_.push_back(std::move(chunk));
@@ -115,20 +166,44 @@ class DatasetWriter::FieldRun {
     return Status::Ok();
   }
 
-  /// A tolerance relative to the range needs the whole field before the first patch is encoded.
+  Result<std::optional<redistribute::Redistribution>> DescribeExchange() const {
+    using redistribute::Method;
+    QUARRY_ASSIGN_OR_RETURN(
+        auto redistribution,
+        redistribute::Redistribution::Describe(
+            w_.comm_, {w_.grid_->dims(), SizeOf(field_.type), Method::kPointToPoint, w_.options_.exchange}));
+    return std::optional(std::move(redistribution));
+  }
+
+  void StartThreads() {
+    progress_.emplace(fmt::format("encode {}", field_.name), ExpectedPatches(),
+                      w_.options_.progress && w_.root());
+    const std::uint64_t most =
+        w_.options_.memory_per_rank ? *w_.options_.memory_per_rank / kPatchShare : kMostPatchBytes;
+    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerance_,
+                                  field_.fill_bits()};
+    threads_.emplace(
+        w_.threads_, most,
+        [this, settings](const PatchSamples& patch) -> Status {
+          QUARRY_ASSIGN_OR_RETURN(const EncodedPatchOfGrid encoded,
+                                  EncodePatchOfGrid(*w_.grid_, settings, patch));
+          return own_.Add(encoded, w_.grid_->PatchBox(patch.patch_index).volume());
+        },
+        [this](std::size_t done) { progress_->Update(done); });
+  }
+
+  /// A tolerance relative to the range needs the whole field before the first patch is encoded. A field that
+  /// fits the memory is held from here on, and read once.
   Status FindTolerance(const std::string& source_name) {
     tolerance_ = AbsoluteTolerance(field_, 0, 0);
     if (!field_.relative_tolerance) return Status::Ok();
+    const PhaseTimer timer(&w_.seconds_, Phase::kRead);
+    held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
     SampleScan scan;
-    for (const Chunk& chunk : chunks_) {
-      const PhaseTimer timer(&w_.seconds_, Phase::kRead);
-      QUARRY_RETURN_IF_ERROR(Load(chunk));
-      if (wider_) continue;  // Round has scanned the source
-      const std::vector<Box>& boxes = loaded_boxes_[static_cast<std::size_t>(w_.rank_)];
-      for (std::size_t b = 0; b < boxes.size(); ++b)
-        scan.Add(ScanView(field_.type, views_[b], boxes[b], field_.fill_bits()));
-    }
-    if (wider_) scan = source_scan_;
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
+                                           QUARRY_ASSIGN_OR_RETURN(scan, ScanField());
+                                           return Status::Ok();
+                                         })));
     QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
     QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
     tolerance_ = AbsoluteTolerance(field_, scan.min, scan.max);
@@ -139,78 +214,110 @@ class DatasetWriter::FieldRun {
         scan.min, scan.max, source_name);
   }
 
-  /// Loads the samples of a chunk, unless they are loaded: a field in one chunk is read once.
-  Status Load(const Chunk& chunk) {
-    if (loaded_ == &chunk) return Status::Ok();
-    loaded_boxes_ = source_.Owned(chunk.samples());
-    loaded_ = &chunk;
-    const std::vector<Box>& mine = loaded_boxes_[static_cast<std::size_t>(w_.rank_)];
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(views_, source_.Load(mine));
-                                           changes_.assign(
-                                               static_cast<std::size_t>(chunk.grid().patch_count()), 0);
-                                           return wider_ ? Round(chunk, mine) : Status::Ok();
-                                         })));
-    // Parts of a patch may have been rounded on several ranks.
-    return wider_ ? MaxOverRanks(w_.comm_, changes_) : Status::Ok();
+  /// Range of what this rank reads of the field. Local.
+  Result<SampleScan> ScanField() {
+    SampleScan scan;
+    const std::optional<std::uint64_t> fill = wider_ ? wider_->fill : field_.fill_bits();
+    const distribution::Ownership owned = source_.Owned(w_.grid_->domain());
+    QUARRY_RETURN_IF_ERROR(
+        LoadBoxes(OfThisRank(owned), [&](std::size_t, const Box& piece, const BoxView& view) {
+          scan.Add(ScanView(source_type(), view, piece, fill));
+          return Status::Ok();
+        }));
+    return scan;
   }
 
-  /// Replaces the loaded samples by rounded ones. Local.
-  Status Round(const Chunk& chunk, const std::vector<Box>& boxes) {
-    std::size_t samples = 0;
-    for (const Box& box : boxes) samples += static_cast<std::size_t>(box.volume());
-    rounded_.resize(samples);
-    Float32Rounding rounding(field_, wider_->fill);
-    const Index3& origin = chunk.samples().begin;
-    std::span<float> left(rounded_);
-    for (std::size_t b = 0; b < boxes.size(); ++b) {
-      Box box = boxes[b];
-      for (std::size_t a = 0; a < 3; ++a) {
-        box.begin[a] -= origin[a];
-        box.end[a] -= origin[a];
-      }
-      const std::span<float> part = left.first(static_cast<std::size_t>(box.volume()));
-      QUARRY_RETURN_IF_ERROR(rounding.Round(views_[b], box, chunk.grid(), origin, changes_, part));
-      views_[b] = BoxView::Dense(part.data(), box, sizeof(float));
-      left = left.subspan(part.size());
+  /// Visits the samples of this rank's boxes: whole boxes, or pieces where the source loads them piece by
+  /// piece and the field is not held. Local.
+  template <typename Visit>
+  Status LoadBoxes(const std::vector<Box>& boxes, Visit visit) {
+    if (source_.in_pieces() && !held_) {
+      for (std::size_t b = 0; b < boxes.size(); ++b) QUARRY_RETURN_IF_ERROR(LoadPieces(b, boxes[b], visit));
+      return Status::Ok();
     }
-    source_scan_.Add(rounding.scan());
+    if (!held_ || views_.empty()) {
+      QUARRY_ASSIGN_OR_RETURN(views_, source_.Load(boxes));
+    }
+    for (std::size_t b = 0; b < boxes.size(); ++b) QUARRY_RETURN_IF_ERROR(visit(b, boxes[b], views_[b]));
     return Status::Ok();
   }
 
-  Status EncodeChunk(const Chunk& chunk, Progress* progress) {
-    {
-      const PhaseTimer timer(&w_.seconds_, Phase::kRead);
-      QUARRY_RETURN_IF_ERROR(Load(chunk));
-      // The same numbers and the same answer on every rank.
-      QUARRY_RETURN_IF_ERROR(CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerance_));
+  template <typename Visit>
+  Status LoadPieces(std::size_t number, const Box& box, Visit visit) {
+    for (const Box& piece : CutToPieces(box, source_sample_bytes(), kPieceBytes, source_.unit())) {
+      QUARRY_ASSIGN_OR_RETURN(const std::vector<BoxView> views, source_.Load({piece}));
+      QUARRY_RETURN_IF_ERROR(visit(number, piece, views.front()));
     }
-    std::vector<PatchSamples> patches;
+    return Status::Ok();
+  }
+
+  /// Reads and exchanges a chunk, while patches of this one and the one before are encoded.
+  Status GatherChunk(const Chunk& chunk) {
+    const distribution::Ownership boxes = source_.Owned(chunk.samples());
+    const distribution::Ownership owned = distribution::CutToRegion(boxes, chunk.samples());
+    changes_.assign(static_cast<std::size_t>(chunk.grid().patch_count()), 0);
+    std::optional<PatchGathering> gathering;
     {
-      const PhaseTimer timer(&w_.seconds_, Phase::kExchange);
-      const distribution::Ownership owned = distribution::CutToRegion(loaded_boxes_, chunk.samples());
+      const MovingTimer timer(&w_.seconds_, Phase::kRead, *threads_);
       const distribution::Placement placement = Place(chunk, owned);
-      QUARRY_ASSIGN_OR_RETURN(patches, TryExchangePatches(w_.comm_, chunk.grid(), field_.type, owned,
-                                                          placement, views_, w_.options_.exchange));
-      loaded_ = nullptr;
+      const PatchGathering::Owner owner{[this](std::uint64_t bytes) { threads_->Reserve(bytes); },
+                                        [&](PatchSamples patch) { Take(chunk, std::move(patch)); }};
+      QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&] {
+                                             gathering.emplace(chunk.grid(), field_.type, owned, placement,
+                                                               w_.rank_, InPlace(), owner);
+                                             return Read(chunk, OfThisRank(boxes), &*gathering);
+                                           })));
+      QUARRY_RETURN_IF_ERROR(AgreeOnChanges(chunk));
     }
-    for (PatchSamples& patch : patches) patch.change = changes_[static_cast<std::size_t>(patch.patch_index)];
-    const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
-    const std::size_t before = own_.size();
-    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerance_,
-                                  field_.fill_bits()};
-    return AgreeOnStatus(
-        w_.comm_, Guarded([&]() -> Status {
-          QUARRY_ASSIGN_OR_RETURN(auto encoded,
-                                  EncodePatches(chunk.grid(), settings, std::move(patches), w_.threads_,
-                                                [&](std::size_t done) { progress->Update(before + done); }));
-          for (EncodedPatchOfGrid& patch : encoded) {
-            patch.patch_index = chunk.IndexInWhole(patch.patch_index);
-            QUARRY_RETURN_IF_ERROR(own_.Add(patch, w_.grid_->PatchBox(patch.patch_index).volume()));
-            patch.encoded = EncodedPatch();
-          }
-          return Status::Ok();
-        }));
+    const MovingTimer timer(&w_.seconds_, Phase::kExchange, *threads_);
+    return gathering->Exchange(w_.comm_, &*redistribution_);
+  }
+
+  /// Whether samples stay where they were loaded until they are exchanged.
+  bool InPlace() const { return !wider_ && (held_ || !source_.in_pieces()); }
+
+  /// Local.
+  Status Read(const Chunk& chunk, const std::vector<Box>& boxes, PatchGathering* gathering) {
+    return LoadBoxes(boxes, [&](std::size_t number, const Box& box, const BoxView& view) -> Status {
+      QUARRY_RETURN_IF_ERROR(threads_->status());
+      if (wider_) return RoundAndAdd(chunk, number, box, view, gathering);
+      gathering->Add(number, Translate(box, chunk.samples().begin), view);
+      return Status::Ok();
+    });
+  }
+
+  /// Rounds the samples of a box, piece by piece. Local.
+  Status RoundAndAdd(const Chunk& chunk, std::size_t number, const Box& box, const BoxView& view,
+                     PatchGathering* gathering) {
+    Float32Rounding rounding(field_, wider_->fill);
+    const Index3& origin = chunk.samples().begin;
+    for (const Box& piece : CutToPieces(box, sizeof(double), kPieceBytes, {1, 1, 1})) {
+      const BoxView part{redistribute::FirstSample(view, box, piece), view.stride};
+      const Box in_chunk = Translate(piece, origin);
+      rounded_.resize(static_cast<std::size_t>(piece.volume()));
+      QUARRY_RETURN_IF_ERROR(rounding.Round(part, in_chunk, chunk.grid(), origin, changes_, rounded_));
+      gathering->Add(number, in_chunk, BoxView::Dense(rounded_.data(), in_chunk, sizeof(float)));
+    }
+    return Status::Ok();
+  }
+
+  /// Parts of a patch may have been rounded on several ranks.
+  Status AgreeOnChanges(const Chunk& chunk) {
+    if (!wider_) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(MaxOverRanks(w_.comm_, changes_));
+    // The same numbers and the same answer on every rank.
+    return CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerance_);
+  }
+
+  /// A whole patch goes to the threads, unless rounding has changed it too much: AgreeOnChanges will say so.
+  void Take(const Chunk& chunk, PatchSamples patch) {
+    patch.change = changes_[static_cast<std::size_t>(patch.patch_index)];
+    patch.patch_index = chunk.IndexInWhole(patch.patch_index);
+    if (patch.change > 0 && ToleranceAfter(tolerance_, patch.change) == 0) {
+      threads_->Release(patch.samples.size());
+    } else {
+      threads_->Submit(std::move(patch));
+    }
   }
 
   /// Over all chunks together every rank gets its even share of the patches.
@@ -233,13 +340,14 @@ class DatasetWriter::FieldRun {
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
   double tolerance_ = 0;
-  const Chunk* loaded_ = nullptr;  ///< the chunk whose samples are loaded
-  distribution::Ownership loaded_boxes_;
-  std::vector<BoxView> views_;
-  std::vector<float> rounded_;   ///< what views_ show, if the source is wider
-  std::vector<double> changes_;  ///< by rounding, of each patch of the loaded chunk, over all ranks
-  SampleScan source_scan_;       ///< of the loaded part of a wider source
+  bool held_ = false;            ///< all of the field is loaded at once, and stays
+  std::vector<BoxView> views_;   ///< of the boxes that were loaded last, if not in pieces
+  std::vector<float> rounded_;   ///< a piece of a wider source
+  std::vector<double> changes_;  ///< by rounding, of each patch of the chunk, over all ranks
   distribution::Placement placement_;
+  std::optional<redistribute::Redistribution> redistribution_;
+  std::optional<Progress> progress_;
+  std::optional<EncoderPool> threads_;  ///< last: its threads use everything above
 };
 
 DatasetWriter::DatasetWriter(MPI_Comm comm, const PipelineOptions& options)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -41,11 +40,14 @@ struct EncodeSettings {
   std::optional<std::uint64_t> fill;  ///< see EncodePatch
 };
 
-/// Encodes patches on `threads` threads, and frees the samples of each when it is done. The bytes depend on
-/// the samples alone.
-/// @param progress  called with the number of patches done, from one thread at a time
+/// Encodes one patch. The bytes depend on the samples alone.
+/// @errors name the patch; kInternal also without memory
+/// @threads safe
+Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const EncodeSettings& settings,
+                                             const PatchSamples& patch);
+
+/// The same for several patches, one after the other.
 Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
-                                                      std::vector<PatchSamples> patches, int threads,
-                                                      const std::function<void(std::size_t)>& progress);
+                                                      const std::vector<PatchSamples>& patches);
 
 }  // namespace quarry::writer

@@ -8,6 +8,8 @@
 namespace quarry::writer {
 namespace {
 
+constexpr std::size_t kElsewhere = SIZE_MAX;
+
 /// A rank needs whole patches, in ascending order.
 distribution::Ownership PatchesOfRanks(const PatchGrid& grid, const distribution::Placement& placement,
                                        std::size_t ranks) {
@@ -17,24 +19,11 @@ distribution::Ownership PatchesOfRanks(const PatchGrid& grid, const distribution
   return needed;
 }
 
-std::vector<PatchSamples> AllocatePatches(const PatchGrid& grid, DataType type,
-                                          const distribution::Placement& placement, int rank) {
-  std::vector<PatchSamples> patches;
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    if (placement[static_cast<std::size_t>(p)] != rank) continue;
-    const auto volume = static_cast<std::size_t>(grid.PatchBox(p).volume());
-    patches.push_back({p, Bytes(volume * SizeOf(type)), 0});
-  }
-  return patches;
-}
-
 }  // namespace
 
-Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                                     const distribution::Ownership& owned,
-                                                     const distribution::Placement& placement,
-                                                     const std::vector<BoxView>& samples,
-                                                     ExchangeBatch batch) {
+Result<PatchExchange> PatchExchange::Plan(MPI_Comm comm, const PatchGrid& grid, DataType type,
+                                          const distribution::Ownership& owned,
+                                          const distribution::Placement& placement, ExchangeBatch batch) {
   using redistribute::Method;
   QUARRY_ASSIGN_OR_RETURN(auto redistribution,
                           redistribute::Redistribution::Describe(
@@ -43,27 +32,147 @@ Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchG
   MPI_Comm_rank(comm, &rank);
   const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
   redistribution.Use(redistribute::ScheduleForRank(layout, rank));
+  std::vector<std::int64_t> patches;
+  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
+    if (placement[static_cast<std::size_t>(p)] == rank) patches.push_back(p);
+  }
+  return PatchExchange(std::move(redistribution), grid, SizeOf(type), std::move(patches));
+}
+
+std::vector<PatchSamples> PatchExchange::Allocate() const {
   std::vector<PatchSamples> patches;
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, Guarded([&] {
-                                         patches = AllocatePatches(grid, type, placement, rank);
-                                         return Status::Ok();
-                                       })));
-  std::vector<redistribute::MutableBoxView> views;
-  for (PatchSamples& patch : patches)
-    views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(),
-                                                        grid.PatchBox(patch.patch_index), SizeOf(type)));
-  QUARRY_RETURN_IF_ERROR(redistribution.Exchange(samples, views));
+  for (const std::int64_t p : patches_) {
+    const auto volume = static_cast<std::size_t>(grid_.PatchBox(p).volume());
+    patches.push_back({p, Bytes(volume * sample_bytes_), 0});
+  }
   return patches;
 }
 
-std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                          const distribution::Ownership& owned,
-                                          const distribution::Placement& placement,
-                                          const std::vector<BoxView>& samples, ExchangeBatch batch) {
-  auto patches = TryExchangePatches(comm, grid, type, owned, placement, samples, batch);
-  if (patches.ok()) return *std::move(patches);
-  MPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-  return {};
+Status PatchExchange::Run(const std::vector<BoxView>& samples, std::vector<PatchSamples>* patches) {
+  std::vector<redistribute::MutableBoxView> views;
+  for (PatchSamples& patch : *patches)
+    views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(),
+                                                        grid_.PatchBox(patch.patch_index), sample_bytes_));
+  return redistribution_.Exchange(samples, views);
+}
+
+PatchGathering::PatchGathering(const PatchGrid& grid, DataType type, const distribution::Ownership& owned,
+                               const distribution::Placement& placement, int rank, bool lasting, Owner owner)
+    : grid_(grid),
+      sample_bytes_(SizeOf(type)),
+      lasting_(lasting),
+      owner_(std::move(owner)),
+      target_of_(placement.size(), kElsewhere),
+      sends_of_box_(owned[static_cast<std::size_t>(rank)].size()) {
+  const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
+  schedule_ = redistribute::ScheduleForRank(layout, rank);
+  for (std::size_t p = 0; p < placement.size(); ++p) {
+    if (placement[p] != rank) continue;
+    target_of_[p] = targets_.size();
+    const auto patch = static_cast<std::int64_t>(p);
+    targets_.push_back({{patch, Bytes(), 0}, grid.PatchBox(patch), 0, false});
+  }
+  for (const redistribute::Part& part : schedule_.copies)
+    targets_[part.needed_box].missing += part.box.volume();
+  for (const redistribute::Part& part : schedule_.receives) targets_[part.needed_box].shared = true;
+  if (lasting_) {
+    lasting_views_.resize(sends_of_box_.size());
+    return;
+  }
+  outgoing_.resize(schedule_.sends.size());
+  for (std::size_t s = 0; s < schedule_.sends.size(); ++s) {
+    const redistribute::Part& part = schedule_.sends[s];
+    const std::int64_t patch = grid.PatchIndex(grid.PatchesMeeting(part.box).begin);
+    sends_of_box_[part.owned_box].emplace(patch, s);
+  }
+}
+
+void PatchGathering::Allocate(Target* target) {
+  if (!target->patch.samples.empty()) return;
+  const std::size_t bytes = static_cast<std::size_t>(target->box.volume()) * sample_bytes_;
+  owner_.reserve(bytes);
+  target->patch.samples.resize(bytes);
+}
+
+void PatchGathering::AddToPatch(Target* target, const Box& piece, const BoxView& samples) {
+  Allocate(target);
+  const Box part = Intersect(piece, target->box);
+  const auto whole =
+      redistribute::MutableBoxView::Dense(target->patch.samples.data(), target->box, sample_bytes_);
+  redistribute::CopyPart(samples, piece, whole, target->box, part, sample_bytes_);
+  target->missing -= part.volume();
+  if (target->missing == 0 && !target->shared) owner_.take(std::move(target->patch));
+}
+
+void PatchGathering::Add(std::size_t box, const Box& piece, const BoxView& samples) {
+  if (lasting_) lasting_views_[box] = samples;
+  const Box patches = grid_.PatchesMeeting(piece);
+  for (std::int64_t z = patches.begin[2]; z < patches.end[2]; ++z) {
+    for (std::int64_t y = patches.begin[1]; y < patches.end[1]; ++y) {
+      for (std::int64_t x = patches.begin[0]; x < patches.end[0]; ++x) {
+        const std::int64_t patch = grid_.PatchIndex({x, y, z});
+        const std::size_t target = target_of_[static_cast<std::size_t>(patch)];
+        if (target != kElsewhere) {
+          AddToPatch(&targets_[target], piece, samples);
+        } else if (!lasting_) {
+          AddToSend(sends_of_box_[box].at(patch), piece, samples);
+        }
+      }
+    }
+  }
+}
+
+void PatchGathering::AddToSend(std::size_t send, const Box& piece, const BoxView& samples) {
+  const Box& box = schedule_.sends[send].box;
+  Bytes& bytes = outgoing_[send];
+  bytes.resize(static_cast<std::size_t>(box.volume()) * sample_bytes_);
+  redistribute::CopyPart(samples, piece,
+                         redistribute::MutableBoxView::Dense(bytes.data(), box, sample_bytes_), box,
+                         Intersect(piece, box), sample_bytes_);
+}
+
+redistribute::RankSchedule PatchGathering::Messages() const {
+  redistribute::RankSchedule messages = schedule_;
+  messages.copies.clear();
+  messages.needed.clear();
+  std::vector<std::size_t> number(targets_.size());
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    if (!targets_[t].shared) continue;
+    number[t] = messages.needed.size();
+    messages.needed.push_back(targets_[t].box);
+  }
+  for (redistribute::Part& part : messages.receives) part.needed_box = number[part.needed_box];
+  if (lasting_) return messages;
+  // What is sent has been copied to arrays of its own.
+  messages.owned.clear();
+  for (redistribute::Part& part : messages.sends) {
+    part.owned_box = messages.owned.size();
+    messages.owned.push_back(part.box);
+  }
+  return messages;
+}
+
+Status PatchGathering::Exchange(MPI_Comm comm, redistribute::Redistribution* redistribution) {
+  std::vector<BoxView> sent = lasting_views_;
+  std::vector<redistribute::MutableBoxView> received;
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
+      comm, Guarded([&] {
+        for (std::size_t s = 0; s < outgoing_.size(); ++s)
+          sent.push_back(BoxView::Dense(outgoing_[s].data(), schedule_.sends[s].box, sample_bytes_));
+        for (Target& target : targets_) {
+          if (!target.shared) continue;
+          Allocate(&target);
+          received.push_back(
+              redistribute::MutableBoxView::Dense(target.patch.samples.data(), target.box, sample_bytes_));
+        }
+        redistribution->Use(Messages());
+        return Status::Ok();
+      })));
+  QUARRY_RETURN_IF_ERROR(redistribution->Exchange(sent, received));
+  for (Target& target : targets_) {
+    if (target.shared) owner_.take(std::move(target.patch));
+  }
+  return Status::Ok();
 }
 
 }  // namespace quarry::writer

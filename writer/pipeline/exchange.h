@@ -2,6 +2,9 @@
 
 #include <mpi.h>
 
+#include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "quarry/base/data_type.h"
@@ -27,28 +30,103 @@ using ExchangeBatch = redistribute::Batch;
 inline constexpr ExchangeBatch kExchangePerPatch = redistribute::kOnePerPart;
 inline constexpr ExchangeBatch kExchangePerRank = redistribute::kOnePerRankPair;
 
-/// Moves samples from the ranks that have them to the ranks that encode them: a redistribution that every
-/// rank plans for itself from boxes and placement, without communication.
-///
-/// @param owned      boxes of every rank, see distribution::PlacePatches; together they cover the grid
-/// @param samples    one view for each of this rank's boxes
-/// @param batch      the same on every rank
-/// @returns          this rank's patches, by ascending patch index
-/// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box; kInternal: MPI,
-/// memory
-/// @collective over `comm`
-/// @source Fan et al., section IV.A; Robinson et al., Investigating Data Movement Strategies, section 3.2
-Result<std::vector<PatchSamples>> TryExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                                     const distribution::Ownership& owned,
-                                                     const distribution::Placement& placement,
-                                                     const std::vector<BoxView>& samples,
-                                                     ExchangeBatch batch);
+/// An exchange between arrays that are all in memory, planned once and run as often as there is new data: for
+/// the studies of quarry-iobench. Every rank plans for itself from boxes and placement, without
+/// communication.
+class PatchExchange {
+ public:
+  /// @param owned      boxes of every rank, see distribution::PlacePatches; together they cover the grid
+  /// @param batch      the same on every rank
+  /// @collective over `comm`
+  static Result<PatchExchange> Plan(MPI_Comm comm, const PatchGrid& grid, DataType type,
+                                    const distribution::Ownership& owned,
+                                    const distribution::Placement& placement, ExchangeBatch batch);
 
-/// The same for callers that leave errors to the error handler of `comm`, which MPI_Comm_call_errhandler
-/// runs: by default it ends the program. Returns no patches if the handler returns.
-std::vector<PatchSamples> ExchangePatches(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                          const distribution::Ownership& owned,
-                                          const distribution::Placement& placement,
-                                          const std::vector<BoxView>& samples, ExchangeBatch batch);
+  /// Memory for this rank's patches, by ascending patch index.
+  std::vector<PatchSamples> Allocate() const;
+
+  /// Fills `patches`, which Allocate has made. Datatypes are reused while samples and patches stay in place.
+  /// @param samples  one view for each of this rank's boxes
+  /// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box; kInternal: MPI,
+  /// memory
+  /// @collective
+  Status Run(const std::vector<BoxView>& samples, std::vector<PatchSamples>* patches);
+
+  /// What moves the samples: its schedule, its messages, and the seconds of the last run.
+  const redistribute::Redistribution& redistribution() const { return redistribution_; }
+
+ private:
+  PatchExchange(redistribute::Redistribution redistribution, const PatchGrid& grid, std::size_t sample_bytes,
+                std::vector<std::int64_t> patches)
+      : redistribution_(std::move(redistribution)),
+        grid_(grid),
+        sample_bytes_(sample_bytes),
+        patches_(std::move(patches)) {}
+
+  redistribute::Redistribution redistribution_;
+  PatchGrid grid_;
+  std::size_t sample_bytes_;
+  std::vector<std::int64_t> patches_;  ///< of this rank
+};
+
+/// Whole patches of a region, from what each rank loads of it, piece by piece. What stays on a rank is copied
+/// while it is at hand, and a patch that is contained in the boxes of its rank is whole with its last piece.
+/// The others become whole in the exchange.
+///
+/// Every rank plans for itself from boxes and placement, without communication.
+/// @source Fan et al., section IV.A; Robinson et al., Investigating Data Movement Strategies, section 3.2,
+/// and its future work: contained patches first
+class PatchGathering {
+ public:
+  /// What becomes of the patches of a rank.
+  struct Owner {
+    std::function<void(std::uint64_t)> reserve;  ///< before the bytes of a patch are allocated
+    std::function<void(PatchSamples)> take;      ///< a whole patch, by its index in the grid
+  };
+
+  /// @param grid       of the region
+  /// @param owned      boxes of every rank in it, see distribution::PlacePatches; together they cover it
+  /// @param placement  the rank of each patch
+  /// @param lasting    whether the samples given to Add stay in place until the exchange is over: they are
+  ///                   sent from there, and each box comes as one piece
+  PatchGathering(const PatchGrid& grid, DataType type, const distribution::Ownership& owned,
+                 const distribution::Placement& placement, int rank, bool lasting, Owner owner);
+
+  /// Takes a piece of a box of this rank. Local.
+  /// @param box      number of the box among those of this rank
+  /// @param piece    part of it; the pieces of a box are disjoint and cover it
+  void Add(std::size_t box, const Box& piece, const BoxView& samples);
+
+  /// Brings what is missing of this rank's patches, after every piece of every rank.
+  /// @param redistribution  over the ranks, for samples of this type; its mapping is replaced
+  /// @errors the same on every rank; kInternal: MPI, memory
+  /// @collective
+  Status Exchange(MPI_Comm comm, redistribute::Redistribution* redistribution);
+
+ private:
+  struct Target {
+    PatchSamples patch;
+    Box box;
+    std::int64_t missing = 0;  ///< samples that pieces of this rank will bring
+    bool shared = false;       ///< other ranks bring samples as well
+  };
+
+  void AddToPatch(Target* target, const Box& piece, const BoxView& samples);
+  void AddToSend(std::size_t send, const Box& piece, const BoxView& samples);
+  void Allocate(Target* target);
+  /// The boxes and messages of the exchange: what this rank sends and receives, without what it keeps.
+  redistribute::RankSchedule Messages() const;
+
+  const PatchGrid& grid_;
+  const std::size_t sample_bytes_;
+  const bool lasting_;
+  const Owner owner_;
+  redistribute::RankSchedule schedule_;
+  std::vector<Target> targets_;         ///< patches of this rank, by ascending index
+  std::vector<std::size_t> target_of_;  ///< by patch of the grid; kElsewhere on other ranks
+  std::vector<BoxView> lasting_views_;  ///< of the boxes, if lasting
+  std::vector<Bytes> outgoing_;         ///< by number of the send; empty if lasting
+  std::vector<std::map<std::int64_t, std::size_t>> sends_of_box_;  ///< by box, patch: number of the send
+};
 
 }  // namespace quarry::writer

@@ -12,27 +12,15 @@ Status OwnPatches::Add(const EncodedPatchOfGrid& patch, std::int64_t samples) {
   own.samples.row = SampleRow(patch);
   own.mask.row = MaskRow(patch, samples);
   own.masked = !patch.encoded.mask_levels.empty();
-  QUARRY_ASSIGN_OR_RETURN(own.samples.position, Store(patch.encoded.levels));
-  QUARRY_ASSIGN_OR_RETURN(own.mask.position, Store(patch.encoded.mask_levels));
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN_OR_RETURN(own.samples.position, store_.Append(patch.encoded.levels));
+  QUARRY_ASSIGN_OR_RETURN(own.mask.position, store_.Append(patch.encoded.mask_levels));
   if (patch.encoded.valid > 0) {
     min_ = std::min(min_, patch.encoded.min);
     max_ = std::max(max_, patch.encoded.max);
   }
   patches_.push_back(std::move(own));
   return Status::Ok();
-}
-
-Result<std::uint64_t> OwnPatches::Store(const std::vector<Bytes>& levels) {
-  std::size_t size = 0;
-  for (const Bytes& level : levels) size += level.size();
-  Bytes whole;
-  whole.reserve(size);
-  for (std::size_t l = levels.size(); l-- > 0;) {
-    const std::size_t end = whole.size();
-    whole.resize(end + levels[l].size());
-    std::copy(levels[l].begin(), levels[l].end(), whole.begin() + static_cast<std::ptrdiff_t>(end));
-  }
-  return store_.Append(whole);
 }
 
 void OwnPatches::Sort() {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <limits>
+#include <mutex>
 #include <vector>
 
 #include "writer/pipeline/payload_store.h"
@@ -34,6 +35,7 @@ class OwnPatches {
   double max() const { return max_; }
 
   /// @param samples  of the patch at level 0
+  /// @threads safe; everything else only after the last Add
   Status Add(const EncodedPatchOfGrid& patch, std::int64_t samples);
   /// By ascending patch index, as they are sent.
   void Sort();
@@ -52,8 +54,7 @@ class OwnPatches {
     bool masked = false;
   };
 
-  Result<std::uint64_t> Store(const std::vector<Bytes>& levels);
-
+  std::mutex mutex_;  ///< of Add
   PayloadStore store_;
   std::vector<Own> patches_;
   double min_ = std::numeric_limits<double>::infinity();

@@ -18,14 +18,23 @@ class PayloadStore {
   PayloadStore(std::filesystem::path folder, std::uint64_t memory_limit)
       : folder_(std::move(folder)), memory_limit_(memory_limit) {}
 
+  /// Keeps the levels of a patch, finest first, as one range from the coarsest to the finest.
   /// @returns the position for Read
-  Result<std::uint64_t> Append(ByteSpan bytes);
+  Result<std::uint64_t> Append(const std::vector<Bytes>& levels);
   /// Fills `out` with the bytes from `position` on; a range that was appended as one, or a part of it.
   Status Read(std::uint64_t position, std::span<std::byte> out) const;
+
+  /// The same bytes where they are, or in `buffer` if they come from the file.
+  Result<ByteSpan> View(std::uint64_t position, std::size_t size, Bytes* buffer) const;
 
   std::uint64_t spilled() const { return spilled_; }
 
  private:
+  /// Where a position in memory lies.
+  const std::byte* InMemory(std::uint64_t position) const;
+  /// Memory for `size` bytes at the end of a segment.
+  std::byte* Extend(std::size_t size);
+
   std::filesystem::path folder_;
   std::uint64_t memory_limit_;
   /// Segments, so that growing copies nothing; a range that was appended as one lies in one of them.

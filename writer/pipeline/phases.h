@@ -9,7 +9,8 @@
 
 namespace quarry::writer {
 
-/// Phases of the pipeline, in order.
+/// Phases of the pipeline, in order. The seconds are those of the thread that reads, exchanges and writes,
+/// which together are the whole run. Others encode at the same time: kEncode is how long it waits for them.
 enum class Phase { kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
 inline constexpr std::array kPhaseNames = {"read", "exchange", "encode", "assign", "transfer", "write"};
 inline constexpr std::size_t kPhases = kPhaseNames.size();

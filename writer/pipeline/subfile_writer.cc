@@ -24,7 +24,9 @@ float StoredCoverage(double coverage) {
   return static_cast<double>(stored) > coverage ? std::nextafter(stored, 0.0f) : stored;
 }
 
-constexpr std::size_t kWriteBytes = 4 << 20;
+/// Smaller payloads are collected for one write.
+constexpr std::size_t kSmallPayload = 64 << 10;
+constexpr std::size_t kWriteBytes = 1 << 20;
 
 /// What a subfile with these rows has, without the bytes and checksum of the file.
 SubfileSummary Summarize(const PatchGrid& grid, int levels, const std::vector<format::PatchEntry>& rows) {
@@ -135,7 +137,7 @@ Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
 }
 
 Status SubfileWriter::Append(ByteSpan payload) {
-  if (buffer_.size() + payload.size() < kWriteBytes) {
+  if (payload.size() < kSmallPayload && buffer_.size() + payload.size() <= kWriteBytes) {
     const std::size_t end = buffer_.size();
     buffer_.resize(end + payload.size());
     std::copy(payload.begin(), payload.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(end));

@@ -1,6 +1,7 @@
 #include "writer/pipeline/transfer.h"
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <map>
 #include <optional>
@@ -15,8 +16,9 @@ namespace {
 
 /// Tags of transfers wrap within what MPI guarantees (32767).
 constexpr std::uint64_t kTags = 32000;
-/// Payload of a file in transit at a time.
-constexpr std::uint64_t kWindowBytes = 16 << 20;
+/// Payload of a file that moves at a time; an aggregator holds two windows, one that it fills and one that it
+/// writes.
+constexpr std::uint64_t kWindowBytes = 8 << 20;
 
 /// A run of a file's patches, as positions in Morton order, and the levels of them that travel together.
 struct Window {
@@ -202,20 +204,28 @@ class Transfer {
       const PhaseTimer timer(seconds, Phase::kWrite);
       status = Guarded([&] { return CreateFiles(folder, &writers); });
     }
+    std::future<Status> writing;  // of the round before
     for (std::size_t round = 0; round < rounds; ++round) {
-      std::map<std::pair<std::size_t, int>, Bytes> arrived;  // by file and encoder
+      Arrived arrived;
       {
         const PhaseTimer timer(seconds, Phase::kTransfer);
         const Status moved = MoveRound(windows, round, &arrived);
         if (status.ok()) status = moved;
       }
       const PhaseTimer timer(seconds, Phase::kWrite);
-      for (auto& [f, writer] : writers) {
-        if (round < windows[f].size() && status.ok())
-          status = AppendWindow(f, windows[f][round], arrived, &writer);
-      }
+      const Status written = Outcome(&writing);
+      if (status.ok()) status = written;
+      if (!status.ok() || writers.empty()) continue;
+      status = Guarded([&] {
+        writing = std::async(std::launch::async, [&, round, arrived = std::move(arrived)] {
+          return Guarded([&] { return AppendRound(windows, round, arrived, &writers); });
+        });
+        return Status::Ok();
+      });
     }
     const PhaseTimer timer(seconds, Phase::kWrite);
+    const Status written = Outcome(&writing);
+    if (status.ok()) status = written;
     for (auto& [f, writer] : writers) {
       if (!status.ok()) break;
       Result<SubfileSummary> summary = writer.Finish();
@@ -226,6 +236,12 @@ class Transfer {
   }
 
  private:
+  /// What aggregators get from other ranks in a round, by file and encoder.
+  using Arrived = std::map<std::pair<std::size_t, int>, Bytes>;
+
+  /// Waits for a task; success if there is none.
+  static Status Outcome(std::future<Status>* task) { return task->valid() ? task->get() : Status::Ok(); }
+
   int AggregatorOf(std::size_t file) const {
     return distribution::AggregatorRank(file, layout_.files(), Size(comm_));
   }
@@ -258,7 +274,7 @@ class Transfer {
   /// One window of every file: one message from each encoder to each aggregator and file.
   /// @errors those of reading this rank's own payload, or of damage in it; those of MPI
   Status MoveRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
-                   std::map<std::pair<std::size_t, int>, Bytes>* arrived) const {
+                   Arrived* arrived) const {
     Status status;
     Messages messages(comm_, tag_);
     for (std::size_t f = 0; f < layout_.files(); ++f) {
@@ -266,55 +282,80 @@ class Transfer {
       const Window& window = windows[f][round];
       const int aggregator = AggregatorOf(f);
       Bytes own;
+      if (aggregator != rank_) own.reserve(BytesOfOwn(window));
       std::size_t row = window.begin - layout_.assignment[f];
       ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
-        if (encoder == rank_) {
+        if (encoder == rank_ && aggregator != rank_) {
           const Status read = ReadOwn(Outgoing(patch), window, &own);
           if (status.ok()) status = read;
-        } else if (aggregator == rank_) {
+        } else if (encoder != rank_ && aggregator == rank_) {
           Bytes& bytes = (*arrived)[{f, encoder}];
           bytes.resize(bytes.size() + BytesIn(rows_.at(f)[row], window));
         }
         ++row;
       });
-      if (aggregator == rank_) {
-        (*arrived)[{f, rank_}] = std::move(own);
-      } else {
-        messages.Send(std::move(own), aggregator);
-      }
+      messages.Send(std::move(own), aggregator);
     }
-    for (auto& [from, bytes] : *arrived) {
-      if (from.second != rank_) messages.Receive(&bytes, from.second);
-    }
+    for (auto& [from, bytes] : *arrived) messages.Receive(&bytes, from.second);
     const Status moved = messages.Wait();
     return status.ok() ? moved : status;
   }
 
-  Status ReadOwn(const OutgoingPatch& patch, const Window& window, Bytes* out) const {
-    // The store has the coarsest level first.
+  /// Bytes of this rank in a window.
+  std::size_t BytesOfOwn(const Window& window) const {
+    std::size_t bytes = 0;
+    ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
+      if (encoder == rank_) bytes += BytesIn(Outgoing(patch).row, window);
+    });
+    return bytes;
+  }
+
+  /// Where the levels of a window begin in the store, which has the coarsest level first.
+  static std::uint64_t PositionOf(const OutgoingPatch& patch, const Window& window) {
     std::uint64_t position = patch.position;
     for (std::size_t l = patch.row.levels.size(); l-- > static_cast<std::size_t>(window.coarsest) + 1;)
       position += patch.row.levels[l].size;
-    const std::size_t end = out->size();
-    out->resize(end + BytesIn(patch.row, window));
-    return store_.Read(position, std::span(*out).subspan(end));
+    return position;
   }
 
-  Status AppendWindow(std::size_t file, const Window& window,
-                      const std::map<std::pair<std::size_t, int>, Bytes>& arrived,
+  Status ReadOwn(const OutgoingPatch& patch, const Window& window, Bytes* out) const {
+    const std::size_t end = out->size();
+    out->resize(end + BytesIn(patch.row, window));
+    return store_.Read(PositionOf(patch, window), std::span(*out).subspan(end));
+  }
+
+  /// Writes a window of each file of this rank: what has arrived, and from the store what this rank has
+  /// encoded. Calls no MPI: it runs beside the next MoveRound.
+  Status AppendRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
+                     const Arrived& arrived, std::map<std::size_t, SubfileWriter>* writers) const {
+    for (auto& [f, writer] : *writers) {
+      if (round < windows[f].size())
+        QUARRY_RETURN_IF_ERROR(AppendWindow(f, windows[f][round], arrived, &writer));
+    }
+    return Status::Ok();
+  }
+
+  Status AppendWindow(std::size_t file, const Window& window, const Arrived& arrived,
                       SubfileWriter* writer) const {
     Status status;
     std::map<int, std::size_t> next;
     std::size_t number = window.begin - layout_.assignment[file];
-    ForEachPatch(window.begin, window.end, [&](std::int64_t, int encoder) {
+    Bytes buffer;
+    ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
       const format::PatchEntry& row = writer->rows()[number++];
       const std::uint64_t bytes = BytesIn(row, window);
       if (bytes == 0 || !status.ok()) return;
-      std::size_t& position = next[encoder];
-      const ByteSpan payload = ByteSpan(arrived.at({file, encoder})).subspan(position, bytes);
-      status = CheckPayload(row, window, payload, file, encoder);
-      if (status.ok()) status = writer->Append(payload);
-      position += bytes;
+      Result<ByteSpan> payload = ByteSpan();
+      if (encoder == rank_) {
+        payload = store_.View(PositionOf(Outgoing(patch), window), bytes, &buffer);
+      } else {
+        std::size_t& position = next[encoder];
+        payload = ByteSpan(arrived.at({file, encoder})).subspan(position, bytes);
+        position += bytes;
+      }
+      status = payload.status();
+      if (status.ok()) status = CheckPayload(row, window, *payload, file, encoder);
+      if (status.ok()) status = writer->Append(*payload);
     });
     return status;
   }

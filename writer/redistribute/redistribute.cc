@@ -219,6 +219,8 @@ struct Redistribution::State {
   std::vector<MutableBoxView> needed_views;
   std::vector<Datatype> send_types;
   std::vector<Datatype> receive_types;
+
+  double seconds = 0;  // of the last Exchange
 };
 
 void Redistribution::State::SetSchedule(RankSchedule new_schedule, std::int64_t messages) {
@@ -358,7 +360,9 @@ void Redistribution::Use(RankSchedule schedule) { state_->SetSchedule(std::move(
 Status Redistribution::Exchange(std::span<const BoxView> owned, std::span<const MutableBoxView> needed) {
   State& state = *state_;
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(state.comm.get(), state.Bind(owned, needed)));
+  const double start = MPI_Wtime();
   const Status status = state.method == Method::kAlltoallw ? state.AllToAll() : state.SendAndReceive();
+  state.seconds = MPI_Wtime() - start;
   return AgreeOnStatus(state.comm.get(), status);
 }
 
@@ -369,5 +373,6 @@ const RankSchedule* Redistribution::schedule() const {
 }
 Method Redistribution::method() const { return state_->method; }
 std::int64_t Redistribution::messages_sent() const { return static_cast<std::int64_t>(state_->sends.size()); }
+double Redistribution::seconds() const { return state_->seconds; }
 
 }  // namespace quarry::redistribute

@@ -93,6 +93,10 @@ class Redistribution {
   /// Messages that this rank sends in an Exchange, and in kAlltoallw the slots that carry something.
   std::int64_t messages_sent() const;
 
+  /// Seconds of this rank in the last Exchange, from its first message until its own boxes are full and its
+  /// own messages gone: without datatypes, checks, and the agreement in which it waits for the others.
+  double seconds() const;
+
  private:
   struct State;
   explicit Redistribution(std::unique_ptr<State> state);

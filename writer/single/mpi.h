@@ -65,10 +65,12 @@ inline constexpr int MPI_ERR_IN_STATUS = 18;
 inline constexpr int MPI_ERR_PENDING = 19;
 inline constexpr int MPI_MAX_ERROR_STRING = 128;
 inline constexpr int MPI_COMM_TYPE_SHARED = 0;
+inline constexpr int MPI_THREAD_SINGLE = 0;
+inline constexpr int MPI_THREAD_FUNNELED = 1;
 
 /// Ends the program if a launcher started several processes, each of which would write the whole dataset. If
 /// the program NAME-mpi lies beside this one, NAME, it takes over with the same arguments.
-int MPI_Init(int* argc, char*** argv);
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided);
 
 inline int MPI_Finalize() { return MPI_SUCCESS; }
 /// Ready from the beginning: a library has nothing to wait for.

@@ -22,6 +22,15 @@ class MessageData {
     size_ -= bytes;
     return stream_->ReadRaw(to, static_cast<int>(bytes));
   }
+  /// The next bytes where they are, if they lie there in one piece; otherwise null, and they are still next.
+  const std::byte* Next(std::size_t bytes) {
+    const void* piece = nullptr;
+    int size = 0;
+    if (bytes > size_ || !stream_->GetDirectBufferPointer(&piece, &size)) return nullptr;
+    if (bytes > static_cast<std::size_t>(size) || !stream_->Skip(static_cast<int>(bytes))) return nullptr;
+    size_ -= bytes;
+    return static_cast<const std::byte*>(piece);
+  }
 
  private:
   google::protobuf::io::CodedInputStream* stream_;

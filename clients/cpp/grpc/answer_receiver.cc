@@ -47,7 +47,7 @@ Status CheckSubject(const DatasetDescription& dataset, const query::SeriesReques
 Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& request,
                    const query::AnswerHeader& header) {
   const auto [finest, coarsest] = ExpectedLevels(request, header);
-  if (header.levels.size() != static_cast<std::size_t>(coarsest - finest + 1))
+  if (header.levels.size() != static_cast<std::size_t>(coarsest) - static_cast<std::size_t>(finest) + 1)
     return InternalError("the server announces {} levels instead of those from {} to {}",
                          header.levels.size(), coarsest, finest);
   const Box grid{{0, 0, 0}, dataset.grid.dims};
@@ -65,6 +65,25 @@ Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& 
       return InternalError("the server leaves out {}, which was asked for", ToString(part));
   }
   return Status::Ok();
+}
+
+/// Reads a block of samples to its place: rows, or planes as far as they are dense there. False if the
+/// message has fewer bytes.
+bool ReadBlock(MessageData* data, const Index3& shape, std::size_t sample_size, const SamplePlace& place) {
+  const std::size_t row = static_cast<std::size_t>(shape[0]) * sample_size;
+  const std::int64_t rows = row == place.row_bytes ? shape[1] : 1;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; y += rows) {
+      const std::size_t run = static_cast<std::size_t>(rows) * row;
+      if (const std::byte* piece = data->Next(run)) {
+        place.WriteRow(y, z, piece, run);
+      } else if (!data->Read(place.Row(y, z), run)) {
+        return false;
+      }
+    }
+  }
+  place.EndWriting();
+  return true;
 }
 
 /// Fails if a message has more bytes than it describes.
@@ -117,7 +136,6 @@ Status AnswerReceiver::Samples(const pb::SampleBlocks& part, MessageData* data) 
   if (!assembler_) return Status::Ok();
   begun_ = true;
   bytes_received_ += data->size();
-  const auto read = [data](std::byte* to, std::size_t bytes) { return data->Read(to, bytes); };
   for (const pb::BlockExtent& block : part.blocks()) {
     QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
     std::optional<int> shown;
@@ -127,7 +145,10 @@ Status AnswerReceiver::Samples(const pb::SampleBlocks& part, MessageData* data) 
           *shown >= dataset_.levels)
         return InternalError("the server shows level {} for level {}", *shown, part.level());
     }
-    QUARRY_RETURN_IF_ERROR(assembler_->AddBlock(static_cast<int>(part.level()), extent, read, shown));
+    QUARRY_ASSIGN_OR_RETURN(const SamplePlace place,
+                            assembler_->AddBlock(static_cast<int>(part.level()), extent, shown));
+    if (!ReadBlock(data, extent.shape(), SizeOf(header_.type), place))
+      return InternalError("a block {} of level {} came with too few bytes", ToString(extent), part.level());
   }
   return CheckTaken(*data);
 }
@@ -146,7 +167,7 @@ Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data)
 Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
   if (!assembler_) return Status::Ok();
   begun_ = true;
-  if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel(&*assembler_));
+  if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel());
   return assembler_->EndLevel(static_cast<int>(end.level()), {header_.price, bytes_received_});
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kMostUnderWay = 64 << 20;
 
 }  // namespace
 
-/// One patch on its way from payload to samples.
+/// One patch on its way from payload to its place in the level.
 struct PayloadDecoder::Task {
   struct Level {
     Bytes mask;
@@ -26,9 +26,13 @@ struct PayloadDecoder::Task {
   std::uint64_t patch = 0;
   int level = 0;  ///< of the answer
   query::PatchPart part;
-  Box samples;  ///< of the patch, level 0
+  Box samples;        ///< of the patch, level 0
+  int shown = 0;      ///< level that `levels` lead to
+  bool last = false;  ///< no finer level follows
+  SamplePlace place;  ///< unless the part is empty
   std::vector<Level> levels;
   std::unique_ptr<PatchReader> reader;
+  std::size_t sample_size = 0;
   std::size_t bytes = 0;  ///< of the samples
   std::promise<Status> done;
   std::future<Status> result = done.get_future();
@@ -36,15 +40,25 @@ struct PayloadDecoder::Task {
   void Run() {
     Status status;
     try {
-      for (const Level& payload : levels) {
-        status = reader->Advance(payload.payload, payload.mask);
-        if (!status.ok()) break;
-      }
+      status = Decode();
     } catch (const std::bad_alloc&) {
       status = {StatusCode::kInternal, "no memory"};  // a text that allocates nothing
     }
     levels.clear();
     done.set_value(std::move(status));
+  }
+
+ private:
+  Status Decode() {
+    const bool into_place = last && shown == level && part.whole() && !levels.empty();
+    for (const Level& payload : levels) {
+      if (into_place && &payload == &levels.back())
+        return reader->AdvanceInto(payload.payload, payload.mask, place);
+      QUARRY_RETURN_IF_ERROR(reader->Advance(payload.payload, payload.mask));
+    }
+    if (part.extent.empty()) return Status::Ok();
+    query::WritePart(part, reader->samples(), LevelBox(samples, shown), shown - level, sample_size, place);
+    return Status::Ok();
   }
 };
 
@@ -63,19 +77,19 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
         "coder {} is not known, or not for this type; use a newer Quarry, or the samples "
         "encoding",
         static_cast<int>(id));
-  QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   query::Query query;
   query.box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
   query.stride = request.stride;
   query.allow_damage = request.allow_damage;
   return std::unique_ptr<PayloadDecoder>(
-      new PayloadDecoder(dataset, std::move(grid), std::move(query), pool, coder, header));
+      new PayloadDecoder(dataset, grid, std::move(query), pool, coder, header));
 }
 
-PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query,
+PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
                                DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
     : levels_(dataset.levels),
-      grid_(std::move(grid)),
+      grid_(grid),
       query_(std::move(query)),
       pool_(pool),
       coder_(coder),
@@ -133,8 +147,23 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
   if (reached == levels_)
     return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is",
                     task->patch);
-  task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * SizeOf(type_);
+  if (!arrived_.insert(task->patch).second)
+    return InternalError("the server sent patch {} twice at level {}", task->patch, level);
+  task->shown = reached;
+  task->last = level == answer_.back().level;
+  task->sample_size = SizeOf(type_);
+  task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * task->sample_size;
   return task;
+}
+
+/// Has the samples of a patch go to their place.
+Status PayloadDecoder::SetPlace(LevelAssembler* assembler, Task* task) {
+  if (task->part.extent.empty()) return Status::Ok();
+  if (LevelBox(task->samples, task->shown).empty())
+    return DataLoss("patch {} is damaged, and its coarser level {} has no sample", task->patch, task->shown);
+  const std::optional<int> damaged = task->shown == task->level ? std::nullopt : std::optional(task->shown);
+  QUARRY_ASSIGN_OR_RETURN(task->place, assembler->AddBlock(task->level, task->part.extent, damaged));
+  return Status::Ok();
 }
 
 Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, LevelAssembler* assembler) {
@@ -143,44 +172,36 @@ Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, Lev
     return InternalError("the server sent payload of level {}, which is not in the answer", level);
   for (const pb::PatchPayload& patch : part.patches()) {
     QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<Task> task, MakeTask(patch, level, data));
+    QUARRY_RETURN_IF_ERROR(SetPlace(assembler, task.get()));
     while (!under_way_.empty() && bytes_under_way_ + task->bytes > kMostUnderWay)
-      QUARRY_RETURN_IF_ERROR(Finish(assembler));
+      QUARRY_RETURN_IF_ERROR(Finish());
     pool_->Submit({level, 0}, [task] { task->Run(); });
     bytes_under_way_ += task->bytes;
     under_way_.push_back(task);
-    // Finished patches are handed on at once.
+    // Finished patches are let go at once.
     while (under_way_.front()->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-      QUARRY_RETURN_IF_ERROR(Finish(assembler));
+      QUARRY_RETURN_IF_ERROR(Finish());
       if (under_way_.empty()) break;
     }
   }
   return Status::Ok();
 }
 
-Status PayloadDecoder::EndLevel(LevelAssembler* assembler) {
-  while (!under_way_.empty()) QUARRY_RETURN_IF_ERROR(Finish(assembler));
+Status PayloadDecoder::EndLevel() {
+  while (!under_way_.empty()) QUARRY_RETURN_IF_ERROR(Finish());
+  arrived_.clear();
   return Status::Ok();
 }
 
 /// Finishes the oldest patch.
-Status PayloadDecoder::Finish(LevelAssembler* assembler) {
+Status PayloadDecoder::Finish() {
   const std::shared_ptr<Task> task = under_way_.front();
   under_way_.pop_front();
   bytes_under_way_ -= task->bytes;
   Status status = task->result.get();
   if (!status.ok())
     return std::move(status).Annotate(fmt::format("cannot decode patch {} of the server", task->patch));
-  const int shown = task->reader->level();
-  if (!task->part.extent.empty()) {
-    const Box decoded = LevelBox(task->samples, shown);
-    if (decoded.empty())
-      return DataLoss("patch {} is damaged, and its coarser level {} has no sample", task->patch, shown);
-    const std::optional<int> damaged = shown == task->level ? std::nullopt : std::optional(shown);
-    const query::CutSamples cut =
-        query::Cut(task->part, task->reader->samples(), decoded, shown - task->level, SizeOf(type_));
-    QUARRY_RETURN_IF_ERROR(assembler->AddBlock(task->level, task->part.extent, cut.samples, damaged));
-  }
-  if (task->level > answer_.back().level) readers_[task->patch] = std::move(task->reader);
+  if (!task->last) readers_[task->patch] = std::move(task->reader);
   return Status::Ok();
 }
 

@@ -15,8 +15,8 @@
 
 namespace quarry::client::internal {
 
-/// Decodes the payload of an answer on the threads of a pool, while more of it arrives, and hands the samples
-/// to an assembler. The server is not trusted: its messages are checked against the dataset. One caller at a
+/// Decodes the payload of an answer on the threads of a pool, while more of it arrives, to the places that an
+/// assembler gives. The server is not trusted: its messages are checked against the dataset. One caller at a
 /// time.
 class PayloadDecoder {
  public:
@@ -30,20 +30,22 @@ class PayloadDecoder {
   /// Waits for the decoding that has started.
   ~PayloadDecoder();
 
-  /// Starts on the patches of a message; waits while too much is in progress.
+  /// Starts on the patches of a message; waits while too much is in progress. Until EndLevel or the end of
+  /// the decoder, samples are written to the memory of the assembler.
   Status Add(const ::quarry::v1::PatchPayloads& part, MessageData* data, LevelAssembler* assembler);
 
   /// Waits for all patches of the level.
-  Status EndLevel(LevelAssembler* assembler);
+  Status EndLevel();
 
  private:
   struct Task;
 
-  PayloadDecoder(const DatasetDescription& dataset, PatchGrid grid, query::Query query, DecodePool* pool,
-                 const PatchCoder* coder, const query::AnswerHeader& header);
+  PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
+                 DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header);
   Result<std::shared_ptr<Task>> MakeTask(const ::quarry::v1::PatchPayload& patch, int level,
                                          MessageData* data);
-  Status Finish(LevelAssembler* assembler);
+  static Status SetPlace(LevelAssembler* assembler, Task* task);
+  Status Finish();
 
   const int levels_;
   const PatchGrid grid_;
@@ -54,6 +56,7 @@ class PayloadDecoder {
   const std::vector<query::LevelExtent> answer_;                   ///< its levels, coarsest first
   std::map<std::uint64_t, std::unique_ptr<PatchReader>> readers_;  ///< a finer level continues from these
   std::set<std::uint64_t> damaged_;                                ///< patches
+  std::set<std::uint64_t> arrived_;                                ///< patches of the current level
   std::deque<std::shared_ptr<Task>> under_way_;
   std::size_t bytes_under_way_ = 0;
 };

@@ -142,6 +142,8 @@ export interface BrickSource {
   /** Replaces what is wanted. Requests that no want needs any more are aborted. */
   want(wants: readonly Want[]): void;
   readonly status: LoadStatus;
+  /** Patches whose payload is damaged, as far as it was read. */
+  readonly damaged: ReadonlySet<number>;
   /** Bricks that have arrived, or null: another status only. Returns a function that ends it. */
   subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void;
   close(): void;
@@ -211,6 +213,8 @@ export interface ViewState {
   readonly volume: { readonly threshold: number; readonly opacity: number; readonly mode: "ray" | "maximum" | "surface" };
   /** The finest level to load; null: as the screen needs. */
   readonly level: number | null;
+  /** From one level-0 index to another, not rounded: values are shown along it. Null: none. */
+  readonly profile: readonly [Vec3, Vec3] | null;
   /** Beside the main picture; null: nothing. */
   readonly compare: { readonly field: string; readonly step: number | "live"; readonly dataset: string; readonly difference: boolean } | null;
 }

@@ -61,9 +61,9 @@ std::size_t DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables
       const v128_t slot =
           wasm_u32x4_make(slots[wasm_u32x4_extract_lane(index, 0)], slots[wasm_u32x4_extract_lane(index, 1)],
                           slots[wasm_u32x4_extract_lane(index, 2)], slots[wasm_u32x4_extract_lane(index, 3)]);
-      const v128_t frequency = wasm_i32x4_add(wasm_v128_and(wasm_u32x4_shr(slot, 12), low), one);
+      const v128_t frequency = wasm_i32x4_add(wasm_v128_and(slot, low), one);
       const v128_t state = wasm_i32x4_add(wasm_i32x4_mul(frequency, wasm_u32x4_shr(states[g], bits)),
-                                          wasm_v128_and(slot, low));
+                                          wasm_v128_and(wasm_u32x4_shr(slot, 12), low));
       const v128_t symbol =
           wasm_i8x16_shuffle(slot, slot, 3, 7, 11, 15, 3, 7, 11, 15, 3, 7, 11, 15, 3, 7, 11, 15);
       wasm_v128_store32_lane(symbols + i + 4 * g, symbol, 0);
@@ -97,7 +97,7 @@ std::size_t DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables
   for (; i + kLanes <= count && position <= reader->count; i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       const std::uint32_t slot = slots[(std::uint32_t{tables[i + lane]} << bits) + (states[lane] & mask)];
-      const std::uint32_t state = ((slot >> 12 & 0xfff) + 1) * (states[lane] >> bits) + (slot & 0xfff);
+      const std::uint32_t state = ((slot & 0xfff) + 1) * (states[lane] >> bits) + (slot >> 12 & 0xfff);
       symbols[i + lane] = static_cast<std::uint8_t>(slot >> 24);
       const std::uint32_t refilled = state << 16 | words[position];
       const bool small = state < 1u << 15;
@@ -120,10 +120,98 @@ bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::si
   return reader->position <= reader->count && DecodeRansScalar(reader, tables, begin, count, symbols);
 }
 
-std::size_t UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
-                      const std::byte* bits, std::size_t position, std::size_t limit, std::size_t count,
-                      std::int32_t* indices) {
-  return UnfoldLowScalar(symbols, tables, shifts, bits, position, limit, count, indices);
+void Classify(const std::uint16_t* activity, std::size_t count, std::span<const std::uint16_t> thresholds,
+              std::uint8_t* out) {
+  ClassifyScalar(activity, count, thresholds, out);
+}
+
+std::size_t Compact(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count,
+                    std::uint8_t* out) {
+  return CompactScalar(bytes, valid, count, out);
+}
+
+void Expand(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count, std::uint8_t fill,
+            std::uint8_t* out) {
+  ExpandScalar(bytes, valid, count, fill, out);
+}
+
+#ifdef __wasm_simd128__
+
+/// Four values of the low bits: what lies at their places, which are bits from `begin` on.
+v128_t Windows(const std::byte* begin, std::uint32_t places) {
+  const auto window = [&](std::uint32_t place) {
+    std::uint32_t word;
+    std::memcpy(&word, begin + place / 8, sizeof(word));
+    return word >> place % 8;
+  };
+  return wasm_u32x4_make(window(places & 0xff), window(places >> 8 & 0xff), window(places >> 16 & 0xff),
+                         window(places >> 24));
+}
+
+/// 2^n for n of up to 30. There are no shifts by a number for each lane: these are the exponents of floats.
+v128_t PowersOfTwo(v128_t n) {
+  return wasm_i32x4_trunc_sat_f32x4(wasm_i32x4_shl(wasm_i32x4_add(n, wasm_i32x4_splat(127)), 23));
+}
+
+/// As kernels_x86.inl does it: eight indices at a time, the places of their low bits by one multiplication.
+void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, std::size_t count, LowBits* low_bits,
+               std::int32_t* indices) {
+  const v128_t width_of = wasm_v128_load(low_bits->widths.data());
+  const v128_t one = wasm_i32x4_splat(1);
+  const std::size_t whole = count / 8 * 8;
+  for (std::size_t i = 0; i < whole; i += 8) {
+    const std::size_t position = low_bits->position;
+    if (position > low_bits->limit) return;
+    const v128_t symbol = wasm_u16x8_load8x8(symbols + i);
+    const v128_t widths = wasm_i8x16_swizzle(width_of, wasm_v128_load64_zero(tables + i));
+    const auto width = static_cast<std::uint64_t>(wasm_i64x2_extract_lane(widths, 0));
+    const std::uint64_t sums = width * 0x0101010101010101u;
+    // At most 7 + 7 * 22: places fit into bytes.
+    const std::uint64_t places = sums - width + position % 8 * 0x0101010101010101u;
+    const v128_t wide = wasm_u16x8_extend_low_u8x16(widths);
+    const auto half = [&](v128_t symbol32, v128_t shift, std::uint32_t at, std::int32_t* out) {
+      const v128_t sign = wasm_i32x4_neg(wasm_v128_and(symbol32, one));
+      const v128_t high = wasm_v128_xor(wasm_u32x4_shr(symbol32, 1), sign);
+      if (width == 0) return wasm_v128_store(out, high);
+      const v128_t range = PowersOfTwo(shift);
+      const v128_t low =
+          wasm_v128_and(Windows(low_bits->bytes + position / 8, at), wasm_i32x4_sub(range, one));
+      const v128_t centred = wasm_i32x4_sub(low, wasm_u32x4_shr(range, 1));
+      wasm_v128_store(out, wasm_i32x4_add(wasm_i32x4_mul(high, range), centred));
+    };
+    half(wasm_u32x4_extend_low_u16x8(symbol), wasm_u32x4_extend_low_u16x8(wide),
+         static_cast<std::uint32_t>(places), indices + i);
+    half(wasm_u32x4_extend_high_u16x8(symbol), wasm_u32x4_extend_high_u16x8(wide),
+         static_cast<std::uint32_t>(places >> 32), indices + i + 4);
+    low_bits->position = position + (sums >> 56);
+  }
+  UnfoldLowScalar(symbols + whole, tables + whole, count - whole, low_bits, indices + whole);
+}
+
+#else
+
+void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, std::size_t count, LowBits* low_bits,
+               std::int32_t* indices) {
+  UnfoldLowScalar(symbols, tables, count, low_bits, indices);
+}
+
+#endif
+
+// Nothing encodes here.
+template <>
+bool Quantise<float>(const QuantiseArgs<float>&, const float*, const float*, std::size_t, std::int32_t*,
+                     float*, std::uint16_t*) {
+  __builtin_trap();
+}
+template <>
+bool Quantise<double>(const QuantiseArgs<double>&, const double*, const double*, std::size_t, std::int32_t*,
+                      double*, std::uint16_t*) {
+  __builtin_trap();
+}
+void EncodeRans(entropy::RansWriter*, const entropy::CodedSymbol*, std::size_t) { __builtin_trap(); }
+std::uint32_t FoldLow(const std::int32_t*, const std::uint8_t*, const std::uint8_t*, std::size_t,
+                      entropy::CodedSymbol*, std::uint32_t*) {
+  __builtin_trap();
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ class TableStream {
 void Normalise(const std::array<std::uint32_t, kSymbols>& counts, int bits, SymbolTable* table) {
   std::uint64_t total = 0;
   for (const std::uint32_t count : counts) total += count;
+  total = std::max<std::uint64_t>(total, 1);
   const std::uint32_t sum = 1u << bits;
   Frequencies& frequencies = table->frequencies;
   // The most frequent symbol absorbs the rounding: it suffers least.
@@ -139,97 +140,93 @@ Result<std::vector<SymbolTable>> DecodeTables(ByteSpan bytes, std::size_t count,
 }
 
 void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::uint32_t>* slots) {
-  slots->resize(tables.size() << bits);
+  // Whole blocks are written: what is beyond a symbol's slots, the next symbol overwrites.
+  constexpr std::uint32_t kBlock = 8;
+  const std::size_t size = (tables.size() << bits) + kBlock;
+  if (slots->size() < size) slots->resize(size);
   std::uint32_t* slot = slots->data();
   for (const SymbolTable& table : tables) {
     for (std::size_t s = 0; s < kSymbols; ++s) {
       const std::uint32_t frequency = table.frequencies[s];
-      const auto entry = static_cast<std::uint32_t>(s << 24) | (frequency - 1) << 12;
-      for (std::uint32_t offset = 0; offset < frequency; ++offset) *slot++ = entry | offset;
+      const auto entry = static_cast<std::uint32_t>(s << 24) | (frequency - 1);
+      for (std::uint32_t begin = 0; begin < frequency; begin += kBlock) {
+        for (std::uint32_t i = 0; i < kBlock; ++i) slot[begin + i] = entry | (begin + i) << 12;
+      }
+      slot += frequency;
     }
   }
 }
 
 namespace {
 
-/// How coding a symbol changes a state: x -> (x / frequency) * 2^bits + x % frequency + begin, with the
-/// division as a multiplication that is exact for states below 2^31 (Giesen, "rANS with static probability
-/// distributions", 2014).
-struct SymbolCode {
-  std::uint32_t reciprocal = 0;
-  std::uint32_t largest = 0;  ///< larger or equal states first emit a word
-  std::uint16_t bias = 0;
-  std::uint16_t complement = 0;  ///< 2^bits - frequency
-  std::uint32_t shift = 32;
-
-  static SymbolCode Make(std::uint32_t frequency, std::uint32_t begin, int bits) {
-    SymbolCode code;
-    code.largest = frequency << (31 - bits);
-    code.complement = static_cast<std::uint16_t>((1u << bits) - frequency);
-    if (frequency == 1) {
-      // Its reciprocal would not fit: x * (2^32 - 1) / 2^32 is x - 1, which the bias corrects.
-      code.reciprocal = 0xffffffffu;
-      code.bias = static_cast<std::uint16_t>(begin + (1u << bits) - 1);
-      return code;
-    }
+SymbolCode MakeCode(std::uint32_t frequency, std::uint32_t begin, int bits) {
+  const std::uint64_t complement = (1u << bits) - frequency;
+  std::uint64_t reciprocal = 0xffffffffu;
+  std::uint64_t bias = begin;
+  std::uint64_t shift = 32;
+  if (frequency == 1) {
+    // Its reciprocal would not fit: x * (2^32 - 1) / 2^32 is x - 1, which the bias corrects.
+    bias += (1u << bits) - 1;
+  } else {
     const int length = std::bit_width(frequency - 1);
-    code.reciprocal =
-        static_cast<std::uint32_t>(((std::uint64_t{1} << (length + 31)) + frequency - 1) / frequency);
-    code.shift = static_cast<std::uint32_t>(32 + length - 1);
-    code.bias = static_cast<std::uint16_t>(begin);
-    return code;
+    reciprocal = ((std::uint64_t{1} << (length + 31)) + frequency - 1) / frequency;
+    shift = static_cast<std::uint64_t>(32 + length - 1);
   }
-};
+  return reciprocal | complement << kComplementAt | bias << kBiasAt | shift << kShiftAt;
+}
+
+/// Of all coded symbols; those of symbols that do not occur are unset.
+const SymbolCode* MakeCodes(std::span<const SymbolTable> tables, int bits) {
+  thread_local std::vector<SymbolCode> codes;
+  if (codes.size() < tables.size() * kSymbols) codes.resize(tables.size() * kSymbols);
+  SymbolCode* code = codes.data();
+  for (const SymbolTable& table : tables) {
+    std::uint32_t begin = 0;
+    for (std::size_t s = 0; s < kSymbols; ++s, ++code) {
+      const std::uint32_t frequency = table.frequencies[s];
+      if (frequency > 0) *code = MakeCode(frequency, begin, bits);
+      begin += frequency;
+    }
+  }
+  return codes.data();
+}
+
+void AppendWords(std::span<const std::uint16_t> words, Bytes* out) {
+  const std::size_t at = out->size();
+  out->resize(at + words.size_bytes());
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(out->data() + at, words.data(), words.size_bytes());
+  } else {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      (*out)[at + 2 * i] = static_cast<std::byte>(words[i] & 0xff);
+      (*out)[at + 2 * i + 1] = static_cast<std::byte>(words[i] >> 8);
+    }
+  }
+}
 
 }  // namespace
 
 void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_t> run_ends,
-                std::span<const SymbolTable> tables, int bits, std::size_t lanes, Bytes* out) {
-  thread_local std::vector<SymbolCode> codes_of_thread;
-  if (codes_of_thread.size() < tables.size() * kSymbols) codes_of_thread.resize(tables.size() * kSymbols);
-  SymbolCode* const codes = codes_of_thread.data();
-  for (std::size_t t = 0; t < tables.size(); ++t) {
-    std::uint32_t begin = 0;
-    for (std::size_t s = 0; s < kSymbols; ++s) {
-      const std::uint32_t frequency = tables[t].frequencies[s];
-      if (frequency > 0) codes[t * kSymbols + s] = SymbolCode::Make(frequency, begin, bits);
-      begin += frequency;
-    }
-  }
-  // Decoding reverses encoding, so symbols are coded from the last to the first.
+                std::span<const SymbolTable> tables, int bits, std::size_t lanes, EncodeRun encode_run,
+                Bytes* out) {
+  // A symbol gives up at most one word.
   thread_local std::vector<std::uint16_t> words;
-  if (words.size() < symbols.size() + 1) words.resize(symbols.size() + 1);
+  if (words.size() < symbols.size() + kWordsBefore) words.resize(symbols.size() + kWordsBefore);
   std::uint16_t* const words_end = words.data() + words.size();
-  std::uint16_t* next = words_end;
-  std::array<std::uint32_t, kManyLanes> states;
-  states.fill(1u << 15);
+  RansWriter writer;
+  writer.lanes = lanes;
+  writer.bits = bits;
+  writer.codes = MakeCodes(tables, bits);
+  writer.next = words_end;
+  writer.states.fill(1u << 15);
   std::size_t end = symbols.size();
   for (std::size_t run = run_ends.size(); run-- > 0;) {
     const std::size_t begin = run > 0 ? run_ends[run - 1] : 0;
-    std::size_t lane = (end - begin) % lanes;
-    for (std::size_t i = end; i-- > begin;) {
-      lane = (lane - 1) & (lanes - 1);
-      const SymbolCode& code = codes[symbols[i]];
-      std::uint32_t state = states[lane];
-      // Always written, kept only when needed: a branch would be unpredictable.
-      const std::uint32_t gives_up_word = state >= code.largest ? 1 : 0;
-      next[-1] = static_cast<std::uint16_t>(state);
-      next -= gives_up_word;
-      state >>= gives_up_word << 4;
-      const auto quotient =
-          static_cast<std::uint32_t>(static_cast<std::uint64_t>(state) * code.reciprocal >> code.shift);
-      states[lane] = state + code.bias + quotient * code.complement;
-    }
+    encode_run(&writer, symbols.data() + begin, end - begin);
     end = begin;
   }
-  for (std::size_t lane = 0; lane < lanes; ++lane) PutLittleEndian(out, states[lane]);
-  const std::size_t at = out->size();
-  const auto count = static_cast<std::size_t>(words_end - next);
-  out->resize(at + count * sizeof(std::uint16_t));
-  for (std::size_t i = 0; i < count; ++i) {
-    (*out)[at + 2 * i] = static_cast<std::byte>(next[i] & 0xff);
-    (*out)[at + 2 * i + 1] = static_cast<std::byte>(next[i] >> 8);
-  }
+  for (std::size_t lane = 0; lane < lanes; ++lane) PutLittleEndian(out, writer.states[lane]);
+  AppendWords({writer.next, words_end}, out);
 }
 
 Status StartRans(ByteSpan bytes, std::size_t lanes, int bits, std::vector<std::uint16_t>* words,
@@ -244,7 +241,9 @@ Status StartRans(ByteSpan bytes, std::size_t lanes, int bits, std::vector<std::u
   reader->position = 0;
   reader->count = (bytes.size() - states) / 2;
   // A round is checked only after decoding: it may read one word per lane beyond the end.
-  words->assign(reader->count + 2 * kManyLanes, 0);
+  const std::size_t size = reader->count + 2 * kManyLanes;
+  if (words->size() < size) words->resize(size);
+  std::fill_n(words->begin() + static_cast<std::ptrdiff_t>(reader->count), 2 * kManyLanes, std::uint16_t{0});
   if constexpr (std::endian::native == std::endian::little) {
     if (reader->count > 0) std::memcpy(words->data(), bytes.data() + states, reader->count * 2);
   } else {

@@ -38,20 +38,46 @@ void EncodeTables(std::span<const SymbolTable> tables, int bits, Bytes* out);
 /// @param bytes  exactly the stream. @errors kDataLoss
 Result<std::vector<SymbolTable>> DecodeTables(ByteSpan bytes, std::size_t count, int bits);
 
-/// Slots for RansReader: 2^bits for each table.
+/// Slots for RansReader: 2^bits for each table. `slots` grows where it is too small, and may be longer.
 void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::uint32_t>* slots);
 
 /// One coded symbol of the encoder: its table in the upper byte, the symbol in the lower.
 using CodedSymbol = std::uint16_t;
 
-/// Codes runs of symbols; each run starts at lane 0. Appends the states, then the words, in decoding order.
-/// @param run_ends  where every run ends in `symbols`; the last is symbols.size()
-void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_t> run_ends,
-                std::span<const SymbolTable> tables, int bits, std::size_t lanes, Bytes* out);
-
 /// Largest number of interleaved states.
 inline constexpr std::size_t kManyLanes = 32;
 inline constexpr std::size_t kFewLanes = 8;
+
+/// How coding a symbol changes a state: x -> (x / frequency) * 2^bits + x % frequency + begin, with the
+/// division as a multiplication that is exact for states below 2^31 (Giesen, "rANS with static probability
+/// distributions", 2014): x + bias + (x * reciprocal >> shift) * complement. One word, so that it is one
+/// load: reciprocal (32 bits), complement (11), which is 2^bits - frequency, bias (15), shift (6).
+using SymbolCode = std::uint64_t;
+inline constexpr int kComplementAt = 32;
+inline constexpr int kBiasAt = 43;
+inline constexpr int kShiftAt = 58;
+
+/// Words that an encoding loop may write before the next one.
+inline constexpr std::size_t kWordsBefore = 8;
+
+/// State of an encoding loop. The loops are compiled for every instruction set
+/// (interpolate::Kernels::encode_rans).
+struct RansWriter {
+  std::array<std::uint32_t, kManyLanes> states{};
+  std::size_t lanes = kFewLanes;
+  int bits = 11;
+  const SymbolCode* codes = nullptr;  ///< of all coded symbols
+  std::uint16_t* next = nullptr;      ///< the next word goes before it: decoding reverses encoding
+};
+
+/// Codes the symbols of a run, from the last to the first.
+using EncodeRun = void (*)(RansWriter*, const CodedSymbol* symbols, std::size_t count);
+
+/// Codes runs of symbols; each run starts at lane 0. Appends the states, then the words, in decoding order.
+/// @param run_ends  where every run ends in `symbols`; the last is symbols.size()
+void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_t> run_ends,
+                std::span<const SymbolTable> tables, int bits, std::size_t lanes, EncodeRun encode_run,
+                Bytes* out);
 
 /// State of a decoding loop: the coder states, and the words that refill them. The loops are compiled for
 /// every instruction set (interpolate::Kernels::decode_rans).
@@ -59,7 +85,7 @@ struct RansReader {
   std::array<std::uint32_t, kManyLanes> states{};
   std::size_t lanes = kFewLanes;
   int bits = 11;
-  /// 2^bits for each table: symbol << 24 | (frequency - 1) << 12 | offset in the symbol.
+  /// 2^bits for each table: symbol << 24 | offset in the symbol << 12 | frequency - 1.
   const std::uint32_t* slots = nullptr;
   const std::uint16_t* words = nullptr;  ///< readable up to kManyLanes words beyond the last
   std::size_t position = 0;

@@ -82,12 +82,15 @@ QUARRY_INLINE Real Between(Real a, Real b, Real t) {
   return a + t * (b - a);
 }
 
-/// The original samples in units, 0 where missing.
+/// The original samples.
 template <typename Real>
 struct Original {
   Index3 shape;
-  const Real* values;
-  const Real* weights;  // null when none is missing
+  const void* samples;
+  const std::uint8_t* validity;  // null when none is missing
+  Units<Real> units;
+  /// Converts `count` samples from number `begin` on to units, and sets their weights where some are missing.
+  void (*to_units)(const Original& original, std::int64_t begin, size_t count, Real* values, Real* weights);
 };
 
 template <typename Real, bool kMasked>
@@ -97,13 +100,15 @@ struct CompareLevels {
   /// `levels` have their samples, in units, in `grid.values`.
   QUARRY_INLINE static void Run(const Original<Real>* original, Levels* levels) {
     for (Level<Real>& level : *levels) ExtendGrid(*original, &level);
+    Weighted<Real> plane;
+    plane.Resize(kTile * kTile, kMasked);
     constexpr auto kStep = static_cast<std::int64_t>(kTile);
     for (std::int64_t y = 0; y < original->shape[1]; y += kStep) {
       for (std::int64_t x = 0; x < original->shape[0]; x += kStep) {
         CompareColumn(*original,
                       {x, y, static_cast<size_t>(std::min(kStep, original->shape[0] - x)),
                        static_cast<size_t>(std::min(kStep, original->shape[1] - y))},
-                      levels);
+                      &plane, levels);
       }
     }
   }
@@ -139,13 +144,13 @@ struct CompareLevels {
   /// Weights of a row of level samples: those of the original samples at the same places.
   QUARRY_INLINE static void Mask(const Original<Real>& original, const Level<Real>& level, std::int64_t y,
                                  std::int64_t z, size_t begin, Weighted<Real>* grid) {
-    const Real* in =
-        original.weights + original.shape[0] * ((y << level.level) + original.shape[1] * (z << level.level));
+    const std::uint8_t* in =
+        original.validity + original.shape[0] * ((y << level.level) + original.shape[1] * (z << level.level));
     Real* values = grid->values.data() + begin;
     Real* weights = grid->weights.data() + begin;
     const std::int64_t count = level.shape[0] - 1;
     for (std::int64_t x = 0; x < count; ++x) {
-      weights[x] = in[x << level.level];
+      weights[x] = in[x << level.level] != 0 ? Real(1) : Real(0);
       values[x] = weights[x] != 0 ? values[x] : Real(0);
     }
   }
@@ -187,12 +192,24 @@ struct CompareLevels {
 
   // --- a column of tiles
 
-  QUARRY_INLINE static void CompareColumn(const Original<Real>& original, const Tile& tile, Levels* levels) {
+  /// @param plane  scratch for a plane of a tile
+  QUARRY_INLINE static void CompareColumn(const Original<Real>& original, const Tile& tile,
+                                          Weighted<Real>* plane, Levels* levels) {
     for (Level<Real>& level : *levels) StartColumn(tile, &level);
     for (std::int64_t z = 0; z < original.shape[2]; ++z) {
-      for (Level<Real>& level : *levels) {
-        ComparePlane(original, tile, z, *InterpolateZ(tile, z, &level), &level);
-      }
+      ConvertPlane(original, tile, z, plane);
+      for (Level<Real>& level : *levels) ComparePlane(*plane, tile, *InterpolateZ(tile, z, &level), &level);
+    }
+  }
+
+  /// The original samples of a plane, for all levels while they are in the first cache.
+  QUARRY_INLINE static void ConvertPlane(const Original<Real>& original, const Tile& tile, std::int64_t z,
+                                         Weighted<Real>* plane) {
+    for (size_t y = 0; y < tile.height; ++y) {
+      const std::int64_t row = tile.y + static_cast<std::int64_t>(y) + original.shape[1] * z;
+      original.to_units(original, tile.x + original.shape[0] * row, tile.width,
+                        plane->values.data() + y * kTile,
+                        kMasked ? plane->weights.data() + y * kTile : nullptr);
     }
   }
 
@@ -283,7 +300,7 @@ struct CompareLevels {
 
   // --- a plane of a tile
 
-  QUARRY_INLINE static void ComparePlane(const Original<Real>& original, const Tile& tile, std::int64_t z,
+  QUARRY_INLINE static void ComparePlane(const Weighted<Real>& original, const Tile& tile,
                                          const Weighted<Real>& rows, Level<Real>* level) {
     Row<Real> squares{};
     Row<Real> covered{};
@@ -292,13 +309,9 @@ struct CompareLevels {
     for (size_t y = 0; y < tile.height;) {
       const std::int64_t position = tile.y + static_cast<std::int64_t>(y);
       const auto row = static_cast<size_t>((position >> level->level) - (tile.y >> level->level)) * kTile;
-      const std::int64_t begin = tile.x + original.shape[0] * (position + original.shape[1] * z);
-      const Cell cell{rows.values.data() + row,
-                      kMasked ? rows.weights.data() + row : nullptr,
-                      original.values + begin,
-                      kMasked ? original.weights + begin : nullptr,
-                      static_cast<size_t>(original.shape[0]),
-                      tile.width};
+      const Cell cell{rows.values.data() + row, kMasked ? rows.weights.data() + row : nullptr,
+                      original.values.data() + y * kTile,
+                      kMasked ? original.weights.data() + y * kTile : nullptr, tile.width};
       const size_t count = y + step <= tile.height ? step : 1;
       std::array<Real, 4> t;
       for (size_t i = 0; i < count; ++i) t[i] = level->Fraction(position + static_cast<std::int64_t>(i));
@@ -324,7 +337,6 @@ struct CompareLevels {
     const Real* weights;
     const Real* original;
     const Real* valid;
-    size_t stride;  // from one original row to the next
     size_t width;
   };
 
@@ -340,11 +352,11 @@ struct CompareLevels {
       Real most = largest[x];
       Real count = kMasked ? covered[x] : Real(0);
       for (size_t i = 0; i < kRows; ++i) {
-        const Real original = cell.original[x + i * cell.stride];
+        const Real original = cell.original[x + i * kTile];
         Real value = Between<kMasked>(values[x], values[x + kTile], t[i]);
         Real error;
         if constexpr (kMasked) {
-          const Real valid = cell.valid[x + i * cell.stride];
+          const Real valid = cell.valid[x + i * kTile];
           const Real weight = Between<kMasked>(weights[x], weights[x + kTile], t[i]);
           const Real counts = KeepIf(weight > 0, valid);
           value = value / std::max(weight, std::numeric_limits<Real>::min());

@@ -76,23 +76,36 @@ Buffer<Real> InUnits(const T* samples, size_t count, const Units<Real>& units) {
   return out;
 }
 
-/// The valid original samples in units, and their weights; 0 where missing.
-template <typename Real, typename T>
-Weighted<Real> OriginalInUnits(const Samples<T>& finest, const Units<Real>& units) {
-  Weighted<Real> original{InUnits(finest.original, finest.count, units), {}};
-  if (finest.validity != nullptr) {
-    original.weights.resize(finest.count);
-    for (size_t i = 0; i < finest.count; ++i) {
-      original.weights[i] = finest.validity[i] != 0 ? Real(1) : Real(0);
-      original.values[i] = finest.validity[i] != 0 ? original.values[i] : Real(0);
+template <typename Real>
+struct ToWeights {
+  /// A missing sample becomes 0, whatever it is.
+  QUARRY_INLINE static void Run(const std::uint8_t* __restrict validity, size_t count,
+                                Real* __restrict values, Real* __restrict weights) {
+    for (size_t i = 0; i < count; ++i) {
+      weights[i] = validity[i] != 0 ? Real(1) : Real(0);
+      values[i] = validity[i] != 0 ? values[i] : Real(0);
     }
   }
-  return original;
+};
+
+/// See Original::to_units.
+template <typename T, typename Real>
+void OriginalToUnits(const Original<Real>& original, std::int64_t begin, size_t count, Real* values,
+                     Real* weights) {
+  const T* samples = static_cast<const T*>(original.samples) + begin;
+  RunOnBestInstructionSet<ToUnits<T, Real>>(samples, count, &original.units, values);
+  if (original.validity == nullptr) return;
+  RunOnBestInstructionSet<ToWeights<Real>>(original.validity + begin, count, values, weights);
 }
 
-template <typename Real>
-bool IsZero(const Buffer<Real>& values) {
-  return std::all_of(values.begin(), values.end(), [](Real value) { return value == 0; });
+/// Whether all valid samples are the centre of the units.
+template <typename Real, typename T>
+bool IsCentre(const Samples<T>& samples, const Units<Real>& units) {
+  for (size_t i = 0; i < samples.count; ++i) {
+    const bool valid = samples.validity == nullptr || samples.validity[i] != 0;
+    if (valid && static_cast<Real>(samples.original[i]) * units.scale - units.centre != 0) return false;
+  }
+  return true;
 }
 
 /// Compares levels `numbers` in Real arithmetic; returns those that need more precision.
@@ -101,8 +114,7 @@ std::vector<int> CompareCoarse(const Index3& shape, const Samples<T>& finest, co
                                std::span<const Bytes> decoded, const std::vector<int>& numbers,
                                std::vector<LevelError>* errors) {
   const bool masked = finest.validity != nullptr;
-  const Weighted<Real> samples = OriginalInUnits(finest, units);
-  const Original<Real> original{shape, samples.values.data(), masked ? samples.weights.data() : nullptr};
+  const Original<Real> original{shape, finest.original, finest.validity, units, OriginalToUnits<T, Real>};
   std::vector<Level<Real>> levels(numbers.size());
   for (size_t i = 0; i < levels.size(); ++i) {
     levels[i].level = numbers[i];
@@ -116,12 +128,11 @@ std::vector<int> CompareCoarse(const Index3& shape, const Samples<T>& finest, co
     RunOnBestInstructionSet<CompareLevels<Real, false>>(&original, &levels);
   }
   const auto valid = static_cast<double>(CountValid(finest));
-  const bool original_is_zero = IsZero(samples.values);
   std::vector<int> imprecise;
   for (const Level<Real>& level : levels) {
     const double covered = masked ? Sum(level.lanes.covered) : valid;
     LevelError& error = (*errors)[static_cast<size_t>(level.level)];
-    if (original_is_zero && level.largest == 0) {  // a constant patch: nothing was rounded
+    if (level.largest == 0 && IsCentre(finest, units)) {  // a constant patch: nothing was rounded
       error = {0, 0, covered / valid};
     } else {
       error = RecordOf(level, valid, covered, static_cast<double>(units.scale));

@@ -1,23 +1,46 @@
 #include "quarry/codec/interpolate/contexts.h"
 
-namespace quarry::interpolate {
+#include <algorithm>
 
-std::array<std::uint16_t, kMaxTables - 1> ContextMap::Thresholds() const {
-  std::array<std::uint16_t, kMaxTables - 1> thresholds;
-  thresholds.fill(0xffff);
+#include "quarry/codec/instruction_sets.h"
+
+namespace quarry::interpolate {
+namespace {
+
+/// The table of a bin is the number of first bins up to it, without that of table 0.
+struct CountFirstBins {
+  static constexpr std::size_t kBlock = 1024;  // stays in the first cache
+
+  QUARRY_INLINE static void Run(std::uint8_t* bins, std::size_t count, const std::uint8_t* first_bins,
+                                std::size_t tables) {
+    std::array<std::uint8_t, kBlock> counts;
+    for (std::size_t begin = 0; begin < count; begin += kBlock) {
+      const std::size_t width = std::min(kBlock, count - begin);
+      std::uint8_t* __restrict bin = bins + begin;
+      std::uint8_t* __restrict table = counts.data();
+      for (std::size_t i = 0; i < width; ++i) table[i] = 0;
+      for (std::size_t t = 1; t < tables; ++t) {
+        const std::uint8_t first = first_bins[t];
+        for (std::size_t i = 0; i < width; ++i)
+          table[i] = static_cast<std::uint8_t>(table[i] + (bin[i] >= first ? 1 : 0));
+      }
+      for (std::size_t i = 0; i < width; ++i) bin[i] = table[i];
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<std::uint16_t> ContextMap::Thresholds() const {
+  std::vector<std::uint16_t> thresholds;
+  thresholds.reserve(first_bins.size());
   for (std::size_t table = 1; table < first_bins.size(); ++table)
-    thresholds[table - 1] = kBinBegin[first_bins[table]];
+    thresholds.push_back(kBinBegin[first_bins[table]]);
   return thresholds;
 }
 
-std::array<std::uint8_t, kFineBins> ContextMap::TableOfBin() const {
-  std::array<std::uint8_t, kFineBins> tables{};
-  std::size_t table = 0;
-  for (std::size_t bin = 0; bin < kFineBins; ++bin) {
-    while (table + 1 < first_bins.size() && first_bins[table + 1] <= bin) ++table;
-    tables[bin] = static_cast<std::uint8_t>(table);
-  }
-  return tables;
+void ContextMap::BinsToTables(std::span<std::uint8_t> bins) const {
+  RunOnBestInstructionSet<CountFirstBins>(bins.data(), bins.size(), first_bins.data(), first_bins.size());
 }
 
 }  // namespace quarry::interpolate

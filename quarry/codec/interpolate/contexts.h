@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "quarry/base/endian.h"
@@ -31,10 +32,10 @@ inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
 struct ContextMap {
   std::vector<std::uint8_t> first_bins;  ///< of every table, ascending, the first is 0
 
-  /// For Kernels::classify; the entries after the last table are above any activity.
-  std::array<std::uint16_t, kMaxTables - 1> Thresholds() const;
-  /// Table of every bin.
-  std::array<std::uint8_t, kFineBins> TableOfBin() const;
+  /// For Kernels::classify.
+  std::vector<std::uint16_t> Thresholds() const;
+  /// Replaces every bin by its table.
+  void BinsToTables(std::span<std::uint8_t> bins) const;
 };
 
 }  // namespace quarry::interpolate

@@ -9,6 +9,7 @@
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/sample_range.h"
 
 namespace quarry {
 namespace {
@@ -110,11 +111,8 @@ class Decoder final : public PatchDecoder {
   }
 
   Status Advance(ByteSpan payload, Validity validity) override {
-    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
     const int next = level_ - 1;
-    if (!validity.empty() &&
-        validity.size() != static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))))
-      return InternalError("the validity of level {} has {} samples", next, validity.size());
     if (level_ == layout_.levels) {
       QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
       if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity));
@@ -122,7 +120,7 @@ class Decoder final : public PatchDecoder {
       if (!payload.empty())
         return DataLoss("level {} of a constant patch has {} bytes", next, payload.size());
     } else {
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity));
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, nullptr));
     }
     level_ = next;
     if (SamplesAreWorkingValues()) return Status::Ok();
@@ -135,7 +133,27 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
+  Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
+    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
+    const int next = level_ - 1;
+    const bool is_first = level_ == layout_.levels;
+    const bool merges =
+        !is_first && SamplesAreWorkingValues() && LevelShape(layout_.shape, next) != grid_.shape;
+    if (!merges) return PatchDecoder::AdvanceInto(payload, validity, place);
+    QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, &place));
+    return true;
+  }
+
  private:
+  Status CheckNext(Validity validity) const {
+    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    const int next = level_ - 1;
+    if (!validity.empty() &&
+        validity.size() != static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))))
+      return InternalError("the validity of level {} has {} samples", next, validity.size());
+    return Status::Ok();
+  }
+
   /// True when samples need no conversion and therefore no copy.
   bool SamplesAreWorkingValues() const {
     return std::is_same_v<S, T> && !head_.constant && (!head_.lattice || head_.exponent == 0);
@@ -185,24 +203,25 @@ class Decoder final : public PatchDecoder {
       if (size > payload.size())
         return DataLoss("inner level {} has {} bytes, {} are left", level, size, payload.size());
       const std::vector<std::uint8_t> coarse = SubsampledValidity(validity, coarsest, level);
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse));
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse, nullptr));
       payload = payload.subspan(size);
     }
     if (InnerLevels(layout_.shape) - 2 < coarsest) {
       // The dataset's coarsest level is the single sample, or beyond it.
       return payload.empty() ? Status::Ok() : DataLoss("{} bytes follow a single sample", payload.size());
     }
-    return DecodeOne(payload, coarsest, validity);
+    return DecodeOne(payload, coarsest, validity, nullptr);
   }
 
-  Status DecodeOne(ByteSpan payload, int level, Validity validity) {
+  /// @param place  see interpolate::DecodeLevel
+  Status DecodeOne(ByteSpan payload, int level, Validity validity, const SamplePlace* place) {
     const Index3 shape = LevelShape(layout_.shape, level);
     if (shape == grid_.shape) {
       return payload.empty() ? Status::Ok()
                              : DataLoss("level {} adds no sample, but has {} bytes", level, payload.size());
     }
     return interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, level > 0,
-                                       &grid_);
+                                       place, &grid_);
   }
 
   /// @param validity  of level `from`
@@ -262,23 +281,10 @@ class Encoder {
     std::size_t first = 0;
     while (!IsValid(first)) ++first;
     sample_ = samples_[first];
-    // Several at a time, so that no comparison waits for the previous one.
-    constexpr std::size_t kLanes = 16;
-    std::array<S, kLanes> least;
-    std::array<S, kLanes> most;
-    least.fill(sample_);
-    most.fill(sample_);
-    const S* samples = samples_.data();
-    for (std::size_t begin = 0; begin < samples_.size(); begin += kLanes) {
-      const std::size_t lanes = std::min(kLanes, samples_.size() - begin);
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const S sample = validity_.empty() || validity_[begin + lane] != 0 ? samples[begin + lane] : sample_;
-        least[lane] = sample < least[lane] ? sample : least[lane];
-        most[lane] = sample > most[lane] ? sample : most[lane];
-      }
-    }
-    least_ = *std::min_element(least.begin(), least.end());
-    most_ = *std::max_element(most.begin(), most.end());
+    SampleRange<S> range(sample_);
+    range.Add(samples_.data(), validity_.empty() ? nullptr : validity_.data(), samples_.size());
+    least_ = range.least();
+    most_ = range.most();
     if (least_ != most_) return;
     constant_ = true;
     // Zeros of both signs are equal but not the same.
@@ -309,16 +315,18 @@ class Encoder {
     head.ratio = PickRatio();
     const double max_error = exponent ? (head.step - 1) / 2 : SafeTolerance();
 
-    std::vector<Buffer<T>> grids(1);
-    grids[0].resize(samples_.size());
-    ToWorking(head, grids[0].data());
-    std::vector<Buffer<std::uint8_t>> valid(1);
-    valid[0].assign(validity_.begin(), validity_.end());
+    Buffer<T> working;
+    std::vector<const T*> grids = {WorkingValues(head, &working)};
+    std::vector<Validity> valid = {validity_};
+    std::vector<Buffer<T>> coarse_grids;
+    std::vector<Buffer<std::uint8_t>> coarse_valid;
     const int inner = InnerLevels(layout_.shape);
     for (int l = 1; l < inner; ++l) {
       const Index3 shape = LevelShape(layout_.shape, l - 1);
-      grids.push_back(Halved(grids.back().data(), shape));
-      valid.push_back(validity_.empty() ? Buffer<std::uint8_t>() : Halved(valid.back().data(), shape));
+      coarse_grids.push_back(Halved(grids.back(), shape));
+      grids.push_back(coarse_grids.back().data());
+      coarse_valid.push_back(validity_.empty() ? Buffer<std::uint8_t>() : Halved(valid.back().data(), shape));
+      valid.push_back(coarse_valid.back());
     }
 
     LevelGrid<T> grid;
@@ -326,7 +334,7 @@ class Encoder {
     grid.magnitudes.Resize(1);
     grid.magnitudes.data()[0] = 0;
     const bool has_base = validity_.empty() || valid.back()[0] != 0;
-    const T base = has_base ? grids.back()[0] : Mean(grids[0], head.lattice);
+    const T base = has_base ? grids.back()[0] : Mean(working, head.lattice);
     grid.values.data()[0] = base;
 
     CodedPatch coded;
@@ -338,7 +346,7 @@ class Encoder {
       if (l < inner - 1) {
         const auto i = static_cast<std::size_t>(l);
         payload = interpolate::EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l),
-                                              grids[i].data(), valid[i], l > 0, &grid);
+                                              grids[i], valid[i], l > 0, &grid);
       }
       Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
       if (l > layout_.levels - 1 && l < inner - 1) entropy::PutVarint(payload.size(), &out);
@@ -433,14 +441,17 @@ class Encoder {
     return tolerance_ >= 5e-3 * range ? 1 : 0;
   }
 
-  void ToWorking(const PatchHead& head, T* out) const {
-    if (!head.lattice && validity_.empty()) {
-      std::copy(samples_.begin(), samples_.end(), out);
-      return;
+  /// What is coded at level 0: the samples themselves, or what `working` then holds.
+  const T* WorkingValues(const PatchHead& head, Buffer<T>* working) const {
+    if constexpr (std::is_same_v<S, T>) {
+      if (!head.lattice && validity_.empty()) return samples_.data();
     }
     const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
+    working->resize(samples_.size());
+    T* out = working->data();
     for (std::size_t i = 0; i < samples_.size(); ++i)
       out[i] = IsValid(i) ? static_cast<T>(samples_[i]) * scale : T(0);
+    return out;
   }
 
   T Mean(const Buffer<T>& values, bool integral) const {

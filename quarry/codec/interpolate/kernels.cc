@@ -12,7 +12,7 @@ const Kernels& Best() {
   if (const char* wanted = std::getenv("QUARRY_ISA")) {
     if (const Kernels* found = FindKernels(wanted)) return *found;
   }
-  for (const std::string_view name : {"avx512", "avx2"}) {
+  for (const std::string_view name : {"avx512", "avx2", "neon"}) {
     if (const Kernels* found = FindKernels(name)) return *found;
   }
   return scalar::Get();
@@ -37,12 +37,17 @@ const Kernels* FindKernels(std::string_view name) {
   if (name == "avx2")
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? &avx2::Get() : nullptr;
 #endif
+#ifdef QUARRY_HAS_NEON_KERNELS
+  if (name == "neon") return &neon::Get();
+#endif
   return name == "scalar" ? &scalar::Get() : nullptr;
 }
 
+void SelectKernels(const Kernels& kernels) { Active().store(&kernels); }
+
 bool SelectKernels(std::string_view name) {
   const Kernels* kernels = FindKernels(name);
-  if (kernels != nullptr) Active().store(kernels);
+  if (kernels != nullptr) SelectKernels(*kernels);
   return kernels != nullptr;
 }
 

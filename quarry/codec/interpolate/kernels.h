@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "quarry/codec/entropy/rans.h"
@@ -58,8 +59,33 @@ struct QuantiseArgs {
 /// Largest number of context tables.
 inline constexpr std::size_t kMaxTables = 12;
 
-/// Eight widths of at most 22 bits, and a window of four bytes.
+/// Stands for the table of a sample without a symbol; it has no low bits.
+inline constexpr std::uint8_t kNoTable = 15;
+
+/// Eight widths of at most 22 bits, and a window of eight bytes.
 inline constexpr std::size_t kLowBitsPadding = 32;
+
+/// The low bits of a level, in the order of its symbols.
+struct LowBits {
+  std::array<std::uint8_t, 16> widths{};  ///< of each table
+  const std::byte* bytes = nullptr;       ///< readable up to kLowBitsPadding bytes beyond the last
+  std::size_t limit = 0;                  ///< bits there are
+  std::size_t position = 0;               ///< of the next; above `limit`, there were too few
+};
+
+/// A plane of a band, from symbols to samples.
+template <typename T>
+struct ReconstructArgs {
+  T step = 1;
+  bool integral = false;  ///< as in QuantiseArgs
+  std::size_t count = 0;
+  const std::uint8_t* symbols = nullptr;  ///< 0 where a sample has none
+  const std::uint8_t* tables = nullptr;   ///< of the symbols, or kNoTable; used with low bits only
+  LowBits* low_bits = nullptr;            ///< or null; what has been read is counted
+  const T* predicted = nullptr;
+  T* decoded = nullptr;
+  std::uint16_t* magnitudes = nullptr;  ///< or null: nobody needs them
+};
 
 struct Kernels {
   std::string_view name;
@@ -75,34 +101,40 @@ struct Kernels {
   bool (*quantise_f64)(const QuantiseArgs<double>&, const double* samples, const double* predicted,
                        std::size_t count, std::int32_t* indices, double* decoded, std::uint16_t* magnitudes);
 
-  /// The reconstructions and magnitudes of the encoder.
-  void (*dequantise_f32)(const QuantiseArgs<float>&, const std::int32_t* indices, const float* predicted,
-                         std::size_t count, float* decoded, std::uint16_t* magnitudes);
-  void (*dequantise_f64)(const QuantiseArgs<double>&, const std::int32_t* indices, const double* predicted,
-                         std::size_t count, double* decoded, std::uint16_t* magnitudes);
+  /// The reconstructions and magnitudes of the encoder. All are unset if the low bits end too early.
+  void (*reconstruct_f32)(const ReconstructArgs<float>&);
+  void (*reconstruct_f64)(const ReconstructArgs<double>&);
 
   /// Activity around each sample of plane z: a sum of neighbouring magnitudes, scaled to the same range for
-  /// all bands.
+  /// all bands. @param out  kPadding more are written
   void (*activity)(const ContextArgs&, std::int64_t z, std::uint16_t* out);
   /// out[i] = fine bin of activity[i] (contexts.h).
   void (*fine_bins)(const std::uint16_t* activity, std::size_t count, std::uint8_t* out);
-  /// out[i] = number of thresholds <= activity[i].
-  void (*classify)(const std::uint16_t* activity, std::size_t count, const std::uint16_t* thresholds,
-                   std::uint8_t* out);
+  /// out[i] = number of thresholds <= activity[i]. @param thresholds  ascending, below kMaxTables of them
+  void (*classify)(const std::uint16_t* activity, std::size_t count,
+                   std::span<const std::uint16_t> thresholds, std::uint8_t* out);
 
   /// Decodes `count` symbols of the given tables. False if the words end too early.
   bool (*decode_rans)(entropy::RansReader*, const std::uint8_t* tables, std::size_t count,
                       std::uint8_t* symbols);
 
-  /// Indices of symbols without low bits.
-  void (*unfold)(const std::uint8_t* symbols, std::size_t count, std::int32_t* indices);
-  /// Indices of symbols with their low bits, which are bits `position` .. `limit` of `bits`; kLowBitsPadding
-  /// bytes after them are readable. Returns the position of the next bit, above `limit` if there were too
-  /// few.
+  /// Codes `count` symbols, from the last to the first. At most one word a symbol is added before
+  /// writer->next, and kWordsBefore words before these may be overwritten.
+  void (*encode_rans)(entropy::RansWriter*, const entropy::CodedSymbol* symbols, std::size_t count);
+
+  /// Moves the bytes of valid samples together. Returns how many there are.
+  /// @param valid  1 or 0 for each sample
+  std::size_t (*compact)(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count,
+                         std::uint8_t* out);
+  /// Moves them back to their places; the other samples get `fill`. @param bytes  seven more are readable
+  void (*expand)(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count, std::uint8_t fill,
+                 std::uint8_t* out);
+
+  /// Coded symbols of indices, and their low bits, `shifts[table]` each. Returns the largest
+  /// symbol: above kLargestSymbol, some have not fit.
   /// @param shifts  of each table, 16 in all
-  std::size_t (*unfold_low)(const std::uint8_t* symbols, const std::uint8_t* tables,
-                            const std::uint8_t* shifts, const std::byte* bits, std::size_t position,
-                            std::size_t limit, std::size_t count, std::int32_t* indices);
+  std::uint32_t (*fold)(const std::int32_t* indices, const std::uint8_t* tables, const std::uint8_t* shifts,
+                        std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low);
 
   /// out[2 i] = even[i], out[2 i + 1] = odd[i].
   void (*interleave_32)(const std::uint32_t* even, const std::uint32_t* odd, std::size_t count,
@@ -120,7 +152,9 @@ const Kernels& ActiveKernels();
 /// Kernels by name, or null if this processor or build lacks them.
 const Kernels* FindKernels(std::string_view name);
 
-/// Replaces the active kernels, in tests and benchmarks while nothing is being coded. False: it lacks them.
+/// Replaces the active kernels, in tests and benchmarks while nothing is being coded.
+void SelectKernels(const Kernels& kernels);
+/// Kernels by name. False: this processor or build lacks them.
 bool SelectKernels(std::string_view name);
 
 }  // namespace quarry::interpolate

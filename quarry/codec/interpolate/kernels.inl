@@ -76,22 +76,30 @@ QUARRY_KERNEL void PredictLine(const Line<T>& line, const T* source, std::ptrdif
   PredictRun<true>(line, source, stride, 1, count, out, 1);
 }
 
-/// Along x. With equal numbers of even and odd samples, one index shift holds for the whole plane: one sweep
-/// computes the longest segment, and its results at the ends of the rows are replaced.
+/// Along x. The longest segment comes first, in whole vectors; what it writes beyond its ends is then
+/// replaced. With equal numbers of even and odd samples, one index shift holds for the whole plane, in one
+/// sweep.
 template <typename T>
 QUARRY_KERNEL void PredictAlongX(const BandSource<T>& source, std::int64_t z, std::int64_t width,
                                  std::int64_t rows, T* out) {
   const T* plane = source.values + z * source.plane;
-  const Segment<T>* swept = nullptr;
+  const Segment<T>* longest = source.segments;
+  for (std::size_t s = 1; s < source.segment_count; ++s) {
+    if (source.segments[s].count > longest->count) longest = source.segments + s;
+  }
   if (source.row == width) {
-    for (std::size_t s = 0; s < source.segment_count; ++s) {
-      if (swept == nullptr || source.segments[s].count > swept->count) swept = source.segments + s;
+    PredictLine(longest->line, plane + longest->line.first, 1, static_cast<std::size_t>(rows * width), out);
+  } else {
+    constexpr std::int64_t kVector = kPadding / 2;
+    const auto whole = static_cast<std::size_t>((longest->count + kVector - 1) / kVector * kVector);
+    for (std::int64_t y = 0; y < rows; ++y) {
+      PredictLine(longest->line, plane + y * source.row + longest->begin + longest->line.first, 1, whole,
+                  out + y * width + longest->begin);
     }
-    PredictLine(swept->line, plane + swept->line.first, 1, static_cast<std::size_t>(rows * width), out);
   }
   for (std::size_t s = 0; s < source.segment_count; ++s) {
     const Segment<T>& segment = source.segments[s];
-    if (&segment == swept) continue;
+    if (&segment == longest) continue;
     if (segment.count == 1) {
       PredictRun<false>(segment.line, plane + segment.begin + segment.line.first, 1,
                         static_cast<std::size_t>(source.row), static_cast<std::size_t>(rows),
@@ -205,10 +213,14 @@ struct Limits<double> {
   static constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52
 };
 
+/// The magnitude by one bit operation.
+QUARRY_KERNEL inline float Magnitude(float value) { return __builtin_fabsf(value); }
+QUARRY_KERNEL inline double Magnitude(double value) { return __builtin_fabs(value); }
+
 /// Turns a prediction into a number, and into a whole one if all samples are whole.
 template <typename T, bool kIntegral>
 QUARRY_KERNEL inline T Sanitised(T predicted) {
-  const T magnitude = predicted < 0 ? -predicted : predicted;
+  const T magnitude = Magnitude(predicted);
   T value = magnitude <= Limits<T>::kLargest ? predicted : T(0);
   if constexpr (kIntegral) {
     const T rounded = (value + Limits<T>::kRounder) - Limits<T>::kRounder;
@@ -230,14 +242,13 @@ QUARRY_KERNEL bool QuantiseRun(const QuantiseArgs<T>& args, const T* __restrict 
   for (std::size_t i = 0; i < count; ++i) {
     const T p = Sanitised<T, kIntegral>(predicted[i]);
     const T scaled = (samples[i] - p) * inverse;
-    const T magnitude = scaled < 0 ? -scaled : scaled;
+    const T magnitude = Magnitude(scaled);
     const T rounded = (scaled + Limits<T>::kRounder) - Limits<T>::kRounder;
     // Makes the index safe to convert. Comparisons are false for a NaN.
     const T index = magnitude <= max_index ? rounded : T(0);
     const T limit = magnitude <= max_index ? max_error : T(-1);
     const T value = p + index * step;
-    const T difference = samples[i] - value;
-    const T error = difference < 0 ? -difference : difference;
+    const T error = Magnitude(samples[i] - value);
     escapes |= error <= limit ? 0 : 1;
     decoded[i] = error <= limit ? value : samples[i];
     const std::int32_t q = static_cast<std::int32_t>(error <= limit ? index : T(0));
@@ -255,82 +266,143 @@ QUARRY_KERNEL bool Quantise(const QuantiseArgs<T>& args, const T* samples, const
                        : QuantiseRun<T, false>(args, samples, predicted, count, indices, decoded, magnitudes);
 }
 
-template <typename T, bool kIntegral>
-QUARRY_KERNEL void DequantiseRun(const QuantiseArgs<T>& args, const std::int32_t* __restrict indices,
-                                 const T* __restrict predicted, std::size_t count, T* __restrict decoded,
-                                 std::uint16_t* __restrict magnitudes) {
-  const T step = args.step;
+QUARRY_KERNEL inline std::int32_t IndexOf(std::int32_t index) { return index; }
+/// Of a symbol without low bits.
+QUARRY_KERNEL inline std::int32_t IndexOf(std::uint8_t symbol) {
+  return static_cast<std::int8_t>((symbol >> 1) ^ -(symbol & 1));
+}
+
+/// @param source  indices, or symbols without low bits
+template <typename T, bool kIntegral, typename Source>
+QUARRY_KERNEL void Dequantise(T step, const Source* __restrict source, const T* __restrict predicted,
+                              std::size_t count, T* __restrict decoded) {
+  for (std::size_t i = 0; i < count; ++i)
+    decoded[i] = Sanitised<T, kIntegral>(predicted[i]) + static_cast<T>(IndexOf(source[i])) * step;
+}
+
+template <typename Source>
+QUARRY_KERNEL void MagnitudesOf(const Source* __restrict source, std::size_t count,
+                                std::uint16_t* __restrict magnitudes) {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t q = indices[i];
-    decoded[i] = Sanitised<T, kIntegral>(predicted[i]) + static_cast<T>(q) * step;
+    const std::int32_t q = IndexOf(source[i]);
     const std::int32_t size = q < 0 ? -q : q;
     magnitudes[i] = static_cast<std::uint16_t>(size < kMaxMagnitude ? size : kMaxMagnitude);
   }
 }
 
-template <typename T>
-QUARRY_KERNEL void Dequantise(const QuantiseArgs<T>& args, const std::int32_t* indices, const T* predicted,
-                              std::size_t count, T* decoded, std::uint16_t* magnitudes) {
+template <typename T, typename Source>
+QUARRY_KERNEL void ReconstructRun(const ReconstructArgs<T>& args, const Source* source, std::size_t begin,
+                                  std::size_t count) {
   if (args.integral) {
-    DequantiseRun<T, true>(args, indices, predicted, count, decoded, magnitudes);
+    Dequantise<T, true>(args.step, source, args.predicted + begin, count, args.decoded + begin);
   } else {
-    DequantiseRun<T, false>(args, indices, predicted, count, decoded, magnitudes);
+    Dequantise<T, false>(args.step, source, args.predicted + begin, count, args.decoded + begin);
+  }
+  if (args.magnitudes != nullptr) MagnitudesOf(source, count, args.magnitudes + begin);
+}
+
+/// Indices of symbols with their low bits. If these end too early, some are unset. Every instruction set has
+/// its own.
+QUARRY_KERNEL void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, std::size_t count,
+                             LowBits* low_bits, std::int32_t* indices);
+
+template <typename T>
+QUARRY_KERNEL void Reconstruct(const ReconstructArgs<T>& args) {
+  if (args.low_bits == nullptr) {
+    ReconstructRun(args, args.symbols, 0, args.count);
+    return;
+  }
+  // Few enough to stay in the first cache.
+  constexpr std::size_t kRun = 256;
+  std::int32_t indices[kRun];
+  for (std::size_t begin = 0; begin < args.count; begin += kRun) {
+    const std::size_t count = args.count - begin < kRun ? args.count - begin : kRun;
+    UnfoldLow(args.symbols + begin, args.tables + begin, count, args.low_bits, indices);
+    if (args.low_bits->position > args.low_bits->limit) return;
+    ReconstructRun(args, indices, begin, count);
   }
 }
 
-QUARRY_KERNEL void AddPair(const std::uint16_t* __restrict left, const std::uint16_t* __restrict right,
-                           std::size_t count, bool first, std::uint16_t* __restrict sum) {
-  if (first) {
-    for (std::size_t i = 0; i < count; ++i) sum[i] = static_cast<std::uint16_t>(left[i] + right[i]);
-  } else {
-    for (std::size_t i = 0; i < count; ++i) sum[i] = static_cast<std::uint16_t>(sum[i] + left[i] + right[i]);
+/// Samples whose activity is computed at a time. The last ones of a run may lie beyond it.
+constexpr std::size_t kActivityBlock = 16;
+
+/// Neighbours before and after the samples of a run, along each of `kAxes` axes.
+struct Neighbours {
+  const std::uint16_t* left[3];
+  const std::uint16_t* right[3];
+};
+
+template <int kAxes>
+QUARRY_KERNEL void SumNeighbours(const Neighbours& of, std::size_t count, std::uint16_t* __restrict out) {
+  constexpr std::uint16_t kScale = 6 / kAxes;
+  const std::size_t blocks = (count + kActivityBlock - 1) / kActivityBlock;
+  for (std::size_t i = 0; i < blocks * kActivityBlock; ++i) {
+    std::uint16_t sum = 0;
+    for (int a = 0; a < kAxes; ++a) sum = static_cast<std::uint16_t>(sum + of.left[a][i] + of.right[a][i]);
+    out[i] = static_cast<std::uint16_t>(sum * kScale);
+  }
+}
+
+/// Rows begin .. end of plane z of a band with kAxes odd axes.
+template <int kAxes>
+QUARRY_KERNEL void ActivityRows(const ContextArgs& args, std::int64_t z, std::int64_t begin, std::int64_t end,
+                                std::uint16_t* out) {
+  const std::int64_t width = args.shape[0];
+  Neighbours of{};
+  int axis = 0;
+  if ((args.band & 2) != 0) {
+    const Index3& source = args.source_shapes[1];
+    of.left[axis] = args.magnitudes[1] + (z * source[1] + begin) * width;
+    of.right[axis] = end < source[1] ? of.left[axis] + width : of.left[axis];
+    ++axis;
+  }
+  if ((args.band & 4) != 0) {
+    const Index3& source = args.source_shapes[2];
+    of.left[axis] = args.magnitudes[2] + (z * source[1] + begin) * width;
+    of.right[axis] = z + 1 < source[2] ? of.left[axis] + source[1] * width : of.left[axis];
+    ++axis;
+  }
+  if ((args.band & 1) != 0) {
+    const Index3& source = args.source_shapes[0];
+    of.left[axis] = args.magnitudes[0] + (z * source[1] + begin) * source[0];
+    of.right[axis] = of.left[axis] + 1;
+  }
+  SumNeighbours<kAxes>(of, static_cast<std::size_t>((end - begin) * width), out + begin * width);
+}
+
+template <int kAxes>
+QUARRY_KERNEL void ActivityOfBand(const ContextArgs& args, std::int64_t z, std::uint16_t* out) {
+  const std::int64_t width = args.shape[0];
+  const std::int64_t rows = args.shape[1];
+  const bool odd_x = (args.band & 1) != 0;
+  if (odd_x && args.source_shapes[0][0] != width) {
+    // One by one, from the first: each overruns into the next.
+    for (std::int64_t y = 0; y < rows; ++y) ActivityRows<kAxes>(args, z, y, y + 1, out);
+    return;
+  }
+  // The last row may have no neighbour after it.
+  const bool last_alone = (args.band & 2) != 0 && args.source_shapes[1][1] == rows;
+  const std::int64_t inner = last_alone ? rows - 1 : rows;
+  if (inner > 0) ActivityRows<kAxes>(args, z, 0, inner, out);
+  if (last_alone) ActivityRows<kAxes>(args, z, inner, rows, out);
+  if (!odd_x) return;
+  // The right neighbour of a row's last sample would be the next row's first: it counts as the left one.
+  const std::uint16_t* plane = args.magnitudes[0] + z * rows * width;
+  for (std::int64_t last = width - 1; last < rows * width; last += width) {
+    const int surplus = (plane[last + 1] - plane[last]) * (6 / kAxes);
+    out[last] = static_cast<std::uint16_t>(out[last] - surplus);
   }
 }
 
 QUARRY_KERNEL void ActivityPlane(const ContextArgs& args, std::int64_t z, std::uint16_t* out) {
-  const std::int64_t width = args.shape[0];
-  const std::int64_t rows = args.shape[1];
-  bool first = true;
-  // y and z before x: the sweep of x first adds wrong values at the row ends, then corrects them.
-  if ((args.band & 2) != 0) {
-    const Index3& source = args.source_shapes[1];
-    const std::uint16_t* plane = args.magnitudes[1] + z * source[0] * source[1];
-    const std::int64_t inner = source[1] > rows ? rows : rows - 1;
-    AddPair(plane, plane + width, static_cast<std::size_t>(inner * width), first, out);
-    if (inner < rows) {
-      const std::uint16_t* last = plane + inner * width;
-      AddPair(last, last, static_cast<std::size_t>(width), first, out + inner * width);
-    }
-    first = false;
+  switch ((args.band & 1) + (args.band >> 1 & 1) + (args.band >> 2 & 1)) {
+    case 1:
+      return ActivityOfBand<1>(args, z, out);
+    case 2:
+      return ActivityOfBand<2>(args, z, out);
+    default:
+      return ActivityOfBand<3>(args, z, out);
   }
-  if ((args.band & 4) != 0) {
-    const Index3& source = args.source_shapes[2];
-    const std::int64_t size = source[0] * source[1];
-    const std::uint16_t* left = args.magnitudes[2] + z * size;
-    AddPair(left, z + 1 < source[2] ? left + size : left, static_cast<std::size_t>(size), first, out);
-    first = false;
-  }
-  if ((args.band & 1) != 0) {
-    const Index3& source = args.source_shapes[0];
-    const std::uint16_t* plane = args.magnitudes[0] + z * source[0] * source[1];
-    if (source[0] == width) {
-      // The right neighbour of a row's last sample would be the next row's first: it counts as the left one.
-      AddPair(plane, plane + 1, static_cast<std::size_t>(rows * width), first, out);
-      for (std::int64_t y = 0; y < rows; ++y) {
-        const std::int64_t last = y * width + width - 1;
-        out[last] = static_cast<std::uint16_t>(out[last] - plane[last + 1] + plane[last]);
-      }
-    } else {
-      for (std::int64_t y = 0; y < rows; ++y) {
-        const std::uint16_t* row = plane + y * source[0];
-        AddPair(row, row + 1, static_cast<std::size_t>(width), first, out + y * width);
-      }
-    }
-  }
-  const int odd = (args.band & 1) + (args.band >> 1 & 1) + (args.band >> 2 & 1);
-  const std::uint16_t scale = odd == 1 ? 6 : odd == 2 ? 3 : 2;
-  const std::size_t count = static_cast<std::size_t>(rows * width);
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint16_t>(out[i] * scale);
 }
 
 /// The exponent of an activity and the highest bit of its mantissa, which are adjacent in a float32.
@@ -343,18 +415,6 @@ QUARRY_KERNEL void FineBins(const std::uint16_t* __restrict activity, std::size_
   }
 }
 
-QUARRY_KERNEL void Classify(const std::uint16_t* __restrict activity, std::size_t count,
-                            const std::uint16_t* __restrict thresholds, std::uint8_t* __restrict out) {
-  std::uint16_t t[kMaxTables - 1];
-  for (std::size_t k = 0; k < kMaxTables - 1; ++k) t[k] = thresholds[k];
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint16_t a = activity[i];
-    std::uint16_t table = 0;
-    for (std::size_t k = 0; k < kMaxTables - 1; ++k) table = static_cast<std::uint16_t>(table + (a >= t[k]));
-    out[i] = static_cast<std::uint8_t>(table);
-  }
-}
-
 template <typename T>
 QUARRY_KERNEL void Interleave(const T* __restrict even, const T* __restrict odd, std::size_t count,
                               T* __restrict out) {
@@ -364,21 +424,40 @@ QUARRY_KERNEL void Interleave(const T* __restrict even, const T* __restrict odd,
   }
 }
 
-QUARRY_KERNEL void Unfold(const std::uint8_t* __restrict symbols, std::size_t count,
-                          std::int32_t* __restrict indices) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t symbol = symbols[i];
-    indices[i] = (symbol >> 1) ^ -(symbol & 1);
+/// Sums over the thresholds, so that each sweep over the samples can use vectors.
+QUARRY_KERNEL void ClassifyScalar(const std::uint16_t* __restrict activity, std::size_t count,
+                                  std::span<const std::uint16_t> thresholds, std::uint8_t* __restrict out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = 0;
+  for (const std::uint16_t threshold : thresholds) {
+    for (std::size_t i = 0; i < count; ++i)
+      out[i] = static_cast<std::uint8_t>(out[i] + (activity[i] >= threshold));
   }
 }
 
-/// Returns the position after the last bit, or a value above `limit` if the bits end too early.
-QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols,
-                                          const std::uint8_t* __restrict tables, const std::uint8_t* shifts,
-                                          const std::byte* bits, std::size_t position, std::size_t limit,
-                                          std::size_t count, std::int32_t* __restrict indices) {
-  for (std::size_t i = 0; i < count && position <= limit; ++i) {
-    const std::uint32_t shift = shifts[tables[i]];
+QUARRY_KERNEL std::size_t CompactScalar(const std::uint8_t* bytes, const std::uint8_t* valid,
+                                        std::size_t count, std::uint8_t* out) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    out[kept] = bytes[i];
+    kept += valid[i] != 0 ? 1 : 0;
+  }
+  return kept;
+}
+
+QUARRY_KERNEL void ExpandScalar(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count,
+                                std::uint8_t fill, std::uint8_t* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = valid[i] != 0 ? *bytes++ : fill;
+  }
+}
+
+QUARRY_KERNEL void UnfoldLowScalar(const std::uint8_t* __restrict symbols,
+                                   const std::uint8_t* __restrict tables, std::size_t count,
+                                   LowBits* low_bits, std::int32_t* __restrict indices) {
+  const std::byte* bits = low_bits->bytes;
+  std::size_t position = low_bits->position;
+  for (std::size_t i = 0; i < count && position <= low_bits->limit; ++i) {
+    const std::uint32_t shift = low_bits->widths[tables[i]];
     const std::uint32_t symbol = symbols[i];
     const std::uint32_t high = (symbol >> 1) ^ (0 - (symbol & 1));
     std::uint32_t window = 0;
@@ -390,7 +469,27 @@ QUARRY_KERNEL std::size_t UnfoldLowScalar(const std::uint8_t* __restrict symbols
     indices[i] = static_cast<std::int32_t>((high << shift) + low - half);
     position += shift;
   }
-  return position;
+  low_bits->position = position;
+}
+
+/// See choose_tables.h: Fold.
+QUARRY_KERNEL std::uint32_t FoldLowScalar(const std::int32_t* __restrict indices,
+                                          const std::uint8_t* __restrict tables, const std::uint8_t* shifts,
+                                          std::size_t count, entropy::CodedSymbol* __restrict symbols,
+                                          std::uint32_t* __restrict low) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t shift = shifts[tables[i]];
+    const std::uint32_t range = 1u << shift;
+    const auto shifted = static_cast<std::int32_t>(static_cast<std::uint32_t>(indices[i]) + (range >> 1));
+    const std::int32_t high = shifted >> shift;
+    const std::uint32_t symbol =
+        static_cast<std::uint32_t>(high) << 1 ^ static_cast<std::uint32_t>(high >> 31);
+    symbols[i] = static_cast<entropy::CodedSymbol>(tables[i] << 8 | (symbol & 0xff));
+    low[i] = static_cast<std::uint32_t>(shifted) & (range - 1);
+    largest = largest > symbol ? largest : symbol;
+  }
+  return largest;
 }
 
 /// One symbol of one lane; the renormalisation of all lanes of a round comes after it, in lane order.
@@ -400,7 +499,7 @@ QUARRY_KERNEL inline std::uint8_t DecodeSymbol(entropy::RansReader* reader, std:
   const std::uint32_t mask = (1u << reader->bits) - 1;
   const std::uint32_t slot =
       reader->slots[(static_cast<std::size_t>(table) << reader->bits) + (state & mask)];
-  reader->states[lane] = ((slot >> 12 & 0xfff) + 1) * (state >> reader->bits) + (slot & 0xfff);
+  reader->states[lane] = ((slot & 0xfff) + 1) * (state >> reader->bits) + (slot >> 12 & 0xfff);
   return static_cast<std::uint8_t>(slot >> 24);
 }
 
@@ -409,6 +508,28 @@ QUARRY_KERNEL inline void Renormalise(entropy::RansReader* reader, std::size_t l
     if (reader->states[lane] < 1u << 15)
       reader->states[lane] = reader->states[lane] << 16 | reader->words[reader->position++];
   }
+}
+
+/// Codes symbols count - 1 .. begin, lane by lane: the tail of a run, or everything without vectors.
+QUARRY_KERNEL void EncodeRansScalar(entropy::RansWriter* writer, const entropy::CodedSymbol* symbols,
+                                    std::size_t begin, std::size_t count) {
+  std::uint16_t* next = writer->next;
+  for (std::size_t i = count; i-- > begin;) {
+    std::uint32_t* const state = &writer->states[i & (writer->lanes - 1)];
+    const entropy::SymbolCode code = writer->codes[symbols[i]];
+    const auto complement = static_cast<std::uint32_t>(code >> entropy::kComplementAt & 0x7ff);
+    const auto bias = static_cast<std::uint32_t>(code >> entropy::kBiasAt & 0x7fff);
+    // From frequency * 2^(31 - bits) on, a state first gives up a word. Always written, kept only when
+    // needed: a branch would be unpredictable.
+    const std::uint32_t gives_up = *state > 0x7fffffffu - (complement << (31 - writer->bits)) ? 1 : 0;
+    next[-1] = static_cast<std::uint16_t>(*state);
+    next -= gives_up;
+    const std::uint32_t left = *state >> (gives_up << 4);
+    const auto quotient =
+        static_cast<std::uint32_t>(std::uint64_t{left} * (code & 0xffffffffu) >> (code >> entropy::kShiftAt));
+    *state = left + bias + quotient * complement;
+  }
+  writer->next = next;
 }
 
 /// Symbols begin .. count, lane by lane: the tail of a band, or everything without vectors.

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "quarry/codec/interpolate/lanes.h"
+
 #define QUARRY_KERNEL __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 
 namespace quarry::interpolate::avx2 {

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "quarry/codec/interpolate/lanes.h"
+
 #define QUARRY_KERNEL __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,popcnt")))
 
 namespace quarry::interpolate::avx512 {
@@ -13,15 +15,22 @@ namespace quarry::interpolate::avx512 {
 
 namespace {
 
+/// As MultiplyAdd of eight lanes.
+QUARRY_KERNEL inline __m512i MultiplyAdd(__m512i less, __m512i factor, __m512i offset) {
+  const __m512i low = _mm512_madd_epi16(less, _mm512_and_si512(factor, _mm512_set1_epi32(0x7fff)));
+  const __m512i high = _mm512_madd_epi16(less, _mm512_srli_epi32(factor, 15));
+  return _mm512_add_epi32(_mm512_add_epi32(low, _mm512_add_epi32(factor, offset)),
+                          _mm512_slli_epi32(high, 15));
+}
+
 /// Two vectors of sixteen lanes.
 QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                                    std::uint8_t* symbols) {
   constexpr int kVectors = 2;
   const __m512i low = _mm512_set1_epi32((1 << reader->bits) - 1);
-  const __m128i shift = _mm_cvtsi32_si128(reader->bits);
+  const __m512i shift = _mm512_set1_epi32(reader->bits);
   const __m512i limit = _mm512_set1_epi32(1 << 15);
   const __m512i twelve = _mm512_set1_epi32(0xfff);
-  const __m512i one = _mm512_set1_epi32(1);
   __m512i states[kVectors];
   for (int v = 0; v < kVectors; ++v) states[v] = _mm512_loadu_si512(reader->states.data() + 16 * v);
   const auto* slots = reinterpret_cast<const int*>(reader->slots);
@@ -34,11 +43,10 @@ QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8
       const __m512i table =
           _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tables + at)));
       const __m512i index =
-          _mm512_add_epi32(_mm512_sll_epi32(table, shift), _mm512_and_si512(states[v], low));
+          _mm512_add_epi32(_mm512_sllv_epi32(table, shift), _mm512_and_si512(states[v], low));
       const __m512i slot = _mm512_i32gather_epi32(index, slots, 4);
-      const __m512i frequency = _mm512_add_epi32(_mm512_and_si512(_mm512_srli_epi32(slot, 12), twelve), one);
-      states[v] = _mm512_add_epi32(_mm512_mullo_epi32(frequency, _mm512_srl_epi32(states[v], shift)),
-                                   _mm512_and_si512(slot, twelve));
+      states[v] = MultiplyAdd(_mm512_and_si512(slot, twelve), _mm512_srlv_epi32(states[v], shift),
+                              _mm512_and_si512(_mm512_srli_epi32(slot, 12), twelve));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols + at),
                        _mm512_cvtepi32_epi8(_mm512_srli_epi32(slot, 24)));
     }

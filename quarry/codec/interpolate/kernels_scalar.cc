@@ -13,10 +13,33 @@ bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::si
   return DecodeRansScalar(reader, tables, 0, count, symbols);
 }
 
-std::size_t UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, const std::uint8_t* shifts,
-                      const std::byte* bits, std::size_t position, std::size_t limit, std::size_t count,
-                      std::int32_t* indices) {
-  return UnfoldLowScalar(symbols, tables, shifts, bits, position, limit, count, indices);
+void EncodeRans(entropy::RansWriter* writer, const entropy::CodedSymbol* symbols, std::size_t count) {
+  EncodeRansScalar(writer, symbols, 0, count);
+}
+
+void Classify(const std::uint16_t* activity, std::size_t count, std::span<const std::uint16_t> thresholds,
+              std::uint8_t* out) {
+  ClassifyScalar(activity, count, thresholds, out);
+}
+
+std::size_t Compact(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count,
+                    std::uint8_t* out) {
+  return CompactScalar(bytes, valid, count, out);
+}
+
+void Expand(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count, std::uint8_t fill,
+            std::uint8_t* out) {
+  ExpandScalar(bytes, valid, count, fill, out);
+}
+
+void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, std::size_t count, LowBits* low_bits,
+               std::int32_t* indices) {
+  UnfoldLowScalar(symbols, tables, count, low_bits, indices);
+}
+
+std::uint32_t FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const std::uint8_t* shifts,
+                      std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
+  return FoldLowScalar(indices, tables, shifts, count, symbols, low);
 }
 
 }  // namespace

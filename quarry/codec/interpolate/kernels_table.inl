@@ -1,4 +1,4 @@
-// The functions of kernels.inl and the DecodeRans of an instruction set, as a table.
+// The functions of kernels.inl and those that an instruction set has of its own, as a table.
 
 namespace {
 
@@ -8,14 +8,16 @@ constexpr Kernels MakeKernels(std::string_view name) {
           PredictPlane<double>,
           Quantise<float>,
           Quantise<double>,
-          Dequantise<float>,
-          Dequantise<double>,
+          Reconstruct<float>,
+          Reconstruct<double>,
           ActivityPlane,
           FineBins,
           Classify,
           DecodeRans,
-          Unfold,
-          UnfoldLow,
+          EncodeRans,
+          Compact,
+          Expand,
+          FoldLow,
           Interleave<std::uint32_t>,
           Interleave<std::uint64_t>,
           Interleave<std::uint16_t>};

@@ -57,9 +57,10 @@ Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samp
 
 /// Turns `grid` into the level of `shape` that EncodeLevel left in its grid.
 /// @param need_magnitudes  a finer level will be decoded from this one
+/// @param place  for the samples of the last level that is wanted, which `grid` then does not get; or null
 /// @errors kDataLoss; the grid is then unusable
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   bool need_magnitudes, LevelGrid<T>* grid);
+                   bool need_magnitudes, const SamplePlace* place, LevelGrid<T>* grid);
 
 }  // namespace quarry::interpolate

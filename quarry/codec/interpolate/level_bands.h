@@ -16,14 +16,14 @@ template <>
 struct KernelsOf<float> {
   static auto Predict(const Kernels& k) { return k.predict_f32; }
   static auto Quantise(const Kernels& k) { return k.quantise_f32; }
-  static auto Dequantise(const Kernels& k) { return k.dequantise_f32; }
+  static auto Reconstruct(const Kernels& k) { return k.reconstruct_f32; }
 };
 
 template <>
 struct KernelsOf<double> {
   static auto Predict(const Kernels& k) { return k.predict_f64; }
   static auto Quantise(const Kernels& k) { return k.quantise_f64; }
-  static auto Dequantise(const Kernels& k) { return k.dequantise_f64; }
+  static auto Reconstruct(const Kernels& k) { return k.reconstruct_f64; }
 };
 
 /// Scratch of a thread: the bands of the current level, and planes.
@@ -32,7 +32,8 @@ struct LevelScratch {
   std::array<PaddedArray<T>, kBands> values;
   std::array<PaddedArray<std::uint16_t>, kBands> magnitudes;
   std::array<PaddedArray<T>, 4> planes;  ///< predictions along x, y, z, and their average
-  std::vector<std::uint16_t> activity;
+  std::vector<std::uint16_t> activity;   ///< of a plane
+  std::vector<T> row;                    ///< of the whole level
 
   static LevelScratch& OfThread() {
     thread_local LevelScratch scratch;
@@ -54,6 +55,8 @@ class LevelBands {
       largest_plane = std::max(largest_plane, static_cast<std::size_t>(extent[0] * extent[1]));
     }
     for (PaddedArray<T>& plane : scratch->planes) plane.Resize(largest_plane);
+    scratch->activity.resize(std::max(scratch->activity.size(), largest_plane + kPadding));
+    for (const int band : kBandOrder) contexts_[Index(band)] = ContextOf(band);
   }
 
   const Kernels& kernels() const { return kernels_; }
@@ -98,21 +101,9 @@ class LevelBands {
     return out;
   }
 
-  /// Activity around every sample of a band.
-  const std::uint16_t* Activity(int band) {
-    ContextArgs args;
-    args.band = band;
-    args.shape = Shape(band);
-    for (int axis = 0; axis < 3; ++axis) {
-      if (!IsOdd(band, axis)) continue;
-      const int source = band & ~(1 << axis);
-      args.magnitudes[Index(axis)] = Magnitudes(source);
-      args.source_shapes[Index(axis)] = Shape(source);
-    }
-    const auto plane = static_cast<std::size_t>(args.shape[0] * args.shape[1]);
-    scratch_->activity.resize(std::max(scratch_->activity.size(), Size(band)));
-    for (std::int64_t z = 0; z < args.shape[2]; ++z)
-      kernels_.activity(args, z, scratch_->activity.data() + static_cast<std::size_t>(z) * plane);
+  /// Activity around the samples of a plane of a band; valid until the next call.
+  const std::uint16_t* Activity(int band, std::int64_t z) {
+    kernels_.activity(contexts_[Index(band)], z, scratch_->activity.data());
     return scratch_->activity.data();
   }
 
@@ -134,8 +125,34 @@ class LevelBands {
     std::swap(coarse_->magnitudes, magnitudes);
   }
 
+  /// Puts the values of all bands together at their place, row by row through the nearest cache.
+  void MergeInto(const SamplePlace& place) {
+    scratch_->row.resize(static_cast<std::size_t>(shape_[0]));
+    const std::span<T> row = scratch_->row;
+    for (std::int64_t z = 0; z < shape_[2]; ++z) {
+      for (std::int64_t y = 0; y < shape_[1]; ++y) {
+        MergeRow(y, z, &LevelBands::Values, row.data());
+        place.WriteRow(y, z, std::as_bytes(row).data(), row.size_bytes());
+      }
+    }
+    place.EndWriting();
+  }
+
  private:
   static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+  ContextArgs ContextOf(int band) {
+    ContextArgs args;
+    args.band = band;
+    args.shape = Shape(band);
+    for (int axis = 0; axis < 3; ++axis) {
+      if (!IsOdd(band, axis)) continue;
+      const int source = band & ~(1 << axis);
+      args.magnitudes[Index(axis)] = Magnitudes(source);
+      args.source_shapes[Index(axis)] = Shape(source);
+    }
+    return args;
+  }
 
   void Interleave(const float* a, const float* b, std::size_t n, float* out) const {
     kernels_.interleave_32(reinterpret_cast<const std::uint32_t*>(a),
@@ -169,6 +186,7 @@ class LevelBands {
   const Kernels& kernels_;
   std::array<std::vector<Segment<T>>, 3> segments_;
   std::array<PredictArgs<T>, kBands> args_;
+  std::array<ContextArgs, kBands> contexts_;
 };
 
 /// A prediction as kernels sanitise it before use (Sanitised in kernels.inl).

@@ -23,33 +23,6 @@ struct Escape {
   T value;
 };
 
-/// Reads the low bits of large indices. Bytes beyond the end are readable.
-class LowBitReader {
- public:
-  void Start(ByteSpan bytes) {
-    storage_.assign(bytes.size() + kLowBitsPadding, std::byte{0});
-    if (!bytes.empty()) std::memcpy(storage_.data(), bytes.data(), bytes.size());
-    limit_ = bytes.size() * 8;
-    position_ = 0;
-  }
-
-  /// One index per symbol. False if the bits end too early.
-  bool Unfold(const Kernels& kernels, std::span<const entropy::SymbolTable> tables,
-              const std::uint8_t* contexts, const std::uint8_t* symbols, std::size_t count,
-              std::int32_t* indices) {
-    std::array<std::uint8_t, 16> shifts{};
-    for (std::size_t t = 0; t < tables.size(); ++t) shifts[t] = tables[t].shift;
-    position_ = kernels.unfold_low(symbols, contexts, shifts.data(), storage_.data(), position_, limit_,
-                                   count, indices);
-    return position_ <= limit_;
-  }
-
- private:
-  Bytes storage_;
-  std::size_t position_ = 0;
-  std::size_t limit_ = 0;
-};
-
 /// Samples that are all zero, or all have symbols.
 struct SampleRun {
   std::size_t begin;
@@ -57,18 +30,19 @@ struct SampleRun {
   bool zero;
 };
 
-/// Scratch of a thread, in addition to LevelScratch.
+/// Scratch of a thread, in addition to LevelScratch. Bytes a sample, with room for vectors that overrun.
 struct SymbolScratch {
-  std::vector<std::uint8_t> tables;  ///< table or bin of every sample of a band
-  std::vector<std::uint8_t> coded;   ///< the same of those samples that have a symbol
-  std::vector<std::uint8_t> symbols;
-  std::vector<std::int32_t> unfolded;
-  std::vector<std::int32_t> indices;  ///< of the band
+  std::vector<std::uint8_t> tables;   ///< table or bin of every sample of a band
+  std::vector<std::uint8_t> symbols;  ///< of every sample of a band
+  std::vector<std::uint8_t> valid_tables;
+  std::vector<std::uint8_t> valid_symbols;
+  std::vector<std::uint8_t> coded_tables;  ///< of those samples that are in no group of zeros
+  std::vector<std::uint8_t> coded_symbols;
   std::vector<std::uint32_t> slots;
   std::vector<std::uint16_t> words;
   std::vector<std::uint8_t> validity;  ///< of the band
   std::vector<SampleRun> runs;         ///< of the band
-  LowBitReader low_bits;
+  Bytes low_bits;
 
   static SymbolScratch& OfThread() {
     thread_local SymbolScratch scratch;
@@ -76,9 +50,11 @@ struct SymbolScratch {
   }
 };
 
-template <typename V>
-void EnsureSize(V* vector, std::size_t size) {
-  if (vector->size() < size) vector->resize(size);
+/// Room for `samples` and what is read and written beyond the last.
+std::uint8_t* BytesFor(std::size_t samples, std::vector<std::uint8_t>* scratch) {
+  const std::size_t size = samples + entropy::kManyLanes;
+  if (scratch->size() < size) scratch->resize(size);
+  return scratch->data();
 }
 
 template <typename T>
@@ -94,7 +70,7 @@ class LevelDecoder {
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
         scratch_(SymbolScratch::OfThread()) {}
 
-  Status Run(ByteSpan payload) {
+  Status Run(ByteSpan payload, const SamplePlace* place) {
     std::uint8_t head = 0;
     if (!payload.empty()) {
       head = std::to_integer<std::uint8_t>(payload[0]);
@@ -113,7 +89,11 @@ class LevelDecoder {
     } else {
       QUARRY_RETURN_IF_ERROR(RunQuantised(head, payload));
     }
-    bands_.Merge(need_magnitudes_);
+    if (place != nullptr) {
+      bands_.MergeInto(*place);
+    } else {
+      bands_.Merge(need_magnitudes_);
+    }
     return Status::Ok();
   }
 
@@ -134,8 +114,8 @@ class LevelDecoder {
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
-      QUARRY_RETURN_IF_ERROR(DecodeIndices(band, size));
-      Reconstruct(band, begin, size);
+      QUARRY_RETURN_IF_ERROR(DecodeSymbols(band, begin));
+      QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
       begin += size;
     }
     return mode_ == LevelMode::kRans ? CheckEnd() : Status::Ok();
@@ -211,7 +191,7 @@ class LevelDecoder {
       // Memory is bounded by the level, not by what the payload claims.
       if (low_bits.size() > NewSamples() * entropy::kMaxShift / 8 + 1)
         return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
-      scratch_.low_bits.Start(low_bits);
+      StartLowBits(low_bits);
     }
     if (payload.size() / 2 > NewSamples() + 2 * entropy::kManyLanes)
       return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
@@ -220,6 +200,14 @@ class LevelDecoder {
     return entropy::StartRans(payload,
                               (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes, bits,
                               &scratch_.words, &rans_);
+  }
+
+  void StartLowBits(ByteSpan bytes) {
+    scratch_.low_bits.assign(bytes.size() + kLowBitsPadding, std::byte{0});
+    if (!bytes.empty()) std::memcpy(scratch_.low_bits.data(), bytes.data(), bytes.size());
+    low_bits_.bytes = scratch_.low_bits.data();
+    low_bits_.limit = bytes.size() * 8;
+    for (std::size_t t = 0; t < tables_.size(); ++t) low_bits_.widths[t] = tables_[t].shift;
   }
 
   static Result<ByteSpan> TakePart(ByteSpan* payload) {
@@ -231,87 +219,105 @@ class LevelDecoder {
     return part;
   }
 
-  /// Indices of a band into scratch_.indices.
-  Status DecodeIndices(int band, std::size_t size) {
-    EnsureSize(&scratch_.indices, size);
+  /// Symbols of a band into scratch_.symbols, and their tables into scratch_.tables if they have low bits.
+  /// Samples without a symbol get 0, which stands for the index 0, and kNoTable.
+  /// @param begin  of the band among the new samples
+  Status DecodeSymbols(int band, std::size_t begin) {
+    const std::size_t size = bands_.Size(band);
+    std::uint8_t* symbols = BytesFor(size, &scratch_.symbols);
     if (mode_ == LevelMode::kZero) {
-      std::fill_n(scratch_.indices.begin(), size, 0);
+      std::fill_n(symbols, size, std::uint8_t{0});
       return Status::Ok();
     }
-    EnsureSize(&scratch_.tables, size + entropy::kManyLanes);
-    const std::uint16_t* activity = bands_.Activity(band);
-    if (mode_ == LevelMode::kRans) {
-      bands_.kernels().classify(activity, size, thresholds_.data(), scratch_.tables.data());
-    } else {
-      bands_.kernels().fine_bins(activity, size, scratch_.tables.data());
-    }
-    if (validity_.empty()) return DecodeCoded(scratch_.tables.data(), size, scratch_.indices.data());
+    std::uint8_t* tables = BytesFor(size, &scratch_.tables);
+    FindTables(band, tables);
+    large_.clear();
+    next_large_ = 0;
+    if (validity_.empty()) return DecodeValid(tables, size, begin, symbols);
 
-    // Missing samples have no symbols.
-    EnsureSize(&scratch_.validity, size);
-    ExtractBand(validity_.data(), shape_, band, scratch_.validity.data());
-    std::size_t valid = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      scratch_.tables[valid] = scratch_.tables[i];
-      valid += scratch_.validity[i] != 0 ? 1 : 0;
-    }
-    EnsureSize(&scratch_.unfolded, size);
-    QUARRY_RETURN_IF_ERROR(DecodeCoded(scratch_.tables.data(), valid, scratch_.unfolded.data()));
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < size; ++i)
-      scratch_.indices[i] = scratch_.validity[i] != 0 ? scratch_.unfolded[next++] : 0;
+    const Kernels& kernels = bands_.kernels();
+    std::uint8_t* validity = BytesFor(size, &scratch_.validity);
+    ExtractBand(validity_.data(), shape_, band, validity);
+    std::uint8_t* valid_tables = BytesFor(size, &scratch_.valid_tables);
+    std::uint8_t* valid_symbols = BytesFor(size, &scratch_.valid_symbols);
+    const std::size_t valid = kernels.compact(tables, validity, size, valid_tables);
+    QUARRY_RETURN_IF_ERROR(DecodeValid(valid_tables, valid, begin, valid_symbols));
+    kernels.expand(valid_symbols, validity, size, 0, symbols);
+    if (has_low_bits_) kernels.expand(valid_tables, validity, size, kNoTable, tables);
+    PlaceLarge(validity, begin);
     return Status::Ok();
   }
 
-  /// Indices of `count` samples that all have symbols, unless their group says otherwise.
-  Status DecodeCoded(const std::uint8_t* tables, std::size_t count, std::int32_t* indices) {
+  /// Tables of all samples of a band; bins in adaptive mode.
+  void FindTables(int band, std::uint8_t* tables) {
+    const Kernels& kernels = bands_.kernels();
+    const Index3 shape = bands_.Shape(band);
+    const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
+    for (std::int64_t z = 0; z < shape[2]; ++z, tables += plane) {
+      const std::uint16_t* activity = bands_.Activity(band, z);
+      if (mode_ == LevelMode::kRans) {
+        kernels.classify(activity, plane, thresholds_, tables);
+      } else {
+        kernels.fine_bins(activity, plane, tables);
+      }
+    }
+  }
+
+  /// Symbols of `count` valid samples. Those in groups of zeros get the symbol 0 and kNoTable.
+  Status DecodeValid(std::uint8_t* tables, std::size_t count, std::size_t begin, std::uint8_t* symbols) {
     if (mode_ == LevelMode::kAdaptive) {
-      DecodeAdaptive(tables, count, indices);
+      DecodeAdaptive(tables, count, begin, symbols);
       return Status::Ok();
     }
-    if (!has_groups_) return DecodeSymbols(tables, count, indices);
-    EnsureSize(&scratch_.coded, count + entropy::kManyLanes);
-    scratch_.runs.clear();
-    std::size_t coded = 0;
-    flags_.Walk(
-        tables, count,
-        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
-        [&](std::size_t begin, std::size_t end, bool zero) {
-          scratch_.runs.push_back({begin, end, zero});
-          if (zero) return;
-          std::memcpy(scratch_.coded.data() + coded, tables + begin, end - begin);
-          coded += end - begin;
-        });
-    EnsureSize(&group_indices_, coded);
-    QUARRY_RETURN_IF_ERROR(DecodeSymbols(scratch_.coded.data(), coded, group_indices_.data()));
-    const std::int32_t* next = group_indices_.data();
+    if (!has_groups_) return DecodeRans(tables, count, symbols);
+    const std::size_t coded = FindGroups(tables, count);
+    std::uint8_t* coded_symbols = BytesFor(coded, &scratch_.coded_symbols);
+    QUARRY_RETURN_IF_ERROR(DecodeRans(scratch_.coded_tables.data(), coded, coded_symbols));
     for (const SampleRun& run : scratch_.runs) {
       const std::size_t size = run.end - run.begin;
       if (run.zero) {
-        std::memset(indices + run.begin, 0, size * sizeof(std::int32_t));
+        std::memset(symbols + run.begin, 0, size);
+        std::memset(tables + run.begin, kNoTable, size);
       } else {
-        std::memcpy(indices + run.begin, next, size * sizeof(std::int32_t));
-        next += size;
+        std::memcpy(symbols + run.begin, coded_symbols, size);
+        coded_symbols += size;
       }
     }
     return Status::Ok();
   }
 
-  Status DecodeSymbols(const std::uint8_t* tables, std::size_t count, std::int32_t* indices) {
-    EnsureSize(&scratch_.symbols, count + entropy::kManyLanes);
-    if (!bands_.kernels().decode_rans(&rans_, tables, count, scratch_.symbols.data()))
-      return DataLoss("the symbols of a level end too early");
-    if (has_low_bits_) {
-      if (!scratch_.low_bits.Unfold(bands_.kernels(), tables_, tables, scratch_.symbols.data(), count,
-                                    indices))
-        return DataLoss("the low bits of a level end too early");
-      return Status::Ok();
+  /// Runs of samples in groups of zeros and of others, and the tables of the others. Returns how many these
+  /// are.
+  std::size_t FindGroups(const std::uint8_t* tables, std::size_t count) {
+    std::uint8_t* coded_tables = BytesFor(count, &scratch_.coded_tables);
+    scratch_.runs.clear();
+    flags_.Walk(
+        tables, count,
+        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+        [&](std::size_t begin, std::size_t end, bool zero) {
+          if (!scratch_.runs.empty() && scratch_.runs.back().zero == zero) {
+            scratch_.runs.back().end = end;
+          } else {
+            scratch_.runs.push_back({begin, end, zero});
+          }
+        });
+    std::size_t coded = 0;
+    for (const SampleRun& run : scratch_.runs) {
+      if (run.zero) continue;
+      std::memcpy(coded_tables + coded, tables + run.begin, run.end - run.begin);
+      coded += run.end - run.begin;
     }
-    bands_.kernels().unfold(scratch_.symbols.data(), count, indices);
-    return Status::Ok();
+    return coded;
   }
 
-  void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::int32_t* indices) {
+  Status DecodeRans(const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols) {
+    return bands_.kernels().decode_rans(&rans_, tables, count, symbols)
+               ? Status::Ok()
+               : DataLoss("the symbols of a level end too early");
+  }
+
+  /// Indices without a symbol go to large_.
+  void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::size_t begin, std::uint8_t* symbols) {
     // A local copy stays in registers; each bit waits for the previous one.
     entropy::BinaryDecoder bits = bits_;
     entropy::BitReader reader{&bits};
@@ -319,35 +325,71 @@ class LevelDecoder {
     quiet_flags_.Walk(
         bins, count,
         [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
-        [&](std::size_t begin, std::size_t end, bool zero) {
+        [&](std::size_t run_begin, std::size_t run_end, bool zero) {
           if (zero) {
-            std::memset(indices + begin, 0, (end - begin) * sizeof(std::int32_t));
+            std::memset(symbols + run_begin, 0, run_end - run_begin);
             model_->Restart();
             return;
           }
-          for (std::size_t i = begin; i < end; ++i) indices[i] = model_->Code(reader, 0, bins[i]);
+          for (std::size_t i = run_begin; i < run_end; ++i) {
+            const std::int32_t index = model_->Code(reader, 0, bins[i]);
+            const auto symbol =
+                static_cast<std::uint32_t>(index) << 1 ^ static_cast<std::uint32_t>(index >> 31);
+            const bool fits = symbol <= entropy::kLargestSymbol;
+            symbols[i] = static_cast<std::uint8_t>(fits ? symbol : 0);
+            if (!fits) large_.push_back({begin + i, false, index, 0});
+          }
         });
     bits_ = bits;
   }
 
-  void Reconstruct(int band, std::size_t begin, std::size_t size) {
-    const std::size_t first = next_escape_;
-    while (next_escape_ < escapes_.size() && escapes_[next_escape_].position < begin + size) {
-      const Escape<T>& escape = escapes_[next_escape_++];
-      scratch_.indices[escape.position - begin] = escape.index;
+  /// Turns positions among the valid samples of a band into positions among all of them.
+  void PlaceLarge(const std::uint8_t* validity, std::size_t begin) {
+    std::size_t valid = begin;
+    std::size_t i = 0;
+    for (Escape<T>& large : large_) {
+      for (; validity[i] == 0 || valid < large.position; ++i) valid += validity[i] != 0 ? 1 : 0;
+      large.position = begin + i;
     }
-    const QuantiseArgs<T> args{static_cast<T>(quantiser_.step), 0, 0, 0, quantiser_.integral};
+  }
+
+  Status Reconstruct(int band, std::size_t begin) {
     const Index3 shape = bands_.Shape(band);
     const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
-    T* values = bands_.Values(band);
-    std::uint16_t* magnitudes = bands_.Magnitudes(band);
+    // No band of this level depends on the last one.
+    const bool keep_magnitudes = need_magnitudes_ || band != kBandOrder.back();
+    ReconstructArgs<T> args;
+    args.step = static_cast<T>(quantiser_.step);
+    args.integral = quantiser_.integral;
+    args.count = plane;
+    args.low_bits = has_low_bits_ ? &low_bits_ : nullptr;
     for (std::int64_t z = 0; z < shape[2]; ++z) {
       const std::size_t at = static_cast<std::size_t>(z) * plane;
-      KernelsOf<T>::Dequantise(bands_.kernels())(args, scratch_.indices.data() + at, bands_.Predict(band, z),
-                                                 plane, values + at, magnitudes + at);
+      args.symbols = scratch_.symbols.data() + at;
+      args.tables = has_low_bits_ ? scratch_.tables.data() + at : nullptr;
+      args.predicted = bands_.Predict(band, z);
+      args.decoded = bands_.Values(band) + at;
+      args.magnitudes = keep_magnitudes ? bands_.Magnitudes(band) + at : nullptr;
+      KernelsOf<T>::Reconstruct(bands_.kernels())(args);
+      if (low_bits_.position > low_bits_.limit) return DataLoss("the low bits of a level end too early");
+      Replace(large_, &next_large_, begin + at, args);
+      Replace(escapes_, &next_escape_, begin + at, args);
     }
-    for (std::size_t i = first; i < next_escape_; ++i) {
-      if (escapes_[i].raw) values[escapes_[i].position - begin] = escapes_[i].value;
+    return Status::Ok();
+  }
+
+  /// Puts samples that are not among the symbols into a plane.
+  /// @param begin  of the plane among the new samples
+  static void Replace(const std::vector<Escape<T>>& escapes, std::size_t* next, std::size_t begin,
+                      const ReconstructArgs<T>& plane) {
+    for (; *next < escapes.size() && escapes[*next].position < begin + plane.count; ++*next) {
+      const Escape<T>& escape = escapes[*next];
+      const std::size_t i = escape.position - begin;
+      const T predicted = SanitisedPrediction(plane.predicted[i], plane.integral);
+      plane.decoded[i] = escape.raw ? escape.value : predicted + static_cast<T>(escape.index) * plane.step;
+      if (plane.magnitudes == nullptr) continue;
+      const std::int32_t size = std::min<std::int32_t>(std::abs(escape.index), kMaxMagnitude);
+      plane.magnitudes[i] = static_cast<std::uint16_t>(size);
     }
   }
 
@@ -366,11 +408,11 @@ class LevelDecoder {
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
-      EnsureSize(&scratch_.validity, size);
+      std::uint8_t* validity = BytesFor(size, &scratch_.validity);
       if (validity_.empty()) {
-        std::fill_n(scratch_.validity.begin(), size, std::uint8_t{1});
+        std::fill_n(validity, size, std::uint8_t{1});
       } else {
-        ExtractBand(validity_.data(), shape_, band, scratch_.validity.data());
+        ExtractBand(validity_.data(), shape_, band, validity);
       }
       const Index3 shape = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
@@ -378,7 +420,7 @@ class LevelDecoder {
       T* value = bands_.Values(band);
       for (std::int64_t z = 0; z < shape[2]; ++z) {
         const T* predicted = bands_.Predict(band, z);
-        const std::uint8_t* valid = scratch_.validity.data() + static_cast<std::size_t>(z) * plane;
+        const std::uint8_t* valid = validity + static_cast<std::size_t>(z) * plane;
         for (std::size_t i = 0; i < plane; ++i) {
           const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
           if (valid[i] == 0) {
@@ -421,12 +463,14 @@ class LevelDecoder {
   LevelMode mode_ = LevelMode::kZero;
   std::vector<Escape<T>> escapes_;
   std::size_t next_escape_ = 0;
-  std::array<std::uint16_t, kMaxTables - 1> thresholds_{};
+  std::vector<Escape<T>> large_;  ///< of the band: indices of adaptive bits that no symbol stands for
+  std::size_t next_large_ = 0;
+  std::vector<std::uint16_t> thresholds_;
   std::vector<entropy::SymbolTable> tables_;
-  std::vector<std::int32_t> group_indices_;
   entropy::RansReader rans_;
   bool has_groups_ = false;
   bool has_low_bits_ = false;
+  LowBits low_bits_;
   entropy::BinaryDecoder bits_ = entropy::BinaryDecoder({});
   GroupFlags quiet_flags_ = GroupFlags(0);
   GroupFlags flags_ = GroupFlags(GroupFlags::kMostActiveWithTables);
@@ -437,13 +481,13 @@ class LevelDecoder {
 
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   bool need_magnitudes, LevelGrid<T>* grid) {
-  return LevelDecoder<T>(quantiser, shape, validity, need_magnitudes, grid).Run(payload);
+                   bool need_magnitudes, const SamplePlace* place, LevelGrid<T>* grid) {
+  return LevelDecoder<T>(quantiser, shape, validity, need_magnitudes, grid).Run(payload, place);
 }
 
 template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
-                                   LevelGrid<float>*);
+                                   const SamplePlace*, LevelGrid<float>*);
 template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
-                                    LevelGrid<double>*);
+                                    const SamplePlace*, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

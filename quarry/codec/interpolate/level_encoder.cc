@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <optional>
 
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/choose_tables.h"
@@ -27,69 +27,137 @@ constexpr std::size_t kFineTablesFrom = 12000;
 /// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
 
+/// Takes an array over a whole level apart into its bands, without band 0.
+template <typename U>
+struct SplitBands {
+  QUARRY_INLINE static void Run(const U* level, const Index3* shape, std::array<U*, kBands> bands) {
+    const std::int64_t width = (*shape)[0];
+    for (std::int64_t z = 0; z < (*shape)[2]; ++z) {
+      for (std::int64_t y = 0; y < (*shape)[1]; ++y, level += width) {
+        const auto even_band = static_cast<std::size_t>((y & 1) << 1 | (z & 1) << 2);
+        U*& odd_band = bands[even_band | 1];
+        if (even_band == 0) {
+          for (std::int64_t x = 0; x < width / 2; ++x) odd_band[x] = level[2 * x + 1];
+        } else {
+          SplitRow(level, width, bands[even_band], odd_band);
+          bands[even_band] += (width + 1) / 2;
+        }
+        odd_band += width / 2;
+      }
+    }
+  }
+
+ private:
+  QUARRY_INLINE static void SplitRow(const U* row, std::int64_t width, U* __restrict even,
+                                     U* __restrict odd) {
+    for (std::int64_t x = 0; x < width / 2; ++x) {
+      even[x] = row[2 * x];
+      odd[x] = row[2 * x + 1];
+    }
+    if (width % 2 != 0) even[width / 2] = row[width - 1];
+  }
+};
+
+/// Bits one after the other, earlier ones lower.
+class BitSink {
+ public:
+  void Put(std::uint32_t value, int count) {
+    buffer_ |= static_cast<std::uint64_t>(value) << filled_;
+    filled_ += count;
+    if (filled_ < 32) return;
+    PutLittleEndian(&bytes_, static_cast<std::uint32_t>(buffer_));
+    buffer_ >>= 32;
+    filled_ -= 32;
+  }
+  /// Nothing may be put after it.
+  const Bytes& Finish() {
+    for (; filled_ > 0; filled_ -= 8, buffer_ >>= 8) bytes_.push_back(static_cast<std::byte>(buffer_));
+    return bytes_;
+  }
+
+ private:
+  Bytes bytes_;
+  std::uint64_t buffer_ = 0;
+  int filled_ = 0;
+};
+
 /// Turns indices into symbols with their tables, counts the symbols, and collects the low bits.
 class SymbolSink {
  public:
-  SymbolSink(std::span<const std::uint8_t> shifts, std::size_t capacity,
+  SymbolSink(const Kernels& kernels, std::span<const std::uint8_t> shifts, std::size_t capacity,
              std::vector<entropy::CodedSymbol>* symbols)
-      : shifts_(shifts), counts_(2 * shifts.size()), out_(symbols) {
+      : kernels_(kernels),
+        some_shifts_(std::any_of(shifts.begin(), shifts.end(), [](std::uint8_t s) { return s > 0; })),
+        counts_(shifts.size() * entropy::kSymbols),
+        out_(symbols) {
+    std::copy(shifts.begin(), shifts.end(), shifts_.begin());
     if (out_->size() < capacity) out_->resize(capacity);
   }
 
   void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
            std::size_t end) {
-    entropy::CodedSymbol* out = out_->data() + size_;
-    std::array<std::uint32_t, entropy::kSymbols>* counts = counts_.data();
-    const std::uint8_t* shifts = shifts_.data();
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::uint8_t table = tables[i];
-      const int shift = shifts[table];
-      Folded folded = Fold(indices[i], shift);
-      if (folded.symbol > entropy::kLargestSymbol) {
-        too_large_.push_back(i);
-        folded = Fold(0, shift);
+    for (; begin < end; begin += std::min(kRun, end - begin)) {
+      const std::size_t count = std::min(kRun, end - begin);
+      const std::uint8_t* table = tables.data() + begin;
+      const std::uint32_t largest = kernels_.fold(indices.data() + begin, table, shifts_.data(), count,
+                                                  out_->data() + size_, low_.data());
+      if (largest > entropy::kLargestSymbol) ReplaceTooLarge(indices, table, begin, count);
+      if (some_shifts_) {
+        for (std::size_t i = 0; i < count; ++i) low_bits_.Put(low_[i], shifts_[table[i]]);
       }
-      if (shift > 0) PutLowBits(folded.low, shift);
-      *out++ = static_cast<entropy::CodedSymbol>(table << 8 | folded.symbol);
-      // Two counters in turn: increments of the same counter wait for each other.
-      ++counts[2 * table + (i & 1)][folded.symbol];
+      Count(out_->data() + size_, count);
+      size_ += count;
     }
-    size_ += end - begin;
   }
 
   std::size_t size() const { return size_; }
   /// Positions of the indices that have no symbol; 0 stands for them.
   const std::vector<std::size_t>& too_large() const { return too_large_; }
   std::array<std::uint32_t, entropy::kSymbols> Counts(std::size_t table) const {
-    std::array<std::uint32_t, entropy::kSymbols> counts = counts_[2 * table];
-    for (std::size_t s = 0; s < entropy::kSymbols; ++s) counts[s] += counts_[2 * table + 1][s];
+    std::array<std::uint32_t, entropy::kSymbols> counts{};
+    for (std::size_t s = 0; s < entropy::kSymbols; ++s) {
+      for (const std::uint32_t part : counts_[table * entropy::kSymbols + s]) counts[s] += part;
+    }
     return counts;
   }
   /// Ends the low bits: nothing may be added after it.
-  const Bytes& LowBits() {
-    for (; filled_ > 0; filled_ -= 8, buffer_ >>= 8) low_bits_.push_back(static_cast<std::byte>(buffer_));
-    return low_bits_;
-  }
+  const Bytes& LowBits() { return low_bits_.Finish(); }
 
  private:
-  /// Appends `count` bits; earlier ones are lower.
-  void PutLowBits(std::uint32_t value, int count) {
-    buffer_ |= static_cast<std::uint64_t>(value) << filled_;
-    filled_ += count;
-    if (filled_ < 32) return;
-    PutLittleEndian(&low_bits_, static_cast<std::uint32_t>(buffer_));
-    buffer_ >>= 32;
-    filled_ -= 32;
+  /// What is folded at a time stays in the first cache.
+  static constexpr std::size_t kRun = 1024;
+  /// Counters in turn: increments of the same counter wait for each other.
+  static constexpr std::size_t kCounters = 4;
+
+  void ReplaceTooLarge(std::span<const std::int32_t> indices, const std::uint8_t* tables, std::size_t begin,
+                       std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const int shift = shifts_[tables[i]];
+      if (Fold(indices[begin + i], shift).symbol <= entropy::kLargestSymbol) continue;
+      too_large_.push_back(begin + i);
+      const Folded zero = Fold(0, shift);
+      (*out_)[size_ + i] = static_cast<entropy::CodedSymbol>(tables[i] << 8 | zero.symbol);
+      low_[i] = zero.low;
+    }
   }
 
-  std::span<const std::uint8_t> shifts_;
-  std::vector<std::array<std::uint32_t, entropy::kSymbols>> counts_;
+  void Count(const entropy::CodedSymbol* symbols, std::size_t count) {
+    std::size_t i = 0;
+    for (; i + kCounters <= count; i += kCounters) {
+      for (std::size_t c = 0; c < kCounters; ++c) ++counts_[symbols[i + c]][c];
+    }
+    for (; i < count; ++i) ++counts_[symbols[i]][0];
+  }
+
+  const Kernels& kernels_;
+  std::array<std::uint8_t, 16> shifts_{};
+  const bool some_shifts_;
+  std::vector<std::array<std::uint32_t, kCounters>> counts_;  ///< of all coded symbols
   std::vector<entropy::CodedSymbol>* out_;
   std::size_t size_ = 0;
+  std::array<std::uint32_t, kRun> low_;
   std::vector<std::size_t> too_large_;
-  Bytes low_bits_;
-  std::uint64_t buffer_ = 0;
-  int filled_ = 0;
+  BitSink low_bits_;
 };
 
 /// Scratch of a thread: everything as large as a level.
@@ -112,6 +180,22 @@ struct EncoderScratch {
   }
 };
 
+/// See LevelEncoder::HideMissing.
+template <typename T, bool kIntegral>
+struct HideWhereMissing {
+  QUARRY_INLINE static void Run(const std::uint8_t* __restrict valid, const T* __restrict predicted,
+                                std::size_t count, std::int32_t* __restrict indices, T* __restrict decoded,
+                                std::uint16_t* __restrict magnitudes) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool keep = valid[i] != 0;
+      const T hidden = SanitisedPrediction(predicted[i], kIntegral) + T(0);
+      indices[i] = keep ? indices[i] : 0;
+      magnitudes[i] = keep ? magnitudes[i] : std::uint16_t{0};
+      decoded[i] = keep ? decoded[i] : hidden;
+    }
+  }
+};
+
 template <typename T>
 class LevelEncoder {
  public:
@@ -128,14 +212,17 @@ class LevelEncoder {
     scratch_.originals.Resize(static_cast<std::size_t>(Volume(shape)) - bands_.Size(0));
     scratch_.valid.resize(validity.empty() ? 0 : scratch_.originals.size());
     scratch_.raw_escapes.clear();
+    std::array<T*, kBands> originals{};
+    std::array<std::uint8_t*, kBands> valid{};
     for (const int band : kBandOrder) {
       const auto b = static_cast<std::size_t>(band);
       begin_[b] = begin;
-      if (bands_.Size(band) == 0) continue;
-      ExtractBand(samples, shape, band, scratch_.originals.data() + begin);
-      if (!validity.empty()) ExtractBand(validity.data(), shape, band, scratch_.valid.data() + begin);
+      originals[b] = scratch_.originals.data() + begin;
+      valid[b] = scratch_.valid.data() + begin;
       begin += bands_.Size(band);
     }
+    RunOnBestInstructionSet<SplitBands<T>>(samples, &shape, originals);
+    if (!validity.empty()) RunOnBestInstructionSet<SplitBands<std::uint8_t>>(validity.data(), &shape, valid);
   }
 
   Bytes Run() {
@@ -201,15 +288,13 @@ class LevelEncoder {
     args.max_index = sizeof(T) == 4 ? T(4e6) : T(1 << 28);
     args.integral = quantiser_.integral;
     for (const int band : kBandOrder) {
-      const std::size_t size = bands_.Size(band);
-      if (size == 0) continue;
+      if (bands_.Size(band) == 0) continue;
       const std::size_t begin = begin_[static_cast<std::size_t>(band)];
-      const std::uint16_t* activity = bands_.Activity(band);
-      bands_.kernels().fine_bins(activity, size, scratch_.bins.data() + begin);
       const Index3 extent = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
       for (std::int64_t z = 0; z < extent[2]; ++z) {
         const std::size_t at = static_cast<std::size_t>(z) * plane;
+        bands_.kernels().fine_bins(bands_.Activity(band, z), plane, scratch_.bins.data() + begin + at);
         const T* predicted = bands_.Predict(band, z);
         T* decoded = bands_.Values(band) + at;
         const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
@@ -224,13 +309,16 @@ class LevelEncoder {
   /// Missing samples become their predictions and have no index. A decoder adds zero steps, which turns -0
   /// into +0; this does the same.
   void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
+    const std::uint8_t* valid = scratch_.valid.data() + begin + at;
+    std::int32_t* indices = scratch_.indices.data() + begin + at;
     T* decoded = bands_.Values(band) + at;
     std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (scratch_.valid[begin + at + i] != 0) continue;
-      scratch_.indices[begin + at + i] = 0;
-      magnitudes[i] = 0;
-      decoded[i] = SanitisedPrediction(predicted[i], quantiser_.integral) + T(0);
+    if (quantiser_.integral) {
+      RunOnBestInstructionSet<HideWhereMissing<T, true>>(valid, predicted, count, indices, decoded,
+                                                         magnitudes);
+    } else {
+      RunOnBestInstructionSet<HideWhereMissing<T, false>>(valid, predicted, count, indices, decoded,
+                                                          magnitudes);
     }
   }
 
@@ -253,38 +341,51 @@ class LevelEncoder {
     const bool all_zero =
         std::all_of(coded_indices_.begin(), coded_indices_.end(), [](std::int32_t q) { return q == 0; });
     if (all_zero && scratch_.raw_escapes.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
-    const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
     const std::size_t samples = coded_indices_.size();
+    if (samples <= kSmallLevel) return CodeAdaptive(spec);
+    const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
     const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
     // The estimate includes tables, which adaptive bits do without.
-    const bool try_adaptive = samples <= kSmallLevel || choice.bits < 1.5 * adaptive_limit + 8 * 60;
-    std::optional<Bytes> adaptive;
-    if (try_adaptive) adaptive = CodeAdaptive(spec);
-    if (adaptive && samples <= kSmallLevel) return *std::move(adaptive);
-    if (adaptive && static_cast<double>(adaptive->size()) * 8 < adaptive_limit + 8 * 60)
-      return *std::move(adaptive);
+    if (choice.bits < 1.5 * adaptive_limit + 8 * 60) {
+      Bytes adaptive = CodeAdaptive(spec);
+      if (static_cast<double>(adaptive.size()) * 8 < adaptive_limit + 8 * 60) return adaptive;
+    }
     return CodeRans(choice, spec);
   }
 
   /// Valid samples only, band after band.
   void CollectCoded() {
+    const bool some_missing = !scratch_.valid.empty();
+    if (some_missing) {
+      scratch_.coded_indices.resize(scratch_.indices.size());
+      scratch_.coded_bins.resize(scratch_.indices.size());
+    }
     scratch_.coded_ends.clear();
-    scratch_.coded_indices.clear();
-    scratch_.coded_bins.clear();
+    std::size_t coded = 0;
     for (const int band : kBandOrder) {
       const std::size_t begin = begin_[static_cast<std::size_t>(band)];
       const std::size_t end = begin + bands_.Size(band);
-      for (std::size_t i = begin; i < end && !scratch_.valid.empty(); ++i) {
-        if (scratch_.valid[i] == 0) continue;
-        scratch_.coded_indices.push_back(scratch_.indices[i]);
-        scratch_.coded_bins.push_back(scratch_.bins[i]);
-      }
-      if (end > begin)
-        scratch_.coded_ends.push_back(scratch_.valid.empty() ? end : scratch_.coded_indices.size());
+      if (begin == end) continue;
+      coded = some_missing ? CollectValid(begin, end, coded) : end;
+      scratch_.coded_ends.push_back(coded);
     }
-    const bool some_missing = !scratch_.valid.empty();
-    coded_indices_ = some_missing ? scratch_.coded_indices : scratch_.indices;
-    coded_bins_ = some_missing ? scratch_.coded_bins : scratch_.bins;
+    coded_indices_ = std::span(some_missing ? scratch_.coded_indices : scratch_.indices).first(coded);
+    coded_bins_ = std::span(some_missing ? scratch_.coded_bins : scratch_.bins).first(coded);
+  }
+
+  /// Appends the valid ones of samples begin .. end to the `coded` ones before; returns how many there are
+  /// then.
+  std::size_t CollectValid(std::size_t begin, std::size_t end, std::size_t coded) {
+    const std::uint8_t* valid = scratch_.valid.data();
+    std::int32_t* indices = scratch_.coded_indices.data();
+    std::uint8_t* bins = scratch_.coded_bins.data();
+    // Always written, kept only where valid: a branch would be unpredictable.
+    for (std::size_t i = begin; i < end; ++i) {
+      indices[coded] = scratch_.indices[i];
+      bins[coded] = scratch_.bins[i];
+      coded += valid[i] != 0 ? 1 : 0;
+    }
+    return coded;
   }
 
   /// First byte, predictor and escapes in front of a body.
@@ -364,8 +465,7 @@ class LevelEncoder {
   };
 
   Bytes CodeRans(const TableChoice& choice, const PredictorSpec& spec) {
-    const std::array<std::uint8_t, kFineBins> table_of_bin = choice.contexts.TableOfBin();
-    for (std::uint8_t& bin : coded_bins_) bin = table_of_bin[bin];
+    choice.contexts.BinsToTables(coded_bins_);
     const std::span<const std::uint8_t> tables_of = coded_bins_;
 
     const bool fine = coded_indices_.size() >= kFineTablesFrom;
@@ -376,7 +476,7 @@ class LevelEncoder {
     const std::vector<LiveRuns> live = FlagGroups(tables_of, &group_flags);
     if (!live.empty()) flags |= kGroupFlags;
 
-    SymbolSink sink(choice.shifts, coded_indices_.size(), &scratch_.symbols);
+    SymbolSink sink(bands_.kernels(), choice.shifts, coded_indices_.size(), &scratch_.symbols);
     std::vector<std::size_t> run_ends;
     std::size_t begin = 0;
     for (const std::size_t band_end : scratch_.coded_ends) {
@@ -413,7 +513,7 @@ class LevelEncoder {
     if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
       AppendPart(sink.LowBits(), &body);
     entropy::EncodeRans(symbols, run_ends, tables, bits, many ? entropy::kManyLanes : entropy::kFewLanes,
-                        &body);
+                        bands_.kernels().encode_rans, &body);
     return WithHead(LevelMode::kRans, flags, spec, PositionsOf(sink.too_large()), body);
   }
 

@@ -7,6 +7,7 @@
 #include "quarry/base/address.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "quarry/base/stream_bytes.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 
@@ -123,6 +124,33 @@ TEST_F(FileTest, ReplaceFileLeavesTheOldFileOrTheNewOne) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "no temporary file stays";
 }
 
+TEST_F(FileTest, AMappedFileAppearsWholeOrNotAtAll) {
+  std::ofstream(folder_ / "a") << "old";
+  {
+    MappedFile dropped = *MappedFile::Create(folder_ / "a", 5000);
+    ASSERT_EQ(dropped.bytes().size(), 5000u);
+    std::ranges::fill(dropped.bytes(), std::byte{7});
+  }
+  EXPECT_EQ(*ReadTextFile(folder_ / "a", 100), "old");
+  MappedFile file = *MappedFile::Create(folder_ / "a", 5000);
+  std::ranges::fill(file.bytes(), std::byte{9});
+  EXPECT_EQ(*ReadTextFile(folder_ / "a", 100), "old");
+
+  const Status published = file.Publish();
+
+  ASSERT_TRUE(published.ok()) << published.message();
+  EXPECT_EQ(*ReadWholeFile(folder_ / "a", 5000), Bytes(5000, std::byte{9}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "no temporary file stays";
+}
+
+TEST_F(FileTest, AMappedFileWithoutSpaceIsAnErrorBeforeItIsTouched) {
+  const Status status = MappedFile::Create(folder_ / "a", std::uint64_t{1} << 60).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal) << status.message();
+  EXPECT_NE(status.message().find("free some space"), std::string::npos) << status.message();
+  EXPECT_EQ(MappedFile::Create(folder_ / "no" / "a", 5).status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "no temporary file stays";
+}
+
 TEST_F(FileTest, CreateRefusesToWriteOverAFile) {
   std::ofstream(folder_ / "a") << "precious";
   EXPECT_FALSE(WritableFile::Create(folder_ / "a").ok());
@@ -146,6 +174,23 @@ TEST(Beginning, EndsBetweenCharacters) {
     EXPECT_TRUE(IsUtf8(Beginning(text, most)));
   }
   EXPECT_EQ(Beginning("\x80\x80\x80\x80\x80\x80", 5).size(), 2u) << "no UTF-8: cut somewhere near";
+}
+
+TEST(StreamBytes, CopiesThoseBytesAndNoOthersFromAnyPlaceToAnyOther) {
+  constexpr std::byte kGuard{0xa5};
+  Bytes from;
+  for (int i = 0; i < 500; ++i) from.push_back(static_cast<std::byte>(i * 7));
+  for (std::size_t begin = 0; begin < 66; ++begin) {
+    for (const std::size_t bytes : {0, 1, 15, 63, 64, 65, 127, 128, 200, 256, 301}) {
+      Bytes to(500, kGuard);
+      StreamBytes(to.data() + begin, from.data() + begin / 2, bytes);
+      EndStreaming();
+      Bytes expected(500, kGuard);
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(begin / 2), bytes,
+                  expected.begin() + static_cast<std::ptrdiff_t>(begin));
+      ASSERT_EQ(to, expected) << bytes << " bytes to " << begin;
+    }
+  }
 }
 
 }  // namespace

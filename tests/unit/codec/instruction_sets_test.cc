@@ -1,3 +1,5 @@
+#include "tests/unit/codec/instruction_sets.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -130,7 +132,7 @@ TEST_P(InstructionSet, MakesTheSameOfLargePatches) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, InstructionSet, ::testing::Values("avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(All, InstructionSet, ::testing::ValuesIn(testing::kVectorSets),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SelectKernels, KnowsScalarCodeEverywhereAndNoInventedOne) {

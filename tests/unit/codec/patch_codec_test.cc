@@ -250,6 +250,28 @@ void CheckRoundTrips(unsigned seed, const PatchCoder& coder) {
   }
 }
 
+/// Samples are looked at in blocks and lanes: no place is special.
+TEST(EncodePatch, FindsMissingSamplesAndTheRangeAtEveryPlace) {
+  const PatchLayout layout{DataType::kFloat32, {16, 16, 33}, 2};
+  const auto count = static_cast<std::size_t>(Volume(layout.shape));
+  for (const std::size_t place : {0u, 7u, 15u, 16u, 4095u, 4096u, 8191u, 8192u, 8447u}) {
+    std::vector<float> samples(count, 5.0f);
+    samples[place] = std::numeric_limits<float>::quiet_NaN();
+    const Result<EncodedPatch> missing = EncodePatch(kLossy, layout, AsBytes(samples), std::nullopt, 0);
+    samples[place] = -3.0f;
+    samples[count - 1 - place] = 8.0f;
+    const Result<EncodedPatch> valid = EncodePatch(kLossy, layout, AsBytes(samples), std::nullopt, 0);
+
+    ASSERT_TRUE(missing.ok() && valid.ok()) << place;
+    EXPECT_EQ(missing->valid, count - 1) << place;
+    EXPECT_EQ(missing->min, 5) << place;
+    EXPECT_EQ(missing->max, 5) << place;
+    EXPECT_EQ(valid->valid, count) << place;
+    EXPECT_EQ(valid->min, -3) << place;
+    EXPECT_EQ(valid->max, 8) << place;
+  }
+}
+
 TEST(EncodePatch, RestoresEveryTypeBitByBit) {
   CheckRoundTrips<float>(1, kLossy);
   CheckRoundTrips<double>(2, kLossy);
@@ -460,6 +482,63 @@ TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
         EXPECT_GE(clone.memory(), clone.samples().size());
         EXPECT_EQ(original.level(), level) << "left where it was";
         if (level > 0) advance(&original);
+      }
+    }
+  }
+}
+
+/// The samples of a level by AdvanceInto, in a larger array whose other bytes stay as they are.
+Bytes AdvancedInto(const PatchReader& coarser, const PatchLayout& layout, const EncodedPatch& encoded,
+                   bool large) {
+  constexpr std::byte kGuard{0xa5};
+  const int level = coarser.level() - 1;
+  const std::size_t size = SizeOf(layout.type);
+  const Index3 shape = LevelShape(layout.shape, level);
+  const Box part{{3, 2, 1}, {3 + shape[0], 2 + shape[1], 1 + shape[2]}};
+  const Box whole{{0, 0, 0}, {part.end[0] + 2, part.end[1] + 1, part.end[2] + 1}};
+  Bytes array(static_cast<std::size_t>(whole.volume()) * size, kGuard);
+  SamplePlace place = SampleArray{array.data(), whole, size}.PlaceOf(part);
+  place.streamed = large;
+  PatchReader reader = coarser.Clone();
+  const Status status =
+      reader.AdvanceInto(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level), place);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_FALSE(reader.Advance({}, {}).ok()) << "it ends there";
+  Bytes samples;
+  const std::size_t row = static_cast<std::size_t>(shape[0]) * size;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) {
+      samples.insert(samples.end(), place.Row(y, z), place.Row(y, z) + row);
+      std::fill_n(place.Row(y, z), row, kGuard);
+    }
+  }
+  EXPECT_TRUE(std::ranges::all_of(array, [&](std::byte b) { return b == kGuard; }));
+  return samples;
+}
+
+TEST(PatchReaderInto, PutsTheSamplesOfAnyLevelIntoALargerArray) {
+  std::mt19937 random(5);
+  for (const PatchCoder* coder : FieldCoders()) {
+    for (const Index3 shape : {Index3{19, 16, 11}, Index3{64, 9, 1}, Index3{1, 1, 7}}) {
+      for (const int kind : {0, 1, 2}) {  // noise, missing samples, one value
+        const PatchLayout layout{DataType::kFloat32, shape, 4};
+        std::vector<float> samples;
+        for (std::int64_t i = 0; i < Volume(shape); ++i) {
+          const float noise = static_cast<float>(random() % 1000) * 1e-4f;
+          const float smooth = noise + std::sin(0.01f * static_cast<float>(i));
+          samples.push_back(kind == 1 && i % 5 == 2 ? kNan : kind == 2 ? 1.5f : smooth);
+        }
+        const EncodedPatch encoded = *EncodePatch(*coder, layout, AsBytes(samples), std::nullopt, 1e-3);
+        PatchReader reader(*coder, layout);
+        while (reader.level() > 0) {
+          const int level = reader.level() - 1;
+          const Bytes into = AdvancedInto(reader, layout, encoded, level % 2 == 0);
+          ASSERT_TRUE(
+              reader.Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level))
+                  .ok());
+          EXPECT_TRUE(std::ranges::equal(into, reader.samples()))
+              << coder->name() << " level " << level << " of " << ToString(shape) << " kind " << kind;
+        }
       }
     }
   }

@@ -100,7 +100,7 @@ TEST(SymbolTables, OfAnyBytesAddUpOrAreRefused) {
   EXPECT_GT(refused, 100);
 }
 
-/// Every run starts at lane 0, and every instruction set reads the same symbols.
+/// Every run starts at lane 0, and every instruction set writes the same bytes and reads the same symbols.
 TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
   testing::Random random(5);
   for (int i = 0; i < 300; ++i) {
@@ -125,13 +125,17 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
     }
     std::vector<std::size_t> run_ends = {random.Below(symbols.size() + 1), symbols.size()};
     Bytes bytes;
-    EncodeRans(symbols, run_ends, tables, bits, lanes, &bytes);
+    EncodeRans(symbols, run_ends, tables, bits, lanes, interpolate::FindKernels("scalar")->encode_rans,
+               &bytes);
 
     std::vector<std::uint32_t> slots;
     MakeSlots(tables, bits, &slots);
-    for (const char* name : {"scalar", "avx2", "avx512"}) {
+    for (const char* name : {"scalar", "avx2", "avx512", "neon"}) {
       const interpolate::Kernels* kernels = interpolate::FindKernels(name);
       if (kernels == nullptr) continue;
+      Bytes same;
+      EncodeRans(symbols, run_ends, tables, bits, lanes, kernels->encode_rans, &same);
+      ASSERT_EQ(same, bytes) << name << ", case " << i;
       std::vector<std::uint16_t> words;
       RansReader reader;
       const Status status = StartRans(bytes, lanes, bits, &words, &reader);

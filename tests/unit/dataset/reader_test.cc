@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <latch>
 
+#include "quarry/dataset/array_filling.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry {
@@ -216,6 +219,190 @@ TEST_F(ReaderTest, ReadsThatAreGivenUpDoNotHarmThoseThatWaitForTheirPatches) {
     });
     EXPECT_EQ(Read(&engine, {.field = "pressure"}), expected_);
     EXPECT_EQ(cancelled.get().code(), StatusCode::kCancelled);
+  }
+}
+
+TEST(ArrayFillingTest, WhatOneDoesNotFinishAnotherWrites) {
+  std::vector<float> samples(8, -1);
+  const SampleArray array{std::as_writable_bytes(std::span(samples)).data(), {{0, 0, 0}, {8, 1, 1}}, 4};
+  ArrayFilling filling(array, 0, 2, true);
+  ArrayFilling::Turn first = filling.TryTake(0);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(filling.TryTake(0)) << "one at a time";
+  ASSERT_TRUE(first.BeginWriting());
+  samples[0] = 1;  // damage is found behind it
+  first.Release();
+  EXPECT_FALSE(filling.AwaitPatch(0, kNever));
+
+  ArrayFilling::Turn second = filling.TryTake(0);
+  ASSERT_TRUE(second.BeginWriting());
+  second.Done();
+  EXPECT_TRUE(filling.AwaitPatch(0, kNever));
+  EXPECT_FALSE(filling.TryTake(0)) << "it is there";
+
+  ArrayFilling::Turn late = filling.TryTake(1);
+  filling.Stop();
+  EXPECT_FALSE(late.BeginWriting()) << "the array has gone";
+}
+
+/// Has an array for each level, and keeps that of the last one.
+class ArrayCollector : public BlockSink {
+ public:
+  Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
+    extent = level.extent;
+    samples.assign(static_cast<std::size_t>(extent.volume()), -1);
+    return std::optional(
+        SampleArray{std::as_writable_bytes(std::span(samples)).data(), extent, sizeof(float)});
+  }
+  Status Deliver(const SampleBlock&) override { return InternalError("there is an array"); }
+  Status Filled(int, const Box& part, int shown_level) override {
+    filled.emplace_back(part, shown_level);
+    if (on_filled) on_filled();
+    return Status::Ok();
+  }
+  Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
+  void Damaged(const Status& what) override { damage.push_back(what); }
+
+  Box extent;
+  std::vector<float> samples;
+  std::vector<std::pair<Box, int>> filled;  ///< and the level that is shown there
+  std::vector<Status> damage;
+  std::function<void()> on_filled;
+};
+
+/// A dataset of a coder that decodes into arrays, and reads of it.
+class ArrayReadTest : public ::testing::Test {
+ protected:
+  /// Less than a read of everything: whole patches go past the store.
+  static constexpr std::uint64_t kLittle = 320 << 10;
+  static constexpr std::uint64_t kMuch = std::uint64_t{64} << 20;
+
+  void Make(testing::DatasetRecipe recipe) {
+    recipe.coder = CoderId::kInterpolate;
+    testing::MakeDataset(path_, recipe);
+    dataset_ = *Dataset::Open(path_);
+  }
+
+  Status Read(ReadEngine* engine, const query::ReadRequest& request, ArrayCollector* sink) const {
+    const query::ReadPlan plan = *dataset_->Plan(request);
+    return ExecuteRead(*dataset_, plan, engine, kNever, sink);
+  }
+
+  void ExpectAsDelivered(ReadEngine* engine, const query::ReadRequest& request) const {
+    ArrayCollector sink;
+    const Status status = Read(engine, request, &sink);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const std::vector<float> expected = testing::ReadAll(*dataset_, request);
+    ASSERT_EQ(sink.samples.size(), expected.size());
+    EXPECT_EQ(std::memcmp(sink.samples.data(), expected.data(), expected.size() * sizeof(float)), 0);
+    std::int64_t filled = 0;
+    for (const auto& [part, shown_level] : sink.filled) filled += part.volume();
+    EXPECT_GE(filled, sink.extent.volume()) << "every block is announced";
+  }
+
+  /// Flips a byte of the payload of the first patch at a level.
+  void Damage(std::size_t level) const {
+    const auto rows = *dataset_->tables().Find(0, 0, Box{{0, 0, 0}, {1, 1, 1}});
+    const auto path = SubfileLocation(path_, 0, "pressure", rows[0].subfile).path;
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto offset = static_cast<std::streamoff>(rows[0].patch.levels[level].offset);
+    file.seekg(offset);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(offset);
+    file.put(byte);
+  }
+
+  testing::TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_.path() / "a.quarry";
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+TEST_F(ArrayReadTest, GivesTheSamplesThatBlocksHave) {
+  for (const bool missing : {false, true}) {
+    std::filesystem::remove_all(path_);
+    Make({.dims = {61, 50, 40}, .patch = {16, 16, 16}, .missing = missing});
+    for (const std::uint64_t memory : {kLittle, kMuch}) {
+      ReadEngine engine(memory, 2);
+      for (int again = 0; again < 2; ++again) {
+        ExpectAsDelivered(&engine, {.field = "pressure"});
+        ExpectAsDelivered(&engine, {.field = "pressure", .box = Box{{3, 16, 5}, {60, 47, 38}}});
+        ExpectAsDelivered(&engine, {.field = "pressure", .first_level = 3});
+        ExpectAsDelivered(&engine, {.field = "pressure", .stride = Index3{3, 2, 5}});
+      }
+      EXPECT_EQ(engine.store->state().reserved + engine.store->state().pinned, 0u);
+    }
+  }
+}
+
+TEST_F(ArrayReadTest, WholePatchesOfALargeReadGoPastTheStore) {
+  Make({.dims = {64, 48, 32}, .patch = {16, 16, 16}});
+  ReadEngine engine(kLittle, 2);
+  const std::uint64_t before = engine.store->state().patches;
+  ExpectAsDelivered(&engine, {.field = "pressure"});
+  EXPECT_EQ(engine.store->state().patches, before);
+  EXPECT_EQ(engine.store->state().evictions, 0u);
+
+  ReadEngine large(kMuch, 2);
+  ExpectAsDelivered(&large, {.field = "pressure"});
+  const std::uint64_t misses = large.store->state().misses;
+  EXPECT_EQ(misses, dataset_->Plan({.field = "pressure"})->patches.size());
+  ExpectAsDelivered(&large, {.field = "pressure"});
+  EXPECT_EQ(large.store->state().misses, misses) << "a smaller one keeps them";
+}
+
+TEST_F(ArrayReadTest, ShowsACoarserLevelWherePayloadIsDamaged) {
+  for (const std::uint64_t memory : {kLittle, kMuch}) {
+    std::filesystem::remove_all(path_);
+    Make({.dims = {64, 48, 32}, .patch = {16, 16, 16}});
+    Damage(0);
+    ReadEngine engine(memory, 2);
+    ArrayCollector refused;
+    const Status status = Read(&engine, {.field = "pressure"}, &refused);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_NE(status.message().find("level 0 of patch 0"), std::string::npos) << status.message();
+
+    ExpectAsDelivered(&engine, {.field = "pressure", .allow_damage = true});
+    ArrayCollector shown;
+    ASSERT_TRUE(Read(&engine, {.field = "pressure", .allow_damage = true}, &shown).ok());
+    EXPECT_EQ(shown.damage.size(), 1u);
+    const auto coarser = std::ranges::count_if(shown.filled, [](const auto& one) { return one.second == 1; });
+    EXPECT_EQ(coarser, 1);
+  }
+}
+
+TEST_F(ArrayReadTest, NothingIsWrittenOnceAReadHasEnded) {
+  Make({.dims = {64, 48, 32}, .patch = {16, 16, 16}});
+  for (const std::uint64_t memory : {kLittle, kMuch}) {
+    for (std::size_t after = 0; after < 8; ++after) {
+      ReadEngine engine(memory, 2);
+      ArrayCollector sink;
+      const query::ReadPlan plan = *dataset_->Plan({.field = "pressure"});
+      const Status status = ExecuteRead(
+          *dataset_, plan, &engine, [&] { return sink.filled.size() >= after; }, &sink);
+      EXPECT_EQ(status.code(), StatusCode::kCancelled);
+      // A task that still writes is a race with this, and a write to freed memory.
+      std::ranges::fill(sink.samples, 0.f);
+      sink.samples = {};
+    }
+  }
+}
+
+TEST_F(ArrayReadTest, ReadsAtTheSameTimeGetTheSameSamples) {
+  Make({.dims = {64, 48, 32}, .patch = {16, 16, 16}});
+  const std::vector<float> expected = testing::ReadAll(*dataset_, {.field = "pressure"});
+  for (const std::uint64_t memory : {kLittle, kMuch}) {
+    ReadEngine engine(memory, 2);
+    std::vector<std::future<std::vector<float>>> reads;
+    reads.reserve(6);
+    for (int i = 0; i < 6; ++i) {
+      reads.push_back(std::async(std::launch::async, [&, i] {
+        if (i % 3 == 2) return testing::ReadAll(*dataset_, {.field = "pressure"});
+        ArrayCollector sink;
+        EXPECT_TRUE(Read(&engine, {.field = "pressure"}, &sink).ok());
+        return sink.samples;
+      }));
+    }
+    for (auto& read : reads) EXPECT_EQ(read.get(), expected);
   }
 }
 

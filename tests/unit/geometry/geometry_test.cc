@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
 
 #include "quarry/geometry/morton.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/geometry/sample_place.h"
 
 namespace quarry {
 namespace {
@@ -77,6 +79,72 @@ TEST(MortonOrder, VisitsQuadrantsOneAfterAnother) {
             (std::vector<std::int64_t>{0, 1, 4, 5, 2, 3, 6, 7}));
 }
 
+std::vector<MortonRun> AllRuns(MortonRuns runs) {
+  std::vector<MortonRun> all;
+  while (const std::optional<MortonRun> run = runs.Next()) all.push_back(*run);
+  return all;
+}
+
+// Bits of a code: ... z1 y1 x1 z0 y0 x0. x in [1, 3) and y in [0, 2): (1,0) is 1, (1,1) is 3, (2,0) is 8,
+// (2,1) is 10.
+TEST(MortonRuns, AreTheCodesOfTheBoxByHand) {
+  using Runs = std::vector<MortonRun>;
+  EXPECT_EQ(AllRuns(MortonRuns({{1, 0, 0}, {3, 2, 1}})), (Runs{{1, 2}, {3, 4}, {8, 9}, {10, 11}}));
+  EXPECT_EQ(AllRuns(MortonRuns({{0, 0, 0}, {4, 2, 2}})), (Runs{{0, 16}})) << "two cells of 8 are one run";
+  EXPECT_EQ(AllRuns(MortonRuns({{0, 0, 0}, {4, 4, 1}})), (Runs{{0, 4}, {8, 12}, {16, 20}, {24, 28}}));
+  EXPECT_EQ(AllRuns(MortonRuns({{0, 0, 0}, {4, 4, 1}}, {3, 17})), (Runs{{3, 4}, {8, 12}, {16, 17}}));
+  EXPECT_EQ(AllRuns(MortonRuns({{0, 0, 0}, {1, 1, 1}}, {5, 9})), Runs{});
+  EXPECT_EQ(AllRuns(MortonRuns({{2, 0, 0}, {2, 4, 4}})), Runs{});
+  // The farthest position that a code can hold: 63 bits, all set.
+  constexpr std::int64_t kFar = kMaxPatchesPerAxis - 1;
+  const std::uint64_t last = (std::uint64_t{1} << 63) - 1;
+  EXPECT_EQ(AllRuns(MortonRuns({{kFar, kFar, kFar}, {kFar + 1, kFar + 1, kFar + 1}})),
+            (Runs{{last, last + 1}}));
+}
+
+TEST(MortonRuns, AgreeWithTheSortedCodesOfRandomBoxes) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 500; ++i) {
+    Box box;
+    for (int a = 0; a < 3; ++a) {
+      box.begin[a] = random() % 20;
+      box.end[a] = box.begin[a] + random() % 9;
+    }
+    const std::uint64_t first = random() % 2000;
+    const MortonRun wanted{first, first + random() % 9000};
+    std::set<std::uint64_t> expected;
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
+      for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
+        for (std::int64_t x = box.begin[0]; x < box.end[0]; ++x) {
+          const std::uint64_t code = MortonEncode({x, y, z});
+          if (code >= wanted.begin && code < wanted.end) expected.insert(code);
+        }
+      }
+    }
+    std::vector<std::uint64_t> codes;
+    std::uint64_t last_end = 0;
+    for (const MortonRun& run : AllRuns(MortonRuns(box, wanted))) {
+      EXPECT_TRUE(codes.empty() || run.begin > last_end) << "two runs that could be one";
+      last_end = run.end;
+      for (std::uint64_t code = run.begin; code < run.end; ++code) codes.push_back(code);
+    }
+    EXPECT_EQ(codes, std::vector<std::uint64_t>(expected.begin(), expected.end())) << ToString(box);
+  }
+}
+
+// 3 x 2 positions: codes 0, 1, 2, 3 of the first four, then (2,0) is 8 and (2,1) is 10.
+TEST(MortonCodeOfRank, IsThePlaceInTheOrderOfTheGrid) {
+  const std::uint64_t codes[] = {0, 1, 2, 3, 8, 10};
+  for (std::int64_t rank = 0; rank < 6; ++rank) EXPECT_EQ(MortonCodeOfRank({3, 2, 1}, rank), codes[rank]);
+
+  for (const Index3& dims : {Index3{1, 1, 1}, Index3{7, 5, 3}, Index3{1, 13, 2}, Index3{4, 4, 8}}) {
+    const PatchGrid grid = *PatchGrid::Create(dims, {1, 1, 1});
+    std::int64_t rank = 0;
+    for (const std::int64_t patch : grid.MortonOrder())
+      EXPECT_EQ(MortonCodeOfRank(dims, rank++), grid.PatchMorton(patch)) << ToString(dims);
+  }
+}
+
 TEST(Morton, DecodeInvertsEncode) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 10000; ++i) {
@@ -127,6 +195,41 @@ TEST(ParseBox, TakesPartsAndRefusesTheRest) {
     const auto box = ParseBox(bad, dims);
     EXPECT_EQ(box.status().code(), StatusCode::kInvalidArgument) << bad;
   }
+}
+
+/// A box of an array filled with numbers, everything else left as it was.
+void ExpectFilled(const Box& whole, const Box& part) {
+  constexpr int kGuard = -1;
+  std::vector<std::int32_t> array(static_cast<std::size_t>(whole.volume()), kGuard);
+  std::vector<std::int32_t> samples(static_cast<std::size_t>(part.volume()));
+  std::iota(samples.begin(), samples.end(), 1);
+  const SampleArray target{std::as_writable_bytes(std::span(array)).data(), whole, sizeof(std::int32_t)};
+
+  CopySamples(std::as_bytes(std::span(samples)), part.shape(), sizeof(std::int32_t), target.PlaceOf(part));
+
+  auto next = samples.begin();
+  auto at = array.begin();
+  for (auto z = whole.begin[2]; z < whole.end[2]; ++z) {
+    for (auto y = whole.begin[1]; y < whole.end[1]; ++y) {
+      for (auto x = whole.begin[0]; x < whole.end[0]; ++x) {
+        const int expected = part.Contains({{x, y, z}, {x + 1, y + 1, z + 1}}) ? *next++ : kGuard;
+        ASSERT_EQ(*at++, expected) << ToString(Index3{x, y, z}) << " of " << ToString(whole);
+      }
+    }
+  }
+}
+
+TEST(SampleArray, TakesABoxAtItsPlace) {
+  ExpectFilled({{2, 3, 4}, {13, 10, 9}}, {{5, 4, 6}, {9, 10, 8}});
+  ExpectFilled({{2, 3, 4}, {13, 10, 9}}, {{2, 4, 6}, {13, 9, 9}});  // whole rows
+  ExpectFilled({{2, 3, 4}, {13, 10, 9}}, {{2, 3, 4}, {13, 10, 9}});
+}
+
+TEST(SampleArray, TakesABoxPastTheCachesIfItIsLarge) {
+  const Box whole{{0, 0, 0}, {301, 150, 101}};
+  ASSERT_TRUE((SampleArray{nullptr, whole, sizeof(std::int32_t)}.PlaceOf(whole).streamed));
+  ExpectFilled(whole, {{7, 9, 3}, {90, 80, 70}});
+  ExpectFilled(whole, {{0, 11, 97}, {301, 12, 101}});
 }
 
 }  // namespace

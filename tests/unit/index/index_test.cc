@@ -3,8 +3,10 @@
 #include <fstream>
 #include <future>
 #include <latch>
+#include <map>
 #include <random>
 
+#include "quarry/geometry/morton.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/seal.h"
@@ -76,6 +78,101 @@ TEST_F(IndexTest, HoldsWhatTheTablesHold) {
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
 
+/// Indices of the patches at some positions, in Morton order, and the subfile of each: every row of every
+/// table, sorted.
+std::vector<std::pair<std::uint64_t, std::uint32_t>> RowsAt(const Dataset& dataset, const PatchGrid& grid,
+                                                            const Box& positions) {
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint32_t>> by_code;
+  const std::size_t files = (*dataset.Step(0))->fields[0].subfiles.size();
+  for (std::uint32_t s = 0; s < files; ++s) {
+    const auto table = *dataset.tables().Table(0, 0, s);
+    for (const format::PatchEntry& row : table->rows) {
+      const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
+      if (!positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) continue;
+      by_code[MortonEncode(p)] = {row.patch_index, s};
+    }
+  }
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> rows;
+  rows.reserve(by_code.size());
+  for (const auto& [code, row] : by_code) rows.push_back(row);
+  return rows;
+}
+
+TEST(ThinBoxes, AreFoundWholeInIndexAndTables) {
+  testing::TemporaryFolder folder;
+  const fs::path path = folder.path() / "thin.quarry";
+  MakeDataset(path,
+              {.dims = {52, 36, 22}, .patch = {4, 4, 4}, .levels = 3, .files = 7});  // 13 x 9 x 6 patches
+  const auto dataset = *Dataset::Open(path);
+  ASSERT_TRUE(
+      UpdateIndex(*dataset, folder.path() / "index", false, [](std::uint64_t, std::uint64_t) {}).ok());
+  const auto index = *IndexLocator::Open(dataset, folder.path() / "index", folder.path());
+  const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
+  ASSERT_EQ(grid.patches(), (Index3{13, 9, 6}));
+
+  std::vector<Box> boxes;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    for (std::int64_t i = 0; i < grid.patches()[axis]; ++i) {
+      Box slab{{0, 0, 0}, grid.patches()};
+      slab.begin[axis] = i;
+      slab.end[axis] = i + 1;
+      boxes.push_back(slab);
+      for (const std::size_t other : {(axis + 1) % 3, (axis + 2) % 3}) {
+        Box column = slab;  // ends at a place that follows from its number
+        column.begin[other] = i % grid.patches()[other];
+        column.end[other] = column.begin[other] + 1;
+        boxes.push_back(column);
+      }
+    }
+  }
+  for (const Box& box : boxes) {
+    const auto expected = RowsAt(*dataset, grid, box);
+    for (const query::PatchLocator* locator : {static_cast<const query::PatchLocator*>(index.get()),
+                                               static_cast<const query::PatchLocator*>(&dataset->tables())}) {
+      const auto found = locator->Find(0, 0, box);
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      std::vector<std::pair<std::uint64_t, std::uint32_t>> rows;
+      for (const query::LocatedPatch& patch : *found)
+        rows.emplace_back(patch.patch.patch_index, patch.subfile);
+      EXPECT_EQ(rows, expected) << ToString(box);
+    }
+  }
+}
+
+// The box of a subfile has holes. Of every patch, only the subfile that has it is there.
+TEST(ThinBoxes, APatchNeedsNoTableButItsOwn) {
+  testing::TemporaryFolder folder;
+  const fs::path path = folder.path() / "thin.quarry";
+  MakeDataset(path, {.dims = {28, 20, 12}, .patch = {4, 4, 4}, .levels = 3, .files = 5, .missing = true});
+  const auto whole = *Dataset::Open(path);
+  const PatchGrid grid = *PatchGrid::Create(whole->description().grid.dims, whole->description().patch);
+  const auto step = *whole->Step(0);
+  const FieldStepDescription& field = step->fields[0];
+  ASSERT_EQ(field.subfiles.size(), 5u);
+  int in_a_hole = 0;
+  for (std::uint32_t s = 0; s < 5; ++s) {
+    testing::TemporaryFolder part;
+    fs::copy(path, part.path() / "part.quarry", fs::copy_options::recursive);
+    for (std::uint32_t other = 0; other < 5; ++other) {
+      if (other != s)
+        fs::remove(SubfileLocation(Location(part.path() / "part.quarry"), 0, field.name, other).path);
+    }
+    const auto dataset = *Dataset::Open(part.path() / "part.quarry");
+    const auto table = *whole->tables().Table(0, 0, s);
+    for (const format::PatchEntry& row : table->rows) {
+      const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
+      const Box box{p, {p[0] + 1, p[1] + 1, p[2] + 1}};
+      for (std::uint32_t other = 0; other < 5; ++other)
+        in_a_hole += other != s && !Intersect(grid.PatchesMeeting(field.subfiles[other].bounds), box).empty();
+      const auto found = dataset->tables().Find(0, 0, box);
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      ASSERT_EQ(found->size(), 1u);
+      EXPECT_EQ(found->front().patch, row);
+    }
+  }
+  EXPECT_GT(in_a_hole, 0) << "no box of this dataset has a hole";
+}
+
 TEST_F(IndexTest, UpdatingTwiceChangesNothing) {
   ASSERT_TRUE(Update().ok());
   const Seal before = *ReadSeal(index());
@@ -131,14 +228,18 @@ TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
 }
 
 TEST_F(IndexTest, AnIndexOfAnotherVersionIsNotReadAndBuiltAnew) {
-  ASSERT_TRUE(Update().ok());
-  std::ofstream(index() / "seal.json") << R"({"version": 1, "data_file": "patches-0123456789abcdef.mdb",)"
-                                       << R"( "bytes": 1, "checksum": "0", "seal": "0"})";
-  const Status status = OpenIndex().status();
-  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_NE(status.message().find("version 1"), std::string::npos) << status.message();
-  EXPECT_NE(Update()->rebuilt_because.find("version 1"), std::string::npos);
-  ExpectSameAsTables();
+  for (const std::string version : {"version 1", "version 2", "version 4"}) {
+    ASSERT_TRUE(Update().ok());
+    std::ofstream(index() / "seal.json") << R"({"version": )" << version.back()
+                                         << R"(, "data_file": "patches-0123456789abcdef.mdb", "bytes": 1,)"
+                                         << R"( "checksum": "0", "seal": "0"})";
+    const Status status = OpenIndex().status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_NE(status.message().find(version), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("run quarry-index"), std::string::npos) << status.message();
+    EXPECT_NE(Update()->rebuilt_because.find(version), std::string::npos);
+    ExpectSameAsTables();
+  }
 }
 
 TEST_F(IndexTest, AStaleIndexStillGivesRightAnswers) {

@@ -79,6 +79,23 @@ TEST(ExchangeTraffic, CountsEachPairOfRanksOnce) {
   EXPECT_EQ(traffic.rank_pairs, 2u);
 }
 
+// As before: 4 patches go from rank 0 to rank 1, and one from rank 1 to rank 0.
+TEST(ExchangeTraffic, JoinsPartsOfAPairOfRanks) {
+  const PatchGrid grid = *PatchGrid::Create({16, 1, 1}, {2, 1, 1});
+  const Ownership owned = OneBoxEach(ProcessGridBoxes({16, 1, 1}, {2, 1, 1}));
+  const Placement placement = {1, 1, 1, 1, 0, 1, 1, 1};
+  const auto messages = [&](std::int64_t batch) {
+    return ExchangeTraffic(grid, owned, FindSharers(grid, owned), placement, 1, 0, batch);
+  };
+
+  EXPECT_EQ(messages(1).messages, 5u);
+  EXPECT_EQ(messages(3).messages, 3u) << "3 and 1 of one pair, 1 of the other";
+  EXPECT_EQ(messages(4).messages, 2u);
+  EXPECT_EQ(messages(0).messages, 2u);
+  EXPECT_EQ(messages(3).ranks[0].messages, 3u) << "sent and received";
+  EXPECT_EQ(messages(3).bytes_moved, 10u);
+}
+
 // Patches of 10, 20, 30, 40 bytes on ranks 0, 0, 1, 1; files of ranks 0 and 1 hold patches 0 to 2, and 3.
 TEST(TransferTraffic, CountsPatchesOnTheirWayToTheAggregator) {
   const std::vector<std::int64_t> order = {0, 1, 2, 3};
@@ -93,31 +110,6 @@ TEST(TransferTraffic, CountsPatchesOnTheirWayToTheAggregator) {
   EXPECT_EQ(traffic.ranks[1].kept_bytes, 40u);
 }
 
-// Czechowski et al., equations 3 to 5. 64 nodes that send 10 bytes each over links of 5 bytes/s: 2 s between
-// fully connected nodes; 64^(1/6) = 2 times as long on a torus with perfect placement, 64^(1/3) = 4 times
-// through the bisection.
-TEST(NetworkSeconds, EqualsTheEquationsOfThePaper) {
-  Machine machine = FreeMachine();
-  machine.network_bandwidth_bytes_per_s = 5;
-  const auto seconds = [&](Topology topology) {
-    machine.topology = topology;
-    return NetworkSeconds(machine, 64, 10, 10);
-  };
-  EXPECT_DOUBLE_EQ(seconds(Topology::kFull), 2);
-  EXPECT_DOUBLE_EQ(seconds(Topology::kTorusIdeal), 4);
-  EXPECT_DOUBLE_EQ(seconds(Topology::kTorusBisection), 8);
-}
-
-TEST(NetworkSeconds, IsNeverFasterThanTheBusiestLink) {
-  Machine machine = FreeMachine();
-  machine.network_bandwidth_bytes_per_s = 5;
-  machine.network_latency_s = 0.5;
-  machine.topology = Topology::kTorusIdeal;
-  EXPECT_DOUBLE_EQ(NetworkSeconds(machine, 64, 100, 10), 20.5);
-  EXPECT_EQ(NetworkSeconds(machine, 1, 100, 10), 0) << "one node has no network";
-  EXPECT_EQ(NetworkSeconds(machine, 64, 0, 0), 0) << "nothing to send, nobody to wait for";
-}
-
 TEST(CoreSeconds, SharesTheCoresOfANode) {
   Machine machine = FreeMachine();
   // 4 ranks of 1 s on 2 cores.
@@ -130,6 +122,23 @@ TEST(CoreSeconds, SharesTheCoresOfANode) {
   // Nodes of 2 ranks: 3 s of work on the first, 8 s on the second.
   machine.ranks_per_node = 2;
   EXPECT_DOUBLE_EQ(CoreSeconds(machine, std::vector<double>{1, 2, 4, 4}, 1), 4);
+}
+
+// 64 patches of a sample on two ranks. Rank 1 owns three of the four slabs of z, and balanced placement moves
+// 16 of its patches to rank 0; a message takes a second of a core at each end.
+TEST(Predict, PricesTheMessagesOfTheExchange) {
+  Machine machine = FreeMachine();
+  machine.cores_per_node = 4;
+  machine.message_overhead_s = 1;
+  Workload workload = MakeWorkload({4, 4, 4}, {1, 1, 1}, {2, 1, 1});
+  workload.owned = {{{{0, 0, 0}, {4, 4, 1}}}, {{{0, 0, 1}, {4, 4, 4}}}};
+  const auto seconds = [&](std::int64_t batch) {
+    workload.exchange_batch = batch;
+    return Predict(machine, workload).of(Phase::kExchange).total();
+  };
+  EXPECT_DOUBLE_EQ(seconds(1), 16);
+  EXPECT_DOUBLE_EQ(seconds(5), 4);
+  EXPECT_DOUBLE_EQ(seconds(0), 1);
 }
 
 TEST(Predict, EncodesOnAllCores) {
@@ -190,7 +199,7 @@ TEST(Predict, ReadsOnlyWhatIsInAFile) {
 
 TEST(Predict, WritesTheFilesOfARankOneAfterTheOther) {
   Machine machine = FreeMachine();
-  machine.write_bandwidth_rank_bytes_per_s = 1024;
+  machine.stream_write_bandwidth_bytes_per_s = 1024;
   machine.file_create_s = 0.5;
   machine.publish_s = 0.25;
   Workload workload = MakeWorkload({16, 16, 16}, {8, 8, 8}, {2, 1, 1});
@@ -200,11 +209,55 @@ TEST(Predict, WritesTheFilesOfARankOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 2 + 0.5 + 0.25);
   workload.files = 4;
   EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 2 + 2 * 0.5 + 0.25);
-  machine.write_bandwidth_total_bytes_per_s = 512;
-  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 8 + 0.5 + 0.25);
+  // One disk: what all write together comes first.
+  machine.storage_targets = 1;
+  machine.target_write_bandwidth_bytes_per_s = 512;
+  EXPECT_DOUBLE_EQ(Predict(machine, workload).of(Phase::kWrite).file_system, 8 + 2 + 2 * 0.5 + 0.25);
   // At most as many files as patches.
   workload.files = 100;
   EXPECT_EQ(Predict(machine, workload).files, 8u);
+}
+
+// 8 patches of 512 bytes on 4 ranks, 2 each; 1 node each.
+TEST(Predict, WritesByTheOtherPipelines) {
+  Machine machine = FreeMachine();
+  machine.ranks_per_node = 1;
+  machine.stream_write_bandwidth_bytes_per_s = 1024;
+  machine.receive_bandwidth_bytes_per_s = 512;
+  machine.file_creates_per_s = 4;
+  machine.part_s = 10;
+  Workload workload = MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 2, 2});
+  workload.files = 2;
+
+  workload.pipeline = Pipeline::kFilePerRank;
+  const Prediction each = Predict(machine, workload);
+  EXPECT_EQ(each.files, 4u);
+  // 4 creates at 4 a second, 1,024 bytes of a rank.
+  EXPECT_DOUBLE_EQ(each.of(Phase::kWrite).file_system, 1 + 1);
+  EXPECT_EQ(each.of(Phase::kTransfer).total(), 0);
+  EXPECT_EQ(each.of(Phase::kAssign).total(), 0);
+
+  workload.pipeline = Pipeline::kGroupCollective;
+  const Prediction groups = Predict(machine, workload);
+  EXPECT_EQ(groups.files, 2u);
+  EXPECT_DOUBLE_EQ(groups.of(Phase::kWrite).file_system, 0.5 + 2);
+  // The first rank of a group receives the 1,024 bytes of the other.
+  EXPECT_DOUBLE_EQ(groups.of(Phase::kTransfer).total(), 2);
+  EXPECT_EQ(groups.transfer.messages, 2u);
+
+  workload.pipeline = Pipeline::kAggregated;
+  const Prediction aggregated = Predict(machine, workload);
+  EXPECT_DOUBLE_EQ(aggregated.of(Phase::kWrite).file_system, 0.5 + 2);
+  // 4 patches for each aggregator, at 10 s.
+  EXPECT_GE(aggregated.of(Phase::kTransfer).total(), 40);
+
+  workload.pipeline = Pipeline::kCollective;
+  machine.storage_targets = 2;
+  machine.target_write_bandwidth_bytes_per_s = 1024;
+  const Prediction collective = Predict(machine, workload);
+  EXPECT_EQ(collective.files, 1u);
+  // 4,096 bytes by 2 writers at 1,024 a second.
+  EXPECT_DOUBLE_EQ(collective.of(Phase::kWrite).file_system, 0.25 + 2);
 }
 
 TEST(Predict, SpreadsThePayloadByWeights) {

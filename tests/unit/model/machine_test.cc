@@ -8,7 +8,7 @@ namespace {
 TEST(ParseMachine, TakesBackWhatToJsonWrote) {
   Machine machine;
   machine.name = "node \"7\"";
-  machine.topology = Topology::kTorusBisection;
+  machine.topology = Topology::kTorus3d;
   machine.encode_s_per_byte = 5e-9;
 
   const Result<Machine> back = ParseMachine(ToJson(machine), "here.json");
@@ -40,15 +40,15 @@ TEST(ParseMachine, SaysWhatIsWrong) {
   EXPECT_NE(message(R"({"cores_per_node": 0})").find("above 0"), std::string::npos);
   EXPECT_NE(message(R"({"publish_s": -1})").find("at least 0"), std::string::npos);
   EXPECT_NE(message(R"({"publish_s": "long"})").find("publish_s"), std::string::npos);
-  EXPECT_NE(message(R"({"topology": "ring"})").find("torus-ideal"), std::string::npos);
+  EXPECT_NE(message(R"({"topology": "ring"})").find("torus3d-ideal"), std::string::npos);
 }
 
 TEST(SetConstant, TakesNumbersAndTopologies) {
   Machine machine;
   EXPECT_TRUE(SetConstant("encode_s_per_byte=2.5e-9", &machine).ok());
-  EXPECT_TRUE(SetConstant("topology=torus-ideal", &machine).ok());
+  EXPECT_TRUE(SetConstant("topology=torus3d-ideal", &machine).ok());
   EXPECT_EQ(machine.encode_s_per_byte, 2.5e-9);
-  EXPECT_EQ(machine.topology, Topology::kTorusIdeal);
+  EXPECT_EQ(machine.topology, Topology::kTorus3dIdeal);
 
   for (const char* wrong : {"encode_s_per_byte", "encode_s_per_byte=", "encode_s_per_byte=1x", "speed=1",
                             "cores_per_node=0", "publish_s=nan", "topology=ring"})

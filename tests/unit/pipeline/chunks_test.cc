@@ -42,5 +42,35 @@ TEST(CutToChunks, CoversEveryPatchOnce) {
   }
 }
 
+TEST(CutToPieces, TakesWholePlanesThenRowsBetweenUnits) {
+  const Box box = {{0, 10, 5}, {100, 70, 45}};
+  const auto first = [&](std::uint64_t bytes, const Index3& unit = {1, 1, 1}) {
+    return CutToPieces(box, 4, bytes, unit).front();
+  };
+  EXPECT_EQ(first(UINT64_MAX), box);
+  // A plane of 100 x 60 samples has 24000 bytes; runs of 8 planes end at multiples of 8.
+  EXPECT_EQ(first(8 * 24000), (Box{{0, 10, 5}, {100, 70, 8}}));
+  EXPECT_EQ(first(24000 - 1), (Box{{0, 10, 5}, {100, 59, 6}})) << "59 rows of 400 bytes";
+  EXPECT_EQ(first(1), (Box{{0, 10, 5}, {100, 11, 6}})) << "a row at least";
+  EXPECT_EQ(first(1, {100, 70, 1}), (Box{{0, 10, 5}, {100, 70, 6}})) << "images are not cut";
+  EXPECT_EQ(first(1, {32, 32, 32}), (Box{{0, 10, 5}, {100, 32, 32}})) << "nor are units of files";
+}
+
+TEST(CutToPieces, CoversEverySampleOnce) {
+  const Box box = {{3, 10, 5}, {20, 70, 45}};
+  for (const std::uint64_t bytes : {1, 200, 5000, 50000, 1000000}) {
+    for (const Index3& unit : {Index3{1, 1, 1}, Index3{16, 7, 9}, Index3{20, 200, 3}}) {
+      std::int64_t samples = 0;
+      const std::vector<Box> pieces = CutToPieces(box, 4, bytes, unit);
+      for (std::size_t p = 0; p < pieces.size(); ++p) {
+        EXPECT_TRUE(box.Contains(pieces[p]));
+        samples += pieces[p].volume();
+        for (std::size_t q = 0; q < p; ++q) EXPECT_TRUE(Intersect(pieces[p], pieces[q]).empty());
+      }
+      EXPECT_EQ(samples, box.volume());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quarry::writer

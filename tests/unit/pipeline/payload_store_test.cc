@@ -13,6 +13,14 @@ Bytes Counting(std::size_t size, int first) {
   return bytes;
 }
 
+/// The bytes cut into three levels, finest first; the store puts the coarsest first.
+std::vector<Bytes> InLevels(const Bytes& whole) {
+  const auto third = static_cast<std::ptrdiff_t>(whole.size() / 3);
+  return {Bytes(whole.begin() + 2 * third, whole.end()),
+          Bytes(whole.begin() + third, whole.begin() + 2 * third),
+          Bytes(whole.begin(), whole.begin() + third)};
+}
+
 TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
   const testing::TemporaryFolder folder;
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{9 << 20}, UINT64_MAX}) {
@@ -21,13 +29,17 @@ TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
     std::vector<std::uint64_t> positions;
     for (const std::size_t size : {3u << 20, 17u, 0u, 5u << 20, 3u << 20, 1u, 6u << 20}) {
       kept.push_back(Counting(size, static_cast<int>(kept.size())));
-      positions.push_back(*store.Append(kept.back()));
+      positions.push_back(*store.Append(InLevels(kept.back())));
     }
     EXPECT_EQ(store.spilled() > 0, limit != UINT64_MAX);
     for (std::size_t i = kept.size(); i-- > 0;) {
       Bytes whole(kept[i].size());
       ASSERT_TRUE(store.Read(positions[i], whole).ok());
       EXPECT_TRUE(whole == kept[i]) << "range " << i << ", limit " << limit;
+      Bytes buffer;
+      const auto view = store.View(positions[i], kept[i].size(), &buffer);
+      ASSERT_TRUE(view.ok());
+      EXPECT_TRUE(std::ranges::equal(*view, kept[i])) << "range " << i << ", limit " << limit;
       if (whole.size() < 10) continue;
       Bytes part(3);
       ASSERT_TRUE(store.Read(positions[i] + 5, part).ok());
@@ -39,7 +51,7 @@ TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
 
 TEST(PayloadStore, SaysWhereItCannotWrite) {
   PayloadStore store("/no/such/folder", 0);
-  const auto position = store.Append(Counting(10, 0));
+  const auto position = store.Append({Counting(10, 0)});
   EXPECT_EQ(position.status().code(), StatusCode::kNotFound);
   EXPECT_NE(position.status().message().find("/no/such/folder"), std::string::npos);
 }

@@ -30,6 +30,9 @@ TEST(CountStackTraffic, EqualsTableIIIOfThePaper) {
     EXPECT_EQ(round_robin.rounds, row.round_robin_rounds);
     EXPECT_NEAR(round_robin.mib_per_rank_per_round, row.round_robin_mib, 0.001 * row.round_robin_mib);
     EXPECT_EQ(consecutive.bytes_moved + consecutive.bytes_kept, Volume(dims) * 4);
+    EXPECT_EQ(consecutive.images_read, 4096);
+    EXPECT_EQ(consecutive.images_per_rank, row.round_robin_rounds);
+    EXPECT_EQ(round_robin.images_per_rank, row.round_robin_rounds);
     EXPECT_EQ(round_robin.bytes_moved + round_robin.bytes_kept, Volume(dims) * 4);
   }
 }
@@ -44,6 +47,21 @@ TEST(CountStackTraffic, CountsASmallStackByHand) {
   EXPECT_EQ(traffic.bytes_moved, 8);
   EXPECT_EQ(traffic.bytes_kept, 8);
   EXPECT_DOUBLE_EQ(traffic.mib_per_rank_per_round, 2.0 / (1 << 20));
+  EXPECT_EQ(traffic.images_read, 4);
+  EXPECT_EQ(traffic.images_per_rank, 2);
+}
+
+// 5 images on 3 x 1 x 2 ranks: the lower boxes meet 2 images, the upper ones 3, and each rank decodes all
+// that its box meets.
+TEST(CountStackTraffic, DirectReadingDecodesAnImageOnEveryRankThatNeedsIt) {
+  const StackTraffic traffic = CountStackTraffic({6, 2, 5}, 2, {3, 1, 2}, ReadingOrder::kDirect);
+
+  EXPECT_EQ(traffic.images_read, 3 * (2 + 3));
+  EXPECT_EQ(traffic.images_per_rank, 3);
+  EXPECT_EQ(traffic.rounds, 0);
+  EXPECT_EQ(traffic.messages, 0);
+  EXPECT_EQ(traffic.bytes_moved, 0);
+  EXPECT_EQ(traffic.bytes_kept, 6 * 2 * 5 * 2);
 }
 
 }  // namespace

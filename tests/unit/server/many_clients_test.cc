@@ -164,6 +164,7 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
   std::vector<Question> questions;
   {
     std::vector<std::unique_ptr<client::Dataset>> datasets;
+    datasets.reserve(names.size());
     for (const std::string& name : names)
       datasets.push_back(*client::Dataset::Open(folder.path() / (name + ".quarry"), {.threads = 1}));
     Questioner questioner(17);
@@ -188,10 +189,12 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
   auto listener = *Listener::Start(options, &service);
   std::atomic<std::size_t> next = 0;
   std::vector<std::thread> clients;
+  clients.reserve(kClients);
   for (int c = 0; c < kClients; ++c) {
     clients.emplace_back(
         [&, encoding = c % 2 == 0 ? client::Encoding::kSamples : client::Encoding::kPatches] {
           std::vector<std::unique_ptr<client::Dataset>> datasets;
+          datasets.reserve(names.size());
           for (const std::string& name : names) {
             datasets.push_back(*client::Dataset::Open(fmt::format("grpc://{}/{}", listener->address(), name),
                                                       {.threads = 1, .encoding = encoding}));
@@ -207,8 +210,10 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
   }
   for (std::thread& client : clients) client.join();
   listener.reset();
+  // A task returns its memory after its patches have been sent.
+  while (service.store().state().reserved != 0) std::this_thread::yield();
   const PatchStore::State state = service.store().state();
-  EXPECT_EQ(state.pinned + state.reserved + state.waiting, 0u);
+  EXPECT_EQ(state.pinned + state.waiting, 0u);
   EXPECT_GT(state.evictions, 0u) << "or the memory was not little";
 }
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
-         threads: int = 0, timeout: float = 0, retries: int = 5,
+         threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
          encoding: Literal["auto", "samples", "patches"] = "auto") -> Dataset:
     """Opens a dataset.
 
@@ -33,6 +33,8 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
         ca: file with the authorities of servers, in PEM format; the system's if empty
         certificate: file with our own, for servers that want one; with `key`
         threads: for decoding; 0: one for each processor
+        memory: [bytes] of a directory: for what is read and decoded, and kept for the next read; more if a patch needs
+            it; 0: 1 GiB
         timeout: [s] of each call to a server; 0: none
         retries: how often in a row a broken answer of a server is resumed
         encoding: what a server sends: decoded "samples", or "patches" as they are stored, which are fewer bytes and are
@@ -44,8 +46,10 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
     """
     if encoding not in ("auto", "samples", "patches"):
         raise ValueError(f"encoding {encoding!r} is none of \"auto\", \"samples\" and \"patches\"")
-    options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "timeout": timeout,
-               "retries": retries, "encoding": encoding}
+    if memory < 0:
+        raise ValueError(f"memory={memory} is no number of bytes; 0 is the usual")
+    options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
+               "timeout": timeout, "retries": retries, "encoding": encoding}
     dataset = Dataset(os.fspath(target), options)
     dataset._open()
     return dataset

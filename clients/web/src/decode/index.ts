@@ -92,5 +92,5 @@ async function loadModule(): Promise<WebAssembly.Module> {
     : new URL("../../build/wasm/quarry_decoder_scalar.wasm", import.meta.url);
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url.pathname} has status ${response.status}`);
-  return await WebAssembly.compile(await response.arrayBuffer());
+  return await WebAssembly.compileStreaming(response);
 }

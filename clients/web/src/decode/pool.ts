@@ -16,12 +16,18 @@ export interface WorkerLike {
 
 export interface PoolOptions {
   readonly workers: number;
+  /** Requests beyond two that a worker may have, in samples of all of them. */
+  readonly ahead?: number;
   load(): Promise<WebAssembly.Module>;
   spawn(): WorkerLike;
 }
 
-/** Requests at a worker: one that it decodes, and one that waits so that it need not. */
+/**
+ * Requests at a worker: one that it decodes, and one that waits so that it need not. More of them while all are small,
+ * about 5 ms of work, for the page may take longer than a small patch until it gives the next.
+ */
 const DEPTH = 2;
+const AHEAD = 2 ** 19;
 /** Workers that die one after the other without a result in between: more are not started. */
 const MOST_DEATHS = 3;
 const MAX_LEVELS = 32;
@@ -54,6 +60,8 @@ export class DecoderPool implements PatchDecoder {
 
   constructor(private readonly options: PoolOptions) {
     this.load();
+    // The first worker starts before there is something to decode: its program is loaded meanwhile.
+    this.start();
   }
 
   decode(job: DecodeJob, signal?: AbortSignal): Promise<DecodedPatch> {
@@ -123,6 +131,7 @@ export class DecoderPool implements PatchDecoder {
     this.options.load().then((module) => {
       this.module = module;
       this.loading = false;
+      for (const { worker } of this.members) worker.postMessage({ kind: "load", module }, []);
       this.dispatch();
     }, (error: unknown) => {
       this.loading = false;
@@ -132,43 +141,59 @@ export class DecoderPool implements PatchDecoder {
 
   private dispatch(): void {
     if (this.module === null || this.closed) return;
-    for (let depth = 0; depth < DEPTH; ++depth) {
+    for (let given = true; given;) {
+      given = false;
       while (this.members.length < this.options.workers && this.members.every(({ running }) => running.size > 0) &&
              this.waiting.some((task) => !this.homes.has(task.key))) {
-        if (!this.start(this.module)) break;
+        if (!this.start()) break;
         this.give(this.members.at(-1)!);
       }
-      for (const member of [...this.members]) {
-        if (member.running.size <= depth) this.give(member);
-      }
+      // In turns, those with the least to do first.
+      const open = this.members.filter((member) => member.running.size < DEPTH || samplesAt(member) < (this.options.ahead ?? AHEAD));
+      for (const member of open.sort((a, b) => a.running.size - b.running.size)) given = this.give(member) || given;
     }
   }
 
   /** Gives a worker the first task that it may have: patches stay where they began, and their levels in order. */
-  private give(member: Member): void {
+  private give(member: Member): boolean {
     const task = this.waiting.find(({ key }) => (this.homes.get(key) ?? { member }).member === member);
-    if (task === undefined) return;
+    if (task === undefined) return false;
     this.waiting.splice(this.waiting.indexOf(task), 1);
     const { request, key } = task;
     if (request.keep) this.homes.set(key, { answer: request.answer, member });
     else this.homes.delete(key);
     member.running.set(request.id, task);
     member.worker.postMessage(request, [request.bytes]);
+    return true;
   }
 
-  private start(module: WebAssembly.Module): boolean {
+  private start(): boolean {
     if (this.deaths >= MOST_DEATHS) {
       if (this.members.length === 0)
         this.failAll(new ViewerError("unavailable", "the workers that decode do not run; reload the page"));
       return false;
     }
-    const member: Member = { worker: this.options.spawn(), running: new Map() };
+    const worker = this.spawn();
+    if (worker === null) {
+      this.deaths = MOST_DEATHS;
+      return this.start();
+    }
+    const member: Member = { worker, running: new Map() };
     member.worker.onmessage = ({ data }) => { this.settle(member, data); };
     member.worker.onmessageerror = () => { this.replace(member, "its message cannot be read"); };
     member.worker.onerror = (event) => { this.replace(member, event.message); };
     this.members.push(member);
-    member.worker.postMessage({ kind: "load", module }, []);
+    if (this.module !== null) member.worker.postMessage({ kind: "load", module: this.module }, []);
     return true;
+  }
+
+  /** Null where the browser allows no worker. */
+  private spawn(): WorkerLike | null {
+    try {
+      return this.options.spawn();
+    } catch {
+      return null;
+    }
   }
 
   private settle(member: Member, reply: Reply): void {
@@ -190,10 +215,11 @@ export class DecoderPool implements PatchDecoder {
     for (const [key, home] of this.homes) {
       if (home.member === member) this.homes.delete(key);
     }
-    for (const task of member.running.values()) {
-      const died = `the worker that decodes patch ${task.request.patch} has died: ${why || "no reason given"}`;
-      task.fail(new ViewerError("internal", died));
-    }
+    const [first, ...others] = member.running.values();
+    const died = (task: Task): string => `the worker of patch ${task.request.patch} has died: ${why || "no reason given"}`;
+    first?.fail(new ViewerError("internal", died(first)));
+    // Nothing is known against them.
+    for (const task of others) task.fail(new ViewerError("failed_precondition", `${died(task)}; ask for the patch again`));
     this.dispatch();
   }
 
@@ -217,6 +243,12 @@ function check(job: DecodeJob): void {
     const patch = `patch ${job.patch} of shape ${job.shape.join("x")} with ${job.levels} levels`;
     throw new ViewerError("invalid_argument", `${patch} cannot have ${count} payloads up to level ${job.target}`);
   }
+}
+
+/** Samples that a worker has been asked for. */
+function samplesAt({ running }: Member): number {
+  const count = ({ request: { shape, target } }: Task): number => shape.reduce((product, n) => product * Math.ceil(n / 2 ** target), 1);
+  return [...running.values()].reduce((sum, task) => sum + count(task), 0);
 }
 
 /** The payload moves to the worker in a buffer of its own: a view of a message would take all of that message along. */

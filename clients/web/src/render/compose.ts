@@ -15,6 +15,8 @@ export const kAbsent = -2e30;
 export interface Bricks {
   readonly info: DatasetInfo;
   readonly patches: Vec3;
+  /** Numbers of damaged patches. */
+  readonly damaged?: ReadonlySet<number>;
   best(patch: number, finest: number): Brick | null;
 }
 

@@ -70,6 +70,10 @@ export class Difference implements Bricks {
     return this.first.patches;
   }
 
+  get damaged(): ReadonlySet<number> {
+    return new Set([...(this.first.damaged ?? []), ...(this.second.damaged ?? [])]);
+  }
+
   /** The largest difference of all patches that were asked for, rounded up to one digit and a half; 0 before any. */
   largest(): number {
     let most = 0;

@@ -4,6 +4,7 @@ export type Gl = WebGL2RenderingContext;
 
 export class GlError extends Error {}
 
+/** A program that compiles while other things are done. Its first use waits for it. @throws GlError then */
 export interface Program {
   readonly handle: WebGLProgram;
   /** Place of a uniform; null where the compiler has removed it. */
@@ -23,12 +24,18 @@ export function makeProgram(gl: Gl, vertex: string, fragment: string): Program {
   const shaders = [compile(gl, gl.VERTEX_SHADER, vertex), compile(gl, gl.FRAGMENT_SHADER, fragment)];
   for (const shader of shaders) gl.attachShader(handle, shader);
   gl.linkProgram(handle);
-  if (!gl.getProgramParameter(handle, gl.LINK_STATUS) && !gl.isContextLost()) {
-    const log = [gl.getProgramInfoLog(handle), ...shaders.map((shader) => gl.getShaderInfoLog(shader))].join(" ");
-    throw new GlError(`cannot link a shader program: ${log}`);
-  }
+  let linked = false;
+  const link = (): void => {
+    if (linked || gl.isContextLost()) return;
+    if (!gl.getProgramParameter(handle, gl.LINK_STATUS)) {
+      const log = [gl.getProgramInfoLog(handle), ...shaders.map((shader) => gl.getShaderInfoLog(shader))].join(" ");
+      throw new GlError(`cannot link a shader program: ${log}`);
+    }
+    linked = true;
+  };
   const places = new Map<string, WebGLUniformLocation | null>();
   const at = (name: string): WebGLUniformLocation | null => {
+    link();
     if (!places.has(name)) places.set(name, gl.getUniformLocation(handle, name));
     return places.get(name) ?? null;
   };

@@ -106,8 +106,8 @@ export function pixelIndices(axis: GridAxis, range: AxisRange, pixels: number): 
   return result;
 }
 
-/** The finest level whose samples are not closer than the pixels; between 0 and the coarsest. */
+/** The level whose samples are as far apart as the pixels, by a factor of the square root of 2 at the most. */
 export function levelForPixels(samples: number, pixels: number, levels: number): number {
-  const level = Math.floor(Math.log2(Math.max(1, samples / Math.max(1, pixels))) + 1e-9);
+  const level = Math.round(Math.log2(Math.max(1, samples / Math.max(1, pixels))));
   return Math.min(levels - 1, level);
 }

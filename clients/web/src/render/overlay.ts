@@ -4,6 +4,7 @@ import { gridAxis, ticks } from "./axes";
 import type { GridAxis, Tick } from "./axes";
 import { eyeOf, project } from "./camera";
 import type { Eye } from "./camera";
+import type { Bricks } from "./compose";
 import { extents, planeAxes, pointAt } from "./layout";
 import type { Rect, SliceGeometry } from "./layout";
 import type { Theme } from "./theme";
@@ -201,6 +202,7 @@ export function drawVolume(context: Context, theme: Theme, view: VolumeView, mar
   context.rect(view.plot.x, view.plot.y, view.plot.width, view.plot.height);
   context.clip();
   drawBox(context, theme, eye, extent, at);
+  drawDamage(context, theme, view, at);
   context.lineWidth = 1;
   for (const axis of [0, 1, 2] as const) {
     const share = shareOf(gridAxis(info, axis), view.clip, axis, marks.cursor[axis]);
@@ -249,6 +251,48 @@ function drawBox(
     }
   }
   context.globalAlpha = 1;
+}
+
+/** More are not told apart. */
+const kMostDamaged = 100;
+
+/** The edges of damaged patches, dashed: rays through them show a coarser level. */
+function drawDamage(
+  context: Context,
+  theme: Theme,
+  view: VolumeView,
+  at: (share: Vec3) => readonly [number, number] | null,
+): void {
+  const { bricks } = view.scene;
+  context.strokeStyle = theme.text;
+  context.lineWidth = 1;
+  context.setLineDash([3, 3]);
+  for (const patch of [...(bricks.damaged ?? [])].slice(0, kMostDamaged)) {
+    const ends = sharesOf(bricks, view.clip, patch);
+    if (ends === null) continue;
+    for (const axis of [0, 1, 2] as const)
+      for (let i = 0; i < 4; ++i) {
+        const edge = [0, 1].map((along) => {
+          const side = corner(axis, along, i & 1, i >> 1);
+          return at(side.map((end, a) => ends[a]![end]!) as unknown as Vec3);
+        });
+        polyline(context, edge);
+      }
+  }
+  context.setLineDash([]);
+}
+
+/** Where a patch begins and ends, along each axis, as shares of the box; null outside of it. */
+function sharesOf(bricks: Bricks, clip: Box, patch: number): readonly (readonly [number, number])[] | null {
+  const { patches, info } = bricks;
+  const number = [patch % patches[0], Math.floor(patch / patches[0]) % patches[1], Math.floor(patch / (patches[0] * patches[1]))];
+  const ends = ([0, 1, 2] as const).map((a) => {
+    const begin = Math.max(number[a]! * info.patch[a], clip.begin[a]);
+    const end = Math.min((number[a]! + 1) * info.patch[a], clip.end[a]);
+    const share = (index: number): number => shareOf(gridAxis(info, a), clip, a, index - 0.5);
+    return begin < end ? ([share(begin), share(end)] as const) : null;
+  });
+  return ends.every((each) => each !== null) ? ends : null;
 }
 
 /** Whether a face of the box is turned away from the eye. */

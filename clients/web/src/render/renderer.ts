@@ -4,15 +4,20 @@ import { kColourMaps, kMapEntries, mapRow, mapTable } from "./colourmaps";
 import type { Bricks } from "./compose";
 import { bind, GlError, isSoftware, makeProgram, texture2d } from "./gl";
 import type { Gl, Program, Target } from "./gl";
-import { kCopyFragment, kFullVertex, kSliceFragment, kVolumeFragment, kVolumeLevels } from "./shaders";
+import { kCopyFragment, kFullVertex, kSliceFragment, kVolumeLevels, volumeFragment } from "./shaders";
+import type { VolumeVariant } from "./shaders";
 import { SlicePicture } from "./slice";
 import { colourScale, devicePixels, plotOf } from "./views";
 import type { SliceView, Stage, View, VolumeView } from "./views";
 import { VolumePicture } from "./volume";
 import { VolumePainter } from "./volumepainter";
 
-/** Milliseconds of a frame for composing and uploading; the rest waits for the next one. */
+/** Milliseconds of a frame for composing slices, and as many for uploading volumes; the rest waits for the next one. */
 const kFrameWork = 8;
+/** Milliseconds between pictures that differ by bricks alone: in software, each costs more than what is new in it. */
+const kBetween = { card: 0, software: 60 };
+/** From a finished picture until it is on screen. */
+const kFramesToScreen = 2;
 
 interface SliceSlot {
   readonly kind: "slice";
@@ -33,7 +38,8 @@ type Slot = SliceSlot | VolumeSlot;
 interface Tools {
   readonly slice: Program;
   readonly copy: Program;
-  volume: Program | null;
+  /** By variant. */
+  readonly volumes: Map<string, Program>;
   readonly maps: WebGLTexture;
   readonly columns: WebGLTexture;
   readonly rows: WebGLTexture;
@@ -51,6 +57,12 @@ export class Renderer {
   private views: readonly View[] = [];
   private requested = 0;
   private cleared = false;
+  /** When the last frame was begun. [ms] */
+  private drawn = -Infinity;
+  /** Signalled once the first slices are drawn. */
+  private firstSlices: WebGLSync | null = null;
+  /** Frames until they are on screen; null before they are drawn. */
+  private framesToScreen: number | null = null;
 
   /** Called after each frame that has changed something on screen. */
   onFrame: () => void = () => undefined;
@@ -68,6 +80,7 @@ export class Renderer {
     if (!gl) throw new GlError("this browser has no WebGL2, or it is turned off; use a recent Chrome, Edge, Firefox or Safari");
     this.gl = gl;
     this.software = isSoftware(gl);
+    this.tools = this.makeTools();
     canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault();
       this.forget();
@@ -84,6 +97,8 @@ export class Renderer {
     this.slots.clear();
     this.tools = null;
     this.cleared = false;
+    this.firstSlices = null;
+    this.framesToScreen = null;
   }
 
   private makeTools(): Tools {
@@ -94,7 +109,7 @@ export class Renderer {
     return {
       slice: makeProgram(gl, kFullVertex, kSliceFragment),
       copy: makeProgram(gl, kFullVertex, kCopyFragment),
-      volume: null,
+      volumes: new Map(),
       maps,
       columns: line(),
       rows: line(),
@@ -162,9 +177,14 @@ export class Renderer {
   }
 
   private makePainter(): VolumePainter {
-    const tools = this.tools!;
-    tools.volume ??= makeProgram(this.gl, kFullVertex, kVolumeFragment);
-    return new VolumePainter(this.gl, tools.volume, new VolumePicture(this.gl), this.software);
+    const { volumes } = this.tools!;
+    const programs = (variant: VolumeVariant): Program => {
+      const key = JSON.stringify(variant);
+      const program = volumes.get(key) ?? makeProgram(this.gl, kFullVertex, volumeFragment(variant));
+      volumes.set(key, program);
+      return program;
+    };
+    return new VolumePainter(this.gl, programs, new VolumePicture(this.gl), this.software);
   }
 
   /** Bricks of a field have arrived. */
@@ -175,6 +195,11 @@ export class Renderer {
       else slot.painter.picture.add(bricks);
     }
     this.request();
+  }
+
+  /** All bricks of a field that are wanted have arrived. */
+  rest(source: Bricks): void {
+    for (const slot of this.slots.values()) if (slot.kind === "volume" && slot.view.scene.bricks === source) slot.painter.rest();
   }
 
   request(): void {
@@ -197,13 +222,42 @@ export class Renderer {
     this.requested = 0;
     const { stage, gl } = this;
     if (!stage || gl.isContextLost()) return;
-    const deadline = performance.now() + kFrameWork;
+    if (this.mustWait) {
+      this.request();
+      return;
+    }
+    this.drawn = performance.now();
     this.clear(stage);
     bind(gl, kVolumeLevels + 2, gl.TEXTURE_2D, this.tools!.maps);
     let changed = false;
-    for (const slot of this.slots.values()) changed = this.frameOf(slot, stage, deadline) || changed;
+    for (const kind of ["slice", "volume"] as const) {
+      const deadline = performance.now() + kFrameWork;
+      for (const slot of this.slots.values()) {
+        if (slot.kind !== kind || (kind === "volume" && this.slicesComeFirst(changed))) continue;
+        changed = this.frameOf(slot, stage, deadline) || changed;
+      }
+    }
     if (changed) this.onFrame();
     if ([...this.slots.values()].some((slot) => this.waits(slot))) this.request();
+  }
+
+  private get mustWait(): boolean {
+    const between = this.software ? kBetween.software : kBetween.card;
+    return performance.now() - this.drawn < between && ![...this.slots.values()].some((slot) => slot.stale);
+  }
+
+  /** Slices are on screen before the first volume is drawn, whose program takes long to compile. */
+  private slicesComeFirst(drawn: boolean): boolean {
+    const { gl } = this;
+    if (this.framesToScreen !== null) return --this.framesToScreen >= 0;
+    if (this.firstSlices === null) {
+      if (drawn) this.firstSlices = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+      return drawn;
+    }
+    if (gl.getSyncParameter(this.firstSlices, gl.SYNC_STATUS) !== gl.SIGNALED) return true;
+    gl.deleteSync(this.firstSlices);
+    this.framesToScreen = kFramesToScreen;
+    return true;
   }
 
   private frameOf(slot: Slot, stage: Stage, deadline: number): boolean {
@@ -214,9 +268,12 @@ export class Renderer {
       return changed;
     }
     const picture = slot.painter.frame(deadline) ?? (slot.stale ? slot.painter.last : null);
+    // What was there was of something else.
+    const blank = slot.stale && slot.painter.picture.isEmpty;
     slot.stale = false;
     if (picture) this.copy(picture, slot.view, stage);
-    return picture !== null;
+    else if (blank) this.blank(slot.view, stage);
+    return picture !== null || blank;
   }
 
   private clear(stage: Stage): void {
@@ -241,6 +298,12 @@ export class Renderer {
     gl.enable(gl.SCISSOR_TEST);
     gl.scissor(at.x, at.y, at.width, at.height);
     return at;
+  }
+
+  private blank(view: View, stage: Stage): void {
+    this.aim(stage, view);
+    this.gl.clearColor(...stage.paper.background, 1);
+    this.gl.clear(this.gl.COLOR_BUFFER_BIT);
   }
 
   private copy(picture: Target, view: View, stage: Stage): void {

@@ -86,17 +86,29 @@ void main() { result = vec4(texture(uPicture, (gl_FragCoord.xy - uOrigin) * uSca
 /** At most this many levels of one volume are on the graphics card: the chosen one, and the next coarser ones. */
 export const kVolumeLevels = 7;
 
-const kLevels = Array.from({ length: kVolumeLevels }, (_, level) => level);
+/** What a program for volumes draws: compilers take long for all of it at once, above all in software. */
+export interface VolumeVariant {
+  /** Textures that the volume has. */
+  readonly levels: number;
+  readonly mode: "ray" | "maximum" | "surface";
+  /** With light on it. Surfaces have no shape without. */
+  readonly shade: boolean;
+}
 
 /**
  * A ray through the levels. uPatches has for each patch the level that it shows (0: the finest of the textures), the level
  * that it shows next to coarser neighbours, and the largest and the least value around. Positions are level-0 indices.
  */
-export const kVolumeFragment = `#version 300 es
+export function volumeFragment(variant: VolumeVariant): string {
+  const levels = Array.from({ length: variant.levels }, (_, level) => level);
+  return `#version 300 es
+#define MAXIMUM ${Number(variant.mode === "maximum")}
+#define SURFACE ${Number(variant.mode === "surface")}
+#define SHADE ${Number(variant.shade)}
 precision highp float;
 precision highp int;
 precision highp sampler3D;
-${kLevels.map((level) => `uniform sampler3D uLevel${level};`).join("\n")}
+${levels.map((level) => `uniform sampler3D uLevel${level};`).join("\n")}
 uniform vec4 uLevelFirst[${kVolumeLevels}];
 uniform vec3 uLevelSize[${kVolumeLevels}];
 uniform sampler3D uPatches;
@@ -111,10 +123,10 @@ uniform vec3 uIndexLow, uIndexHigh, uGrid;
 uniform bool uUneven;
 uniform vec3 uPatch, uFirstPatch, uPatchCount;
 uniform float uThreshold, uOpacity, uStepScale, uFinestStep;
-uniform int uMode, uSteps;
-uniform bool uSigned, uShade, uMasked;
+uniform vec3 uBackground;
+uniform int uSteps;
+uniform bool uSigned, uMasked;
 out vec4 result;
-${kMarks}
 vec3 positions(ivec3 i, int row) {
   return vec3(texelFetch(uPositions, ivec2(i.x, row), 0).x, texelFetch(uPositions, ivec2(i.y, row), 0).y,
               texelFetch(uPositions, ivec2(i.z, row), 0).z);
@@ -133,7 +145,7 @@ vec3 border(vec3 place) {
 }
 vec2 texel(int level, vec3 index) {
   vec3 at = (index * uLevelFirst[level].w - uLevelFirst[level].xyz + 0.5) * uLevelSize[level];
-${kLevels.map((level) => `  if (level == ${level}) return textureLod(uLevel${level}, at, 0.).rg;`).join("\n")}
+${levels.map((level) => `  if (level == ${level}) return textureLod(uLevel${level}, at, 0.).rg;`).join("\n")}
   return vec2(0.);
 }
 vec4 patchOf(vec3 index, out vec3 place) {
@@ -168,17 +180,17 @@ float fieldAt(vec3 p) {
   vec2 v = valueAt(index, patchState, place);
   return v.y == 0. ? 0. : weight(v.x);
 }
+#if SHADE
 // Brightness of a sample: light falls on the faces that look to the eye. Slopes are taken to the next samples, within the patch.
-float slopeTo(vec3 index, vec3 by, vec4 patchState, vec3 place, float here) {
-  vec2 v = valueAt(index + by, patchState, place);
-  return v.y == 0. ? -here : weight(v.x) - here;
-}
 float lit(vec3 index, vec4 patchState, vec3 place, float here, vec3 perIndex, vec3 ahead) {
-  float h = uFinestStep;
-  float x = slopeTo(index, vec3(h, 0., 0.), patchState, place, here);
-  float y = slopeTo(index, vec3(0., h, 0.), patchState, place, here);
-  float z = slopeTo(index, vec3(0., 0., h), patchState, place, here);
-  vec3 g = perIndex * vec3(x, y, z);
+  vec3 g = vec3(0.);
+  // A loop, not three lines: what is in it is compiled once.
+  for (int axis = 0; axis < 3; ++axis) {
+    vec3 one = vec3(axis == 0, axis == 1, axis == 2);
+    vec2 v = valueAt(index + one * uFinestStep, patchState, place);
+    g += one * (v.y == 0. ? -here : weight(v.x) - here);
+  }
+  g *= perIndex;
   float size = length(g);
   if (size < 1e-6) return 0.8;
   vec3 light = normalize(-ahead + 0.6 * uUp / length(uUp) - 0.35 * uRight / length(uRight));
@@ -190,6 +202,7 @@ float litAt(vec3 p, vec3 ahead, vec3 perIndex) {
   vec4 patchState = patchOf(index, place);
   return lit(index, patchState, place, weight(valueAt(index, patchState, place).x), perIndex, ahead);
 }
+#endif
 float dither(vec2 p) { return fract(52.9829189 * fract(dot(p, vec2(0.06711056, 0.00583715)))); }
 void main() {
   vec2 screen = (gl_FragCoord.xy - uOrigin) * uScale - 1.;
@@ -211,7 +224,7 @@ void main() {
   float valueBefore = 0.;
   float sum = 0.;
   vec3 colour = vec3(0.);
-  float t = near + stepSize * (uShade ? 0.6 : 1.) * dither(gl_FragCoord.xy);
+  float t = near + stepSize * (SHADE == 1 ? 0.6 : 1.) * dither(gl_FragCoord.xy);
   for (int i = 0; i < uSteps; ++i) {
     if (t >= far) break;
     vec3 p = uEye + ahead * t;
@@ -220,7 +233,7 @@ void main() {
     vec4 patchState = patchOf(index, place);
     vec2 range = (patchState.ba - uColour.x) * uColour.y;
     float top = uSigned ? max(abs(2. * range.x - 1.), abs(2. * range.y - 1.)) : range.x;
-    float least = uMode == 1 ? best : uThreshold;
+    float least = MAXIMUM == 1 ? best : uThreshold;
     if (patchState.r > 0.99 || top < least) {
       before = -1.;
       vec3 end = max((border(place) * uExtent - uEye) * slope, (border(place + 1.) * uExtent - uEye) * slope);
@@ -229,26 +242,26 @@ void main() {
     }
     vec2 v = valueAt(index, patchState, place);
     float w = v.y == 0. ? -1. : weight(v.x);
-    if (uMode == 1) {
-      if (w > best) {
-        best = w;
-        bestValue = v.x;
+#if MAXIMUM
+    if (w > best) {
+      best = w;
+      bestValue = v.x;
+    }
+#elif SURFACE
+    if (w >= uThreshold) {
+      float from = t - stepSize;
+      float to = t;
+      if (before >= 0.) for (int k = 0; k < 5; ++k) {
+        float middle = 0.5 * (from + to);
+        if (fieldAt(uEye + ahead * middle) >= uThreshold) to = middle;
+        else from = middle;
       }
-    } else if (uMode == 2) {
-      if (w >= uThreshold) {
-        float from = t - stepSize;
-        float to = t;
-        if (before >= 0.) for (int k = 0; k < 5; ++k) {
-          float middle = 0.5 * (from + to);
-          if (fieldAt(uEye + ahead * middle) >= uThreshold) to = middle;
-          else from = middle;
-        }
-        vec3 hit = uEye + ahead * to;
-        colour = colourOf(v.x) * (before < 0. ? 0.85 : litAt(hit, ahead, perIndex));
-        sum = 1.;
-        break;
-      }
-    } else if (max(w, before) > uThreshold && w >= 0.) {
+      colour = colourOf(v.x) * (before < 0. ? 0.85 : litAt(uEye + ahead * to, ahead, perIndex));
+      sum = 1.;
+      break;
+    }
+#else
+    if (max(w, before) > uThreshold && w >= 0.) {
       // Both ends of the step count, and of it only the part above the threshold: so thin shells have no grain.
       float old = before < 0. ? w : before;
       float most = max(w, old);
@@ -258,20 +271,24 @@ void main() {
       alpha = 1. - pow(1. - min(alpha, 0.999), inside * stepSize / reference);
       if (alpha > 1e-4) {
         vec3 c = colourOf(before < 0. ? v.x : 0.5 * (v.x + valueBefore));
-        if (uShade && alpha > 0.01) c *= mix(0.85, lit(index, patchState, place, w, perIndex, ahead) * 1.12, 0.75);
+#if SHADE
+        if (alpha > 0.01) c *= mix(0.85, lit(index, patchState, place, w, perIndex, ahead) * 1.12, 0.75);
+#endif
         colour += (1. - sum) * alpha * min(c, 1.);
         sum += (1. - sum) * alpha;
         if (sum > 0.985) break;
       }
     }
+#endif
     before = w;
     valueBefore = v.x;
     t += stepSize;
   }
-  if (uMode == 1) {
-    float share = 0.25 * smoothstep(0., 0.12, best) + 0.75 * smoothstep(uThreshold * 0.5, uThreshold + 0.05, best);
-    if (best >= 0.) result = vec4(mix(uBackground, colourOf(bestValue), share), 1.);
-  } else {
-    result = vec4(colour + uBackground * (1. - sum), 1.);
-  }
+#if MAXIMUM
+  float share = 0.25 * smoothstep(0., 0.12, best) + 0.75 * smoothstep(uThreshold * 0.5, uThreshold + 0.05, best);
+  if (best >= 0.) result = vec4(mix(uBackground, colourOf(bestValue), share), 1.);
+#else
+  result = vec4(colour + uBackground * (1. - sum), 1.);
+#endif
 }`;
+}

@@ -1,5 +1,5 @@
 import type { Box, Brick, Vec3 } from "../model";
-import { kMissing, levelSize, normalise, patchNumber } from "./compose";
+import { kMissing, levelSize, patchNumber } from "./compose";
 import type { Bricks, Scale } from "./compose";
 import { bind, edit, texture3d } from "./gl";
 import type { Gl } from "./gl";
@@ -74,8 +74,15 @@ export class VolumePicture {
     return this.queue.size > 0;
   }
 
+  /** Nothing has been uploaded yet. */
+  isEmpty = true;
+
   get finest(): number {
     return this.wish?.level ?? 0;
+  }
+
+  get levelCount(): number {
+    return this.levels.length;
   }
 
   get patches(): Region {
@@ -161,6 +168,7 @@ export class VolumePicture {
     for (const [place, brick] of order) {
       this.queue.delete(place);
       this.put(wish, place, brick);
+      this.isEmpty = false;
       if (performance.now() > deadline) break;
     }
     const { gl } = this;
@@ -216,11 +224,15 @@ export class VolumePicture {
     const size = count[0] * count[1] * count[2] * parts;
     if (this.scratch.length < size) this.scratch = new Float32Array(size);
     const out = this.scratch;
+    const { samples, validity } = brick;
+    const { low: least, high: most } = wish.scale;
+    // As normalise() does, without a division for each sample.
+    const factor = most > least ? 1 / (most - least) : 1;
     let [to, low, high] = [0, Infinity, -Infinity];
     for (let z = 0; z < shape[2]; z += step)
       for (let y = 0; y < shape[1]; y += step)
         for (let x = 0, at = shape[0] * (y + shape[1] * z); x < shape[0]; x += step, at += step) {
-          const value = brick.validity?.[at] === 0 ? kMissing : normalise(wish.scale, brick.samples[at]!);
+          const value = validity?.[at] === 0 ? kMissing : (samples[at]! - least) * factor;
           const valid = value > kMissing && value < -kMissing;
           out[to++] = valid ? value : 0;
           if (parts === 2) out[to++] = valid ? 1 : 0;
@@ -251,7 +263,7 @@ export class VolumePicture {
     const first = new Float32Array(kVolumeLevels * 4);
     const size = new Float32Array(kVolumeLevels * 3);
     for (let i = 0; i < kVolumeLevels; ++i) {
-      const level = this.levels[Math.min(i, this.levels.length - 1)];
+      const level = this.levels[i];
       if (!level || !wish) continue;
       bind(gl, i, gl.TEXTURE_3D, level.texture);
       gl.uniform1i(at(`uLevel${i}`), i);
@@ -273,5 +285,6 @@ export class VolumePicture {
     this.levels = [];
     this.patchTexture = null;
     this.queue = new Map();
+    this.isEmpty = true;
   }
 }

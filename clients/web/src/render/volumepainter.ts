@@ -5,15 +5,19 @@ import { bind, Target, texture2d } from "./gl";
 import type { Gl, Program } from "./gl";
 import { extents } from "./layout";
 import { kVolumeLevels } from "./shaders";
+import type { VolumeVariant } from "./shaders";
 import { colourScale, devicePixels } from "./views";
 import type { Stage, VolumeView } from "./views";
 import type { VolumePicture } from "./volume";
 
 const kPositions = 1024;
-const kModes = { ray: 0, maximum: 1, surface: 2 } as const;
 /** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
 const kMoving = 22;
+/** Milliseconds from one picture to the next, at least, while bricks arrive. */
+const kBetween = 60;
 const kMostParts = 16;
+/** Milliseconds without a change before the final picture is begun. */
+const kQuiet = { resting: 120, expecting: 500 };
 const kPart = { card: 20, software: 70 };
 
 /** What does not change unless the picture must be drawn again. */
@@ -37,7 +41,14 @@ export class VolumePainter {
   private view: VolumeView | null = null;
   private stage: Stage | null = null;
   private quickStale = true;
+  /** What is stale about it is only that bricks have arrived. */
+  private onlyBricks = false;
+  /** More bricks will come. */
+  private expecting = false;
   private quietSince = 0;
+  /** When the last quick picture was begun, and what the last one that was measured took. [ms] */
+  private quickBegun = -Infinity;
+  private quickTook = 40;
   private share: number;
   /** Shares of the resolution, one after the other, once all rests. */
   private readonly passes: readonly number[];
@@ -48,7 +59,7 @@ export class VolumePainter {
 
   constructor(
     private readonly gl: Gl,
-    private readonly program: Program,
+    private readonly programs: (variant: VolumeVariant) => Program,
     readonly picture: VolumePicture,
     private readonly software: boolean,
   ) {
@@ -57,7 +68,7 @@ export class VolumePainter {
   }
 
   get pending(): boolean {
-    return this.picture.pending || this.quickStale || !this.complete;
+    return this.picture.pending || (!this.picture.isEmpty && (this.quickStale || !this.complete));
   }
 
   /** The final picture is there. */
@@ -73,7 +84,9 @@ export class VolumePainter {
     this.text = text;
   }
 
-  private touch(): void {
+  private touch(onlyBricks = false): void {
+    this.onlyBricks = onlyBricks && (this.onlyBricks || !this.quickStale);
+    this.expecting ||= onlyBricks;
     this.quickStale = true;
     this.rows = 0;
     this.pass = 0;
@@ -84,14 +97,28 @@ export class VolumePainter {
   frame(deadline: number): Target | null {
     const { view, stage } = this;
     if (!view || !stage) return null;
-    if (this.picture.update(deadline)) this.touch();
-    if (this.quickStale) return this.drawQuick(view, stage);
-    if (!this.complete && !this.picture.pending && performance.now() - this.quietSince > 120) return this.drawPart(view, stage);
-    return null;
+    const wasEmpty = this.picture.isEmpty;
+    if (this.picture.update(deadline)) this.touch(true);
+    if (this.picture.isEmpty) return null;
+    if (wasEmpty) this.onlyBricks = true;
+    if (this.quickStale) return this.onlyBricks && this.mustWait ? null : this.drawQuick(view, stage);
+    const isQuiet = performance.now() - this.quietSince > (this.expecting ? kQuiet.expecting : kQuiet.resting);
+    return isQuiet && !this.complete && !this.picture.pending ? this.drawPart(view, stage) : null;
+  }
+
+  /** All bricks have arrived: the final picture does not wait for more. */
+  rest(): void {
+    this.expecting = false;
+  }
+
+  /** Bricks are uploaded sooner if not every one of them is drawn: pictures take a quarter of the time. */
+  private get mustWait(): boolean {
+    return performance.now() - this.quickBegun < Math.max(kBetween, 4 * this.quickTook);
   }
 
   /** What was shown last, for when the screen is drawn again. */
   get last(): Target | null {
+    if (this.picture.isEmpty) return null;
     return this.pass > 0 ? this.done : this.quick;
   }
 
@@ -119,11 +146,14 @@ export class VolumePainter {
       Math.max(1, Math.round(size.width * share)),
       Math.max(1, Math.round(size.height * share)),
     );
-    const begin = performance.now();
+    this.quickBegun = performance.now();
     this.draw(view, stage, this.quick, 0, this.quick.height, false);
     this.quickStale = false;
+    // Nothing waits for the graphics card while bricks arrive.
+    if (this.onlyBricks) return this.quick;
+    this.quickTook = this.took(this.quickBegun, this.quick);
     // Half of the way to what would fit, so that one slow frame does not blur the next ones.
-    this.share = Math.min(1, Math.max(0.15, this.share * (0.5 + 0.5 * Math.sqrt(kMoving / this.took(begin, this.quick)))));
+    this.share = Math.min(1, Math.max(0.15, this.share * (0.5 + 0.5 * Math.sqrt(kMoving / this.quickTook))));
     return this.quick;
   }
 
@@ -157,18 +187,21 @@ export class VolumePainter {
     gl.viewport(0, 0, target.width, target.height);
     gl.enable(gl.SCISSOR_TEST);
     gl.scissor(0, firstRow, target.width, rows);
-    gl.useProgram(this.program.handle);
-    this.picture.bindTo(this.program.at);
-    this.uniforms(view, stage, target, fine);
+    const { mode } = view.volume;
+    const { handle, at } = this.programs({
+      levels: this.picture.levelCount,
+      mode,
+      shade: mode === "surface" || (mode === "ray" && fine),
+    });
+    gl.useProgram(handle);
+    this.picture.bindTo(at);
+    this.uniforms(view, stage, target, fine, at);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
   }
 
-  private uniforms(view: VolumeView, stage: Stage, target: Target, fine: boolean): void {
-    const {
-      gl,
-      program: { at },
-    } = this;
+  private uniforms(view: VolumeView, stage: Stage, target: Target, fine: boolean, at: Program["at"]): void {
+    const { gl } = this;
     const { scene, volume } = view;
     const extent = extents(scene.bricks.info, view.clip);
     const eye = eyeOf(view.camera, extent, view.plot.width / view.plot.height);
@@ -184,24 +217,17 @@ export class VolumePainter {
     gl.uniform1i(at("uMaps"), kVolumeLevels + 2);
     gl.uniform1f(at("uThreshold"), volume.threshold);
     gl.uniform1f(at("uOpacity"), volume.opacity);
-    gl.uniform1i(at("uMode"), kModes[volume.mode]);
     gl.uniform1i(at("uSigned"), isDiverging(scene.map) ? 1 : 0);
     gl.uniform1i(at("uMasked"), scene.hasMissing ? 1 : 0);
-    gl.uniform1i(at("uShade"), fine ? 1 : 0);
     gl.uniform1i(at("uSteps"), fine ? (this.software ? 280 : 900) : this.software ? 96 : 220);
     gl.uniform1f(at("uStepScale"), fine ? (this.software ? 0.8 : 0.5) : 1.5);
     gl.uniform3fv(at("uBackground"), stage.paper.background);
-    gl.uniform3fv(at("uMissing"), stage.paper.missing);
-    gl.uniform1f(at("uPixel"), stage.ratio);
-    this.place(view);
+    this.place(view, at);
   }
 
   /** Where samples lie in the box. */
-  private place(view: VolumeView): void {
-    const {
-      gl,
-      program: { at },
-    } = this;
+  private place(view: VolumeView, at: Program["at"]): void {
+    const { gl } = this;
     const { info } = view.scene.bricks;
     const axes = [gridAxis(info, 0), gridAxis(info, 1), gridAxis(info, 2)];
     const { begin, end } = view.clip;

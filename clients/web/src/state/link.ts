@@ -2,7 +2,7 @@
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
 import { boxText } from "../store/geometry";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
-import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseName, parseNumber, parsePoint,
+import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLine, parseName, parseNumber, parsePoint,
          parseStep, parseVolume } from "./values";
 
 /** A link may say less than a whole view. */
@@ -56,6 +56,7 @@ const kReaders: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["high", colour("high", parseNumber)],
   ["vol", field("volume", parseVolume)],
   ["level", field("level", parseLevel)],
+  ["line", field("profile", parseLine)],
   ["with", field("compare", parseCompare)],
 ]);
 
@@ -100,6 +101,7 @@ export function formatLink(state: ViewState, unknown: readonly Pair[] = []): str
     high === null ? null : ["high", numberText(high)],
     ["vol", `${numbers([volume.threshold, volume.opacity])},${volume.mode}`],
     state.level === null ? null : ["level", String(state.level)],
+    state.profile === null ? null : ["line", state.profile.map(numbers).join(":")],
     state.compare === null ? null : ["with", compareText(state.compare)],
   ];
   const others = unknown.filter(([key]) => key !== "token" && !kReaders.has(key));
@@ -153,6 +155,7 @@ export function completeLink(values: LinkValues, opened: Opened, initial: ViewSt
     state.colour = { ...state.colour, map: initial.colour.map };
   }
   state.cursor = insideGrid(state.cursor, info.dims);
+  state.profile &&= [insideGrid(state.profile[0], info.dims), insideGrid(state.profile[1], info.dims)];
   state.clip = state.clip === null ? null : cutBox(state.clip, info.dims);
   state.level = state.level === null ? null : Math.min(state.level, info.levels - 1);
   return { state, problems };

@@ -42,6 +42,12 @@ export function parsePoint(text: string): Vec3 | null {
   return values === null ? null : [values[0]!, values[1]!, values[2]!];
 }
 
+/** x,y,z:x,y,z */
+export function parseLine(text: string): readonly [Vec3, Vec3] | null {
+  const [from, to, ...more] = text.split(":").map(parsePoint);
+  return from && to && more.length === 0 ? [from, to] : null;
+}
+
 /** x0:x1,y0:y1,z0:z1, as the command line has it. */
 export function parseBox(text: string): Box | null {
   const ends = text.split(",").map((range) => range.split(":").map(parseNumber));

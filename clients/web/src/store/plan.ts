@@ -100,20 +100,24 @@ function boxesOf(needs: readonly Need[], most: number): Group[] {
 /** Levels that the same patches need. */
 interface Layer {
   readonly first: number;
-  readonly level: number;
+  level: number;
   readonly needs: readonly Need[];
 }
 
+/**
+ * Patches that lack several levels have them in one answer, which decodes each level once. Where some of the patches of a
+ * layer lack no finer level, the others have those in a layer of their own: it waits for the picture of the coarser one.
+ */
 function layersOf(needs: readonly Need[], levels: number, has: (patch: number, level: number) => boolean): Layer[] {
   const layers: Layer[] = [];
   for (let level = levels - 1; level >= 0; --level) {
-    const missing = needs.filter((need) => need.target <= level && level <= need.start && !has(need.patch, level));
-    if (missing.length === 0) continue;
-    const last = layers.at(-1);
-    const same = last !== undefined && last.level === level + 1 && last.needs.length === missing.length &&
-                 last.needs.every((need, i) => need === missing[i]);
-    if (same) layers[layers.length - 1] = { ...last, level };
-    else layers.push({ first: level, level, needs: missing });
+    const missing = new Set(needs.filter((need) => need.target <= level && level <= need.start && !has(need.patch, level)));
+    for (const layer of layers) {
+      if (layer.level !== level + 1 || !layer.needs.every((need) => missing.has(need))) continue;
+      layer.level = level;
+      for (const need of layer.needs) missing.delete(need);
+    }
+    if (missing.size > 0) layers.push({ first: level, level, needs: [...missing] });
   }
   return layers;
 }

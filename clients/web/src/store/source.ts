@@ -40,7 +40,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private known: LoadStatus | null = null;
   /** Halves of questions that failed for some of their patches. */
   private extra: { readonly question: Question; readonly tier: Tier }[] = [];
-  private readonly damaged = new Set<number>();
+  readonly damaged = new Set<number>();
   /** What the decoder first said of one of them. */
   private damage: string | null = null;
   private readonly lostPatches = new Set<number>();

@@ -27,6 +27,9 @@ import { Theming } from "./theming";
 /** Asks servers with a token, or without one. */
 export type MakeSource = (token: string | null) => Source;
 
+/** Milliseconds from one text about what has arrived to the next. */
+const kStatusEvery = 60;
+
 export class App {
   readonly root: HTMLElement;
   readonly stage: Stage;
@@ -38,7 +41,6 @@ export class App {
   });
   state: ViewState | null = null;
   names: readonly string[] = [];
-  profile: readonly [Vec3, Vec3] | null = null;
   drawing = false;
   drawingNow = false;
   hovered: { readonly index: Vec3; readonly side: "a" | "b" } | null = null;
@@ -56,13 +58,20 @@ export class App {
     private readonly makeSource: MakeSource,
     token: string | null = null,
   ) {
+    this.dialogs = new Dialogs(this);
+    this.address = new Address(window as unknown as AddressPage, (problem) => {
+      this.dialogs.say(problem);
+    });
+    this.link = this.address.read().values;
+    this.data = this.makeData(makeSource(token));
+    // The server answers while the page is built.
+    if (this.linkedDataset !== "") this.data.open(this.linkedDataset);
     this.theming = new Theming(() => {
       this.recolour();
     });
     this.stage = new Stage(() => {
       this.refresh();
     });
-    this.dialogs = new Dialogs(this);
     this.player = new Player(this);
     this.bar = new Bar(this);
     this.panel = new Panel(this);
@@ -80,18 +89,14 @@ export class App {
     this.panel.root.hidden = this.theming.panelFolded || window.innerWidth < 900;
     new PaneInput(this);
     bindKeys(this);
-    this.data = this.makeData(makeSource(token));
     this.stage.renderer.onContext = (lost) => {
       this.banner.context(lost);
     };
-    this.address = new Address(window as unknown as AddressPage, (problem) => {
-      this.dialogs.say(problem);
-    });
-    this.link = this.address.read().values;
     this.address.onChange((link) => {
       this.followLink(link.values);
     });
-    this.begin();
+    if (this.linkedDataset === "") this.choose();
+    this.refresh();
   }
 
   private makeData(source: Source): Data {
@@ -114,17 +119,15 @@ export class App {
     });
   }
 
-  private begin(): void {
-    const name = this.link.dataset ?? "";
-    if (name === "") this.choose();
-    else this.data.open(name);
-    this.refresh();
+  /** Of the link; empty for none. */
+  private get linkedDataset(): string {
+    return this.link.dataset ?? "";
   }
 
   /** The user has gone back, or changed the link. */
   private followLink(link: LinkValues): void {
     this.link = link;
-    const name = this.link.dataset ?? "";
+    const name = this.linkedDataset;
     if (name !== "" && name === this.state?.dataset && this.opened) {
       this.state = this.completed(this.opened);
       this.refresh();
@@ -141,7 +144,6 @@ export class App {
   openDataset(name: string, link: LinkValues = { dataset: name }): void {
     this.link = link;
     this.state = null;
-    this.profile = null;
     this.data.open(name);
     this.refresh();
   }
@@ -219,16 +221,20 @@ export class App {
     if (this.state) this.set({ colour: { ...this.state.colour, ...change } });
   }
 
-  setProfile(profile: readonly [Vec3, Vec3] | null, done: boolean): void {
-    this.profile = profile;
-    this.drawingNow = !done;
-    if (done) this.drawing = false;
-    this.schedule();
+  get profile(): readonly [Vec3, Vec3] | null {
+    return this.state?.profile ?? null;
   }
 
-  /** The hand has let go: what is on screen may become sharp soon. */
-  stopMoving(): void {
-    this.motion.stop();
+  setProfile(profile: readonly [Vec3, Vec3] | null, done: boolean): void {
+    this.drawingNow = !done;
+    if (done) this.drawing = false;
+    const rounded = (end: Vec3): Vec3 => end.map((index) => Math.round(index * 100) / 100) as unknown as Vec3;
+    this.set({ profile: profile && [rounded(profile[0]), rounded(profile[1])] });
+  }
+
+  /** A movement has ended, for good if the hand has let go: what is on screen may become sharp soon. */
+  stopMoving(final = false): void {
+    this.motion.stop(final);
   }
 
   hover(index: Vec3 | null, side: "a" | "b" = "a"): void {
@@ -336,16 +342,20 @@ export class App {
   }
 
   private statusScheduled = 0;
+  private statusShown = -Infinity;
 
-  /** Something has arrived: the pictures know it already, the texts follow with the next frame. */
+  /** Something has arrived: the pictures know it already, the texts follow. */
   private statusChanged(): void {
     if (this.statusScheduled === 0)
-      this.statusScheduled = requestAnimationFrame(() => {
+      this.statusScheduled = window.setTimeout(() => {
         this.statusScheduled = 0;
+        this.statusShown = performance.now();
+        for (const feed of [this.feeds.a, this.feeds.b])
+          if (feed && (feed.status.state === "settled" || feed.status.state === "stale")) this.stage.renderer.rest(feed);
         this.askStatistics();
         this.stage.redraw();
         for (const part of [this.panel, this.footer, this.banner]) part.update();
-      });
+      }, Math.max(0, this.statusShown + kStatusEvery - performance.now()));
   }
 
   schedule(): void {
@@ -356,7 +366,7 @@ export class App {
   }
 
   private get input(): StageInput {
-    return { state: this.state!, feeds: this.feeds, scenes: this.data.scenes, profile: this.profile, moving: this.motion.on };
+    return { state: this.state!, feeds: this.feeds, scenes: this.data.scenes, moving: this.motion.on };
   }
 
   private refreshing = false;
@@ -381,9 +391,9 @@ export class App {
 
   private refreshData(state: ViewState, opened: Opened): void {
     this.data.select(state, opened);
-    // What is on screen first: it says what is needed.
-    this.stage.update(this.input);
+    // The server answers while pictures are made of what is there.
     this.data.ask(this.stage, this.input);
+    this.stage.update(this.input);
     this.data.askAhead(this.stage, this.input, this.player.next());
     this.askStatistics();
     this.player.shown(this.feeds.a?.selection.step ?? null);

@@ -167,7 +167,7 @@ export class PaneInput {
     this.pointers.delete(event.pointerId);
     if (this.gesture?.kind === "profile") this.app.setProfile(this.moved ? this.app.profile : null, true);
     if (this.pointers.size === 0) this.gesture = null;
-    this.app.stopMoving();
+    this.app.stopMoving(this.pointers.size === 0);
   }
 
   /** On line plots, the pointer moves the cursor along the axis. */

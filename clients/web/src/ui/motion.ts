@@ -1,3 +1,4 @@
+/** Milliseconds without a movement, and after the end of one that may be repeated at once. */
 const kRest = 250;
 const kLetGo = 60;
 
@@ -13,8 +14,9 @@ export class Motion {
     this.end(kRest);
   }
 
-  stop(): void {
-    if (this.on) this.end(kLetGo);
+  /** @param final  the hand has let go: nothing is repeated */
+  stop(final: boolean): void {
+    if (this.on) this.end(final ? 0 : kLetGo);
   }
 
   private end(after: number): void {

@@ -221,6 +221,7 @@ export function initialState(opened: Opened): ViewState {
     colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
     volume: { threshold: 0.25, opacity: 0.6, mode: "ray" },
     level: null,
+    profile: null,
     compare: null,
   };
 }

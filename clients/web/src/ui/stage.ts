@@ -23,10 +23,14 @@ export interface StageInput {
   readonly state: ViewState;
   readonly feeds: Feeds;
   readonly scenes: Scenes;
-  readonly profile: readonly [Vec3, Vec3] | null;
   readonly moving: boolean;
 }
 
+/**
+ * Pixels along the longest edge of a volume, as a share of its pane, of which each is worth a sample. The edge itself takes
+ * 0.55 of the pane, seen from a corner; rays pass many samples, so that one for two pixels is enough.
+ */
+const kVolumePixels = 0.4;
 /** Volumes have at most so many samples on the graphics card. */
 const kVolumeSamples = { card: 2 ** 25, software: 2 ** 24 };
 
@@ -136,7 +140,7 @@ export class Stage {
     }
     const geometry = sliceGeometry(info, axis, clip, pane.room);
     const [ua, va] = planeAxes(axis);
-    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    const { ratio } = this.renderStage();
     const level = Math.max(
       state.level ?? 0,
       Math.min(
@@ -152,7 +156,8 @@ export class Stage {
   private volumeLevel(scene: Scene, clip: Box, room: Rect): number {
     const { info } = scene.bricks;
     const longest = Math.max(...info.dims.map((_, a) => clip.end[a]! - clip.begin[a]!));
-    const level = levelForPixels(longest, Math.min(room.width, room.height) * 0.9, info.levels);
+    const pixels = Math.min(room.width, room.height) * this.renderStage().ratio;
+    const level = levelForPixels(longest, pixels * kVolumePixels, info.levels);
     return levelWithin(
       scene.bricks,
       regionOf(scene.bricks, clip),
@@ -220,8 +225,9 @@ export class Stage {
   }
 
   private profileOn(view: View, input: StageInput): readonly [Vec3, Vec3] | null {
-    if (view.kind !== "slice" || !input.profile) return null;
-    return input.profile.every((end) => Math.abs(end[view.axis] - view.index) < 1) ? input.profile : null;
+    if (view.kind !== "slice" || !input.state.profile) return null;
+    const { profile } = input.state;
+    return profile.every((end) => Math.abs(end[view.axis] - view.index) < 1) ? profile : null;
   }
 
   /** The elements that take pointer and keys, over the pictures. */

@@ -200,12 +200,9 @@ describe("what the user sees", () => {
     const cursor = await state<readonly number[]>("cursor");
     expect(cursor[0]).toBeGreaterThan(50);
     expect(cursor[2]).toBe(0);
-    expect(await page.evaluate(() => window.app.stage.shown.map((view) => (view.kind === "slice" ? view.index : null)))).toEqual([
-      0,
-      null,
-      cursor[1],
-      cursor[0],
-    ]);
+    const shown = (): Promise<(number | null)[]> =>
+      page.evaluate(() => window.app.stage.shown.map((view) => (view.kind === "slice" ? view.index : null)));
+    await expect.poll(shown).toEqual([0, null, cursor[1], cursor[0]]);
   });
 
   it("is zero everywhere in the difference of a field and itself", async () => {

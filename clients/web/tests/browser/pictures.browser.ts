@@ -115,6 +115,32 @@ describe("fields with holes and damage", () => {
     expect(await page!.textContent(".quality")).toContain("damaged");
   });
 
+  it("have dashed edges around a damaged patch in the volume", async () => {
+    // Seen along x: the patch in the middle, 16 samples to each side, is two squares, the near one larger.
+    await picture("#d=ball&pane=volume&vol=1,0,ray&cam=0,0,1&at=0,0,0&t=0", "", "volume-a");
+    const { plot, data, width } = await page!.evaluate(() => {
+      const overlay = document.querySelector<HTMLCanvasElement>("canvas.overlay")!;
+      const pixels = overlay.getContext("2d")!.getImageData(0, 0, overlay.width, overlay.height).data;
+      const view = window.app.stage.shown[0]!;
+      return { plot: view.kind === "volume" ? view.plot : view.geometry.plot, data: [...pixels.filter((_, i) => i % 4 === 3)], width: overlay.width };
+    });
+    expect(plot.width).toBeGreaterThan(plot.height);
+    const lit = (x: number, y: number): boolean =>
+      [-1, 0, 1].some((by) => data[Math.round(plot.x + plot.width / 2 + x) + width * Math.round(plot.y + plot.height / 2 + y + by)]! > 100);
+    const share = (half: number): number => {
+      const at = Array.from({ length: 101 }, (_, i) => ((i - 50) / 50) * half);
+      return [...at.map((x) => lit(x, half)), ...at.map((x) => lit(x, -half))].filter(Boolean).length / 202;
+    };
+    const eye = Math.hypot(96, 96, 96);
+    const half = (depth: number): number => ((16 / (eye - depth)) / Math.tan(Math.PI / 12)) * (plot.height / 2);
+    for (const depth of [16, -16]) {
+      expect(share(half(depth))).toBeGreaterThan(0.25);
+      expect(share(half(depth))).toBeLessThan(0.95);
+    }
+    expect(share(half(16) + 6)).toBeLessThan(0.1);
+    expect(share(half(-16) - 6)).toBeLessThan(0.1);
+  });
+
   it("have missing samples transparent in the volume", async () => {
     const pixels = await picture("#d=ball&map=gray&pane=volume&vol=0.05,1,maximum&t=0", "", "volume-a");
     const at = (x: number, y: number): number => pixels.data[(Math.floor(y) * pixels.width + Math.floor(x)) * 4]!;
@@ -167,6 +193,19 @@ describe("grids of fewer dimensions", () => {
 });
 
 describe("the graphics card", () => {
+  it("has nothing left of a volume when another one has no samples yet", async () => {
+    const before = await picture("#d=ball&map=gray&pane=volume&vol=0.05,1,maximum&t=0", "", "volume-a");
+    const colours = (pixels: Pixels): number => new Set(pixels.data.filter((_, i) => i % 4 === 0)).size;
+    expect(colours(before)).toBeGreaterThan(10);
+    await page!.evaluate(async () => {
+      const { stage } = window.app;
+      const views = stage.shown.map((view) => ({ ...view, scene: { ...view.scene, bricks: { ...view.scene.bricks, best: () => null } } }));
+      stage.renderer.show(views as typeof stage.shown, stage.renderStage());
+      while (!stage.renderer.settled) await new Promise(requestAnimationFrame);
+    });
+    expect(colours(await pixelsOf(page!, "volume-a"))).toBe(1);
+  });
+
   it("may drop everything: the same picture comes back", async () => {
     const before = await picture("#d=ramp&map=gray&pane=z&at=64,48,32");
     await page!.evaluate(() => {

@@ -59,9 +59,9 @@ class Bench {
   readonly pool: DecoderPool;
   readonly done: string[] = [];
 
-  constructor(count: number, load: () => Promise<WebAssembly.Module> = () => Promise.resolve(MODULE)) {
+  constructor(count: number, load: () => Promise<WebAssembly.Module> = () => Promise.resolve(MODULE), ahead = 0) {
     this.pool = new DecoderPool({
-      workers: count, load, spawn: () => {
+      workers: count, ahead, load, spawn: () => {
         const worker = new FakeWorker();
         this.workers.push(worker);
         return worker;
@@ -179,6 +179,19 @@ describe("DecoderPool", () => {
     await expect(bench.pool.decode(jobOf(FIELD, PATCHES[0]!, 2, 0), AbortSignal.abort())).rejects.toThrow("abort");
   });
 
+  it("gives small patches many at a time, and large ones two", async () => {
+    const samples = PATCHES[0]!.shape.reduce((product, n) => product * n, 1);
+    for (const [target, given] of [[0, 2], [2, 5]] as const) {
+      const bench = new Bench(1, undefined, samples / 8);
+      for (const patch of [0, 1, 2, 3]) void bench.decode(patch, 2, target);
+      void bench.decode(0, 2, target, { answer: 9 });
+      await settle();
+      expect(bench.workers[0]!.inbox.length).toBe(1 + given);
+      await bench.run();
+      expect(bench.done.length).toBe(5);
+    }
+  });
+
   it("says that a level is missing whose patch was aborted before it", async () => {
     const bench = new Bench(1);
     const abort = new AbortController();
@@ -205,7 +218,7 @@ describe("DecoderPool", () => {
     await bench.run();
 
     expect(bench.workers.map(({ terminated }) => terminated)).toEqual([true, false]);
-    expect(bench.done).toEqual(["0 2", "1 internal", "2 internal", "3 0", "0 failed_precondition"]);
+    expect(bench.done).toEqual(["0 2", "1 internal", "2 failed_precondition", "3 0", "0 failed_precondition"]);
   });
 
   it("gives up on workers that never run", async () => {
@@ -251,6 +264,11 @@ describe("DecoderPool", () => {
     await bench.run();
 
     expect(bench.done).toEqual(["0 1", "3 cancelled", "1 0", "2 0", "0 failed_precondition"]);
+  });
+
+  it("says that there are no workers where the browser allows none", async () => {
+    const pool = new DecoderPool({ workers: 2, load: () => Promise.resolve(MODULE), spawn: () => { throw new Error("not allowed"); } });
+    await expect(pool.decode(jobOf(FIELD, PATCHES[0]!, 2, 0))).rejects.toMatchObject({ code: "unavailable" });
   });
 
   it("says why the decoder cannot be loaded, and tries again with the next job", async () => {

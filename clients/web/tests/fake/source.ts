@@ -230,6 +230,10 @@ class FakeBricks implements BrickSource {
     };
   }
 
+  get damaged(): ReadonlySet<number> {
+    return new Set(this.dataset.damaged?.keys() ?? []);
+  }
+
   subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);

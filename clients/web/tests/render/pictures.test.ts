@@ -128,7 +128,7 @@ describe("slices on screen", () => {
   });
 
   it("are as fine as the pixels, and not finer", () => {
-    expect([100, 199, 200, 400, 100000].map((samples) => levelForPixels(samples, 100, 6))).toEqual([0, 0, 1, 2, 5]);
+    expect([50, 141, 142, 282, 283, 100000].map((samples) => levelForPixels(samples, 100, 6))).toEqual([0, 0, 1, 1, 2, 5]);
   });
 
   it("lie on whole device pixels, counted from below", () => {

@@ -6,7 +6,9 @@
  *     CHROMIUM      the browser; default: Debian's
  */
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -43,6 +45,7 @@ export class Folder {
 
 export class Server {
   http = "";
+  private metricsAddress = "";
   private process: ChildProcess | null = null;
 
   constructor(private readonly root: string, private readonly options: readonly string[] = []) {}
@@ -50,13 +53,29 @@ export class Server {
   /** @param address  as before, after a stop; otherwise a free port */
   async start(address = "127.0.0.1:0"): Promise<void> {
     const server = spawn(join(kBin, "quarry-server"), [this.root, "--listen", "127.0.0.1:0", "--http", address, "--http-page", kPage, "--quiet", "--watch", "0.05",
-      ...this.options], { stdio: ["ignore", "pipe", "inherit"] });
+      "--metrics", "127.0.0.1:0", ...this.options], { stdio: ["ignore", "pipe", "inherit"] });
     this.process = server;
     for await (const line of createInterface({ input: server.stdout })) {
       if (line.startsWith("http on ")) this.http = line.slice(8);
+      if (line.startsWith("metrics on ")) this.metricsAddress = line.slice(11);
       if (line.startsWith("listening on ")) return;
     }
     throw new Error("the server ended before it was ready");
+  }
+
+  /** Requests of a method that are answered: all, or those with a result such as "CANCELLED". */
+  async answered(method: string, result = ""): Promise<number> {
+    const lines = (await this.metrics()).filter((line) => line.startsWith("quarry_requests_total{") && line.includes(`"${method}"`) && line.includes(result));
+    return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+  }
+
+  /** Requests that are being answered. */
+  async running(): Promise<number> {
+    return Number((await this.metrics()).find((line) => line.startsWith("quarry_requests_running "))?.split(" ")[1]);
+  }
+
+  private async metrics(): Promise<string[]> {
+    return (await (await fetch(`http://${this.metricsAddress}/metrics`)).text()).split("\n");
   }
 
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
@@ -68,6 +87,56 @@ export class Server {
   }
 }
 
+/**
+ * A way to a server over which answers can be made slow. A browser's own limit does not do: the kernel takes tens of
+ * megabytes for a browser that was fast before, and the server has answered long before the page has the answer.
+ */
+export class Road {
+  /** Bytes a second from the server, on each connection. */
+  limit = Infinity;
+  http = "";
+  private readonly sockets = new Set<Socket>();
+  private readonly listener = createServer((browser) => { this.pass(browser); });
+
+  constructor(private readonly server: Server) {}
+
+  async open(): Promise<void> {
+    this.listener.listen(0, "127.0.0.1");
+    await once(this.listener, "listening");
+    this.http = `127.0.0.1:${(this.listener.address() as AddressInfo).port}`;
+  }
+
+  close(): void {
+    this.listener.close();
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  private pass(browser: Socket): void {
+    const [host, port] = this.server.http.split(":");
+    const server = connect(Number(port), host);
+    const kTick = 20;
+    const timer = setInterval(() => {
+      for (let left = this.limit * kTick / 1000; left > 0 && server.readableLength > 0 && !browser.writableNeedDrain;) {
+        const bytes = server.read(Math.min(server.readableLength, Math.ceil(left))) as Buffer;
+        browser.write(bytes);
+        left -= bytes.length;
+      }
+    }, kTick);
+    // Data stay in the stream until the timer takes them; without this, nothing is read from the server.
+    server.on("readable", () => undefined);
+    browser.pipe(server);
+    for (const [one, other] of [[browser, server], [server, browser]] as const) {
+      this.sockets.add(one);
+      one.on("error", () => undefined);
+      one.on("close", () => {
+        this.sockets.delete(one);
+        clearInterval(timer);
+        other.destroy();
+      });
+    }
+  }
+}
+
 export async function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: kFlags });
 }
@@ -76,13 +145,16 @@ export async function launch(): Promise<Browser> {
 export class Viewer {
   readonly problems: string[] = [];
 
-  private constructor(readonly page: Page, private readonly server: Server) {
+  private constructor(readonly page: Page, private readonly server: { readonly http: string }) {
     page.on("pageerror", (error) => { this.problems.push(error.message); });
     page.on("console", (message) => { if (message.type() === "error") this.problems.push(message.text()); });
   }
 
-  /** @param decodes  false: the browser has no WebAssembly, and the server decodes */
-  static async open(browser: Browser, server: Server, link: string, decodes = true): Promise<Viewer> {
+  /**
+   * @param server   the server, or a road to it
+   * @param decodes  false: the browser has no WebAssembly, and the server decodes
+   */
+  static async open(browser: Browser, server: { readonly http: string }, link: string, decodes = true): Promise<Viewer> {
     const viewer = new Viewer(await browser.newPage({ viewport: { width: 900, height: 640 } }), server);
     if (!decodes) await viewer.page.addInitScript("delete globalThis.WebAssembly");
     await viewer.page.addInitScript(() => {

@@ -3,12 +3,17 @@ import { mkdirSync, openSync, readdirSync, closeSync, readSync, statSync, writeF
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Folder, launch, Server, Viewer } from "./harness";
+import { Folder, launch, Road, Server, Viewer } from "./harness";
 
 const kDims = [70, 50, 40] as const;
+const kLarge = [256, 256, 256] as const;
 const folder = new Folder();
 const server = new Server(folder.at("data"));
+const road = new Road(server);
 let browser: Browser;
+
+/** As long as a busy machine may need. */
+const kWaiting = { timeout: 60_000, interval: 50 } as const;
 
 function samples(of: (x: number, y: number, z: number) => number, dims: readonly [number, number, number] = kDims): Float32Array {
   const [nx, ny, nz] = dims;
@@ -42,13 +47,18 @@ beforeAll(async () => {
   folder.write("line", "f", [200, 1, 1], samples(wave, [200, 1, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("growing", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("bad", "f", kDims, samples((x, y, z) => Math.sin(x * 91 + y * 57 + z * 33)), "float32", "--tolerance", "1e-5", "--patch", "32");
+  // Hardly compressed, so that it takes a while where the network is slow.
+  const noise = samples((x, y, z) => Math.sin(x * x * 91.7 + y * y * 57.3 + z * z * 33.1 + x * y * z), kLarge);
+  folder.write("large", "f", kLarge, noise, "float32", "--lossless", "--patch", "32");
   damage("bad");
   await server.start();
+  await road.open();
   browser = await launch();
 });
 
 afterAll(async () => {
   await browser.close();
+  road.close();
   await server.stop();
   folder.remove();
 });
@@ -123,6 +133,42 @@ describe("the page as the server serves it", () => {
     folder.write("growing", "f", kDims, samples((x, y, z) => -wave(x, y, z)), "float32", "--tolerance", "1e-3", "--append", "--step", 7);
     await viewer.page.waitForFunction(() => document.body.innerText.includes("step 7"), null, { timeout: 60_000 });
     await viewer.settled();
+    await viewer.close();
+  });
+
+  /** A page to which an answer comes slowly, and the server is in the middle of it: alone, it would have it out in milliseconds. */
+  async function slowly(): Promise<Viewer> {
+    road.limit = Infinity;
+    const viewer = await Viewer.open(browser, road, "d=wave&f=f");
+    await viewer.settled();
+    road.limit = 200_000;
+    await viewer.page.evaluate(() => { location.hash = "v=1&d=large&f=f&level=0"; });
+    let times = 0;
+    await expect.poll(async () => (times = (await server.running()) > 0 ? times + 1 : 0), kWaiting).toBeGreaterThan(40);
+    return viewer;
+  }
+
+  it("ends at the server what nobody wants any more", async () => {
+    const viewer = await slowly();
+    const before = await server.answered("Read", "CANCELLED");
+    await viewer.page.evaluate(() => { location.hash = "v=1&d=flat&f=f"; });
+    await expect.poll(() => server.answered("Read", "CANCELLED"), kWaiting).toBeGreaterThan(before);
+    await viewer.close();
+    await expect.poll(() => server.running(), kWaiting).toBe(0);
+  });
+
+  it("goes on after the tab was paused for 10 s in the middle of an answer", async () => {
+    const viewer = await slowly();
+    const session = await viewer.page.context().newCDPSession(viewer.page);
+    await session.send("Debugger.enable");
+    await session.send("Debugger.pause");
+    await new Promise((resolve) => { setTimeout(resolve, 10_000); });
+    expect(await server.running()).toBeGreaterThan(0);
+    road.limit = Infinity;
+    await session.send("Debugger.resume");
+    await viewer.settled();
+    expect(await viewer.text(".load")).toContain("level 0");
+    expect(viewer.problems).toEqual([]);
     await viewer.close();
   });
 

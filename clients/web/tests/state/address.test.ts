@@ -5,7 +5,7 @@ import { Address, formatLink, parseLink } from "../../src/state/index";
 const kState: ViewState = {
   dataset: "run42", field: "speed", step: 1, cursor: [1, 2, 3], clip: null, pane: "all",
   camera: { azimuth: 1, elevation: 2, distance: 3 }, colour: { map: "viridis", mode: "auto", low: null, high: null },
-  volume: { threshold: 0, opacity: 1, mode: "ray" }, level: null, compare: null,
+  volume: { threshold: 0, opacity: 1, mode: "ray" }, level: null, profile: null, compare: null,
 };
 
 function open(hash: string) {

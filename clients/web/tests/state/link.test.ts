@@ -7,13 +7,14 @@ const kState: ViewState = {
   pane: "z",
   camera: { azimuth: 300, elevation: -24.5, distance: 1.75 }, colour: { map: "viridis", mode: "locked", low: -1e-7, high: 3e22 },
   volume: { threshold: 0.25, opacity: 0.6, mode: "surface" }, level: 2,
+  profile: [[1, 2, 3], [4.5, 6, 7.25]],
   compare: { field: "p;q", step: "live", dataset: "other&run=1", difference: true },
 };
 
 /** What a link says, as a whole view. */
 function restored(hash: string): unknown {
   const { values, problems } = parseLink(hash);
-  const nothing = { clip: null, level: null, compare: null };
+  const nothing = { clip: null, level: null, profile: null, compare: null };
   return { ...nothing, ...values, colour: { low: null, high: null, ...values.colour }, problems };
 }
 
@@ -43,6 +44,7 @@ function randomState(next: () => number): ViewState {
     colour: { map: name(), mode: pick(["auto", "locked", "step"] as const), low: maybe(number), high: maybe(number) },
     volume: { threshold: next(), opacity: next(), mode: pick(["ray", "maximum", "surface"] as const) },
     level: maybe(() => whole(32)),
+    profile: maybe(() => [[next() * 9, whole(9), 0], [whole(9), next() * 1e3, whole(1e6)]] as const),
     compare: next() < 0.5 ? null : { field: name(), step: step(), dataset: name(), difference: next() < 0.5 },
   };
 }
@@ -52,7 +54,7 @@ describe("a link", () => {
     const hash = formatLink(kState);
 
     expect(hash).toBe("#v=1&d=runs/wake%2042&f=speed&t=17&at=10,20.5,30&box=0:10,1:20,2:30&pane=z&cam=300,-24.5,1.75" +
-                      "&map=viridis&range=locked&low=-1e-7&high=3e22&vol=0.25,0.6,surface&level=2" +
+                      "&map=viridis&range=locked&low=-1e-7&high=3e22&vol=0.25,0.6,surface&level=2&line=1,2,3:4.5,6,7.25" +
                       "&with=live;p%3Bq;other%26run%3D1;difference");
     expect(restored(hash)).toEqual({ ...kState, problems: [] });
   });
@@ -110,7 +112,7 @@ describe("a view of a dataset", () => {
   const step = (number: number, ...fields: string[]): StepInfo =>
     ({ step: number, time: null, fields: new Map(fields.map((name) => [name, {}])) }) as unknown as StepInfo;
   const opened = { info, steps: [step(0, "speed"), step(3, "speed", "p")] };
-  const nothing = { clip: null, level: null, compare: null };
+  const nothing = { clip: null, level: null, profile: null, compare: null };
   const initial: ViewState = { ...kState, ...nothing, dataset: "run42", step: 0, cursor: [50, 25, 10] };
 
   it("has what the link says, and defaults for the rest", () => {

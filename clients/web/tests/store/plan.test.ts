@@ -94,6 +94,17 @@ describe("questions", () => {
     expect(new Set(fine).size).toBe(fine.length);
   });
 
+  it("ask for all levels that a patch lacks at once, beside patches that lack the finest alone", () => {
+    // Levels 4 and 3 are there, and of the first half of the layer level 2 too.
+    const has = (patch: number, level: number): boolean => level >= 3 || (level === 2 && patch % 8 < 4);
+    const questions = asked(kCube, [wantOf(boxOf([0, 0, 0], [512, 512, 1]), 1)], has);
+
+    expect(questions).toMatchObject([
+      { box: boxOf([256, 0, 0], [512, 512, 64]), first: 2, level: 1 },
+      { box: boxOf([0, 0, 0], [256, 512, 64]), first: 1, level: 1 },
+    ]);
+  });
+
   it("cover what is missing and little else, for random memory", () => {
     const next = random(7);
     for (let round = 0; round < 60; ++round) {

@@ -1,9 +1,9 @@
-#include "tools/quarry/colormap.h"
+#include "quarry/picture/colormap.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace quarry::tools {
+namespace quarry::picture {
 namespace {
 
 using Table = Colormap::Table;
@@ -72,4 +72,4 @@ Rgb Colormap::At(double position) const {
   return colour;
 }
 
-}  // namespace quarry::tools
+}  // namespace quarry::picture

@@ -6,7 +6,7 @@
 
 #include "quarry/base/status.h"
 
-namespace quarry::tools {
+namespace quarry::picture {
 
 using Rgb = std::array<std::uint8_t, 3>;
 
@@ -29,4 +29,4 @@ class Colormap {
   const Table* table_;
 };
 
-}  // namespace quarry::tools
+}  // namespace quarry::picture

@@ -1,0 +1,192 @@
+#include "analysis/spectrum/field_spectrum.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "analysis/spectrum/energy.h"
+#include "analysis/spectrum/pencil_transform.h"
+#include "clients/cpp/client.h"
+#include "quarry/base/progress.h"
+#include "writer/pipeline/comm.h"
+#include "writer/redistribute/mpi_status.h"
+
+namespace quarry::spectrum {
+namespace {
+
+/// Samples that a rank reads at a time: they are there twice, as stored and as double.
+constexpr std::int64_t kSamplesPerRead = std::int64_t{1} << 22;
+/// [bytes] Decoded patches that a rank keeps: each is needed by one or two reads that follow each other.
+constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
+
+/// What the ranks agree on before they read.
+struct Source {
+  std::unique_ptr<client::Dataset> dataset;
+  std::uint64_t step = 0;
+  int level = 0;
+  Index3 dims{};  ///< samples of the level
+  double max_error = 0;
+};
+
+Status CheckFields(const SpectrumRequest& request) {
+  if (request.fields.empty()) return InvalidArgument("no field is named; give --field or --vector");
+  const std::set<std::string> different(request.fields.begin(), request.fields.end());
+  if (different.size() != request.fields.size())
+    return InvalidArgument("a component is named twice; the energies of different fields add up");
+  return Status::Ok();
+}
+
+/// The level of one component, and its record.
+Status AddComponent(const SpectrumRequest& request, const std::string& field, Source* source) {
+  query::ReadRequest read{.field = field, .step = request.step, .level = request.level};
+  if (source->dims != Index3{}) read.step = source->step;
+  if (request.max_error) {
+    read.level = 0;
+    read.max_error = request.max_error;
+  }
+  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, source->dataset->PlanRead(read));
+  const query::LevelExtent& level = header.levels.back();
+  if (source->dims == Index3{} || level.level < source->level) {
+    source->level = level.level;
+    source->dims = level.extent.shape();
+  }
+  source->step = header.step;
+  return Status::Ok();
+}
+
+/// A sample without a value has no place in a sum over all samples.
+Status CheckWhole(const StepDescription& step, const std::string& field, const GridDescription& grid) {
+  const FieldStepDescription* found = step.FindField(field);
+  if (found == nullptr) return NotFound("step {} has no field \"{}\"", step.step, field);
+  const auto samples = static_cast<std::uint64_t>(Volume(grid.dims));
+  if (found->valid == samples) return Status::Ok();
+  return InvalidArgument("{} of {} samples of \"{}\" are missing in step {}: it has no spectrum",
+                         samples - found->valid, samples, field, step.step);
+}
+
+Status Describe(const SpectrumRequest& request, Source* source) {
+  QUARRY_RETURN_IF_ERROR(CheckFields(request));
+  for (const std::string& field : request.fields)
+    QUARRY_RETURN_IF_ERROR(AddComponent(request, field, source));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, source->dataset->Steps());
+  const auto step =
+      std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == source->step; });
+  if (step == steps.end()) return NotFound("step {} has gone", source->step);
+  for (const std::string& field : request.fields) {
+    QUARRY_RETURN_IF_ERROR(CheckWhole(*step, field, source->dataset->description().grid));
+    const auto& levels = step->FindField(field)->levels;
+    source->max_error =
+        std::max(source->max_error, levels[static_cast<std::size_t>(source->level)].max_error);
+  }
+  return Status::Ok();
+}
+
+Result<Source> OpenSource(MPI_Comm comm, const SpectrumRequest& request) {
+  QUARRY_ASSIGN_OR_RETURN(const int neighbours, writer::RanksOnThisNode(comm));
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  Source source;
+  const Status status = writer::Guarded([&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(
+        source.dataset,
+        client::Dataset::Open(request.dataset,
+                              {.threads = std::max(1, processors / neighbours), .memory = kMemory}));
+    return Describe(request, &source);
+  });
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, status));
+  return source;
+}
+
+void ConvertToDouble(const client::LevelSamples& samples, double* to) {
+  DispatchType(samples.type, [&]<typename T>(T) {
+    const auto from = samples.SamplesAs<T>();
+    std::copy(from.begin(), from.end(), to);
+  });
+}
+
+/// Planes of z that are read together: whole patches, as far as kSamplesPerRead allows.
+std::int64_t PlanesPerRead(const Box& box, std::int64_t patch) {
+  const std::int64_t plane = std::max<std::int64_t>(1, box.shape()[0] * box.shape()[1]);
+  return std::max<std::int64_t>(1, kSamplesPerRead / plane / patch) * patch;
+}
+
+/// The samples of a level in `box` [level samples], as double, dense, x fastest.
+Status ReadBox(const Source& source, const std::string& field, const Box& box, std::span<double> to,
+               Progress* progress) {
+  if (box.empty()) return Status::Ok();
+  const DatasetDescription& dataset = source.dataset->description();
+  const std::int64_t patch = std::max<std::int64_t>(1, dataset.patch[2] >> source.level);
+  const std::int64_t planes = PlanesPerRead(box, patch);
+  std::size_t done = 0;
+  for (std::int64_t z = box.begin[2]; z < box.end[2];) {
+    // Ends where a patch ends.
+    const std::int64_t end = std::min(box.end[2], z / planes * planes + planes);
+    Box finest;
+    for (std::size_t a = 0; a < 3; ++a) {
+      finest.begin[a] = (a == 2 ? z : box.begin[a]) << source.level;
+      finest.end[a] = std::min(dataset.grid.dims[a], (a == 2 ? end : box.end[a]) << source.level);
+    }
+    QUARRY_ASSIGN_OR_RETURN(
+        const client::LevelSamples samples,
+        source.dataset->Read({.field = field, .step = source.step, .box = finest, .level = source.level}));
+    ConvertToDouble(samples, to.data() + done);
+    done += static_cast<std::size_t>(samples.extent.volume());
+    progress->Update(static_cast<std::uint64_t>(done));
+    z = end;
+  }
+  return Status::Ok();
+}
+
+Status AddOverRanks(MPI_Comm comm, std::vector<double>* values) {
+  Status status =
+      redistribute::MpiStatus(MPI_Allreduce(MPI_IN_PLACE, values->data(), static_cast<int>(values->size()),
+                                            MPI_DOUBLE, MPI_SUM, comm),
+                              "MPI_Allreduce");
+  return writer::AgreeOnStatus(comm, status);
+}
+
+/// Adds the energy of one field to `spectrum`.
+Status AddField(MPI_Comm comm, const Source& source, const std::string& field, bool progress,
+                PencilTransform* transform, Spectrum* spectrum) {
+  const double begin = MPI_Wtime();
+  const Status read = writer::Guarded([&]() -> Status {
+    Progress bar("reading " + field, transform->input().size(), progress);
+    return ReadBox(source, field, transform->input_box(), transform->input(), &bar);
+  });
+  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, read));
+  spectrum->seconds.read += MPI_Wtime() - begin;
+  QUARRY_RETURN_IF_ERROR(transform->Run());
+  const double transformed = MPI_Wtime();
+  AddEnergy(spectrum->dims, transform->output_box(), transform->output(), spectrum->energy);
+  spectrum->seconds.energy += MPI_Wtime() - transformed;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<Spectrum> ComputeSpectrum(MPI_Comm comm, const SpectrumRequest& request) {
+  const double begin = MPI_Wtime();
+  QUARRY_ASSIGN_OR_RETURN(const Source source, OpenSource(comm, request));
+  Spectrum spectrum;
+  spectrum.step = source.step;
+  spectrum.level = source.level;
+  spectrum.dims = source.dims;
+  spectrum.max_error = source.max_error;
+  spectrum.last_whole_shell = LastWholeShell(source.dims);
+  spectrum.ranks = request.ranks.value_or(ChoosePencilGrid(source.dims, writer::Size(comm)));
+  spectrum.energy.assign(ShellCount(source.dims), 0.0);
+  QUARRY_ASSIGN_OR_RETURN(PencilTransform transform,
+                          PencilTransform::Create(comm, source.dims, spectrum.ranks));
+  const bool progress = request.progress && writer::Rank(comm) == 0;
+  for (const std::string& field : request.fields)
+    QUARRY_RETURN_IF_ERROR(AddField(comm, source, field, progress, &transform, &spectrum));
+  QUARRY_RETURN_IF_ERROR(AddOverRanks(comm, &spectrum.energy));
+  SpectrumSeconds& s = spectrum.seconds;
+  std::array<double, 5> seconds = {s.read, transform.seconds().lines, transform.seconds().transposes,
+                                   s.energy, MPI_Wtime() - begin};
+  QUARRY_RETURN_IF_ERROR(writer::MaxOverRanks(comm, std::span<double>(seconds)));
+  s = {seconds[0], seconds[1], seconds[2], seconds[3], seconds[4]};
+  return spectrum;
+}
+
+}  // namespace quarry::spectrum

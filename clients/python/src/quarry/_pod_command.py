@@ -1,0 +1,89 @@
+"""The command `quarry pod`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from quarry import _dataset
+from quarry._errors import Error
+from quarry._export_command import _EXIT_CODES, _add_server, _steps, _token
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`quarry pod TARGET ...`; the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        from quarry.outofcore import pod
+        from quarry.outofcore._pod import summary
+        with _dataset.open(given.target, token=_token(given.token_file), ca=given.ca, certificate=given.cert,
+                           key=given.key, timeout=given.timeout, encoding=given.encoding) as dataset:
+            known = [step.step for step in dataset.native.steps()]
+            found = pod(dataset, given.field, modes=given.modes, level=given.level, memory=given.memory,
+                        steps=_steps(given.steps, known) if given.steps else None,
+                        subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,
+                        output=given.output, on_pass=_say if given.progress else None)
+    except KeyboardInterrupt:
+        print("quarry pod: interrupted", file=sys.stderr)
+        return 130
+    except Error as error:
+        print(f"quarry pod: {error}", file=sys.stderr)
+        return _EXIT_CODES.get(error.code, 1)
+    except (ValueError, KeyError, ImportError, OSError) as error:
+        print(f"quarry pod: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        return 2
+    said = summary(found)
+    if given.json:
+        print(json.dumps(said))
+    else:
+        _print(said)
+    return 0 if found.converged else 1
+
+
+def _say(number: int, angle: float) -> None:
+    print(f"pass {number}: modes within {angle:.2g} rad", file=sys.stderr)
+
+
+def _print(said: dict[str, object]) -> None:
+    values, errors, report = said["singular_values"], said["errors"], said["report"]
+    assert isinstance(values, list) and isinstance(errors, list) and isinstance(report, dict)
+    assert isinstance(said["energy"], float)
+    print("mode  singular value      energy   within")
+    for number, (value, error) in enumerate(zip(values, errors, strict=True)):
+        share = value**2 / said["energy"] if said["energy"] else 0
+        print(f"{number:4}  {value:14.8g}  {share:9.3%}  {error:.1e} rad")
+    print(f"{report['passes']} passes, {report['seconds']:.1f} s, of these {report['io_seconds']:.1f} s reading and "
+          f"{report['compute_seconds']:.1f} s computing beside each other")
+    print(f"{report['bytes_moved']} bytes moved of {report['data_bytes']} bytes of samples, with at most "
+          f"{report['peak']} in memory; {report['hit_ratio']:.1%} were there already")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quarry pod", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        description="proper orthogonal decomposition of the steps of a dataset, which may be larger than memory: the "
+        "leading modes, their singular values, and how much of each is in each step",
+        epilog="Example:\n  quarry pod wake.quarry --field velocity_x --field velocity_y --modes 10 --memory 256MiB "
+               "--output modes --json")
+    add = parser.add_argument
+    add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")
+    add("--field", action="append", required=True, help="name; several together make up one vector at each place")
+    add("--modes", type=int, default=10, help="how many; default: 10")
+    add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all")
+    add("--level", type=int, default=0, help="0 is full resolution, l every 2^l-th sample; default: 0")
+    add("--memory", default="256MiB", help="for decoded samples: bytes, or a number with KiB, MiB, GiB; default: "
+        "256MiB")
+    add("--tolerance", type=float, default=1e-7, help="largest angle between a mode and the exact one, in radians; "
+        "default: 1e-7")
+    add("--keep-mean", action="store_true", help="decompose the steps themselves, not their fluctuations about "
+        "the mean")
+    add("--order", choices=["data-aware", "fifo"], default="data-aware", help="which box is next: what brings the "
+        "least new bytes, or as they lie; default: data-aware")
+    add("--output", metavar="FOLDER", help="is made, for modes.npy, mean.npy, coefficients.npy, singular_values.npy "
+        "and pod.json")
+    add("--json", action="store_true", help="print the result as JSON, without the arrays")
+    add("--progress", action="store_true", help="say after each pass how close the modes are")
+    _add_server(parser)
+    return parser
