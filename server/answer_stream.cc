@@ -48,10 +48,10 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
 
 Status AnswerStream::Write(const Message& message) { return call_->Send(stream_, message); }
 
-Status AnswerStream::Begin(const query::AnswerHeader& header, std::uint64_t fingerprint,
-                           const ResumePoint& from) {
+Status AnswerStream::Begin(const query::AnswerHeader& header, const ResumePoint& from) {
   number_ = header.number;
-  fingerprint_ = fingerprint;
+  fingerprint_ = from.fingerprint;
+  start_ = from.position.start;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(header);
   message.set_position(ToToken(Position(from.position.pass, from.position.patch, from.parts)));
@@ -89,7 +89,7 @@ Status AnswerStream::SendLevelEnd(const query::LevelExtent& level, const ResumeP
 }
 
 ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
-  return {fingerprint_, number_, {levels, patches}, parts};
+  return {fingerprint_, number_, {levels, patches, start_}, parts};
 }
 
 std::string ToToken(const ResumePoint& point) {
@@ -99,6 +99,7 @@ std::string ToToken(const ResumePoint& point) {
   position.set_patches(point.position.patch);
   position.set_parts(static_cast<std::uint32_t>(point.parts));
   position.set_answers(static_cast<std::uint32_t>(point.answers));
+  position.set_start(point.position.start);
   return position.SerializeAsString();
 }
 
@@ -107,8 +108,10 @@ Result<ResumePoint> FromToken(const std::string& token) {
   if (token.empty()) return ResumePoint{};
   if (!position.ParseFromString(token) || position.fingerprint() == 0)
     return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
-  return ResumePoint{
-      position.fingerprint(), position.answers(), {position.levels(), position.patches()}, position.parts()};
+  return ResumePoint{position.fingerprint(),
+                     position.answers(),
+                     {position.levels(), position.patches(), position.start()},
+                     position.parts()};
 }
 
 // ---- Samples

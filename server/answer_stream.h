@@ -31,8 +31,7 @@ class AnswerStream {
   AnswerStream(MessageStream* stream, Call* call) : stream_(stream), call_(call) {}
 
   /// Sends the header of an answer. Later positions are in this answer.
-  /// @param fingerprint  of its plan
-  Status Begin(const query::AnswerHeader& header, std::uint64_t fingerprint, const ResumePoint& from);
+  Status Begin(const query::AnswerHeader& header, const ResumePoint& from);
 
   Status Send(const ::quarry::v1::ReadResponse& message);
 
@@ -53,8 +52,9 @@ class AnswerStream {
 
   MessageStream* const stream_;
   Call* const call_;
-  std::uint64_t number_ = 0;  ///< of the answer
-  std::uint64_t fingerprint_ = 0;
+  std::uint64_t number_ = 0;       ///< of the answer
+  std::uint64_t fingerprint_ = 0;  ///< of its plan
+  std::size_t start_ = 0;          ///< the patch of the plan with which it begins
 };
 
 /// Packs blocks of samples into messages.

@@ -139,7 +139,7 @@ class AnswerMessages final : public AnswerSink {
       : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes), kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override {
-    QUARRY_RETURN_IF_ERROR(stream_.Begin(start.header, query::Fingerprint(start.plan), start.from));
+    QUARRY_RETURN_IF_ERROR(stream_.Begin(start.header, start.from));
     if (encoding_ == pb::ENCODING_PATCHES) {
       payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
       return Taker(&*payloads_);

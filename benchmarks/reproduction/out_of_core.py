@@ -3,23 +3,33 @@ Computing (004): figures 5 to 7, table 1 and table 2 as far as one machine can."
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks" / "serve"))
+from processes import Server
+
+from reproduction.running import ENVIRONMENT
+
 COMMAND = "benchmarks/outofcore/run.py"
 SMALL = ["--rows", "10000", "--entries", "2000", "--block", "625", "--dims", "64x32x32", "--steps", "100"]
+EDGE = 256  # samples of a field of float32 along each axis
+MEMORY = EDGE**3 * 4 // 4  # [bytes] of a server
 WITHIN = 1.2  # of the larger of I/O and computing, which is "fairly small" in the paper's figure 5
 
 
 def rows(programs):
     """Measures, and gives a row for each figure. About a minute.
 
-    @param programs  not used: the benchmark finds its own
+    @param programs  the folder of quarry-write, quarry-server and quarry
     """
-    del programs
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -33,7 +43,7 @@ def rows(programs):
         aware, fifo = found[program, "data-aware"], found[program, "fifo"]
         made += [_overlap(program, aware, command), _moved(program, aware, fifo, command), _memory(program, aware, command),
                  _waiting(program, aware, command)]
-    return [*made, _scale(command), _partitions()]
+    return [*made, _server_order(programs), _scale(command), _partitions()]
 
 
 def _row(where, what, unit, paper, model, measured, verdict, command, note):
@@ -102,6 +112,37 @@ def _correlation(xs, ys):
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     both = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
     return both / (sum((x - mean_x)**2 for x in xs) * sum((y - mean_y)**2 for y in ys)) ** 0.5
+
+
+def _server_order(programs):
+    """A field of four times a server's memory, read three times: in an order by the store, and in a fixed one (--focus)."""
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder) / "field.f32"
+        waves = np.sin(np.linspace(0, 12, EDGE, dtype=np.float32))
+        raw.write_bytes((waves[:, None, None] + waves[None, :, None] * waves).tobytes())
+        size = "x".join([str(EDGE)] * 3)
+        subprocess.run([programs / "quarry-write", raw, "--dims", size, "--type", "float32", "--tolerance", "1e-3", "--patch",
+                        "32", "--field", "f", "--output", Path(folder) / "run.quarry"], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+        stored, fixed = (_share_decoded_again(programs, folder, options) for options in ([], ["--focus", "0,0,0"]))
+    return _row("section 3.1, algorithm 1", "server: patches decoded by a repeated read over all of its patches", "", None,
+                0.75, round(stored, 3), "reproduced" if stored < fixed else "differs",
+                f"quarry-server --memory {MEMORY >> 20}MiB",
+                f"a field of four times the memory; {fixed:.3f} in a fixed order. The model: what the memory holds is not decoded "
+                "again. Part of the memory is for decoding (decision 50)")
+
+
+def _share_decoded_again(programs, folder, options):
+    with Server([programs / "quarry-server", folder, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--memory",
+                 str(MEMORY), "--quiet"]) as server:
+        def read():
+            subprocess.run([programs / "quarry", "get", f"grpc://{server.address}/run", "--field", "f", "--encoding", "samples",
+                            *options, "--output", Path(folder) / "box.raw"], check=True, stdout=subprocess.DEVNULL)
+            with urllib.request.urlopen(f"http://{server.metrics}/metrics") as answer:
+                return float(re.search(r"^quarry_store_misses_total (\S+)", answer.read().decode(), re.M)[1])
+        first = read()
+        read()
+        return (read() - first) / 2 / (EDGE // 32) ** 3
 
 
 def _scale(command):

@@ -56,11 +56,16 @@ class Conversation:
 
 
 class Server:
-    """A program that prints "listening on ADDRESS" when it is ready, and ends at SIGTERM."""
+    """A program that prints "listening on ADDRESS" when it is ready, and ends at SIGTERM. `metrics`: the address that it
+    prints before, after "metrics on"."""
+
+    metrics = None
 
     def __init__(self, command):
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
+            if line.startswith("metrics on "):
+                self.metrics = line.split()[-1]
             found = re.match(r"listening on (\S+)", line)
             if found:
                 self.address = found[1]

@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
-#include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
 #include "quarry/dataset/array_filling.h"
+#include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/read_tasks.h"
 #include "quarry/query/patch_part.h"
 
@@ -77,7 +77,7 @@ class Execution {
         requester_(requester),
         sink_(sink),
         source_(dataset, plan, usage),
-        dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))),
+        keys_(dataset, plan),
         delivery_memory_(query::DeliveryMemory(plan)) {}
 
   /// Abandons queued work that nobody else needs. The array may go afterwards.
@@ -122,6 +122,7 @@ class Execution {
   /// @param first  patches before it are skipped
   Status RunPass(const Pass& pass, std::size_t first) {
     started_ = first;
+    ahead_bytes_ = 0;
     ahead_again_ = first;
     for (std::size_t b = 0; b < pass.batches.size(); ++b) {
       const std::size_t ahead = std::min<std::size_t>(2, pass.batches.size() - b);
@@ -131,10 +132,11 @@ class Execution {
         QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
         if (filling_) {
           QUARRY_RETURN_IF_ERROR(Fill(i));
-          continue;
+        } else {
+          QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
+          QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
         }
-        QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(i, pass.finest));
-        QUARRY_RETURN_IF_ERROR(sink_->Patch(pass.finest, i, decoded));
+        if (i < started_) ahead_bytes_ -= DecodeMemory(pass, i);
       }
     }
     return Status::Ok();
@@ -171,9 +173,11 @@ class Execution {
       if (!started.ok() && !damaged) return started.status();
       if (!damaged && !*started) {
         // Retrying for each patch would cost more than it gains.
-        ahead_again_ = next + std::max<std::size_t>(1, batch.patch_count / 8);
+        const std::size_t waiting = started_ > next ? started_ - next : batch.patch_count;
+        ahead_again_ = next + std::max<std::size_t>(1, waiting / 8);
         break;
       }
+      for (std::size_t i = first; i < end; ++i) ahead_bytes_ += DecodeMemory(pass, i);
       started_ = end;
       if (end < batch.end()) break;
     }
@@ -181,13 +185,14 @@ class Execution {
   }
 
   /// As many patches as fit into a fair share of the memory, with the gaps that are read between their
-  /// payloads.
+  /// payloads, and beside the patches that wait to be delivered: more would push those out.
   std::size_t FairEnd(const Pass& pass, std::size_t first, std::size_t last) const {
-    const std::uint64_t share = store_->FairShare(requester_.client);
+    const std::uint64_t fair = store_->FairShare(requester_.client);
+    const std::uint64_t share = fair - std::min(fair, ahead_bytes_);
     std::uint64_t bytes = 0;
     std::size_t end = first;
     for (; end < last; ++end) {
-      bytes += query::DecodeMemory(plan_, PieceOf(pass, end));
+      bytes += DecodeMemory(pass, end);
       if (bytes > share) break;
     }
     while (end > first + 1) {
@@ -202,6 +207,10 @@ class Execution {
   /// All payload of a patch.
   query::Piece PieceOf(const Pass& pass, std::size_t index) const {
     return {index, plan_.dataset_levels - 1, pass.finest};
+  }
+
+  std::uint64_t DecodeMemory(const Pass& pass, std::size_t index) const {
+    return query::DecodeMemory(plan_, PieceOf(pass, index));
   }
 
   /// The patch at a level, or at its finest undamaged coarser level.
@@ -220,8 +229,9 @@ class Execution {
 
   /// @returns null: a task has decoded it into the array
   Result<StoredPatch> Obtain(std::size_t index, int level) {
-    const PatchKey key = Keys(plan_.patches[index], level).front();
+    const PatchKey key = keys_.Of(plan_.patches[index], level).front();
     Manner manner = Manner::kNow;
+    if (index >= started_) QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
     while (true) {
       QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, requester_.cancelled));
       if (decoded) return decoded;
@@ -242,7 +252,7 @@ class Execution {
     std::vector<PatchStore::Claim> claims;
     std::vector<std::size_t> stored;
     for (std::size_t i = range.first; i < range.second; ++i) {
-      const std::vector<PatchKey> keys = Keys(plan_.patches[i], level);
+      const std::vector<PatchKey> keys = keys_.Of(plan_.patches[i], level);
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
       if (!claim) stored.push_back(i);
       if (!claim) continue;
@@ -296,7 +306,7 @@ class Execution {
     works.reserve(patches.size());
     for (const std::size_t index : patches) {
       const PlannedPatch& patch = plan_.patches[index];
-      works.push_back({Keys(patch, level).front(), LevelBox(patch.samples, level),
+      works.push_back({keys_.Of(patch, level).front(), LevelBox(patch.samples, level),
                        TakePart(plan_, index, filling_.get())});
     }
     const std::uint64_t work = delivery_memory_ * patches.size() / kCopiesPerDecode;
@@ -355,45 +365,18 @@ class Execution {
     }
   }
 
-  /// Keys of a patch at a level and at the coarser ones, the finest first.
-  std::vector<PatchKey> Keys(const PlannedPatch& patch, int finest) const {
-    std::vector<PatchKey> keys;
-    const Index3 shape = patch.samples.shape();
-    const std::array<std::int64_t, 6> layout = {static_cast<std::int64_t>(plan_.type),
-                                                static_cast<std::int64_t>(plan_.coder),
-                                                plan_.dataset_levels,
-                                                shape[0],
-                                                shape[1],
-                                                shape[2]};
-    PatchKey key;
-    key.content = Checksum(std::as_bytes(std::span(layout)));
-    key.dataset = dataset_;
-    key.step = plan_.query.step;
-    key.field = static_cast<std::uint32_t>(plan_.query.field_number);
-    key.patch = patch.entry.patch.patch_index;
-    for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
-      const auto l = static_cast<std::size_t>(level);
-      const std::array<std::uint64_t, 3> content = {key.content, patch.entry.patch.levels[l].checksum,
-                                                    patch.mask ? patch.mask->patch.levels[l].checksum : 0};
-      key.content = Checksum(std::as_bytes(std::span(content)));
-      key.level = level;
-      keys.push_back(key);
-    }
-    std::reverse(keys.begin(), keys.end());
-    return keys;
-  }
-
   const ReadPlan& plan_;
   PatchStore* store_;
   DecodePool* pool_;
   const Requester& requester_;
   PatchSink* sink_;
   PayloadSource source_;
-  const std::uint64_t dataset_;
+  const PatchKeys keys_;
   const std::uint64_t delivery_memory_;
   const PatchCoder* coder_ = nullptr;
-  std::size_t started_ = 0;                ///< patches of the pass requested from the store, in their order
-  std::size_t ahead_again_ = 0;            ///< no reading ahead before this patch
+  std::size_t started_ = 0;        ///< patches of the pass requested from the store, in their order
+  std::uint64_t ahead_bytes_ = 0;  ///< that decoding takes of those of them that are not delivered yet
+  std::size_t ahead_again_ = 0;    ///< no reading ahead before this patch
   std::shared_ptr<ArrayFilling> filling_;  ///< the array of the pass; null: the sink gets the patches
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
 };

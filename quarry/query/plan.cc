@@ -397,6 +397,10 @@ std::vector<Pass> MakePasses(const ReadPlan& plan) {
   return passes;
 }
 
+void BeginWith(std::size_t start, ReadPlan* plan) {
+  std::ranges::rotate(plan->patches, plan->patches.begin() + static_cast<std::ptrdiff_t>(start));
+}
+
 std::uint64_t Fingerprint(const ReadPlan& plan) {
   StreamingChecksum checksum;
   const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };

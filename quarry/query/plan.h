@@ -35,6 +35,7 @@ struct Query {
 struct Position {
   std::size_t pass = 0;   ///< levels that were delivered
   std::size_t patch = 0;  ///< patches of the plan that were delivered of the next level
+  std::size_t start = 0;  ///< the patch of the plan with which each level begins; those before it come last
 };
 
 struct PlannedPatch {
@@ -58,8 +59,8 @@ struct ReadPlan {
   int dataset_levels = 1;
   std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
   std::vector<LevelExtent> levels;    ///< to deliver, coarsest first
-  std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus; only those that hold
-                                      ///< a sample of the answer at the finest level
+  std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
+                                      ///< those that hold a sample of the answer at the finest level
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Price price;
   RecordedRange recorded;  ///< of the valid original samples
@@ -175,6 +176,9 @@ AnswerHeader HeaderOf(const ReadPlan& plan);
 /// The batches of each delivered level, in order. The price assumes that they are fetched one after the
 /// other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
+
+/// Has an answer begin with this patch, and those before it come last.
+void BeginWith(std::size_t start, ReadPlan* plan);
 
 /// Equal for plans whose answers are equal, byte for byte and in the same order: a digest of the parts of the
 /// question that shape the answer, and of the stored checksums of all payload.

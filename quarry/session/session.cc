@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/statistics.h"
 
@@ -38,15 +39,9 @@ Status NotOurPosition() {
   return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
 }
 
-/// Whether an answer can continue from a position in it.
-Status CheckResume(const ResumePoint& from, const query::ReadPlan& plan) {
-  if (from.fingerprint == 0) return Status::Ok();  // the beginning
-  if (from.fingerprint != query::Fingerprint(plan)) {
-    return {StatusCode::kFailedPrecondition,
-            "the query or its data have changed since the answer began; ask again from the start"};
-  }
-  const bool inside = from.position.pass <= plan.levels.size() && from.position.patch <= plan.patches.size();
-  return inside ? Status::Ok() : NotOurPosition();
+Status NotTheSame() {
+  return {StatusCode::kFailedPrecondition,
+          "the query or its data have changed since the answer began; ask again from the start"};
 }
 
 /// Passes on the samples of a read, and tells the caller of damage.
@@ -175,6 +170,24 @@ Result<query::Price> ReadSession::PriceOf(const Series& series, RequestControl* 
   return sum;
 }
 
+/// Settles the order of an answer, and where in it to begin.
+/// @param asked  by the caller; without a fingerprint, the answer has not begun
+Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,
+                                        const Requester& requester, query::ReadPlan* plan) const {
+  ResumePoint point = asked;
+  const bool begun = asked.fingerprint != 0;
+  // A focus is an order that the caller wants. Payload does not go through the store.
+  if (!begun && takes.delivery == Takes::Delivery::kSamples && !plan->query.focus)
+    point.position.start = BestStart(dataset, *plan, store(), requester);
+  if (point.position.start > plan->patches.size()) return NotTheSame();
+  query::BeginWith(point.position.start, plan);
+  point.fingerprint = query::Fingerprint(*plan);
+  if (begun && point.fingerprint != asked.fingerprint) return NotTheSame();
+  const bool inside =
+      point.position.pass <= plan->levels.size() && point.position.patch <= plan->patches.size();
+  return inside ? Result<ResumePoint>(point) : NotOurPosition();
+}
+
 Status ReadSession::Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
                             const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
   const Dataset& dataset = *series.opened->dataset;
@@ -209,11 +222,11 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
   const Takes takes{sink->takes_payload() ? Takes::Delivery::kPayload : Takes::Delivery::kSamples,
                     sink->memory()};
   for (std::size_t i = from.answers; i < series.size(); ++i) {
-    const ResumePoint begin = i == from.answers ? from : ResumePoint{};
-    QUARRY_ASSIGN_OR_RETURN(const auto planned,
-                            PlanPinned(*series.opened, series.Question(i), takes, control));
-    const query::ReadPlan& plan = planned.value;
-    QUARRY_RETURN_IF_ERROR(CheckResume(begin, plan));
+    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
+    query::ReadPlan& plan = planned.value;
+    QUARRY_ASSIGN_OR_RETURN(const ResumePoint begin,
+                            Settle(*series.opened->dataset, i == from.answers ? from : ResumePoint{}, takes,
+                                   RequesterOf(control), &plan));
     if (series.size() == 1) {
       price = plan.price;
       QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, &plan, ""}));

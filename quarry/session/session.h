@@ -78,7 +78,7 @@ struct AnswerStart {
   const FieldDescription& field;
   const query::ReadPlan& plan;
   query::AnswerHeader header;
-  const ResumePoint& from;  ///< an earlier call delivered what comes before it
+  const ResumePoint& from;  ///< complete; an earlier call delivered what comes before it
   const ReadUsage& usage;   ///< what was read for this answer so far; grows while it is delivered
 };
 
@@ -176,6 +176,8 @@ class ReadSession {
   using Steps = std::vector<std::shared_ptr<const StepDescription>>;
   Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
   Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* patches) const;
+  Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,
+                             const Requester& requester, query::ReadPlan* plan) const;
   Status Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
                  const ResumePoint& from, RequestControl* control, AnswerSink* sink);
 

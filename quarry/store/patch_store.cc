@@ -323,22 +323,26 @@ PatchStore::Claim PatchStore::TryClaim(const PatchKey& key, std::span<const Patc
   return claim;
 }
 
-/// The patch if it is stored, or null. The caller holds the lock.
-StoredPatch PatchStore::Look(const PatchKey& key) {
+StoredPatch PatchStore::Find(const PatchKey& key) {
+  const Lock lock(mutex_);
   const auto place = places_.find(key);
   if (place == places_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, place->second);
   return place->second->patch();
 }
 
-StoredPatch PatchStore::Find(const PatchKey& key) {
+std::vector<bool> PatchStore::Has(std::span<const PatchKey> keys) const {
+  std::vector<bool> has(keys.size());
   const Lock lock(mutex_);
-  return Look(key);
+  std::transform(keys.begin(), keys.end(), has.begin(),
+                 [this](const PatchKey& key) { return places_.contains(key) || flights_.contains(key); });
+  return has;
 }
 
 Result<StoredPatch> PatchStore::Take(const PatchKey& key, const std::function<bool()>& cancelled) {
   Lock lock(mutex_);
-  if (StoredPatch stored = Look(key)) return stored;
+  // Whoever takes it claimed it before. Were it newer for that, what others claimed ahead would go first.
+  if (const auto place = places_.find(key); place != places_.end()) return place->second->patch();
   const auto found = flights_.find(key);
   if (found == flights_.end()) return StoredPatch();
   const std::shared_ptr<Flight> flight = found->second;

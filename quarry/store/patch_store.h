@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "quarry/base/status.h"
 #include "quarry/codec/patch_codec.h"
@@ -165,7 +166,11 @@ class PatchStore {
   /// The patch if it is stored, or null.
   StoredPatch Find(const PatchKey& key);
 
-  /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded.
+  /// Whether each patch is stored or being decoded. Counts as no use of it.
+  std::vector<bool> Has(std::span<const PatchKey> keys) const;
+
+  /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded. Counts as
+  /// no use of it: claiming does.
   /// @errors kCancelled; that of the decoding read
   Result<StoredPatch> Take(const PatchKey& key, const std::function<bool()>& cancelled);
 
@@ -264,7 +269,6 @@ class PatchStore {
                             const std::function<bool()>& cancelled);
   Memory Allot(Kind* kind, std::uint64_t client, std::uint64_t bytes);
   std::list<Entry> Evict();
-  StoredPatch Look(const PatchKey& key);
   void End(const PatchKey& key, Status status, StoredPatch patch);
   void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
   std::shared_ptr<const void> FindOrBeginLoad(const PatchKey& key);
@@ -279,7 +283,7 @@ class PatchStore {
   Kind small_;  ///< what pinned_ has for small requests alone; nobody waits here
   Kind reserved_;
   std::uint64_t stored_ = 0;
-  std::list<Entry> entries_;  ///< the one used last in front
+  std::list<Entry> entries_;  ///< the one claimed, stored or found last in front
   std::unordered_map<PatchKey, std::list<Entry>::iterator, KeyHash> places_;
   std::unordered_map<PatchKey, std::shared_ptr<Flight>, KeyHash> flights_;
   std::unordered_set<PatchKey, KeyHash> loads_;  ///< keys of objects that are being loaded

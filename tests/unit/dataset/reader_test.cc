@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <latch>
 
 #include "quarry/dataset/array_filling.h"
+#include "quarry/dataset/patch_keys.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry {
@@ -140,6 +143,54 @@ TEST_F(ReaderTest, LittleMemoryCostsTimeAndNothingElse) {
   EXPECT_GT(state.evictions, 0u);
   EXPECT_LE(state.stored, 6 * Pinned());
   EXPECT_EQ(state.pinned + state.reads + state.waiting, 0u);
+}
+
+TEST_F(ReaderTest, AnAnswerThatDoesNotFitBeginsWithWhatIsStored) {
+  testing::MakeDataset(folder_.path() / "large.quarry", {.dims = {256, 64, 64}, .patch = {16, 16, 16}});
+  const auto dataset = *Dataset::Open(folder_.path() / "large.quarry");
+  const std::vector<float> expected = testing::ReadAll(*dataset, {.field = "pressure"});
+  const query::ReadPlan in_order = *dataset->Plan({.field = "pressure"});
+  const auto patches = in_order.patches.size();
+  ASSERT_EQ(patches, 256u);
+  const auto decoded = [&](ReadEngine* engine, const query::ReadPlan& plan) {
+    const std::uint64_t before = engine->store->state().misses;
+    Collector collector(plan);
+    EXPECT_TRUE(ExecuteRead(*dataset, plan, engine, kNever, &collector).ok());
+    EXPECT_EQ(collector.samples, expected);
+    return engine->store->state().misses - before;
+  };
+
+  ReadEngine engine(2 << 20, 1);  // half of the samples
+  EXPECT_EQ(BestStart(*dataset, in_order, engine.store.get(), kNever), 0u) << "nothing is stored";
+  EXPECT_EQ(decoded(&engine, in_order), patches) << "what is decoded ahead stays until its turn";
+  EXPECT_EQ(decoded(&engine, in_order), patches) << "each makes room shortly before its turn";
+  const std::size_t start = BestStart(*dataset, in_order, engine.store.get(), kNever);
+  EXPECT_GT(start, 0u);
+  query::ReadPlan best = in_order;
+  query::BeginWith(start, &best);
+  EXPECT_NE(query::Fingerprint(best), query::Fingerprint(in_order)) << "it is another answer";
+  EXPECT_LE(decoded(&engine, best), patches * 3 / 4);
+
+  // What an answer begins with stays longest: a patch that is missing there must not push out the one after
+  // it.
+  const std::size_t next = BestStart(*dataset, in_order, engine.store.get(), kNever);
+  const PatchKeys keys(*dataset, in_order);
+  std::vector<PatchKey> stored;
+  for (std::size_t i = 0; i < patches / 4; ++i) {
+    const PatchKey key = keys.Of(in_order.patches[(next + i) % patches], 0).front();
+    if (engine.store->Has(std::array{key}).front()) stored.push_back(key);
+  }
+  ASSERT_GT(stored.size(), patches / 8);
+  const auto memory = *engine.store->Reserve(engine.store->MostReserved(), kNever);
+  std::vector<bool> left = engine.store->Has(stored);
+  EXPECT_TRUE(left.front());
+  EXPECT_TRUE(std::ranges::is_sorted(left, std::greater())) << "the last of them go first";
+
+  ReadEngine plenty(std::uint64_t{64} << 20, 1);
+  const query::ReadPlan half = *dataset->Plan({.field = "pressure", .box = Box{{128, 0, 0}, {256, 64, 64}}});
+  Collector collector(half);
+  ASSERT_TRUE(ExecuteRead(*dataset, half, &plenty, kNever, &collector).ok());
+  EXPECT_EQ(BestStart(*dataset, in_order, plenty.store.get(), kNever), 0u) << "all of it fits";
 }
 
 TEST_F(ReaderTest, AClientThatDoesNotTakeItsBlocksHoldsUpNobodyElse) {

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <sstream>
 
 #include "quarry/base/utf8.h"
@@ -96,6 +99,72 @@ TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
     for (const testing::StorageCall& read : reads) bytes += read.size;
     EXPECT_EQ(reads.size(), first ? price.reads : 0);
     EXPECT_EQ(bytes, first ? price.bytes_read : 0);
+  }
+}
+
+/// The messages of a read that have samples.
+std::vector<pb::ReadResponse> SampleMessages(Service* service, const pb::ReadRequest& request) {
+  FakePeer peer(request.SerializeAsString());
+  const Status status = Ask(service, "Read", &peer);
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<pb::ReadResponse> messages;
+  for (const std::string& bytes : peer.messages) {
+    pb::ReadResponse message;
+    EXPECT_TRUE(message.ParseFromString(bytes));
+    if (message.has_samples()) messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+/// Blocks with their samples, each a text.
+std::vector<std::string> Blocks(std::span<const pb::ReadResponse> messages) {
+  std::vector<std::string> blocks;
+  for (const pb::ReadResponse& message : messages) {
+    std::size_t offset = 0;
+    for (const pb::BlockExtent& block : message.samples().blocks()) {
+      const std::size_t size = std::size_t{block.shape(0)} * block.shape(1) * block.shape(2) * sizeof(float);
+      blocks.push_back(block.SerializeAsString() + message.samples().data().substr(offset, size));
+      offset += size;
+    }
+  }
+  return blocks;
+}
+
+TEST_F(CoreTest, AReadThatDoesNotFitBeginsWhereTheOneBeforeEndedAndGoesOnAnywhere) {
+  testing::MakeDataset(folder_.path() / "large.quarry", {.dims = {128, 64, 64}, .patch = {16, 16, 16}});
+  Service little(DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{2 << 20, 2},
+                 &operations_);
+  pb::ReadRequest request = ReadOf("large");
+  const std::vector<pb::ReadResponse> first = SampleMessages(&little, request);
+  const std::uint64_t before = little.store().state().misses;
+
+  const std::vector<pb::ReadResponse> second = SampleMessages(&little, request);
+
+  std::vector<std::string> blocks = Blocks(first);
+  std::vector<std::string> blocks_again = Blocks(second);
+  EXPECT_NE(blocks.front(), blocks_again.front());
+  ASSERT_EQ(blocks.size(), 128u);
+  EXPECT_LT(little.store().state().misses - before, blocks.size() * 3 / 4);
+  ASSERT_GT(second.size(), 2u);
+  request.set_resume_after(second[1].position());
+  const std::vector<pb::ReadResponse> rest = SampleMessages(&service_, request);
+  std::vector<std::string> resumed = Blocks(std::span(second).first(2));
+  std::ranges::move(Blocks(rest), std::back_inserter(resumed));
+  EXPECT_EQ(resumed, blocks_again) << "a server with much memory goes on in the same order";
+  std::ranges::sort(blocks);
+  std::ranges::sort(blocks_again);
+  EXPECT_EQ(blocks, blocks_again);
+}
+
+TEST_F(CoreTest, APositionBehindTheLastPatchIsRefused) {
+  for (const std::uint64_t start : {std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    pb::ReadPosition position;
+    position.set_fingerprint(1);
+    position.set_start(start);
+    pb::ReadRequest request = ReadOf("a");
+    request.set_resume_after(position.SerializeAsString());
+    FakePeer peer(request.SerializeAsString());
+    EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kFailedPrecondition);
   }
 }
 

@@ -1,6 +1,7 @@
 // The memory that reads share: who gets it, who waits for it, what is evicted; and the order of decoding.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <future>
 #include <latch>
 #include <numeric>
@@ -255,18 +256,18 @@ TEST(PatchStoreClaim, GoesOnFromTheFinestCoarserLevel) {
   EXPECT_EQ(store.TryClaim(Key(2, 0), {}).base(), nullptr);
 }
 
-TEST(PatchStoreEviction, TakesWhatWasUsedLongestAgo) {
+TEST(PatchStoreEviction, TakesWhatWasClaimedLongestAgo) {
   const StoredPatch patch = MakePatch(100);
   const std::uint64_t bytes = PatchStore::BytesOf(patch);
   PatchStore store(3 * bytes + 10);
   for (std::uint64_t p = 0; p < 3; ++p) Store(&store, Key(p), MakePatch(100));
   EXPECT_EQ(store.state().patches, 3u);
-  const StoredPatch used = *store.Take(Key(0), kNever);
-  ASSERT_TRUE(used);
+  EXPECT_FALSE(store.TryClaim(Key(0), {})) << "it is stored, and used now";
+  EXPECT_TRUE(*store.Take(Key(1), kNever)) << "which does not make it newer";
+  EXPECT_TRUE(store.Has(std::array{Key(1)}).front()) << "nor does this";
   const auto memory = *store.Reserve(bytes, kNever);
+  EXPECT_EQ(store.Has(std::array{Key(0), Key(1), Key(2)}), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(*store.Take(Key(1), kNever), nullptr);
-  EXPECT_EQ(*store.Take(Key(0), kNever), used);
-  EXPECT_TRUE(*store.Take(Key(2), kNever));
   EXPECT_EQ(store.state().evictions, 1u);
 }
 

@@ -1,0 +1,102 @@
+#include "quarry/dataset/patch_keys.h"
+
+#include <algorithm>
+#include <array>
+
+#include "quarry/base/checksum.h"
+
+namespace quarry {
+namespace {
+
+using query::PlannedPatch;
+using query::ReadPlan;
+
+/// [bytes] samples of all patches at a level.
+std::uint64_t SampleBytes(const ReadPlan& plan, int level) {
+  std::uint64_t bytes = 0;
+  for (const PlannedPatch& patch : plan.patches)
+    bytes += static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume()) * SizeOf(plan.type);
+  return bytes;
+}
+
+/// Consecutive patches of a plan, as in a ring.
+struct Stretch {
+  std::size_t first = 0;
+  std::size_t length = 0;
+};
+
+/// Of all stretches of a ring that are as long as the ring has true values, one with most of them.
+Stretch FullestStretch(const std::vector<bool>& ring) {
+  const auto length = static_cast<std::size_t>(std::ranges::count(ring, true));
+  if (length == 0) return {};
+  auto held = static_cast<std::size_t>(
+      std::count(ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(length), true));
+  Stretch best{0, length};
+  std::size_t most = held;
+  for (std::size_t first = 1; first < ring.size(); ++first) {
+    held += (ring[(first + length - 1) % ring.size()] ? 1 : 0);
+    held -= (ring[first - 1] ? 1 : 0);
+    if (held <= most) continue;
+    most = held;
+    best.first = first;
+  }
+  return best;
+}
+
+}  // namespace
+
+PatchKeys::PatchKeys(const Dataset& dataset, const ReadPlan& plan)
+    : plan_(plan), dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))) {}
+
+std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, int finest) const {
+  std::vector<PatchKey> keys;
+  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - finest));
+  const Index3 shape = patch.samples.shape();
+  const std::array<std::int64_t, 6> layout = {static_cast<std::int64_t>(plan_.type),
+                                              static_cast<std::int64_t>(plan_.coder),
+                                              plan_.dataset_levels,
+                                              shape[0],
+                                              shape[1],
+                                              shape[2]};
+  PatchKey key;
+  key.content = Checksum(std::as_bytes(std::span(layout)));
+  key.dataset = dataset_;
+  key.step = plan_.query.step;
+  key.field = static_cast<std::uint32_t>(plan_.query.field_number);
+  key.patch = patch.entry.patch.patch_index;
+  for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
+    const auto l = static_cast<std::size_t>(level);
+    const std::array<std::uint64_t, 3> content = {key.content, patch.entry.patch.levels[l].checksum,
+                                                  patch.mask ? patch.mask->patch.levels[l].checksum : 0};
+    key.content = Checksum(std::as_bytes(std::span(content)));
+    key.level = level;
+    keys.push_back(key);
+  }
+  std::reverse(keys.begin(), keys.end());
+  return keys;
+}
+
+std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
+                      const Requester& requester) {
+  const int finest = plan.levels.back().level;
+  if (SampleBytes(plan, finest) <= store->FairShare(requester.client)) return 0;
+  const PatchKeys keys(dataset, plan);
+  const auto key_of = [&](std::size_t patch) { return keys.Of(plan.patches[patch], finest).front(); };
+  const std::size_t count = plan.patches.size();
+  std::vector<bool> stored;
+  stored.reserve(count);
+  constexpr std::size_t kAtATime = 1024;  // a plan may have a million patches, and keys are large
+  std::vector<PatchKey> some;
+  for (std::size_t first = 0; first < count; first += kAtATime) {
+    some.clear();
+    for (std::size_t i = first; i < std::min(first + kAtATime, count); ++i) some.push_back(key_of(i));
+    const std::vector<bool> has = store->Has(some);
+    stored.insert(stored.end(), has.begin(), has.end());
+  }
+  const Stretch stretch = FullestStretch(stored);
+  // The last first: a patch that has to be decoded in between must not push out the one after it.
+  for (std::size_t i = stretch.length; i-- > 0;) store->Find(key_of((stretch.first + i) % count));
+  return stretch.first;
+}
+
+}  // namespace quarry

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/store/patch_store.h"
+
+namespace quarry {
+
+/// The keys in a PatchStore of what a plan decodes. Outlives neither the plan nor changes of it.
+class PatchKeys {
+ public:
+  PatchKeys(const Dataset& dataset, const query::ReadPlan& plan);
+
+  /// Of a patch at a level and at the coarser ones, the finest first.
+  std::vector<PatchKey> Of(const query::PlannedPatch& patch, int finest) const;
+
+ private:
+  const query::ReadPlan& plan_;
+  const std::uint64_t dataset_;
+};
+
+/// The patch of a plan with which its answer best begins, the others following as in a ring: where the store
+/// has most of it. 0 for an answer that fits into the requester's part of the store, where order saves
+/// nothing.
+///
+/// An answer that is larger, and asked for again, would otherwise find nothing: each patch makes room for
+/// another shortly before its turn. An answer that is under way leaves behind it what the next one begins
+/// with, and the two go on together.
+/// @source Saule et al., An Out-of-Core Task-based Middleware for Data-Intensive Scientific Computing,
+/// algorithm 1: the task with the least new bytes is next. Here a task is a patch, and positions need an
+/// order that one number describes
+/// @complexity linear in the patches of the plan
+std::size_t BestStart(const Dataset& dataset, const query::ReadPlan& plan, PatchStore* store,
+                      const Requester& requester);
+
+}  // namespace quarry
