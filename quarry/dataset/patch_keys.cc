@@ -95,7 +95,8 @@ std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* 
   }
   const Stretch stretch = FullestStretch(stored);
   // The last first: a patch that has to be decoded in between must not push out the one after it.
-  for (std::size_t i = stretch.length; i-- > 0;) store->Find(key_of((stretch.first + i) % count));
+  for (std::size_t i = stretch.first + stretch.length; i-- > stretch.first;)
+    store->Find(key_of(i < count ? i : i - count));
   return stretch.first;
 }
 

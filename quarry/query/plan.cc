@@ -398,7 +398,8 @@ std::vector<Pass> MakePasses(const ReadPlan& plan) {
 }
 
 void BeginWith(std::size_t start, ReadPlan* plan) {
-  std::ranges::rotate(plan->patches, plan->patches.begin() + static_cast<std::ptrdiff_t>(start));
+  const auto begin = plan->patches.begin();
+  std::rotate(begin, begin + static_cast<std::ptrdiff_t>(start), plan->patches.end());
 }
 
 std::uint64_t Fingerprint(const ReadPlan& plan) {
