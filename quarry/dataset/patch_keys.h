@@ -22,7 +22,7 @@ class PatchKeys {
 
 /// The patch of a plan with which its answer best begins, the others following as in a ring: where the store
 /// has most of it. 0 for an answer that fits into the requester's part of the store, where order saves
-/// nothing.
+/// nothing. What is stored there becomes the newest in the store, its first patch the newest of all.
 ///
 /// An answer that is larger, and asked for again, would otherwise find nothing: each patch makes room for
 /// another shortly before its turn. An answer that is under way leaves behind it what the next one begins
