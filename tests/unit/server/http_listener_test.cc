@@ -188,10 +188,13 @@ TEST_F(HttpListenerTest, ADrainTellsWatchersAndHealth) {
   Client watcher = Connect();
   watcher.Send(Call("WatchSteps", Watch()));
   watcher.Until("0000.qsf");
+  watcher.Send(Get("/healthz"));
 
   listener_->Drain(std::chrono::hours(1));
 
-  EXPECT_NE(watcher.All().find("grpc-status: 14"), std::string::npos);
+  const std::string answer = watcher.All();
+  EXPECT_NE(answer.find("grpc-status: 14"), std::string::npos);
+  EXPECT_EQ(answer.find("HTTP/1.1 503 "), std::string::npos) << "no other request on this connection";
   Client client = Connect();
   client.Send(Get("/healthz"));
   EXPECT_TRUE(client.All().starts_with("HTTP/1.1 503 ")) << "and no other request on this connection";
