@@ -4,12 +4,13 @@
     benchmarks/reproduce.py            # all rows: writes docs/reproduction.md and its plots; under 30 minutes
     benchmarks/reproduce.py --check    # the rows that are the same on every machine: fails if the page has others
 
-Needs the built programs (scripts/build.sh) and mpirun; numpy, and matplotlib for the plots; for the rows of 004 the Python
-package in build/python-environment (scripts/build.sh python). Progress goes to stderr.
+Needs the built programs (scripts/build.sh) and mpirun. All rows need the Python package too (scripts/python-environment.sh, then
+scripts/build.sh python), in whose environment they are measured; --check needs numpy alone. Progress goes to stderr.
 """
 
 import argparse
 import importlib
+import os
 import re
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import common
 
+ENVIRONMENT = common.ROOT / "build" / "python-environment"
 PAGE = common.ROOT / "docs" / "reproduction.md"
 IMAGES = common.ROOT / "docs" / "images"
 PAPERS = {
@@ -33,6 +35,16 @@ MODELS = ("file_system", "fft", "statements")
 MEASURED = ("exchange", "stacks", "in_transit", "spectrum", "out_of_core")
 
 HEADER = ("where", "what", "paper", "model", "measured here", "verdict")
+
+
+def enter_environment() -> None:
+    """Continues in the package's environment, which has the libraries that pictures need."""
+    if Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
+        return
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        sys.exit(f"reproduce.py: {python} is missing: run scripts/python-environment.sh")
+    os.execv(python, [str(python), *sys.argv])
 
 
 def cell(value: Any, unit: str) -> str:
@@ -169,6 +181,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.check:
         return check(collect(MODELS, options.programs))
+    enter_environment()
     write(collect(MODELS + MEASURED, options.programs))
     return 0
 
