@@ -14,7 +14,6 @@ Needs numpy and Pillow, and the programs lbm, quarry-write and quarry of the rel
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from reproduction.running import ENVIRONMENT
 
 Field = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Row = dict[str, str | float | None]
@@ -43,13 +45,6 @@ FRACTION = 5  # of the cells along each axis that the developed wake has
 INFLOW = 0.15
 PATCH = "256x256x1"  # as lbm has it in two dimensions; the default, 64 along each axis, is for volumes
 JPEG_QUALITY = 75  # libjpeg's default; the paper does not say
-# As in scripts/environment.sh: more ranks than processors, and waiting ranks that yield.
-ENVIRONMENT = os.environ | {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-}
 
 
 def call(*command: object) -> str:
