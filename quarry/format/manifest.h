@@ -7,7 +7,7 @@
 namespace quarry::format {
 
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
-inline constexpr std::uint32_t kManifestVersion = 2;
+inline constexpr std::uint32_t kManifestVersion = 3;
 
 /// The text of dataset.json or step.json: JSON form of the protobuf message, with the file's own checksum at
 /// the end.

@@ -15,7 +15,7 @@
 namespace quarry::format {
 
 /// Version that this program writes, and the newest that it reads; it reads all from 1 on.
-inline constexpr std::uint16_t kMajorVersion = 2;
+inline constexpr std::uint16_t kMajorVersion = 3;
 inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;

@@ -13,7 +13,9 @@ Environment: ENCODE_PATCH, the program; default: build/release/bin/encode_patch
 import collections
 import ctypes
 import ctypes.util
+import hashlib
 import itertools
+import json
 import os
 import struct
 import subprocess
@@ -338,24 +340,84 @@ def unfold(s):
     return -(s + 1) // 2 if s % 2 else s // 2
 
 
+DECAYS = tuple(int(word) for word in """
+    6 121 1541 13104 79281 360200 1286253 3751106 9226469 19666268 37163206 63464312 99533137 145315154 199759078
+    261044606 326914198 395007542 463130302 529428476 592470630 651257337 705182512 753969162 797596699 836230973
+    870163178 899760092 925425813 947573834 966607779 982908970 996829173 1008687096 1018767490 1027321989 1034571010
+    1040706261 1045893524 1050275481 1053974460 1057095000 1059726201 1061943836 1063812229 1065385899 1066710993
+    1067826536 1068765495 1069555701 1070220635 1070780095""".split())
+
+
+def decay(i):
+    return 0 if i < -17 else DECAYS[i + 17]
+
+
+def chain(f, c):
+    weights = [2**30]
+    for _ in range(127):
+        weights.append(weights[-1] * f >> 30)
+        f = f * c >> 30
+    return weights
+
+
+def named_table(name):
+    """Shift and frequencies."""
+    n, shape = name & 63, name >> 6
+    shift = 0 if n < 28 else (n - 24) // 4
+    j = n - 4 * shift - 12
+    if shape == 0:
+        w = [7 * narrow + wide for narrow, wide in zip(chain(decay(j), 2**30), chain(decay(j + 6), 2**30))]
+    elif shape == 1:
+        w = chain(decay(j), 2**30)
+    elif shape == 2:
+        g = decay(2 * j + 4)
+        w = chain(decay(j + 4) * g >> 30, g * g >> 30)
+    else:
+        w = chain(decay(2 * j), decay(2 * j) * decay(2 * j) >> 30)
+    total = w[0] + 2 * sum(w[1:])
+    frequency = [0] * 256
+    for q in range(1, 128):
+        frequency[2 * q - 1] = frequency[2 * q] = (2**12 * w[q] + total) // (2 * total) or int(2**14 * w[q] >= total)
+    frequency[0] = 2**11 - sum(frequency)
+    SEEN[f"named table: shape {shape}"] += 1
+    SEEN["named table: low bits"] += shift > 0
+    return shift, frequency
+
+
 class TableIndices:
     def __init__(self, payload, head):
-        self.B = 11 if head & 128 else 10
-        bins = payload.number("I")
-        self.begins = [0] + [b for b in range(1, 33) if bins >> (b - 1) & 1]
-        require(len(self.begins) <= 12, f"{len(self.begins)} tables")
-        stream, models = Bits(payload.take(payload.varint())), {}
-        tables = [read_table(stream, models, self.B) for _ in self.begins]
+        if head & 3 == 1:
+            self.B = 11 if head & 128 else 10
+            lanes = 32 if head & 32 else 8
+            bins = payload.number("I")
+            self.begins = [0] + [b for b in range(1, 33) if bins >> (b - 1) & 1]
+            require(len(self.begins) <= 12, f"{len(self.begins)} tables")
+            stored = True
+            SEEN[f"old tables: {lanes} lanes, {self.B} bits"] += 1
+        else:
+            self.B = 11
+            layout = payload.number("B")
+            require(layout & 15 < 12 and layout < 128, f"a layout of {layout}")
+            lanes = (1, 8, 32, 64)[layout >> 4 & 3]
+            self.begins = [0, *payload.take(layout & 15)]
+            require(all(a < b < 32 for a, b in zip(self.begins, self.begins[1:])), "bins out of order")
+            stored = layout & 64 != 0
+            SEEN[f"tables: {lanes} lanes"] += 1
+            SEEN[f"tables: {'stored' if stored else 'named'}"] += 1
+        if stored:
+            stream, models = Bits(payload.take(payload.varint())), {}
+            tables = [read_table(stream, models, self.B) for _ in self.begins]
+        else:
+            tables = [named_table(name) for name in payload.take(len(self.begins))]
         self.shifts = [shift for shift, _ in tables]
         # Per table and slot: symbol, its frequency, slot - first(symbol).
         self.slots = [[(s, f, i) for s, f in enumerate(frequency) for i in range(f)] for _, frequency in tables]
         self.flags = Flags(Bits(payload.take(payload.varint())), 6, "tables") if head & 16 else None
         low = payload.take(payload.varint()) if any(self.shifts) else b""
         self.low, self.low_left = int.from_bytes(low, "little"), 8 * len(low)
-        self.states = [payload.number("I") for _ in range(32 if head & 32 else 8)]
+        self.states = [payload.number("I") for _ in range(lanes)]
         require(payload.left() % 2 == 0, "half a word")
         self.words = iter(struct.unpack(f"<{payload.left() // 2}H", payload.take(payload.left())))
-        SEEN[f"tables: {len(self.states)} lanes, {self.B} bits"] += 1
         SEEN["tables: more than one"] += len(tables) > 1
         SEEN["tables: low bits"] += any(self.shifts)
 
@@ -473,9 +535,12 @@ class LevelDecoder:
         """@param mask of the level [z, y, x], or None"""
         T, payload = self.T, Bytes(payload)
         head = payload.number("B") if payload.left() else 0
-        mode = head & 3
-        SEEN[("mode: zero", "mode: tables", "mode: adaptive", "mode: exact")[mode]] += 1
-        SEEN["masked: " + ("zero", "tables", "adaptive", "exact")[mode]] += mask is not None and not mask.all()
+        mode = ("zero", "old tables", "adaptive", "exact")[head & 3]
+        if head & 128 and mode != "old tables":
+            require(mode == "adaptive", f"a level begins with {head}")
+            mode = "tables"
+        SEEN[f"mode: {mode}"] += 1
+        SEEN[f"masked: {mode}"] += mask is not None and not mask.all()
         if head & 4:
             self.predictor = read_predictor(payload, bool(head & 8))
             SEEN["predictor with weights" if head & 8 else "predictor"] += 1
@@ -485,21 +550,21 @@ class LevelDecoder:
         valid = {band: self.band_of(mask, band) for band in BANDS} if mask is not None else {}
 
         escapes, indices, words, next_word = {}, None, None, 0
-        if mode == 3:
+        if mode == "exact":
             count = int(sum(valid[band].sum() if mask is not None else sizes[band] for band in BANDS))
             words = read_planes(payload, T().itemsize, count)
             require(payload.left() == 0, "bytes behind an exact level")
         else:
             step = self.step_of(level)
-            require(mode == 0 or step > 0, "indices without a step")
+            require(mode == "zero" or step > 0, "indices without a step")
             if head & 64:
                 escapes = read_escapes(payload, sum(sizes[band] for band in BANDS), T)
-            if mode == 0:
+            if mode == "zero":
                 indices = ZeroIndices(payload)
-            elif mode == 1:
-                indices = TableIndices(payload, head)
-            else:
+            elif mode == "adaptive":
                 indices = AdaptiveIndices(payload)
+            else:
+                indices = TableIndices(payload, head)
 
         number = 0  # of the first sample of the band
         for band in BANDS:
@@ -508,7 +573,7 @@ class LevelDecoder:
             p = for_use(predict(bands, band, shape, self.predictor, T), self.lattice, T).astype(T).ravel()
             is_valid = valid[band].ravel() if mask is not None else np.ones(len(p), bool)
             q = np.zeros(len(p), np.int64)
-            if mode == 3:
+            if mode == "exact":
                 value = p.copy()
                 count = int(is_valid.sum())
                 value[is_valid] = exact_values(p[is_valid], words[next_word:next_word + count], T)
@@ -720,7 +785,8 @@ REQUIRED = (
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
     *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
     "tables: more than one", "tables: low bits",
-    "tables: 8 lanes, 10 bits", "tables: 32 lanes, 10 bits", "tables: 8 lanes, 11 bits", "tables: 32 lanes, 11 bits",
+    *(f"tables: {lanes} lanes" for lanes in (1, 8, 32, 64)), "tables: stored", "tables: named", *(f"named table: shape {shape}" for shape in range(4)),
+    "named table: low bits", *(f"old tables: {lanes} lanes, {bits} bits" for lanes in (8, 32) for bits in (10, 11)),
     "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
     "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd")
 
@@ -771,9 +837,25 @@ def check_vectors():
                 yield f"{payload} is decoded as {got.ravel()}"
 
 
+def check_recorded():
+    """What is wrong with the patches that the last writer of version 2 left; their samples are what its decoder read."""
+    folder = Path(__file__).resolve().parent / "payloads" / "v2"
+    for case in json.loads((folder / "patches.json").read_text()):
+        levels = range(len(case["samples_sha256"]))
+        payloads = [(folder / f"{case['name']}.{level}").read_bytes() for level in levels]
+        decoded = PatchDecoder(case["type"], case["shape"], len(payloads)).decode(payloads, None)
+        for level in levels:
+            samples = decoded[level].astype(decoded[level].dtype.newbyteorder("<")).tobytes()
+            if hashlib.sha256(samples).hexdigest() != case["samples_sha256"][level]:
+                yield f"{case['name']}, level {level}: other samples"
+
+
 def main():
     failures, count = 0, 0
     np.seterr(all="ignore")
+    for wrong in check_recorded():
+        print(f"recorded patch: {wrong}")
+        failures += 1
     for wrong in check_vectors():
         print(f"test vector: {wrong}")
         failures += 1

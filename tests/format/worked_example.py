@@ -347,7 +347,7 @@ def read_header(dump):
     dump.title("header")
     dump.line(0, 8, "magic")
     version = dump.number(8, "H", "major version")
-    require(version in (1, 2), "major version")
+    require(version in (1, 2, 3), "major version")
     dump.number(10, "H", "minor version")
     size = dump.number(12, "I", "bytes of the header")
     require(size == (136 if version == 1 else 144), "bytes of the header")

@@ -114,9 +114,20 @@ std::size_t DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables
 
 bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                 std::uint8_t* symbols) {
-  const std::size_t begin = reader->lanes == entropy::kManyLanes
-                                ? DecodeRounds<entropy::kManyLanes>(reader, tables, count, symbols)
-                                : DecodeRounds<entropy::kFewLanes>(reader, tables, count, symbols);
+  std::size_t begin = 0;
+  switch (reader->lanes) {
+    case entropy::kMostLanes:
+      begin = DecodeRounds<entropy::kMostLanes>(reader, tables, count, symbols);
+      break;
+    case entropy::kManyLanes:
+      begin = DecodeRounds<entropy::kManyLanes>(reader, tables, count, symbols);
+      break;
+    case entropy::kFewLanes:
+      begin = DecodeRounds<entropy::kFewLanes>(reader, tables, count, symbols);
+      break;
+    default:
+      break;
+  }
   return reader->position <= reader->count && DecodeRansScalar(reader, tables, begin, count, symbols);
 }
 
@@ -209,8 +220,8 @@ bool Quantise<double>(const QuantiseArgs<double>&, const double*, const double*,
   __builtin_trap();
 }
 void EncodeRans(entropy::RansWriter*, const entropy::CodedSymbol*, std::size_t) { __builtin_trap(); }
-std::uint32_t FoldLow(const std::int32_t*, const std::uint8_t*, const std::uint8_t*, std::size_t,
-                      entropy::CodedSymbol*, std::uint32_t*) {
+bool FoldLow(const std::int32_t*, const std::uint8_t*, const FoldTables&, std::size_t, entropy::CodedSymbol*,
+             std::uint32_t*) {
   __builtin_trap();
 }
 

@@ -229,21 +229,19 @@ void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_
   AppendWords({writer.next, words_end}, out);
 }
 
-Status StartRans(ByteSpan bytes, std::size_t lanes, int bits, std::vector<std::uint16_t>* words,
-                 RansReader* reader) {
+Status StartRans(ByteSpan bytes, std::vector<std::uint16_t>* words, RansReader* reader) {
+  const std::size_t lanes = reader->lanes;
   const std::size_t states = lanes * sizeof(std::uint32_t);
   if (bytes.size() < states || (bytes.size() - states) % 2 != 0)
     return DataLoss("{} bytes of coded symbols for {} lanes", bytes.size(), lanes);
   LittleEndianReader from(bytes.data());
-  reader->lanes = lanes;
-  reader->bits = bits;
   for (std::size_t lane = 0; lane < lanes; ++lane) reader->states[lane] = from.Get<std::uint32_t>();
   reader->position = 0;
   reader->count = (bytes.size() - states) / 2;
   // A round is checked only after decoding: it may read one word per lane beyond the end.
-  const std::size_t size = reader->count + 2 * kManyLanes;
+  const std::size_t size = reader->count + 2 * kMostLanes;
   if (words->size() < size) words->resize(size);
-  std::fill_n(words->begin() + static_cast<std::ptrdiff_t>(reader->count), 2 * kManyLanes, std::uint16_t{0});
+  std::fill_n(words->begin() + static_cast<std::ptrdiff_t>(reader->count), 2 * kMostLanes, std::uint16_t{0});
   if constexpr (std::endian::native == std::endian::little) {
     if (reader->count > 0) std::memcpy(words->data(), bytes.data() + states, reader->count * 2);
   } else {

@@ -44,9 +44,10 @@ void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::u
 /// One coded symbol of the encoder: its table in the upper byte, the symbol in the lower.
 using CodedSymbol = std::uint16_t;
 
-/// Largest number of interleaved states.
-inline constexpr std::size_t kManyLanes = 32;
+/// Numbers of interleaved states. More of them hide more of each one's latency, for four bytes each.
 inline constexpr std::size_t kFewLanes = 8;
+inline constexpr std::size_t kManyLanes = 32;
+inline constexpr std::size_t kMostLanes = 64;
 
 /// How coding a symbol changes a state: x -> (x / frequency) * 2^bits + x % frequency + begin, with the
 /// division as a multiplication that is exact for states below 2^31 (Giesen, "rANS with static probability
@@ -63,7 +64,7 @@ inline constexpr std::size_t kWordsBefore = 8;
 /// State of an encoding loop. The loops are compiled for every instruction set
 /// (interpolate::Kernels::encode_rans).
 struct RansWriter {
-  std::array<std::uint32_t, kManyLanes> states{};
+  std::array<std::uint32_t, kMostLanes> states{};
   std::size_t lanes = kFewLanes;
   int bits = 11;
   const SymbolCode* codes = nullptr;  ///< of all coded symbols
@@ -82,19 +83,18 @@ void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_
 /// State of a decoding loop: the coder states, and the words that refill them. The loops are compiled for
 /// every instruction set (interpolate::Kernels::decode_rans).
 struct RansReader {
-  std::array<std::uint32_t, kManyLanes> states{};
+  std::array<std::uint32_t, kMostLanes> states{};
   std::size_t lanes = kFewLanes;
   int bits = 11;
   /// 2^bits for each table: symbol << 24 | offset in the symbol << 12 | frequency - 1.
   const std::uint32_t* slots = nullptr;
-  const std::uint16_t* words = nullptr;  ///< readable up to kManyLanes words beyond the last
+  const std::uint16_t* words = nullptr;  ///< readable up to kMostLanes words beyond the last
   std::size_t position = 0;
   std::size_t count = 0;
 };
 
-/// Sets up a reader for the output of EncodeRans. @param words scratch that holds the words while decoding
-/// @errors kDataLoss
-Status StartRans(ByteSpan bytes, std::size_t lanes, int bits, std::vector<std::uint16_t>* words,
-                 RansReader* reader);
+/// Sets up a reader, whose lanes and bits are set, for the output of EncodeRans.
+/// @param words  scratch that holds the words while decoding. @errors kDataLoss
+Status StartRans(ByteSpan bytes, std::vector<std::uint16_t>* words, RansReader* reader);
 
 }  // namespace quarry::entropy

@@ -1,6 +1,8 @@
 #include "quarry/codec/interpolate/choose_tables.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #include "quarry/codec/interpolate/fixed_log.h"
 
@@ -12,6 +14,10 @@ constexpr std::uint64_t kMeanInSymbol = 14;
 /// Bits that a frequency costs in the stored table, about.
 constexpr float kBitsPerFrequency = 5.5f;
 constexpr float kBitsPerTable = 22;
+/// Its name, and the bin that it begins with.
+constexpr float kBitsPerName = 16;
+/// Named tables need not be decoded: they may cost a little more than stored ones.
+constexpr double kNamedMayCost = 1.002;
 
 using Histogram = std::array<std::uint32_t, entropy::kSymbols>;
 
@@ -20,9 +26,11 @@ struct Group {
   std::uint8_t first_bin = 0;
   int shift = 0;
   std::uint64_t count = 0;
-  std::size_t symbols = 0;  ///< one more than the largest that occurs
-  Histogram histogram;      ///< of these; the rest is unset
+  std::uint64_t magnitudes = 0;  ///< their sum
+  std::size_t symbols = 0;       ///< one more than the largest that occurs
+  Histogram histogram;           ///< of these; the rest is unset
   float bits = 0;
+  entropy::TableName name = 0;  ///< of the best named table, where these are chosen
 };
 
 /// Increments of the same counter wait for each other: neighbours count in turns.
@@ -43,7 +51,9 @@ struct Scratch {
   }
 };
 
-float Bits(const Group& group) {
+/// With a table of its own, which is stored.
+void CountStored(Group* of) {
+  const Group& group = *of;
   // The terms first: these are vectors, while the sum has a fixed order.
   std::array<float, entropy::kSymbols> terms;
   int used = 0;
@@ -55,8 +65,8 @@ float Bits(const Group& group) {
   }
   float bits = static_cast<float>(group.count) * FixedLog2(static_cast<float>(group.count));
   for (std::size_t s = 0; s < group.symbols; ++s) bits -= terms[s];
-  return bits + static_cast<float>(used) * kBitsPerFrequency + kBitsPerTable +
-         static_cast<float>(group.count) * static_cast<float>(group.shift);
+  of->bits = bits + static_cast<float>(used) * kBitsPerFrequency + kBitsPerTable +
+             static_cast<float>(group.count) * static_cast<float>(group.shift);
 }
 
 int ShiftFor(std::uint64_t sum, std::uint64_t count) {
@@ -83,16 +93,121 @@ void AddHistogram(const Group& from, Group* to) {
     to->histogram[Coarser(s, to->shift - from.shift)] += from.histogram[s];
 }
 
-void Merge(const Group& a, const Group& b, Group* merged) {
+/// What symbols cost in named tables, in 1/kCostUnit bits.
+class NamedCosts {
+ public:
+  static constexpr std::uint32_t kCostUnit = 64;
+  /// Of an index that has no symbol: position and value.
+  static constexpr std::uint32_t kEscape = 32 * kCostUnit;
+  using Costs = std::array<std::uint32_t, entropy::kSymbols>;
+
+  static const Costs& Of(entropy::TableName name) {
+    static const NamedCosts costs;
+    return costs.costs_[name];
+  }
+
+ private:
+  NamedCosts() {
+    for (std::size_t name = 0; name < costs_.size(); ++name) {
+      const auto table = static_cast<entropy::TableName>(name);
+      const entropy::Frequencies& frequencies = entropy::NamedTable(table).frequencies;
+      for (std::size_t s = 0; s < entropy::kSymbols; ++s)
+        costs_[name][s] = frequencies[s] == 0 ? kEscape : Cost(frequencies[s], entropy::ShiftOf(table));
+    }
+  }
+  static std::uint32_t Cost(std::uint16_t frequency, int shift) {
+    const float bits = static_cast<float>(entropy::kNamedBits + shift) - FixedLog2(frequency);
+    return static_cast<std::uint32_t>(std::floor(bits * static_cast<float>(kCostUnit) + 0.5f));
+  }
+
+  std::vector<Costs> costs_ = std::vector<Costs>(256);
+};
+
+/// Finds the best named table of a group: of each shape, the scale from which no neighbour is better.
+class NamedSearch {
+ public:
+  explicit NamedSearch(const Group& group) : group_(group) {}
+
+  void Run() {
+    const float mean = static_cast<float>(group_.magnitudes) / static_cast<float>(group_.count);
+    const int guess = 12 + static_cast<int>(4.0f * FixedLog2(std::max(mean, 0.125f)));
+    // How much wider a shape is than its mean magnitude, in quarters of an octave.
+    constexpr std::array<int, entropy::kNamedShapes> kWider = {-1, 0, 2, 3};
+    for (std::size_t shape = 0; shape < entropy::kNamedShapes; ++shape)
+      SearchShape(shape, guess + kWider[shape]);
+  }
+  std::uint64_t cost() const { return best_; }
+  entropy::TableName name() const { return name_; }
+
+ private:
+  void SearchShape(std::size_t shape, int guess) {
+    // Scales with fewer low bits than the histogram cannot be judged by it.
+    const int least = group_.shift == 0 ? 0 : 24 + 4 * group_.shift;
+    if (least >= entropy::kNamedScales) return;
+    int scale = std::clamp(guess, least, entropy::kNamedScales - 1);
+    std::uint64_t best = Cost(shape, scale);
+    for (const int step : {1, -1}) {
+      bool moved = false;
+      for (int next = scale + step; next >= least && next < entropy::kNamedScales; next += step) {
+        const std::uint64_t cost = Cost(shape, next);
+        if (cost >= best) break;
+        best = cost;
+        scale = next;
+        moved = true;
+      }
+      if (moved) break;
+    }
+    if (best >= best_) return;
+    best_ = best;
+    name_ = entropy::NameOf(shape, scale);
+  }
+
+  std::uint64_t Cost(std::size_t shape, int scale) {
+    const entropy::TableName name = entropy::NameOf(shape, scale);
+    const NamedCosts::Costs& costs = NamedCosts::Of(name);
+    const int coarser = entropy::ShiftOf(name) - group_.shift;
+    const Histogram& histogram = coarser == 0 ? group_.histogram : CoarserHistogram(coarser);
+    std::uint64_t sum = 0;
+    for (std::size_t s = 0; s < group_.symbols; ++s) sum += std::uint64_t{histogram[s]} * costs[s];
+    return sum;
+  }
+
+  const Histogram& CoarserHistogram(int by) {
+    if (by == by_) return coarser_;
+    by_ = by;
+    std::fill_n(coarser_.begin(), group_.symbols, 0u);
+    for (std::uint32_t s = 0; s < group_.symbols; ++s) coarser_[Coarser(s, by)] += group_.histogram[s];
+    return coarser_;
+  }
+
+  const Group& group_;
+  std::uint64_t best_ = ~std::uint64_t{0};
+  entropy::TableName name_ = 0;
+  int by_ = 0;
+  Histogram coarser_;
+};
+
+/// With the best of the named tables.
+void CountNamed(Group* group) {
+  NamedSearch search(*group);
+  search.Run();
+  group->name = search.name();
+  group->bits = static_cast<float>(search.cost()) / static_cast<float>(NamedCosts::kCostUnit) + kBitsPerName;
+}
+
+using CountBits = void (*)(Group*);
+
+void Merge(const Group& a, const Group& b, CountBits count_bits, Group* merged) {
   merged->first_bin = a.first_bin;
   merged->shift = std::max(a.shift, b.shift);
   merged->count = a.count + b.count;
+  merged->magnitudes = a.magnitudes + b.magnitudes;
   // A larger shift makes no symbol larger.
   merged->symbols = std::max(a.symbols, b.symbols);
   std::fill_n(merged->histogram.begin(), merged->symbols, 0u);
   AddHistogram(a, merged);
   AddHistogram(b, merged);
-  merged->bits = Bits(*merged);
+  count_bits(merged);
 }
 
 /// Calls use(i, turn) for all indices, or in large levels for evenly spaced short runs.
@@ -108,6 +223,23 @@ void ForSampled(std::size_t count, Use use) {
       for (std::size_t turn = 0; turn < kTurns; ++turn) use(i + turn, turn);
     }
     for (; i < end; ++i) use(i, 0);
+  }
+}
+
+/// Calls use(i) for all indices of runs, or where there are many for evenly spaced parts of them.
+template <typename Use>
+void ForSampledParts(const SampleRuns& runs, Use use) {
+  constexpr std::size_t kPart = 32;
+  constexpr std::size_t kEnough = 8192;
+  std::size_t count = 0;
+  for (const auto& [begin, end] : runs) count += end - begin;
+  const std::size_t every = std::max<std::size_t>(1, count / kEnough);
+  std::size_t part = 0;
+  for (const auto& [run_begin, run_end] : runs) {
+    for (std::size_t begin = run_begin; begin < run_end; begin += kPart, ++part) {
+      if (part % every != 0) continue;
+      for (std::size_t i = begin; i < std::min(begin + kPart, run_end); ++i) use(i);
+    }
   }
 }
 
@@ -144,7 +276,6 @@ void TakeCounts(const SymbolCounts& counts, std::uint32_t weight, Group* group) 
   }
   group->symbols = entropy::kSymbols;
   while (group->histogram[group->symbols - 1] == 0) --group->symbols;
-  group->bits = Bits(*group);
 }
 
 /// @returns in scratch
@@ -165,6 +296,7 @@ std::vector<Group*> GroupPerBin(std::span<const std::int32_t> indices, std::span
     group->first_bin = static_cast<std::uint8_t>(bin);
     group->shift = ShiftFor(of_bins.sums[bin], of_bins.counts[bin]);
     group->count = of_bins.counts[bin] * weight;
+    group->magnitudes = of_bins.sums[bin] * weight;
     shift_of_bin[bin] = group->shift;
     scratch->counts[bin] = {};
     groups.push_back(group);
@@ -178,16 +310,14 @@ std::vector<Group*> GroupPerBin(std::span<const std::int32_t> indices, std::span
   return groups;
 }
 
-}  // namespace
-
-TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins) {
-  Scratch& scratch = Scratch::OfThread();
-  std::vector<Group*> groups = GroupPerBin(indices, bins, &scratch);
-  // Greedily merge the neighbours that gain most, or lose least while there are too many.
+/// Greedily merges the neighbours that gain most, or lose least while there are too many. Those of `groups`
+/// stay as they are but for their bits.
+std::vector<Group*> MergeGroups(std::vector<Group*> groups, CountBits count_bits, Scratch* scratch) {
+  for (Group* group : groups) count_bits(group);
   std::vector<Group*> candidates;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
-    candidates.push_back(&scratch.groups[kFineBins + i]);
-    Merge(*groups[i], *groups[i + 1], candidates[i]);
+    candidates.push_back(&scratch->groups[kFineBins + i]);
+    Merge(*groups[i], *groups[i + 1], count_bits, candidates[i]);
   }
   while (!candidates.empty()) {
     std::size_t best = 0;
@@ -204,9 +334,13 @@ TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const 
     groups[best] = candidates[best];
     groups.erase(groups.begin() + at + 1);
     candidates.erase(candidates.begin() + at);
-    if (best < candidates.size()) Merge(*groups[best], *groups[best + 1], candidates[best]);
-    if (best > 0) Merge(*groups[best - 1], *groups[best], candidates[best - 1]);
+    if (best < candidates.size()) Merge(*groups[best], *groups[best + 1], count_bits, candidates[best]);
+    if (best > 0) Merge(*groups[best - 1], *groups[best], count_bits, candidates[best - 1]);
   }
+  return groups;
+}
+
+TableChoice Stored(const std::vector<Group*>& groups) {
   TableChoice choice;
   for (const Group* group : groups) {
     choice.contexts.first_bins.push_back(group->first_bin);
@@ -214,6 +348,57 @@ TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const 
     choice.bits += static_cast<double>(group->bits);
   }
   return choice;
+}
+
+TableChoice Named(const std::vector<Group*>& groups) {
+  TableChoice choice = Stored(groups);
+  for (std::size_t t = 0; t < groups.size(); ++t) {
+    choice.names.push_back(groups[t]->name);
+    choice.shifts[t] = static_cast<std::uint8_t>(entropy::ShiftOf(groups[t]->name));
+  }
+  return choice;
+}
+
+}  // namespace
+
+TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins) {
+  Scratch& scratch = Scratch::OfThread();
+  const std::vector<Group*> bins_with_samples = GroupPerBin(indices, bins, &scratch);
+  if (indices.size() <= kAlwaysNamed) {
+    return Named(MergeGroups(bins_with_samples, CountNamed, &scratch));
+  }
+  // Names for the groups of stored tables: a search for each pair of bins would cost as much time as it
+  // gains bytes.
+  const std::vector<Group*> groups = MergeGroups(bins_with_samples, CountStored, &scratch);
+  TableChoice stored = Stored(groups);
+  for (Group* group : groups) CountNamed(group);
+  TableChoice named = Named(groups);
+  return named.bits <= stored.bits * kNamedMayCost ? named : stored;
+}
+
+void ChooseNames(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables,
+                 const SampleRuns& runs, TableChoice* choice) {
+  std::vector<Group> groups(choice->names.size());
+  ForSampledParts(runs, [&](std::size_t i) {
+    groups[tables[i]].magnitudes += static_cast<std::uint64_t>(std::abs(indices[i]));
+    ++groups[tables[i]].count;
+  });
+  for (Group& group : groups) {
+    group.shift = ShiftFor(group.magnitudes, group.count);
+    group.symbols = entropy::kSymbols;
+    group.histogram.fill(0);
+  }
+  ForSampledParts(runs, [&](std::size_t i) {
+    Group& group = groups[tables[i]];
+    ++group.histogram[CountedSymbol(indices[i], group.shift)];
+  });
+  for (std::size_t t = 0; t < groups.size(); ++t) {
+    // A table may be left without samples when all of its groups are zero.
+    if (groups[t].count == 0) continue;
+    CountNamed(&groups[t]);
+    choice->names[t] = groups[t].name;
+    choice->shifts[t] = static_cast<std::uint8_t>(entropy::ShiftOf(groups[t].name));
+  }
 }
 
 }  // namespace quarry::interpolate

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "quarry/codec/entropy/named_tables.h"
 #include "quarry/codec/entropy/rans.h"
 #include "quarry/codec/interpolate/contexts.h"
 
@@ -10,12 +13,25 @@ namespace quarry::interpolate {
 /// Which bins share a table, and how many bits of their indices are stored beside the symbols.
 struct TableChoice {
   ContextMap contexts;
-  std::vector<std::uint8_t> shifts;  ///< of every table
-  double bits = 0;                   ///< estimate of everything: symbols, low bits, tables
+  std::vector<std::uint8_t> shifts;       ///< of every table
+  std::vector<entropy::TableName> names;  ///< of every table, or none: the tables are stored
+  double bits = 0;                        ///< estimate of everything: symbols, low bits, tables
 };
 
-/// Chooses tables for indices with their bins. @param indices at least one
+/// Levels with at most this many samples always have named tables.
+inline constexpr std::size_t kAlwaysNamed = 4096;
+
+/// Chooses tables for indices with their bins: named ones where these cost hardly more than stored ones.
+/// @param indices at least one
 TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins);
+
+/// Runs of samples, each with its begin and end.
+using SampleRuns = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// Chooses the names of tables anew, for the samples of `runs` alone.
+/// @param tables  of every sample
+void ChooseNames(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables,
+                 const SampleRuns& runs, TableChoice* choice);
 
 /// The coded parts of an index.
 struct Folded {

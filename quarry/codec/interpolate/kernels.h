@@ -65,6 +65,12 @@ inline constexpr std::uint8_t kNoTable = 15;
 /// Eight widths of at most 22 bits, and a window of eight bytes.
 inline constexpr std::size_t kLowBitsPadding = 32;
 
+/// How each table folds an index (choose_tables.h).
+struct FoldTables {
+  std::array<std::uint8_t, 16> shifts{};
+  std::array<std::uint8_t, 16> limits{};  ///< the largest symbol that occurs
+};
+
 /// The low bits of a level, in the order of its symbols.
 struct LowBits {
   std::array<std::uint8_t, 16> widths{};  ///< of each table
@@ -130,11 +136,10 @@ struct Kernels {
   void (*expand)(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count, std::uint8_t fill,
                  std::uint8_t* out);
 
-  /// Coded symbols of indices, and their low bits, `shifts[table]` each. Returns the largest
-  /// symbol: above kLargestSymbol, some have not fit.
-  /// @param shifts  of each table, 16 in all
-  std::uint32_t (*fold)(const std::int32_t* indices, const std::uint8_t* tables, const std::uint8_t* shifts,
-                        std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low);
+  /// Coded symbols of indices, and their low bits. False if some symbol is above the limit of its table:
+  /// what is written for it is wrong.
+  bool (*fold)(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,
+               std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low);
 
   /// out[2 i] = even[i], out[2 i + 1] = odd[i].
   void (*interleave_32)(const std::uint32_t* even, const std::uint32_t* odd, std::size_t count,

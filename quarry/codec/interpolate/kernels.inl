@@ -473,13 +473,13 @@ QUARRY_KERNEL void UnfoldLowScalar(const std::uint8_t* __restrict symbols,
 }
 
 /// See choose_tables.h: Fold.
-QUARRY_KERNEL std::uint32_t FoldLowScalar(const std::int32_t* __restrict indices,
-                                          const std::uint8_t* __restrict tables, const std::uint8_t* shifts,
-                                          std::size_t count, entropy::CodedSymbol* __restrict symbols,
-                                          std::uint32_t* __restrict low) {
-  std::uint32_t largest = 0;
+QUARRY_KERNEL bool FoldLowScalar(const std::int32_t* __restrict indices,
+                                 const std::uint8_t* __restrict tables, const FoldTables& fold,
+                                 std::size_t count, entropy::CodedSymbol* __restrict symbols,
+                                 std::uint32_t* __restrict low) {
+  bool fits = true;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t shift = shifts[tables[i]];
+    const std::uint32_t shift = fold.shifts[tables[i]];
     const std::uint32_t range = 1u << shift;
     const auto shifted = static_cast<std::int32_t>(static_cast<std::uint32_t>(indices[i]) + (range >> 1));
     const std::int32_t high = shifted >> shift;
@@ -487,9 +487,9 @@ QUARRY_KERNEL std::uint32_t FoldLowScalar(const std::int32_t* __restrict indices
         static_cast<std::uint32_t>(high) << 1 ^ static_cast<std::uint32_t>(high >> 31);
     symbols[i] = static_cast<entropy::CodedSymbol>(tables[i] << 8 | (symbol & 0xff));
     low[i] = static_cast<std::uint32_t>(shifted) & (range - 1);
-    largest = largest > symbol ? largest : symbol;
+    fits &= symbol <= fold.limits[tables[i]];
   }
-  return largest;
+  return fits;
 }
 
 /// One symbol of one lane; the renormalisation of all lanes of a round comes after it, in lane order.

@@ -23,10 +23,11 @@ QUARRY_KERNEL inline __m512i MultiplyAdd(__m512i less, __m512i factor, __m512i o
                           _mm512_slli_epi32(high, 15));
 }
 
-/// Two vectors of sixteen lanes.
-QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
-                                   std::uint8_t* symbols) {
-  constexpr int kVectors = 2;
+/// kVectors vectors of sixteen lanes.
+template <int kVectors>
+QUARRY_KERNEL bool DecodeWideRounds(entropy::RansReader* reader, const std::uint8_t* tables,
+                                    std::size_t count, std::uint8_t* symbols) {
+  constexpr std::size_t kLanes = 16 * kVectors;
   const __m512i low = _mm512_set1_epi32((1 << reader->bits) - 1);
   const __m512i shift = _mm512_set1_epi32(reader->bits);
   const __m512i limit = _mm512_set1_epi32(1 << 15);
@@ -35,9 +36,9 @@ QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8
   for (int v = 0; v < kVectors; ++v) states[v] = _mm512_loadu_si512(reader->states.data() + 16 * v);
   const auto* slots = reinterpret_cast<const int*>(reader->slots);
   std::size_t position = reader->position;
-  const std::size_t whole = count / entropy::kManyLanes * entropy::kManyLanes;
+  const std::size_t whole = count / kLanes * kLanes;
   bool good = true;
-  for (std::size_t i = 0; i < whole; i += entropy::kManyLanes) {
+  for (std::size_t i = 0; i < whole; i += kLanes) {
     for (int v = 0; v < kVectors; ++v) {
       const std::size_t at = i + 16 * static_cast<std::size_t>(v);
       const __m512i table =
@@ -70,8 +71,16 @@ QUARRY_KERNEL bool DecodeManyLanes(entropy::RansReader* reader, const std::uint8
 
 QUARRY_KERNEL bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                               std::uint8_t* symbols) {
-  return reader->lanes == entropy::kManyLanes ? DecodeManyLanes(reader, tables, count, symbols)
-                                              : DecodeRounds<1>(reader, tables, count, symbols);
+  switch (reader->lanes) {
+    case entropy::kMostLanes:
+      return DecodeWideRounds<4>(reader, tables, count, symbols);
+    case entropy::kManyLanes:
+      return DecodeWideRounds<2>(reader, tables, count, symbols);
+    case entropy::kFewLanes:
+      return DecodeRounds<1>(reader, tables, count, symbols);
+    default:
+      return DecodeRansScalar(reader, tables, 0, count, symbols);
+  }
 }
 
 }  // namespace

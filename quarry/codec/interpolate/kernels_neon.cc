@@ -103,8 +103,16 @@ bool DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables, std::
 
 bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
                 std::uint8_t* symbols) {
-  return reader->lanes == entropy::kManyLanes ? DecodeRounds<4>(reader, tables, count, symbols)
-                                              : DecodeRounds<1>(reader, tables, count, symbols);
+  switch (reader->lanes) {
+    case entropy::kMostLanes:
+      return DecodeRounds<8>(reader, tables, count, symbols);
+    case entropy::kManyLanes:
+      return DecodeRounds<4>(reader, tables, count, symbols);
+    case entropy::kFewLanes:
+      return DecodeRounds<1>(reader, tables, count, symbols);
+    default:
+      return DecodeRansScalar(reader, tables, 0, count, symbols);
+  }
 }
 
 void EncodeRans(entropy::RansWriter* writer, const entropy::CodedSymbol* symbols, std::size_t count) {
@@ -227,26 +235,28 @@ inline uint32x4_t FoldFour(const std::int32_t* indices, uint16x4_t shifts, std::
 }
 
 /// Eight indices at a time; the shifts of their tables by a look-up of bytes.
-std::uint32_t FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const std::uint8_t* shifts,
-                      std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
-  const uint8x16_t shift_of = vld1q_u8(shifts);
+bool FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,
+             std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
+  const uint8x16_t shift_of = vld1q_u8(fold.shifts.data());
+  const uint8x16_t limit_of = vld1q_u8(fold.limits.data());
   const uint32x4_t byte = vdupq_n_u32(0xff);
-  uint32x4_t largest = vdupq_n_u32(0);
+  uint32x4_t above = vdupq_n_u32(0);
   const std::size_t whole = count / 8 * 8;
   for (std::size_t i = 0; i < whole; i += 8) {
     const uint8x8_t table = vld1_u8(tables + i);
     const uint16x8_t shift = vmovl_u8(vqtbl1_u8(shift_of, table));
     const uint32x4_t first = FoldFour(indices + i, vget_low_u16(shift), low + i);
     const uint32x4_t second = FoldFour(indices + i + 4, vget_high_u16(shift), low + i + 4);
-    largest = vmaxq_u32(largest, vmaxq_u32(first, second));
+    const uint16x8_t limit = vmovl_u8(vqtbl1_u8(limit_of, table));
+    above = vorrq_u32(above, vcgtq_u32(first, vmovl_u16(vget_low_u16(limit))));
+    above = vorrq_u32(above, vcgtq_u32(second, vmovl_u16(vget_high_u16(limit))));
     const uint16x8_t symbol =
         vcombine_u16(vmovn_u32(vandq_u32(first, byte)), vmovn_u32(vandq_u32(second, byte)));
     vst1q_u16(symbols + i, vorrq_u16(symbol, vshlq_n_u16(vmovl_u8(table), 8)));
   }
-  const std::uint32_t most = vmaxvq_u32(largest);
-  const std::uint32_t rest =
-      FoldLowScalar(indices + whole, tables + whole, shifts, count - whole, symbols + whole, low + whole);
-  return most > rest ? most : rest;
+  const bool rest_fits =
+      FoldLowScalar(indices + whole, tables + whole, fold, count - whole, symbols + whole, low + whole);
+  return rest_fits && vmaxvq_u32(above) == 0;
 }
 
 }  // namespace

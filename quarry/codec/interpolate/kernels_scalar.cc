@@ -37,9 +37,9 @@ void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* tables, std::siz
   UnfoldLowScalar(symbols, tables, count, low_bits, indices);
 }
 
-std::uint32_t FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const std::uint8_t* shifts,
-                      std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
-  return FoldLowScalar(indices, tables, shifts, count, symbols, low);
+bool FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,
+             std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
+  return FoldLowScalar(indices, tables, fold, count, symbols, low);
 }
 
 }  // namespace

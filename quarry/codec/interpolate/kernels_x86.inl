@@ -33,14 +33,14 @@ QUARRY_KERNEL inline __m256i MultiplyAdd(__m256i less, __m256i factor, __m256i o
 }
 
 /// The lowest bytes of eight numbers below 256.
-QUARRY_KERNEL inline void StoreSymbols(const __m256i (&symbols)[1], std::uint8_t* out) {
+QUARRY_KERNEL inline void StoreEight(const __m256i* symbols, std::uint8_t* out) {
   const __m128i words =
       _mm_packus_epi32(_mm256_castsi256_si128(symbols[0]), _mm256_extracti128_si256(symbols[0], 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_packus_epi16(words, words));
 }
 
 /// Of four times eight. Packing keeps to the halves of a vector; the last step puts their parts in order.
-QUARRY_KERNEL inline void StoreSymbols(const __m256i (&symbols)[4], std::uint8_t* out) {
+QUARRY_KERNEL inline void StoreFourTimesEight(const __m256i* symbols, std::uint8_t* out) {
   const __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(symbols[0], symbols[1]),
                                             _mm256_packus_epi32(symbols[2], symbols[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -75,7 +75,11 @@ QUARRY_KERNEL bool DecodeRounds(entropy::RansReader* reader, const std::uint8_t*
                               _mm256_and_si256(_mm256_srli_epi32(slot, 12), twelve));
       decoded[v] = _mm256_srli_epi32(slot, 24);
     }
-    StoreSymbols(decoded, symbols + i);
+    if constexpr (kVectors < 4) {
+      for (int v = 0; v < kVectors; ++v) StoreEight(decoded + v, symbols + i + 8 * v);
+    } else {
+      for (int v = 0; v < kVectors; v += 4) StoreFourTimesEight(decoded + v, symbols + i + 8 * v);
+    }
     for (int v = 0; v < kVectors; ++v) {
       // States are unsigned: those below 2^15 have no higher bits, so the sign does not matter.
       const __m256i small = _mm256_cmpeq_epi32(_mm256_srli_epi32(states[v], 15), _mm256_setzero_si256());
@@ -187,8 +191,16 @@ QUARRY_KERNEL void EncodeRounds(entropy::RansWriter* writer, const entropy::Code
 
 QUARRY_KERNEL void EncodeRans(entropy::RansWriter* writer, const entropy::CodedSymbol* symbols,
                               std::size_t count) {
-  return writer->lanes == entropy::kManyLanes ? EncodeRounds<4>(writer, symbols, count)
-                                              : EncodeRounds<1>(writer, symbols, count);
+  switch (writer->lanes) {
+    case entropy::kMostLanes:
+      return EncodeRounds<8>(writer, symbols, count);
+    case entropy::kManyLanes:
+      return EncodeRounds<4>(writer, symbols, count);
+    case entropy::kFewLanes:
+      return EncodeRounds<1>(writer, symbols, count);
+    default:
+      return EncodeRansScalar(writer, symbols, 0, count);
+  }
 }
 
 /// 32 activities at a time. Most thresholds fit into bytes, which compare twice as many.
@@ -324,13 +336,13 @@ QUARRY_KERNEL void UnfoldLow(const std::uint8_t* symbols, const std::uint8_t* ta
 }
 
 /// Eight indices at a time; the shifts of their tables by a shuffle of bytes.
-QUARRY_KERNEL std::uint32_t FoldLow(const std::int32_t* indices, const std::uint8_t* tables,
-                                    const std::uint8_t* shifts, std::size_t count,
-                                    entropy::CodedSymbol* symbols, std::uint32_t* low) {
-  const __m128i shift_of = _mm_loadu_si128(reinterpret_cast<const __m128i*>(shifts));
+QUARRY_KERNEL bool FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,
+                           std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low) {
+  const __m128i shift_of = _mm_loadu_si128(reinterpret_cast<const __m128i*>(fold.shifts.data()));
+  const __m128i limit_of = _mm_loadu_si128(reinterpret_cast<const __m128i*>(fold.limits.data()));
   const __m256i one = _mm256_set1_epi32(1);
   const __m256i byte = _mm256_set1_epi32(0xff);
-  __m256i largest = _mm256_setzero_si256();
+  __m256i above = _mm256_setzero_si256();
   const std::size_t whole = count / 8 * 8;
   for (std::size_t i = 0; i < whole; i += 8) {
     const __m128i table = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(tables + i));
@@ -340,7 +352,8 @@ QUARRY_KERNEL std::uint32_t FoldLow(const std::int32_t* indices, const std::uint
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices + i)), _mm256_srli_epi32(range, 1));
     const __m256i high = _mm256_srav_epi32(shifted, shift);
     const __m256i symbol = _mm256_xor_si256(_mm256_slli_epi32(high, 1), _mm256_srai_epi32(high, 31));
-    largest = _mm256_max_epu32(largest, symbol);
+    const __m256i limit = _mm256_cvtepu8_epi32(_mm_shuffle_epi8(limit_of, table));
+    above = _mm256_or_si256(above, _mm256_xor_si256(_mm256_max_epu32(symbol, limit), limit));
     const __m256i coded =
         _mm256_or_si256(_mm256_and_si256(symbol, byte), _mm256_slli_epi32(_mm256_cvtepu8_epi32(table), 8));
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(coded, coded), 0x08);
@@ -348,13 +361,9 @@ QUARRY_KERNEL std::uint32_t FoldLow(const std::int32_t* indices, const std::uint
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(low + i),
                         _mm256_and_si256(shifted, _mm256_sub_epi32(range, one)));
   }
-  __m128i half = _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-  half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0x4e));
-  half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0xb1));
-  const auto most = static_cast<std::uint32_t>(_mm_cvtsi128_si32(half));
-  const std::uint32_t rest =
-      FoldLowScalar(indices + whole, tables + whole, shifts, count - whole, symbols + whole, low + whole);
-  return most > rest ? most : rest;
+  const bool rest_fits =
+      FoldLowScalar(indices + whole, tables + whole, fold, count - whole, symbols + whole, low + whole);
+  return rest_fits && _mm256_testz_si256(above, above) != 0;
 }
 
 }  // namespace

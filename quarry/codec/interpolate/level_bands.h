@@ -214,21 +214,28 @@ void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
   }
 }
 
-/// Forms of a level's payload: the lowest two bits of its first byte.
+/// Forms of a level's payload: the lowest two bits of its first byte, and the highest one after 2.
 enum class LevelMode : std::uint8_t {
-  kZero = 0,      ///< every index is 0
-  kRans = 1,      ///< indices in static tables by context
-  kAdaptive = 2,  ///< indices as adaptive bits
-  kExact = 3,     ///< samples bit by bit, as differences from their predictions
+  kZero = 0,           ///< every index is 0
+  kOldTables = 1,      ///< as kTables, in version 2: read, not written
+  kAdaptive = 2,       ///< indices as adaptive bits
+  kExact = 3,          ///< samples bit by bit, as differences from their predictions
+  kTables = 2 | 0x80,  ///< indices in static tables by context
 };
 
 /// The other bits of the first byte.
 inline constexpr std::uint8_t kOwnPredictor = 0x04;   ///< else that of the coarser level
 inline constexpr std::uint8_t kOwnWeights = 0x08;     ///< else equal ones; only with kOwnPredictor
-inline constexpr std::uint8_t kGroupFlags = 0x10;     ///< groups of zeros are flagged; only kRans
-inline constexpr std::uint8_t kManyLanesFlag = 0x20;  ///< kManyLanes instead of kFewLanes; only kRans
-inline constexpr std::uint8_t kHasEscapes = 0x40;     ///< kRans and kAdaptive
-inline constexpr std::uint8_t kFineTables = 0x80;     ///< probabilities of 11 bits instead of 10; only kRans
+inline constexpr std::uint8_t kGroupFlags = 0x10;     ///< groups of zeros are flagged; only with tables
+inline constexpr std::uint8_t kManyLanesFlag = 0x20;  ///< 32 lanes instead of 8; only kOldTables
+inline constexpr std::uint8_t kHasEscapes = 0x40;     ///< with tables, and kAdaptive
+inline constexpr std::uint8_t kFineTables = 0x80;     ///< frequencies of 11 bits, not 10; only kOldTables
+
+/// Layout of kTables: bits 0 to 3, how many tables there are, less 1; bits 4 and 5, which of kLaneCounts.
+inline constexpr int kLanesAt = 4;
+inline constexpr std::uint8_t kStoredTables = 0x40;  ///< else named
+inline constexpr std::array<std::size_t, 4> kLaneCounts = {1, entropy::kFewLanes, entropy::kManyLanes,
+                                                           entropy::kMostLanes};
 
 /// Integers in the order of the floating-point numbers; its own inverse on the bits.
 template <typename T>

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "quarry/codec/entropy/named_tables.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/rans.h"
 #include "quarry/codec/entropy/varint.h"
@@ -52,7 +53,7 @@ struct SymbolScratch {
 
 /// Room for `samples` and what is read and written beyond the last.
 std::uint8_t* BytesFor(std::size_t samples, std::vector<std::uint8_t>* scratch) {
-  const std::size_t size = samples + entropy::kManyLanes;
+  const std::size_t size = samples + entropy::kMostLanes;
   if (scratch->size() < size) scratch->resize(size);
   return scratch->data();
 }
@@ -76,7 +77,7 @@ class LevelDecoder {
       head = std::to_integer<std::uint8_t>(payload[0]);
       payload = payload.subspan(1);
     }
-    mode_ = static_cast<LevelMode>(head & 3);
+    mode_ = ModeOf(head);
     if ((head & ~AllowedBits(mode_)) != 0 || (head & (kOwnPredictor | kOwnWeights)) == kOwnWeights)
       return DataLoss("a level begins with the byte {:#x}", head);
     if ((head & kOwnPredictor) != 0) {
@@ -102,8 +103,8 @@ class LevelDecoder {
     if (mode_ != LevelMode::kZero && !(quantiser_.step > 0))
       return DataLoss("a level has indices, but the patch has no step");
     if ((head & kHasEscapes) != 0) QUARRY_RETURN_IF_ERROR(ReadEscapes(&payload));
-    if (mode_ == LevelMode::kRans) {
-      QUARRY_RETURN_IF_ERROR(StartRansMode(head, payload));
+    if (HasTables()) {
+      QUARRY_RETURN_IF_ERROR(StartTables(head, payload));
     } else if (mode_ == LevelMode::kAdaptive) {
       bits_ = entropy::BinaryDecoder(payload);
       model_.emplace();
@@ -118,14 +119,29 @@ class LevelDecoder {
       QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
       begin += size;
     }
-    return mode_ == LevelMode::kRans ? CheckEnd() : Status::Ok();
+    return HasTables() ? CheckEnd() : Status::Ok();
   }
+
+  static LevelMode ModeOf(std::uint8_t head) {
+    constexpr auto kTables = static_cast<std::uint8_t>(LevelMode::kTables);
+    return static_cast<LevelMode>((head & (3 | kTables)) == kTables ? kTables : head & 3);
+  }
+
+  bool HasTables() const { return mode_ == LevelMode::kTables || mode_ == LevelMode::kOldTables; }
 
   /// Bits of the first byte that a mode uses.
   static int AllowedBits(LevelMode mode) {
     const int always = 3 | kOwnPredictor | kOwnWeights;
-    if (mode == LevelMode::kRans) return always | kGroupFlags | kManyLanesFlag | kHasEscapes | kFineTables;
-    return mode == LevelMode::kAdaptive ? always | kHasEscapes : always;
+    switch (mode) {
+      case LevelMode::kTables:
+        return always | static_cast<int>(LevelMode::kTables) | kGroupFlags | kHasEscapes;
+      case LevelMode::kOldTables:
+        return always | kGroupFlags | kManyLanesFlag | kHasEscapes | kFineTables;
+      case LevelMode::kAdaptive:
+        return always | kHasEscapes;
+      default:
+        return always;
+    }
   }
 
   /// Checks that all words are used and every lane is back in its initial state.
@@ -163,11 +179,58 @@ class LevelDecoder {
     return Status::Ok();
   }
 
-  Status StartRansMode(std::uint8_t head, ByteSpan payload) {
-    const int bits = (head & kFineTables) != 0 ? 11 : 10;
-    if (payload.size() < 4) return DataLoss("a level ends in its contexts");
-    const auto bins = GetLittleEndian<std::uint32_t>(payload.data());
-    payload = payload.subspan(4);
+  Status StartTables(std::uint8_t head, ByteSpan payload) {
+    if (mode_ == LevelMode::kOldTables) {
+      QUARRY_RETURN_IF_ERROR(ReadOldLayout(head, &payload));
+    } else {
+      QUARRY_RETURN_IF_ERROR(ReadLayout(&payload));
+    }
+    rans_.slots = scratch_.slots.data();
+    has_groups_ = (head & kGroupFlags) != 0;
+    if (has_groups_) {
+      QUARRY_ASSIGN_OR_RETURN(const ByteSpan flags, TakePart(&payload));
+      bits_ = entropy::BinaryDecoder(flags);
+    }
+    has_low_bits_ = std::any_of(low_bits_.widths.begin(), low_bits_.widths.end(),
+                                [](std::uint8_t width) { return width > 0; });
+    if (has_low_bits_) {
+      QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
+      // Memory is bounded by the level, not by what the payload claims.
+      if (low_bits.size() > NewSamples() * entropy::kMaxShift / 8 + 1)
+        return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
+      StartLowBits(low_bits);
+    }
+    if (payload.size() / 2 > NewSamples() + 2 * rans_.lanes)
+      return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
+    return entropy::StartRans(payload, &scratch_.words, &rans_);
+  }
+
+  /// Which samples have which table, how many lanes there are, and the tables.
+  Status ReadLayout(ByteSpan* payload) {
+    if (payload->empty()) return DataLoss("a level ends before its tables");
+    const auto layout = std::to_integer<std::uint8_t>(payload->front());
+    const std::size_t tables = (layout & ((1u << kLanesAt) - 1)) + 1;
+    if (tables > kMaxTables || layout >> 7 != 0)
+      return DataLoss("a level has tables of the layout {:#x}", layout);
+    if (payload->size() < tables) return DataLoss("a level ends in its contexts");
+    std::vector<std::uint8_t> first_bins = {0};
+    for (std::size_t t = 1; t < tables; ++t) {
+      const auto bin = std::to_integer<std::uint8_t>((*payload)[t]);
+      if (bin <= first_bins.back() || bin >= kFineBins)
+        return DataLoss("table {} of a level begins with bin {} after {}", t, bin, first_bins.back());
+      first_bins.push_back(bin);
+    }
+    *payload = payload->subspan(tables);
+    thresholds_ = ContextMap{std::move(first_bins)}.Thresholds();
+    rans_.lanes = kLaneCounts[layout >> kLanesAt & 3];
+    rans_.bits = entropy::kNamedBits;
+    return (layout & kStoredTables) != 0 ? ReadStoredTables(tables, payload) : ReadNames(tables, payload);
+  }
+
+  Status ReadOldLayout(std::uint8_t head, ByteSpan* payload) {
+    if (payload->size() < 4) return DataLoss("a level ends in its contexts");
+    const auto bins = GetLittleEndian<std::uint32_t>(payload->data());
+    *payload = payload->subspan(4);
     if (bins >> (kFineBins - 1) != 0) return DataLoss("a level has a table for impossible activities");
     ContextMap contexts;
     contexts.first_bins.push_back(0);
@@ -177,29 +240,30 @@ class LevelDecoder {
     if (contexts.first_bins.size() > kMaxTables)
       return DataLoss("a level has {} tables of symbols", contexts.first_bins.size());
     thresholds_ = contexts.Thresholds();
-    QUARRY_ASSIGN_OR_RETURN(const ByteSpan tables, TakePart(&payload));
-    QUARRY_ASSIGN_OR_RETURN(tables_, entropy::DecodeTables(tables, contexts.first_bins.size(), bits));
-    has_groups_ = (head & kGroupFlags) != 0;
-    if (has_groups_) {
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan flags, TakePart(&payload));
-      bits_ = entropy::BinaryDecoder(flags);
+    rans_.lanes = (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes;
+    rans_.bits = (head & kFineTables) != 0 ? 11 : 10;
+    return ReadStoredTables(contexts.first_bins.size(), payload);
+  }
+
+  Status ReadStoredTables(std::size_t count, ByteSpan* payload) {
+    QUARRY_ASSIGN_OR_RETURN(const ByteSpan bytes, TakePart(payload));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<entropy::SymbolTable> tables,
+                            entropy::DecodeTables(bytes, count, rans_.bits));
+    for (std::size_t t = 0; t < count; ++t) low_bits_.widths[t] = tables[t].shift;
+    entropy::MakeSlots(tables, rans_.bits, &scratch_.slots);
+    return Status::Ok();
+  }
+
+  Status ReadNames(std::size_t count, ByteSpan* payload) {
+    if (payload->size() < count) return DataLoss("a level ends in the names of its tables");
+    std::array<entropy::TableName, kMaxTables> names{};
+    for (std::size_t t = 0; t < count; ++t) {
+      names[t] = std::to_integer<std::uint8_t>((*payload)[t]);
+      low_bits_.widths[t] = static_cast<std::uint8_t>(entropy::ShiftOf(names[t]));
     }
-    has_low_bits_ = std::any_of(tables_.begin(), tables_.end(),
-                                [](const entropy::SymbolTable& t) { return t.shift > 0; });
-    if (has_low_bits_) {
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
-      // Memory is bounded by the level, not by what the payload claims.
-      if (low_bits.size() > NewSamples() * entropy::kMaxShift / 8 + 1)
-        return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
-      StartLowBits(low_bits);
-    }
-    if (payload.size() / 2 > NewSamples() + 2 * entropy::kManyLanes)
-      return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
-    entropy::MakeSlots(tables_, bits, &scratch_.slots);
-    rans_.slots = scratch_.slots.data();
-    return entropy::StartRans(payload,
-                              (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes, bits,
-                              &scratch_.words, &rans_);
+    *payload = payload->subspan(count);
+    entropy::MakeNamedSlots(std::span(names).first(count), &scratch_.slots);
+    return Status::Ok();
   }
 
   void StartLowBits(ByteSpan bytes) {
@@ -207,7 +271,6 @@ class LevelDecoder {
     if (!bytes.empty()) std::memcpy(scratch_.low_bits.data(), bytes.data(), bytes.size());
     low_bits_.bytes = scratch_.low_bits.data();
     low_bits_.limit = bytes.size() * 8;
-    for (std::size_t t = 0; t < tables_.size(); ++t) low_bits_.widths[t] = tables_[t].shift;
   }
 
   static Result<ByteSpan> TakePart(ByteSpan* payload) {
@@ -255,7 +318,7 @@ class LevelDecoder {
     const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
     for (std::int64_t z = 0; z < shape[2]; ++z, tables += plane) {
       const std::uint16_t* activity = bands_.Activity(band, z);
-      if (mode_ == LevelMode::kRans) {
+      if (HasTables()) {
         kernels.classify(activity, plane, thresholds_, tables);
       } else {
         kernels.fine_bins(activity, plane, tables);
@@ -466,7 +529,6 @@ class LevelDecoder {
   std::vector<Escape<T>> large_;  ///< of the band: indices of adaptive bits that no symbol stands for
   std::size_t next_large_ = 0;
   std::vector<std::uint16_t> thresholds_;
-  std::vector<entropy::SymbolTable> tables_;
   entropy::RansReader rans_;
   bool has_groups_ = false;
   bool has_low_bits_ = false;

@@ -14,15 +14,21 @@
 namespace quarry::interpolate {
 namespace {
 
-/// Levels with at most this many new samples always use adaptive bits: their share of a patch's time is
-/// small.
-constexpr std::size_t kSmallLevel = 600;
+/// Levels whose indices cost so many bits each are tried with adaptive bits, which have no largest index.
+constexpr double kTryAdaptiveAbove = 10;
+/// So are levels of at most so many samples.
+constexpr std::size_t kTryAdaptiveUpTo = 64;
+/// Tables decode many times as fast: they may cost more than adaptive bits by this factor.
+constexpr double kTablesMayCost = 1.1;
 /// Larger levels use them if they cost less than one byte for this many samples.
 constexpr std::size_t kSamplesPerAdaptiveByte = 1000;
-/// Payload from which 32 states of four bytes are worth it.
+/// Levels of at most so many samples have one lane: decoding them takes no time worth more bytes.
+constexpr std::size_t kOneLaneUpTo = 600;
+/// Payload from which 32 and 64 states of four bytes are worth it.
 constexpr double kManyLanesBits = 8.0 * 4000;
-/// Levels from this size on have probabilities of 11 bits.
-constexpr std::size_t kFineTablesFrom = 12000;
+constexpr double kMostLanesBits = 8.0 * 16000;
+/// Of the frequencies of stored tables; named ones have the same.
+constexpr int kTableBits = entropy::kNamedBits;
 
 /// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
@@ -84,13 +90,15 @@ class BitSink {
 /// Turns indices into symbols with their tables, counts the symbols, and collects the low bits.
 class SymbolSink {
  public:
-  SymbolSink(const Kernels& kernels, std::span<const std::uint8_t> shifts, std::size_t capacity,
+  SymbolSink(const Kernels& kernels, const TableChoice& choice, std::size_t capacity,
              std::vector<entropy::CodedSymbol>* symbols)
-      : kernels_(kernels),
-        some_shifts_(std::any_of(shifts.begin(), shifts.end(), [](std::uint8_t s) { return s > 0; })),
-        counts_(shifts.size() * entropy::kSymbols),
-        out_(symbols) {
-    std::copy(shifts.begin(), shifts.end(), shifts_.begin());
+      : kernels_(kernels), counts_(choice.shifts.size() * entropy::kSymbols), out_(symbols) {
+    std::copy(choice.shifts.begin(), choice.shifts.end(), fold_.shifts.begin());
+    fold_.limits.fill(entropy::kLargestSymbol);
+    for (std::size_t t = 0; t < choice.names.size(); ++t)
+      fold_.limits[t] = entropy::LargestSymbolOf(choice.names[t]);
+    some_shifts_ =
+        std::any_of(fold_.shifts.begin(), fold_.shifts.end(), [](std::uint8_t s) { return s > 0; });
     if (out_->size() < capacity) out_->resize(capacity);
   }
 
@@ -99,11 +107,10 @@ class SymbolSink {
     for (; begin < end; begin += std::min(kRun, end - begin)) {
       const std::size_t count = std::min(kRun, end - begin);
       const std::uint8_t* table = tables.data() + begin;
-      const std::uint32_t largest = kernels_.fold(indices.data() + begin, table, shifts_.data(), count,
-                                                  out_->data() + size_, low_.data());
-      if (largest > entropy::kLargestSymbol) ReplaceTooLarge(indices, table, begin, count);
+      if (!kernels_.fold(indices.data() + begin, table, fold_, count, out_->data() + size_, low_.data()))
+        ReplaceTooLarge(indices, table, begin, count);
       if (some_shifts_) {
-        for (std::size_t i = 0; i < count; ++i) low_bits_.Put(low_[i], shifts_[table[i]]);
+        for (std::size_t i = 0; i < count; ++i) low_bits_.Put(low_[i], fold_.shifts[table[i]]);
       }
       Count(out_->data() + size_, count);
       size_ += count;
@@ -132,8 +139,8 @@ class SymbolSink {
   void ReplaceTooLarge(std::span<const std::int32_t> indices, const std::uint8_t* tables, std::size_t begin,
                        std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      const int shift = shifts_[tables[i]];
-      if (Fold(indices[begin + i], shift).symbol <= entropy::kLargestSymbol) continue;
+      const int shift = fold_.shifts[tables[i]];
+      if (Fold(indices[begin + i], shift).symbol <= fold_.limits[tables[i]]) continue;
       too_large_.push_back(begin + i);
       const Folded zero = Fold(0, shift);
       (*out_)[size_ + i] = static_cast<entropy::CodedSymbol>(tables[i] << 8 | zero.symbol);
@@ -150,8 +157,8 @@ class SymbolSink {
   }
 
   const Kernels& kernels_;
-  std::array<std::uint8_t, 16> shifts_{};
-  const bool some_shifts_;
+  FoldTables fold_;
+  bool some_shifts_ = false;
   std::vector<std::array<std::uint32_t, kCounters>> counts_;  ///< of all coded symbols
   std::vector<entropy::CodedSymbol>* out_;
   std::size_t size_ = 0;
@@ -342,15 +349,23 @@ class LevelEncoder {
         std::all_of(coded_indices_.begin(), coded_indices_.end(), [](std::int32_t q) { return q == 0; });
     if (all_zero && scratch_.raw_escapes.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
     const std::size_t samples = coded_indices_.size();
-    if (samples <= kSmallLevel) return CodeAdaptive(spec);
     const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
-    const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
-    // The estimate includes tables, which adaptive bits do without.
-    if (choice.bits < 1.5 * adaptive_limit + 8 * 60) {
-      Bytes adaptive = CodeAdaptive(spec);
-      if (static_cast<double>(adaptive.size()) * 8 < adaptive_limit + 8 * 60) return adaptive;
+    if (samples > kOneLaneUpTo) {
+      const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
+      // The estimate includes tables, which adaptive bits do without.
+      if (choice.bits < 1.5 * adaptive_limit + 8 * 60) {
+        Bytes adaptive = CodeAdaptive(spec);
+        if (static_cast<double>(adaptive.size()) * 8 < adaptive_limit + 8 * 60) return adaptive;
+      }
+      return CodeTables(choice, spec);
     }
-    return CodeRans(choice, spec);
+    const bool try_adaptive =
+        samples <= kTryAdaptiveUpTo || choice.bits > kTryAdaptiveAbove * static_cast<double>(samples);
+    Bytes adaptive = try_adaptive ? CodeAdaptive(spec) : Bytes();
+    Bytes tables = CodeTables(choice, spec);
+    const bool smaller =
+        static_cast<double>(tables.size()) > kTablesMayCost * static_cast<double>(adaptive.size());
+    return try_adaptive && smaller ? adaptive : tables;
   }
 
   /// Valid samples only, band after band.
@@ -395,7 +410,7 @@ class LevelEncoder {
     const bool own = !(spec == inherited_);
     if (own) head |= kOwnPredictor;
     if (own && !spec.HasEqualWeights()) head |= kOwnWeights;
-    const bool escapes = (mode == LevelMode::kRans || mode == LevelMode::kAdaptive) &&
+    const bool escapes = (mode == LevelMode::kTables || mode == LevelMode::kAdaptive) &&
                          (!scratch_.raw_escapes.empty() || !index_escapes.empty());
     if (escapes) head |= kHasEscapes;
     Bytes payload;
@@ -464,19 +479,16 @@ class LevelEncoder {
     }
   };
 
-  Bytes CodeRans(const TableChoice& choice, const PredictorSpec& spec) {
+  Bytes CodeTables(TableChoice choice, const PredictorSpec& spec) {
     choice.contexts.BinsToTables(coded_bins_);
     const std::span<const std::uint8_t> tables_of = coded_bins_;
 
-    const bool fine = coded_indices_.size() >= kFineTablesFrom;
-    const bool many = choice.bits > kManyLanesBits;
-    std::uint8_t flags = static_cast<std::uint8_t>((fine ? kFineTables : 0) | (many ? kManyLanesFlag : 0));
-
     Bytes group_flags;
-    const std::vector<LiveRuns> live = FlagGroups(tables_of, &group_flags);
-    if (!live.empty()) flags |= kGroupFlags;
+    const std::vector<SampleRuns> live = FlagGroups(tables_of, &group_flags);
+    const std::uint8_t flags = live.empty() ? 0 : kGroupFlags;
+    if (!live.empty() && !choice.names.empty()) ChooseNames(coded_indices_, tables_of, Live(live), &choice);
 
-    SymbolSink sink(bands_.kernels(), choice.shifts, coded_indices_.size(), &scratch_.symbols);
+    SymbolSink sink(bands_.kernels(), choice, coded_indices_.size(), &scratch_.symbols);
     std::vector<std::size_t> run_ends;
     std::size_t begin = 0;
     for (const std::size_t band_end : scratch_.coded_ends) {
@@ -484,37 +496,57 @@ class LevelEncoder {
         sink.Add(coded_indices_, tables_of, begin, band_end);
       } else {
         for (const auto& [run_begin, run_end] : live[run_ends.size()])
-          sink.Add(coded_indices_, tables_of, begin + run_begin, begin + run_end);
+          sink.Add(coded_indices_, tables_of, run_begin, run_end);
       }
       begin = band_end;
       run_ends.push_back(sink.size());
     }
     const std::span<const entropy::CodedSymbol> symbols(scratch_.symbols.data(), sink.size());
 
-    const int bits = fine ? 11 : 10;
-    std::vector<entropy::SymbolTable> tables(choice.shifts.size());
-    for (std::size_t t = 0; t < tables.size(); ++t) {
-      tables[t].shift = choice.shifts[t];
-      // A table may be left without samples when all of its groups are zero.
-      std::array<std::uint32_t, entropy::kSymbols> counts = sink.Counts(t);
-      if (std::all_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n == 0; })) counts[0] = 1;
-      entropy::Normalise(counts, bits, &tables[t]);
-    }
+    const std::vector<entropy::SymbolTable> tables = Tables(choice, sink);
+    const std::size_t lanes = LanesFor(choice);
     Bytes body;
-    std::uint32_t bins = 0;
-    for (const std::uint8_t first : choice.contexts.first_bins) {
-      if (first > 0) bins |= 1u << (first - 1);
+    const auto of_lanes = std::find(kLaneCounts.begin(), kLaneCounts.end(), lanes) - kLaneCounts.begin();
+    body.push_back(static_cast<std::byte>((tables.size() - 1) |
+                                          static_cast<std::size_t>(of_lanes) << kLanesAt |
+                                          (choice.names.empty() ? kStoredTables : 0u)));
+    for (std::size_t t = 1; t < tables.size(); ++t)
+      body.push_back(static_cast<std::byte>(choice.contexts.first_bins[t]));
+    if (choice.names.empty()) {
+      Bytes part;
+      entropy::EncodeTables(tables, kTableBits, &part);
+      AppendPart(part, &body);
+    } else {
+      for (const entropy::TableName name : choice.names) body.push_back(static_cast<std::byte>(name));
     }
-    PutLittleEndian(&body, bins);
-    Bytes part;
-    entropy::EncodeTables(tables, bits, &part);
-    AppendPart(part, &body);
     if (!live.empty()) AppendPart(group_flags, &body);
     if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
       AppendPart(sink.LowBits(), &body);
-    entropy::EncodeRans(symbols, run_ends, tables, bits, many ? entropy::kManyLanes : entropy::kFewLanes,
-                        bands_.kernels().encode_rans, &body);
-    return WithHead(LevelMode::kRans, flags, spec, PositionsOf(sink.too_large()), body);
+    entropy::EncodeRans(symbols, run_ends, tables, kTableBits, lanes, bands_.kernels().encode_rans, &body);
+    return WithHead(LevelMode::kTables, flags, spec, PositionsOf(sink.too_large()), body);
+  }
+
+  std::size_t LanesFor(const TableChoice& choice) const {
+    if (coded_indices_.size() <= kOneLaneUpTo) return 1;
+    if (choice.bits > kMostLanesBits) return entropy::kMostLanes;
+    return choice.bits > kManyLanesBits ? entropy::kManyLanes : entropy::kFewLanes;
+  }
+
+  /// Named tables, or those of the symbols that were counted.
+  static std::vector<entropy::SymbolTable> Tables(const TableChoice& choice, const SymbolSink& sink) {
+    std::vector<entropy::SymbolTable> tables(choice.shifts.size());
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      if (!choice.names.empty()) {
+        tables[t] = entropy::NamedTable(choice.names[t]);
+      } else {
+        // A table may be left without samples when all of its groups are zero.
+        std::array<std::uint32_t, entropy::kSymbols> counts = sink.Counts(t);
+        if (std::all_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n == 0; })) counts[0] = 1;
+        entropy::Normalise(counts, kTableBits, &tables[t]);
+      }
+      tables[t].shift = choice.shifts[t];
+    }
+    return tables;
   }
 
   static void AppendPart(const Bytes& part, Bytes* out) {
@@ -522,12 +554,9 @@ class LevelEncoder {
     out->insert(out->end(), part.begin(), part.end());
   }
 
-  /// Begin and end of the runs of a band that have symbols.
-  using LiveRuns = std::vector<std::pair<std::size_t, std::size_t>>;
-
-  /// Codes flags; returns the remaining runs of every band, or nothing if flags do not pay.
-  std::vector<LiveRuns> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
-    std::vector<LiveRuns> live;
+  /// Codes flags; returns the runs of every band that have symbols, or nothing if flags do not pay.
+  std::vector<SampleRuns> FlagGroups(std::span<const std::uint8_t> tables_of, Bytes* out) {
+    std::vector<SampleRuns> live;
     std::size_t zeros = 0;
     entropy::BinaryEncoder encoder(out);
     GroupFlags flags(GroupFlags::kMostActiveWithTables);
@@ -539,10 +568,10 @@ class LevelEncoder {
                  [&](std::size_t begin, std::size_t end, bool zero) {
                    if (zero) {
                      zeros += end - begin;
-                   } else if (!live.back().empty() && live.back().back().second == begin) {
-                     live.back().back().second = end;
+                   } else if (!live.back().empty() && live.back().back().second == band_begin + begin) {
+                     live.back().back().second = band_begin + end;
                    } else {
-                     live.back().emplace_back(begin, end);
+                     live.back().emplace_back(band_begin + begin, band_begin + end);
                    }
                  });
       band_begin = band_end;
@@ -550,6 +579,12 @@ class LevelEncoder {
     encoder.Finish();
     if (zeros * 8 <= coded_indices_.size()) live.clear();
     return live;
+  }
+
+  static SampleRuns Live(const std::vector<SampleRuns>& of_bands) {
+    SampleRuns all;
+    for (const SampleRuns& runs : of_bands) all.insert(all.end(), runs.begin(), runs.end());
+    return all;
   }
 
   /// Converts positions among the coded samples to positions among all new samples.

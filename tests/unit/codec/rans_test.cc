@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/codec/interpolate/kernels.h"
+#include "quarry/codec/interpolate/level_bands.h"
 #include "tests/testing/random.h"
 
 namespace quarry::entropy {
@@ -105,7 +106,7 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
   testing::Random random(5);
   for (int i = 0; i < 300; ++i) {
     const int bits = random.Between(10, 11);
-    const std::size_t lanes = random.OneIn(2) ? kManyLanes : kFewLanes;
+    const std::size_t lanes = interpolate::kLaneCounts[random.Below(4)];
     std::vector<SymbolTable> tables;
     std::vector<std::vector<std::uint8_t>> in_use;
     for (std::size_t t = 0, count = 1 + random.Below(interpolate::kMaxTables); t < count; ++t) {
@@ -117,7 +118,7 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
     }
     std::vector<CodedSymbol> symbols(random.Below(3000));
     // Room for a vector after the last symbol.
-    std::vector<std::uint8_t> table_of(symbols.size() + kManyLanes);
+    std::vector<std::uint8_t> table_of(symbols.size() + kMostLanes);
     for (std::size_t s = 0; s < symbols.size(); ++s) {
       table_of[s] = static_cast<std::uint8_t>(random.Below(tables.size()));
       const auto& used = in_use[table_of[s]];
@@ -138,10 +139,12 @@ TEST(Rans, SymbolsComeBackFromEveryInstructionSet) {
       ASSERT_EQ(same, bytes) << name << ", case " << i;
       std::vector<std::uint16_t> words;
       RansReader reader;
-      const Status status = StartRans(bytes, lanes, bits, &words, &reader);
+      reader.lanes = lanes;
+      reader.bits = bits;
+      const Status status = StartRans(bytes, &words, &reader);
       ASSERT_TRUE(status.ok()) << status.message();
       reader.slots = slots.data();
-      std::vector<std::uint8_t> decoded(symbols.size() + kManyLanes);
+      std::vector<std::uint8_t> decoded(symbols.size() + kMostLanes);
       std::size_t begin = 0;
       for (const std::size_t end : run_ends) {
         ASSERT_TRUE(
