@@ -18,6 +18,10 @@ constexpr float kBitsPerTable = 22;
 constexpr float kBitsPerName = 16;
 /// Named tables need not be decoded: they may cost a little more than stored ones.
 constexpr double kNamedMayCost = 1.002;
+/// Levels of at most so many samples have named tables without a look at stored ones.
+constexpr std::size_t kAlwaysNamed = 4096;
+/// Levels whose indices cost more bits each have large ones, for which named tables may have no symbols.
+constexpr double kMostBitsNamed = 10;
 
 using Histogram = std::array<std::uint32_t, entropy::kSymbols>;
 
@@ -365,7 +369,9 @@ TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const 
   Scratch& scratch = Scratch::OfThread();
   const std::vector<Group*> bins_with_samples = GroupPerBin(indices, bins, &scratch);
   if (indices.size() <= kAlwaysNamed) {
-    return Named(MergeGroups(bins_with_samples, CountNamed, &scratch));
+    TableChoice named = Named(MergeGroups(bins_with_samples, CountNamed, &scratch));
+    // Indices too large for every name would be escapes, one by one.
+    if (named.bits <= kMostBitsNamed * static_cast<double>(indices.size())) return named;
   }
   // Names for the groups of stored tables: a search for each pair of bins would cost as much time as it
   // gains bytes.

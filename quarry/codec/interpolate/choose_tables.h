@@ -18,9 +18,6 @@ struct TableChoice {
   double bits = 0;                        ///< estimate of everything: symbols, low bits, tables
 };
 
-/// Levels with at most this many samples always have named tables.
-inline constexpr std::size_t kAlwaysNamed = 4096;
-
 /// Chooses tables for indices with their bins: named ones where these cost hardly more than stored ones.
 /// @param indices at least one
 TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins);

@@ -363,9 +363,9 @@ class LevelEncoder {
         samples <= kTryAdaptiveUpTo || choice.bits > kTryAdaptiveAbove * static_cast<double>(samples);
     Bytes adaptive = try_adaptive ? CodeAdaptive(spec) : Bytes();
     Bytes tables = CodeTables(choice, spec);
-    const bool smaller =
+    const bool adaptive_pays =
         static_cast<double>(tables.size()) > kTablesMayCost * static_cast<double>(adaptive.size());
-    return try_adaptive && smaller ? adaptive : tables;
+    return try_adaptive && adaptive_pays ? adaptive : tables;
   }
 
   /// Valid samples only, band after band.

@@ -122,5 +122,14 @@ TEST(NamesOfTables, AreThoseOfTheSamplesThatHaveSymbols) {
   EXPECT_LT(encode(among_zeros), encode(alone) + flags + encode(alone) / 12);
 }
 
+/// Indices beyond every named table: a stored one keeps ten bits of each beside its symbol. As escapes, or
+/// coded exactly instead, each would take more than 19.
+TEST(NamesOfTables, AreNotThoseOfIndicesThatHaveNoSymbolInAny) {
+  const Index3 shape{16, 16, 16};
+  const Bytes payload = Encode(shape, Noise(Volume(shape), 1e4));
+  EXPECT_LT(payload.size() * 8, static_cast<std::size_t>(Volume(shape)) * 18);
+  EXPECT_TRUE(Decode(shape, payload).ok());
+}
+
 }  // namespace
 }  // namespace quarry::interpolate
