@@ -128,13 +128,13 @@ class Memory(SpectrumTest):
         n = qt.scaled(256, 400)
         field = qt.make_field((n, n, n), "<f4", name="turbulent")
         qt.convert(field, self.tmp / "large.quarry", "--relative", "1e-2")
-        wrapper = ("import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]);"
-                   "print('peak', resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr);"
-                   "sys.exit(code)")
-        command = qt.mpi_command(8, "python3", "-c", wrapper, qt.executable("quarry-spectrum"),
-                                 self.tmp / "large.quarry", "--field", "f", "--json")
-        outcome = qt.succeed(*command)
-        peaks = [int(line.split()[1]) for line in outcome.err.splitlines() if line.startswith("peak")]
+        # Into files of their own: lines of several ranks may be mixed on the way through mpirun.
+        wrapper = ("import os, pathlib, resource, subprocess, sys; code = subprocess.call(sys.argv[2:]);"
+                   "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024;"
+                   "pathlib.Path(sys.argv[1], f'peak.{os.getpid()}').write_text(str(peak)); sys.exit(code)")
+        qt.succeed(*qt.mpi_command(8, "python3", "-c", wrapper, self.tmp, qt.executable("quarry-spectrum"),
+                                   self.tmp / "large.quarry", "--field", "f", "--json"))
+        peaks = [int(path.read_text()) for path in self.tmp.glob("peak.*")]
         self.assertEqual(len(peaks), 8)
         whole = 2 * 16 * (n // 2 + 1) * n * n
         # A read of 4 Mi samples, the patches that are kept, and what any MPI program has.

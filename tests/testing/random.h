@@ -27,7 +27,7 @@ class Random {
   std::uint64_t Below(std::uint64_t count) { return Next() % count; }
   /// first .. last.
   int Between(int first, int last) {
-    return first + static_cast<int>(Below(static_cast<std::uint64_t>(last - first + 1)));
+    return first + static_cast<int>(Below(static_cast<std::uint64_t>(std::int64_t{last} - first) + 1));
   }
   /// True once in `times` on average.
   bool OneIn(std::uint64_t times) { return Below(times) == 0; }
