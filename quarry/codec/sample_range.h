@@ -38,22 +38,39 @@ class SampleRange {
   T most() const { return *std::max_element(most_.begin(), most_.end()); }
 
  private:
+  /// Rows of kLanes samples that are compared with each other before the result is stored.
+  static constexpr std::size_t kRows = 8;
+
   template <bool kMasked>
   struct AddSamples {
     QUARRY_INLINE static void Run(const T* samples, const std::uint8_t* validity, std::size_t count,
                                   SampleRange* range) {
+      std::size_t begin = 0;
+      for (; begin + kRows * kLanes <= count; begin += kRows * kLanes)
+        AddRows<kRows>(samples + begin, kMasked ? validity + begin : nullptr, kLanes, range);
+      for (; begin < count; begin += kLanes)
+        AddRows<1>(samples + begin, kMasked ? validity + begin : nullptr, std::min(kLanes, count - begin),
+                   range);
+    }
+
+    /// @param width  not a constant: of a loop that is unrolled, the compiler makes no vectors
+    template <std::size_t kCount>
+    QUARRY_INLINE static void AddRows(const T* samples, const std::uint8_t* validity, std::size_t width,
+                                      SampleRange* range) {
       T* __restrict least = range->least_.data();
       T* __restrict most = range->most_.data();
       const T start = range->start_;
-      for (std::size_t begin = 0; begin < count; begin += kLanes) {
-        // A width that is not a constant: of a loop that is unrolled, the compiler makes no vectors.
-        const std::size_t width = std::min(kLanes, count - begin);
-        for (std::size_t lane = 0; lane < width; ++lane) {
-          T sample = samples[begin + lane];
-          if constexpr (kMasked) sample = validity[begin + lane] != 0 ? sample : start;
-          least[lane] = sample < least[lane] ? sample : least[lane];
-          most[lane] = sample > most[lane] ? sample : most[lane];
+      for (std::size_t lane = 0; lane < width; ++lane) {
+        T low = least[lane];
+        T high = most[lane];
+        for (std::size_t row = 0; row < kCount; ++row) {
+          T sample = samples[lane + row * kLanes];
+          if constexpr (kMasked) sample = validity[lane + row * kLanes] != 0 ? sample : start;
+          low = sample < low ? sample : low;
+          high = sample > high ? sample : high;
         }
+        least[lane] = low;
+        most[lane] = high;
       }
     }
   };
