@@ -362,36 +362,42 @@ class Encoder {
     ConvertFromWorking<S, T>(grid.values.data(), count, head, reinterpret_cast<S*>(out->data()));
   }
 
-  /// The exponent of the lattice on which to code the samples, if all valid samples lie on it.
+  /// The exponent of the lattice on which to code the samples: of the largest unit of which all valid samples
+  /// are multiples, if steps on it are no smaller than steps that know nothing of it.
   std::optional<int> LatticeExponent(double largest) const {
     if constexpr (std::is_integral_v<S>) {
       return 0;
     } else {
       if (!(largest > 0)) return std::nullopt;
       // The smallest unit in which the largest sample is a whole number that stays exact.
-      int exponent = std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1;
-      // Units below twice the tolerance gain nothing: the lattice would be finer than the tolerance requires.
-      exponent = std::max({exponent, std::ilogb(std::max(tolerance_, std::numeric_limits<double>::min())),
-                           std::numeric_limits<S>::min_exponent});
-      double unit = std::ldexp(1.0, exponent);
-      while (unit < 2 * tolerance_) unit = std::ldexp(1.0, ++exponent);
+      const int smallest = std::max(std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1,
+                                    std::numeric_limits<S>::min_exponent);
+      const double unit = std::ldexp(1.0, smallest);
+      std::uint64_t bits = 0;  // of all samples in that unit
       for (std::size_t i = 0; i < samples_.size(); ++i) {
         if (!IsValid(i)) continue;
-        const double scaled = static_cast<double>(samples_[i]) / unit;
+        const double scaled = std::abs(static_cast<double>(samples_[i])) / unit;
         // A number may be so small beside the unit that the quotient is rounded to zero.
         if (scaled != std::nearbyint(scaled) || (scaled == 0 && samples_[i] != 0)) return std::nullopt;
+        bits |= static_cast<std::uint64_t>(scaled);
       }
-      return exponent;
+      const int exponent = smallest + std::countr_zero(bits);
+      return LatticeStep(exponent) * std::ldexp(1.0, exponent) >= 2 * tolerance_ ? std::optional(exponent)
+                                                                                 : std::nullopt;
     }
+  }
+
+  /// The step, in units: as many whole numbers as are within the tolerance of one.
+  double LatticeStep(int exponent) const {
+    // A step too large for exact arithmetic gains nothing over a smaller one.
+    return 2 * std::min(std::floor(tolerance_ / std::ldexp(1.0, exponent)), kLargestWhole<T>) + 1;
   }
 
   PatchHead LatticeHead(int exponent) const {
     PatchHead head;
     head.lattice = true;
     head.exponent = exponent;
-    // A step too large for exact arithmetic gains nothing over a smaller one.
-    const double reach = std::min(std::floor(tolerance_ / std::ldexp(1.0, exponent)), kLargestWhole<T>);
-    head.step = 2 * reach + 1;
+    head.step = LatticeStep(exponent);
     return head;
   }
 

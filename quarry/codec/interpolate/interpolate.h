@@ -8,9 +8,10 @@ namespace quarry {
 /// the coarsest sample, each level predicts its new samples from those already decoded, quantises the
 /// differences uniformly, and codes the indices with contexts from their neighbours. The idea is that of SZ3
 /// (Liang et al. 2021) and MGARD, with prediction over several axes at once and levels that can be decoded
-/// one by one. Payload: docs/format.md, "Payload of interpolate". Integer types are coded on their lattice;
-/// float fields whose samples are all multiples of a power of two are recognised and coded losslessly if the
-/// tolerance is below it.
+/// one by one. Payload: docs/format.md, "Payload of interpolate". Integer types are coded on their lattice.
+/// Float samples that are all multiples of a power of two, such as rounded or packed data, are coded on the
+/// lattice of the largest one where that allows larger steps; within less than half a unit, they are then
+/// exact.
 class InterpolateCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kInterpolate; }
