@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "quarry/codec/entropy/varint.h"
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/sample_range.h"
@@ -77,6 +78,20 @@ S FromWorking(T value, T unit) {
     return static_cast<S>(value * unit);
   }
 }
+
+template <typename S, typename T>
+struct ToWorking {
+  /// @param validity  null: all are valid
+  QUARRY_INLINE static void Run(const S* __restrict samples, const std::uint8_t* __restrict validity,
+                                std::size_t count, T scale, T* __restrict out) {
+    if (validity == nullptr) {
+      for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(samples[i]) * scale;
+    } else {
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = validity[i] != 0 ? static_cast<T>(samples[i]) * scale : T(0);
+    }
+  }
+};
 
 template <typename S, typename T>
 void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& head, S* out) {
@@ -334,7 +349,7 @@ class Encoder {
     grid.magnitudes.Resize(1);
     grid.magnitudes.data()[0] = 0;
     const bool has_base = validity_.empty() || valid.back()[0] != 0;
-    const T base = has_base ? grids.back()[0] : Mean(working, head.lattice);
+    const T base = has_base ? grids.back()[0] : Middle(head);
     grid.values.data()[0] = base;
 
     CodedPatch coded;
@@ -454,23 +469,16 @@ class Encoder {
     }
     const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
     working->resize(samples_.size());
-    T* out = working->data();
-    for (std::size_t i = 0; i < samples_.size(); ++i)
-      out[i] = IsValid(i) ? static_cast<T>(samples_[i]) * scale : T(0);
-    return out;
+    const std::uint8_t* validity = validity_.empty() ? nullptr : validity_.data();
+    RunOnBestInstructionSet<ToWorking<S, T>>(samples_.data(), validity, samples_.size(), scale,
+                                             working->data());
+    return working->data();
   }
 
-  T Mean(const Buffer<T>& values, bool integral) const {
-    double sum = 0;
-    double count = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!IsValid(i)) continue;
-      count += 1;
-      sum += (static_cast<double>(values[i]) - sum) / count;
-    }
-    // The difference of huge numbers may be infinite; then any number will do.
-    if (!std::isfinite(sum)) return T(0);
-    return static_cast<T>(integral ? std::nearbyint(sum) : sum);
+  /// What stands for sample (0, 0, 0) where it is missing: the middle of the range, in working values.
+  T Middle(const PatchHead& head) const {
+    const double middle = static_cast<double>(least_) / 2 + static_cast<double>(most_) / 2;
+    return static_cast<T>(head.lattice ? std::nearbyint(std::ldexp(middle, -head.exponent)) : middle);
   }
 
   const PatchLayout& layout_;

@@ -193,12 +193,13 @@ struct HideWhereMissing {
   QUARRY_INLINE static void Run(const std::uint8_t* __restrict valid, const T* __restrict predicted,
                                 std::size_t count, std::int32_t* __restrict indices, T* __restrict decoded,
                                 std::uint16_t* __restrict magnitudes) {
+    // A loop for each array: of arrays of different types, the compiler makes no vectors.
+    for (std::size_t i = 0; i < count; ++i) indices[i] = valid[i] != 0 ? indices[i] : 0;
+    for (std::size_t i = 0; i < count; ++i)
+      magnitudes[i] = static_cast<std::uint16_t>(valid[i] != 0 ? magnitudes[i] : 0);
     for (std::size_t i = 0; i < count; ++i) {
-      const bool keep = valid[i] != 0;
       const T hidden = SanitisedPrediction(predicted[i], kIntegral) + T(0);
-      indices[i] = keep ? indices[i] : 0;
-      magnitudes[i] = keep ? magnitudes[i] : std::uint16_t{0};
-      decoded[i] = keep ? decoded[i] : hidden;
+      decoded[i] = valid[i] != 0 ? decoded[i] : hidden;
     }
   }
 };
@@ -392,12 +393,14 @@ class LevelEncoder {
   /// then.
   std::size_t CollectValid(std::size_t begin, std::size_t end, std::size_t coded) {
     const std::uint8_t* valid = scratch_.valid.data();
-    std::int32_t* indices = scratch_.coded_indices.data();
-    std::uint8_t* bins = scratch_.coded_bins.data();
+    const std::int32_t* indices = scratch_.indices.data();
+    const std::uint8_t* bins = scratch_.bins.data();
+    std::int32_t* coded_indices = scratch_.coded_indices.data();
+    std::uint8_t* coded_bins = scratch_.coded_bins.data();
     // Always written, kept only where valid: a branch would be unpredictable.
     for (std::size_t i = begin; i < end; ++i) {
-      indices[coded] = scratch_.indices[i];
-      bins[coded] = scratch_.bins[i];
+      coded_indices[coded] = indices[i];
+      coded_bins[coded] = bins[i];
       coded += valid[i] != 0 ? 1 : 0;
     }
     return coded;

@@ -64,12 +64,10 @@ Bytes Unpack(const BitGrid& grid) {
   for (std::int64_t z = 0; z < shape[2]; ++z) {
     for (std::int64_t y = 0; y < shape[1]; ++y) {
       const Word* row = grid.Row(y, z);
-      for (std::int64_t x = 0; x < shape[0]; x += 8) {
-        const std::int64_t count = std::min<std::int64_t>(8, shape[0] - x);
-        const std::size_t bits = row[x / kWordBits] >> (x % kWordBits) & 0xff;
-        std::memcpy(out, kBytesOfBits[bits].data(), static_cast<std::size_t>(count));
-        out += count;
-      }
+      std::int64_t x = 0;
+      for (; x + 8 <= shape[0]; x += 8, out += 8)
+        std::memcpy(out, kBytesOfBits[row[x / kWordBits] >> (x % kWordBits) & 0xff].data(), 8);
+      for (; x < shape[0]; ++x) *out++ = static_cast<std::byte>(row[x / kWordBits] >> (x % kWordBits) & 1);
     }
   }
   return mask;

@@ -5,6 +5,7 @@
 
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/entropy/zstd_frame.h"
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::mask {
@@ -51,15 +52,30 @@ struct CommonValue {
   bool only;  ///< all missing samples have this value
 };
 
-/// The most frequent missing value; of several, the one with the smallest bits.
+template <typename Word>
+struct FindOthers {
+  /// Sets `any` to 0 if all missing samples are `value`.
+  QUARRY_INLINE static void Run(const Word* __restrict samples, const std::uint8_t* __restrict validity,
+                                std::size_t count, Word value, Word* any) {
+    Word others = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      others = static_cast<Word>(others | (validity[i] != 0 ? 0 : samples[i] ^ value));
+    *any = others;
+  }
+};
+
+/// The most frequent missing value; of several, the one with the smallest bits. Some sample must be missing.
 template <typename Word>
 CommonValue<Word> MostFrequent(std::span<const Word> samples, Validity validity) {
+  const auto first = std::find(validity.begin(), validity.end(), std::uint8_t{0}) - validity.begin();
+  const Word value = samples[static_cast<std::size_t>(first)];
+  Word others = 0;
+  RunOnBestInstructionSet<FindOthers<Word>>(samples.data(), validity.data(), samples.size(), value, &others);
+  if (others == 0) return {value, true};
   std::vector<Word> missing;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (validity[i] == 0) missing.push_back(samples[i]);
   }
-  const auto differs = [&](Word value) { return value != missing.front(); };
-  if (std::none_of(missing.begin(), missing.end(), differs)) return {missing.front(), true};
   std::sort(missing.begin(), missing.end());
   Word best{};
   std::size_t most = 0;
@@ -150,6 +166,14 @@ Result<Bytes> TakeList(std::uint64_t count, std::size_t size, ByteSpan* payload)
   return list;
 }
 
+template <typename Word>
+struct SetMissing {
+  QUARRY_INLINE static void Run(const Word* __restrict decoded, const std::uint8_t* __restrict validity,
+                                std::size_t count, Word common, Word* __restrict out) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = validity[i] != 0 ? decoded[i] : common;
+  }
+};
+
 /// Sets missing samples to `common`; all are missing if `decoded` is null.
 template <typename Word>
 void OverlayCommon(const Word* decoded, Validity validity, Word common, Word* out) {
@@ -157,7 +181,7 @@ void OverlayCommon(const Word* decoded, Validity validity, Word common, Word* ou
     std::fill_n(out, validity.size(), common);
     return;
   }
-  for (std::size_t i = 0; i < validity.size(); ++i) out[i] = validity[i] != 0 ? decoded[i] : common;
+  RunOnBestInstructionSet<SetMissing<Word>>(decoded, validity.data(), validity.size(), common, out);
 }
 
 /// Missing samples that the coarser level has keep their values from there.
