@@ -643,17 +643,22 @@ class PatchDecoder:
             require(payload.left() == 0, "bytes behind a constant")
             SEEN["constant"] += 1
             return
-        require(form & 0b11001001 == 1, f"form {form}")
+        require(form & 0b11000001 == 1 and form & 12 != 8, f"form {form}")
         SEEN["step of 8 bytes"] += form >> 1 & 1
         SEEN[f"ratio {form >> 4 & 3}"] += 1
         step = payload.number("d" if form & 2 else "f")
         lattice = bool(form & 4)
-        self.exponent = payload.number("h") if lattice else 0
+        self.quantum = (payload.number("d"), payload.number("d")) if form & 8 else None
+        self.exponent = payload.number("h") if lattice and not self.quantum else 0
         base = payload.number("f" if self.T == np.float32 else "d")
         require(0 <= step <= np.finfo(self.T).max, "the step is out of range")
         require(lattice or self.S.kind == "f", "integers without a lattice")
         require(abs(self.exponent) <= 1100 and np.isfinite(base), "exponent or base out of range")
-        SEEN["lattice of floats"] += lattice and self.S.kind == "f"
+        if self.quantum:
+            unit, offset = self.quantum
+            require(self.S.kind == "f" and 0 < unit < np.inf and np.isfinite(offset), "no such unit or offset")
+            SEEN["offset"] += offset != 0
+        SEEN["quantum" if self.quantum else "lattice of floats"] += lattice and self.S.kind == "f"
         self.lattice = lattice
         self.inner = LevelDecoder(base, step, form >> 4 & 3, lattice, self.T)
         for level in range(self.singles - 1, self.levels - 1, -1):
@@ -673,6 +678,10 @@ class PatchDecoder:
             count = int(np.prod(level_shape(self.shape, level)))
             return np.frombuffer(self.constant * count, self.S).reshape(level_shape(self.shape, level)[::-1])
         values = self.inner.values
+        if self.quantum:
+            unit, offset = self.quantum
+            most = float(np.finfo(self.S).max)
+            return np.clip(offset + values.astype(np.float64) * unit, -most, most).astype(self.S)
         if self.S.kind == "f":
             return values * self.T(2.0**self.exponent) if self.lattice else values
         limits = np.iinfo(self.S)
@@ -735,6 +744,12 @@ def cases():
     yield "zeros of both signs", np.where(ball((6, 5, 4), 2), 0.0, -0.0).astype("float32"), 2, 0, None
     yield "lattice", (np.round(20 * waves((17, 16, 15), 28)) / 8).astype("float32"), 3, 1e-3, None
     yield "lattice of float64", np.round(1e6 * waves((17, 16, 15), 29)) * 4, 3, 0, None
+    for dtype in ("float32", "float64"):
+        for tolerance in (1e-3, 2.2e-2, 0.4):
+            yield f"decimals {dtype} {tolerance}", (np.round(4000 * waves((17, 16, 15), 28)) / 100).astype(dtype), 3, tolerance, None
+        packed = np.round(20000 * waves((17, 16, 15), 29)) * float(np.float32(0.00153)) + 273.15
+        yield f"packed {dtype}", packed.astype(dtype), 2, 1e-3, None
+        yield f"masked decimals {dtype}", np.round(waves((17, 16, 15), 28), 3).astype(dtype), 2, 1e-4, ball((17, 16, 15), 6)
     for dtype, scale in (("uint8", 60), ("int8", 60), ("int16", 9000), ("uint16", 20000), ("int32", 9e8), ("uint32", 1.5e9)):
         middle = scale * 1.2 if dtype.startswith("u") else 0
         values = np.round(scale * waves((19, 18, 13), 30, 0.01) + middle)
@@ -781,7 +796,7 @@ def level_sizes(shape):
 
 
 REQUIRED = (
-    "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "inner level", "predictor", "predictor with weights",
+    "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
     *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
     "tables: more than one", "tables: low bits",

@@ -158,6 +158,8 @@ T FromOrder(std::int64_t v) {
   return negative ? -value : value;
 }
 
+constexpr double kPowersOfTen[] = {1e-3, 1e-1, 10, 100, 1e3, 1e4, 1e6};
+
 template <typename T>
 void MakeFloats(const Field& field, Scale scale, Random* random, T* out) {
   constexpr int kDigits = std::numeric_limits<T>::digits;
@@ -188,6 +190,14 @@ void MakeFloats(const Field& field, Scale scale, Random* random, T* out) {
     case Scale::kBits:
       for (const std::int64_t v : field) *out++ = FromOrder<T>(v);
       return;
+    case Scale::kDecimal: {
+      const int dropped = kFieldBits - random->Between(1, kDigits - 4);
+      const double divisor = kPowersOfTen[random->Below(std::size(kPowersOfTen))];
+      if (random->OneIn(3)) offset = static_cast<double>(random->Between(-1000, 1000)) + 0.15;
+      for (const std::int64_t v : field)
+        *out++ = static_cast<T>(offset + static_cast<double>(v >> dropped) / divisor);
+      return;
+    }
     default:
       break;
   }
@@ -343,7 +353,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(Shape::kCount)> kShap
     "smooth",      "rough",  "noise", "smooth noise", "fronts",      "spikes",     "constant",
     "all but one", "labels", "ramp",  "mostly zero",  "alternating", "heavy noise"};
 constexpr std::array<const char*, static_cast<std::size_t>(Scale::kCount)> kScaleNames = {
-    "unit", "base", "lattice", "huge", "tiny", "bits"};
+    "unit", "base", "lattice", "huge", "tiny", "bits", "decimal"};
 constexpr std::array<const char*, static_cast<std::size_t>(Missing::kCount)> kMissingNames = {
     "none", "random", "coast", "box", "planes", "one", "all but one", "all"};
 constexpr std::array<const char*, static_cast<std::size_t>(MissingValue::kCount)> kMissingValueNames = {

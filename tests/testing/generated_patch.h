@@ -39,6 +39,7 @@ enum class Scale : std::uint8_t {
   kHuge,     ///< up to the largest number of the type
   kTiny,     ///< around the smallest normal number
   kBits,     ///< any finite bits
+  kDecimal,  ///< multiples of a power of ten, rounded, from an offset now and then
   kCount,
 };
 

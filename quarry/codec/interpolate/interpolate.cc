@@ -10,6 +10,7 @@
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/interpolate/quantum.h"
 #include "quarry/codec/sample_range.h"
 
 namespace quarry {
@@ -18,12 +19,14 @@ namespace {
 using interpolate::InnerLevels;
 using interpolate::LevelGrid;
 using interpolate::Quantiser;
+using interpolate::Quantum;
 
 // First byte of the coarsest payload.
 constexpr std::uint8_t kConstant = 0x00;  // one sample follows; finer levels are empty
 constexpr std::uint8_t kCoded = 0x01;
 constexpr std::uint8_t kWideStep = 0x02;  // the step is a float64 instead of a float32
 constexpr std::uint8_t kLattice = 0x04;   // samples are multiples of a power of two: its exponent follows
+constexpr std::uint8_t kQuantum = 0x08;   // with kLattice: of another unit; it and an offset follow instead
 constexpr int kRatioShift = 4;            // bits 4 and 5: which kLevelRatios
 
 /// Tolerance of a level relative to the next finer one: coarse samples are few, and more accurate ones
@@ -43,7 +46,8 @@ struct PatchHead {
   double step = 0;  ///< of level 0; 0: samples are coded exactly
   std::size_t ratio = 0;
   bool lattice = false;
-  int exponent = 0;  ///< samples are multiples of 2^exponent; only with lattice
+  int exponent = 0;                ///< samples are multiples of 2^exponent; only with lattice
+  std::optional<Quantum> quantum;  ///< or of this instead
 
   /// Quantiser of a level. On a lattice steps are odd: then an index reaches (step - 1) / 2 on both sides.
   Quantiser LevelQuantiser(int level, double max_error) const {
@@ -94,13 +98,35 @@ struct ToWorking {
 };
 
 template <typename S, typename T>
+struct ToMultiples {
+  /// Missing samples become some whole number.
+  QUARRY_INLINE static void Run(const S* __restrict samples, const std::uint8_t* __restrict validity,
+                                std::size_t count, Quantum quantum, T* __restrict out) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool valid = validity == nullptr || validity[i] != 0;
+      out[i] = static_cast<T>(valid ? interpolate::MultipleOf(quantum, static_cast<double>(samples[i])) : 0);
+    }
+  }
+};
+
+template <typename S, typename T>
+struct FromMultiples {
+  QUARRY_INLINE static void Run(const T* __restrict values, std::size_t count, Quantum quantum,
+                                S* __restrict out) {
+    for (std::size_t i = 0; i < count; ++i)
+      out[i] = interpolate::SampleOf<S>(quantum, static_cast<double>(values[i]));
+  }
+};
+
+template <typename S, typename T>
 void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& head, S* out) {
   if constexpr (std::is_same_v<S, T>) {
-    if (!head.lattice || head.exponent == 0) {
+    if (!head.lattice || (head.exponent == 0 && !head.quantum)) {
       std::memcpy(out, values, count * sizeof(S));
       return;
     }
   }
+  if (head.quantum) return RunOnBestInstructionSet<FromMultiples<S, T>>(values, count, *head.quantum, out);
   const T unit = std::is_integral_v<S> ? T(1) : PowerOfTwo<T>(head.exponent);
   for (std::size_t i = 0; i < count; ++i) out[i] = FromWorking<S>(values[i], unit);
 }
@@ -171,7 +197,8 @@ class Decoder final : public PatchDecoder {
 
   /// True when samples need no conversion and therefore no copy.
   bool SamplesAreWorkingValues() const {
-    return std::is_same_v<S, T> && !head_.constant && (!head_.lattice || head_.exponent == 0);
+    return std::is_same_v<S, T> && !head_.constant &&
+           (!head_.lattice || (head_.exponent == 0 && !head_.quantum));
   }
 
   Status ReadHead(ByteSpan* payload) {
@@ -187,18 +214,30 @@ class Decoder final : public PatchDecoder {
     const bool wide = (first & kWideStep) != 0;
     head_.lattice = (first & kLattice) != 0;
     head_.ratio = first >> kRatioShift & 3;
-    const std::size_t size = (wide ? 8 : 4) + (head_.lattice ? 2 : 0) + sizeof(T);
-    if ((first & kCoded) == 0 || first >> 6 != 0 || (first & 0x08) != 0 || payload->size() < size)
+    const bool quantum = (first & kQuantum) != 0;
+    const std::size_t size = (wide ? 8 : 4) +
+                             (quantum         ? 2 * sizeof(double)
+                              : head_.lattice ? 2
+                                              : 0) +
+                             sizeof(T);
+    if ((first & kCoded) == 0 || first >> 6 != 0 || (quantum && !head_.lattice) || payload->size() < size)
       return DataLoss("the head of a patch is malformed (first byte {:#x}, {} bytes)", first,
                       payload->size());
     LittleEndianReader reader(payload->data());
     head_.step = wide ? reader.Get<double>() : static_cast<double>(reader.Get<float>());
-    if (head_.lattice) head_.exponent = reader.Get<std::int16_t>();
+    if (quantum) {
+      const auto unit = reader.Get<double>();
+      head_.quantum = Quantum{unit, reader.Get<double>()};
+    } else if (head_.lattice) {
+      head_.exponent = reader.Get<std::int16_t>();
+    }
     const T base = reader.Get<T>();
     const bool step_in_range =
         head_.step >= 0 && head_.step <= static_cast<double>(std::numeric_limits<T>::max());
     if (!step_in_range || !std::isfinite(base) || std::abs(head_.exponent) > 1100 ||
-        (std::is_integral_v<S> && (!head_.lattice || head_.exponent != 0))) {
+        (std::is_integral_v<S> && (!head_.lattice || head_.exponent != 0 || quantum)) ||
+        (quantum && !(head_.quantum->unit > 0 && std::isfinite(head_.quantum->unit) &&
+                      std::isfinite(head_.quantum->offset)))) {
       return DataLoss("the head of a patch is out of range (step {}, exponent {})", head_.step,
                       head_.exponent);
     }
@@ -325,10 +364,9 @@ class Encoder {
   CodedPatch CodeLevels() {
     const double largest =
         std::max(std::abs(static_cast<double>(least_)), std::abs(static_cast<double>(most_)));
-    const std::optional<int> exponent = LatticeExponent(largest);
-    PatchHead head = exponent ? LatticeHead(*exponent) : FloatHead(largest);
+    PatchHead head = ChooseHead(largest);
     head.ratio = PickRatio();
-    const double max_error = exponent ? (head.step - 1) / 2 : SafeTolerance();
+    const double max_error = head.lattice ? (head.step - 1) / 2 : SafeTolerance();
 
     Buffer<T> working;
     std::vector<const T*> grids = {WorkingValues(head, &working)};
@@ -349,7 +387,7 @@ class Encoder {
     grid.magnitudes.Resize(1);
     grid.magnitudes.data()[0] = 0;
     const bool has_base = validity_.empty() || valid.back()[0] != 0;
-    const T base = has_base ? grids.back()[0] : Middle(head);
+    const T base = has_base ? grids.back()[0] : MeanForBase(head);
     grid.values.data()[0] = base;
 
     CodedPatch coded;
@@ -369,6 +407,15 @@ class Encoder {
       if (l < layout_.levels) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
     }
     return coded;
+  }
+
+  PatchHead ChooseHead(double largest) const {
+    const std::optional<int> exponent = LatticeExponent(largest);
+    if constexpr (std::is_floating_point_v<S>) {
+      const double unit = exponent ? std::ldexp(1.0, *exponent) : 0;
+      if (const std::optional<PatchHead> head = QuantumHead(largest, unit)) return *head;
+    }
+    return exponent ? LatticeHead(*exponent) : FloatHead(largest);
   }
 
   void KeepDecoded(const PatchHead& head, const LevelGrid<T>& grid, Bytes* out) const {
@@ -397,31 +444,64 @@ class Encoder {
         bits |= static_cast<std::uint64_t>(scaled);
       }
       const int exponent = smallest + std::countr_zero(bits);
-      return LatticeStep(exponent) * std::ldexp(1.0, exponent) >= 2 * tolerance_ ? std::optional(exponent)
-                                                                                 : std::nullopt;
+      const double largest_unit = std::ldexp(1.0, exponent);
+      return LatticeStep(largest_unit, tolerance_) * largest_unit >= 2 * tolerance_ ? std::optional(exponent)
+                                                                                    : std::nullopt;
     }
   }
 
   /// The step, in units: as many whole numbers as are within the tolerance of one.
-  double LatticeStep(int exponent) const {
+  static double LatticeStep(double unit, double tolerance) {
     // A step too large for exact arithmetic gains nothing over a smaller one.
-    return 2 * std::min(std::floor(tolerance_ / std::ldexp(1.0, exponent)), kLargestWhole<T>) + 1;
+    return 2 * std::min(std::floor(tolerance / unit), kLargestWhole<T>) + 1;
   }
 
   PatchHead LatticeHead(int exponent) const {
     PatchHead head;
     head.lattice = true;
     head.exponent = exponent;
-    head.step = LatticeStep(exponent);
+    head.step = LatticeStep(std::ldexp(1.0, exponent), tolerance_);
     return head;
+  }
+
+  /// The lattice of rounded samples whose unit is no power of two, if steps on it are no smaller than
+  /// without.
+  /// @param power_of_two  the largest of which all samples are multiples; 0: none. Units must be larger
+  std::optional<PatchHead> QuantumHead(double largest, double power_of_two) const {
+    if (!(largest > 0)) return std::nullopt;
+    const double rounding = RoundingOf(largest);
+    // Rounding of samples, of multiples as they are read, and of a sum that is larger than all samples.
+    constexpr double kRoundings = 8;
+    const double tolerance = tolerance_ - kRoundings * rounding;
+    if (!(tolerance > 0)) return std::nullopt;
+    // Of smaller units, steps have so many that they are no larger than others.
+    constexpr double kMostUnits = 16;
+    const std::optional<Quantum> quantum = interpolate::FindQuantum<S>(
+        samples_, validity_,
+        {.least = static_cast<double>(least_),
+         .most = static_cast<double>(most_),
+         .rounding = rounding,
+         .least_unit = std::max(tolerance / kMostUnits, 1.5 * power_of_two),
+         .largest_multiple = kLargestWhole<T>,
+         .pays = [&](double unit) { return LatticeStep(unit, tolerance) * unit >= 2 * tolerance_; }});
+    if (!quantum) return std::nullopt;
+    PatchHead head;
+    head.lattice = true;
+    head.quantum = quantum;
+    head.step = LatticeStep(quantum->unit, tolerance);
+    return head;
+  }
+
+  /// Distance of a number from the next one of the type that is computed in.
+  static double RoundingOf(double magnitude) {
+    return std::max(std::ldexp(1.0, std::ilogb(std::max(magnitude, std::numeric_limits<double>::min())) -
+                                        std::numeric_limits<T>::digits + 1),
+                    static_cast<double>(std::numeric_limits<T>::denorm_min()));
   }
 
   PatchHead FloatHead(double largest) const {
     PatchHead head;
-    const double ulp =
-        std::max(std::ldexp(1.0, std::ilogb(std::max(largest, std::numeric_limits<double>::min())) -
-                                     std::numeric_limits<T>::digits + 1),
-                 static_cast<double>(std::numeric_limits<T>::denorm_min()));
+    const double ulp = RoundingOf(largest);
     // Room for the rounding of prediction + index * step, so that it hardly ever exceeds the tolerance.
     const double half = tolerance_ - 1.5 * ulp;
     const auto step = static_cast<T>(2 * half);
@@ -440,13 +520,18 @@ class Encoder {
   static void AppendHead(const PatchHead& head, T base, Bytes* out) {
     const bool wide = static_cast<double>(static_cast<float>(head.step)) != head.step;
     out->push_back(static_cast<std::byte>(kCoded | (wide ? kWideStep : 0) | (head.lattice ? kLattice : 0) |
-                                          head.ratio << kRatioShift));
+                                          (head.quantum ? kQuantum : 0) | head.ratio << kRatioShift));
     if (wide) {
       PutLittleEndian(out, head.step);
     } else {
       PutLittleEndian(out, static_cast<float>(head.step));
     }
-    if (head.lattice) PutLittleEndian(out, static_cast<std::int16_t>(head.exponent));
+    if (head.quantum) {
+      PutLittleEndian(out, head.quantum->unit);
+      PutLittleEndian(out, head.quantum->offset);
+    } else if (head.lattice) {
+      PutLittleEndian(out, static_cast<std::int16_t>(head.exponent));
+    }
     PutLittleEndian(out, base);
   }
 
@@ -467,18 +552,35 @@ class Encoder {
     if constexpr (std::is_same_v<S, T>) {
       if (!head.lattice && validity_.empty()) return samples_.data();
     }
-    const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
     working->resize(samples_.size());
     const std::uint8_t* validity = validity_.empty() ? nullptr : validity_.data();
+    if (head.quantum) {
+      RunOnBestInstructionSet<ToMultiples<S, T>>(samples_.data(), validity, samples_.size(), *head.quantum,
+                                                 working->data());
+      return working->data();
+    }
+    const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
     RunOnBestInstructionSet<ToWorking<S, T>>(samples_.data(), validity, samples_.size(), scale,
                                              working->data());
     return working->data();
   }
 
-  /// What stands for sample (0, 0, 0) where it is missing: the middle of the range, in working values.
-  T Middle(const PatchHead& head) const {
-    const double middle = static_cast<double>(least_) / 2 + static_cast<double>(most_) / 2;
-    return static_cast<T>(head.lattice ? std::nearbyint(std::ldexp(middle, -head.exponent)) : middle);
+  /// What stands for sample (0, 0, 0) where it is missing, in working values: the mean of some samples. It is
+  /// the prediction wherever many are missing.
+  T MeanForBase(const PatchHead& head) const {
+    constexpr std::size_t kSamples = 4096;
+    const std::size_t stride = samples_.size() / kSamples | 1;  // odd, so that not all are from one column
+    double sum = static_cast<double>(sample_);
+    double count = 1;
+    for (std::size_t i = 0; i < samples_.size(); i += stride) {
+      if (!IsValid(i)) continue;
+      sum += static_cast<double>(samples_[i]);
+      count += 1;
+    }
+    // Of huge numbers, any will do.
+    const double mean = std::isfinite(sum) ? sum / count : static_cast<double>(sample_);
+    if (head.quantum) return static_cast<T>(interpolate::MultipleOf(*head.quantum, mean));
+    return static_cast<T>(head.lattice ? std::nearbyint(std::ldexp(mean, -head.exponent)) : mean);
   }
 
   const PatchLayout& layout_;

@@ -9,9 +9,8 @@ namespace quarry {
 /// differences uniformly, and codes the indices with contexts from their neighbours. The idea is that of SZ3
 /// (Liang et al. 2021) and MGARD, with prediction over several axes at once and levels that can be decoded
 /// one by one. Payload: docs/format.md, "Payload of interpolate". Integer types are coded on their lattice.
-/// Float samples that are all multiples of a power of two, such as rounded or packed data, are coded on the
-/// lattice of the largest one where that allows larger steps; within less than half a unit, they are then
-/// exact.
+/// Float samples that were rounded before, to decimals or to packed integers, are coded as multiples of their
+/// unit where that allows larger steps; within less than half a unit they are then as exact as they were.
 class InterpolateCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kInterpolate; }

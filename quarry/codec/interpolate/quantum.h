@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "quarry/codec/coder.h"
+#include "quarry/codec/instruction_sets.h"
+
+/// Samples that were rounded before they came here, to decimals or to the integers of a packed file.
+namespace quarry::interpolate {
+
+/// Samples are offset + k unit with whole numbers k, up to the rounding of their type.
+struct Quantum {
+  double unit = 1;
+  double offset = 0;
+};
+
+/// k of a sample; the same wherever it is computed.
+QUARRY_INLINE double MultipleOf(const Quantum& quantum, double sample) {
+  return std::nearbyint((sample - quantum.offset) * (1 / quantum.unit));
+}
+
+/// The sample as readers get it. Beyond the range of its type it is the largest number.
+/// @source docs/format.md, "Head of the patch"
+template <typename S>
+QUARRY_INLINE S SampleOf(const Quantum& quantum, double k) {
+  constexpr auto kMost = static_cast<double>(std::numeric_limits<S>::max());
+  return static_cast<S>(std::clamp(quantum.offset + k * quantum.unit, -kMost, kMost));
+}
+
+/// Samples differ from their multiples by no more than this many times the rounding of the largest one.
+inline constexpr double kMostRoundings = 2;
+
+/// What is known of the valid samples of a patch, and wanted of their quantum.
+struct QuantumLimits {
+  double least = 0;  ///< sample
+  double most = 0;   ///< sample
+  double rounding = 0;          ///< distance of the largest magnitude from the next number of its type
+  double least_unit = 0;        ///< smaller ones are not sought
+  double largest_multiple = 0;  ///< of |k|
+  std::function<bool(double unit)> pays;  ///< asked before all samples are compared
+};
+
+/// The quantum of all valid samples, if there is one. Costs little where there is none: it is sought among a
+/// few hundred samples, and only then compared with all.
+/// @param samples  finite where valid, not all equal
+template <typename S>
+std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity, const QuantumLimits& limits);
+
+}  // namespace quarry::interpolate
