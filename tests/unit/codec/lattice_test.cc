@@ -46,6 +46,7 @@ class Lattice : public ::testing::Test {
   static std::vector<T> Samples(double unit = 0.25) {
     testing::Random random(5);
     std::vector<T> samples;
+    samples.reserve(16 * 16 * 16);
     for (int i = 0; i < 16 * 16 * 16; ++i) samples.push_back(static_cast<T>(random.Between(-90, 90) * unit));
     return samples;
   }

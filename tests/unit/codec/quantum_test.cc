@@ -20,6 +20,7 @@ class QuantumOf : public ::testing::Test {
   static std::vector<double> Multiples() {
     testing::Random random(3);
     std::vector<double> multiples;
+    multiples.reserve(kCount);
     for (int i = 0; i < kCount; ++i) multiples.push_back(random.Between(-20000, 20000));
     return multiples;
   }
