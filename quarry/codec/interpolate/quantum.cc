@@ -35,8 +35,8 @@ struct Divisor {
   double count = 0;  ///< units in all gaps together
 };
 
-/// The greatest common divisor of rounded numbers: Euclid's algorithm, in which a remainder within the rounding
-/// is none. The unit becomes the more accurate, the more gaps it divides.
+/// The greatest common divisor of rounded numbers: Euclid's algorithm, in which a remainder within the
+/// rounding is none. The unit becomes the more accurate, the more gaps it divides.
 Divisor CommonDivisor(const std::vector<double>& gaps, double rounding, double least) {
   double unit = gaps.front();
   while (unit >= least) {
@@ -110,8 +110,8 @@ bool Holds(const Quantum& quantum, std::span<const S> samples, Validity validity
     const std::size_t count = std::min(kBlock, samples.size() - begin);
     std::uint64_t others = 0;
     RunOnBestInstructionSet<CountOthers<S>>(samples.data() + begin,
-                                            validity.empty() ? nullptr : validity.data() + begin, count, quantum,
-                                            limit, &others);
+                                            validity.empty() ? nullptr : validity.data() + begin, count,
+                                            quantum, limit, &others);
     if (others != 0) return false;
   }
   return true;
@@ -120,7 +120,8 @@ bool Holds(const Quantum& quantum, std::span<const S> samples, Validity validity
 }  // namespace
 
 template <typename S>
-std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity, const QuantumLimits& limits) {
+std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity,
+                                   const QuantumLimits& limits) {
   const std::vector<double> drawn = Draw(samples, validity);
   const std::vector<double> gaps = GapsOf(drawn, limits.rounding);
   if (gaps.empty()) return std::nullopt;
@@ -132,7 +133,8 @@ std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity
   const double limit = kMostRoundings * limits.rounding;
   // All gaps together, without the rounding of their sum.
   const double mean = (drawn.back() - drawn.front()) / divisor.count;
-  const double unit = Rounded(mean, limit / divisor.count + 2 * std::numeric_limits<double>::epsilon() * mean);
+  const double unit =
+      Rounded(mean, limit / divisor.count + 2 * std::numeric_limits<double>::epsilon() * mean);
   if (!limits.pays(unit)) return std::nullopt;
   for (const double offset : {0.0, limits.least}) {
     const Quantum quantum{unit, offset};

@@ -39,8 +39,8 @@ inline constexpr double kMostRoundings = 2;
 
 /// What is known of the valid samples of a patch, and wanted of their quantum.
 struct QuantumLimits {
-  double least = 0;  ///< sample
-  double most = 0;   ///< sample
+  double least = 0;             ///< sample
+  double most = 0;              ///< sample
   double rounding = 0;          ///< distance of the largest magnitude from the next number of its type
   double least_unit = 0;        ///< smaller ones are not sought
   double largest_multiple = 0;  ///< of |k|
@@ -51,6 +51,7 @@ struct QuantumLimits {
 /// few hundred samples, and only then compared with all.
 /// @param samples  finite where valid, not all equal
 template <typename S>
-std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity, const QuantumLimits& limits);
+std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity,
+                                   const QuantumLimits& limits);
 
 }  // namespace quarry::interpolate
