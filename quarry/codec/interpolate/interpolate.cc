@@ -99,7 +99,8 @@ struct ToWorking {
 
 template <typename S, typename T>
 struct ToMultiples {
-  /// Missing samples become some whole number.
+  /// Missing samples become 0, whatever they are.
+  /// @param validity  null: all are valid
   QUARRY_INLINE static void Run(const S* __restrict samples, const std::uint8_t* __restrict validity,
                                 std::size_t count, Quantum quantum, T* __restrict out) {
     for (std::size_t i = 0; i < count; ++i) {
