@@ -25,10 +25,19 @@ enum class CoderId : std::uint8_t {
 /// Validity of the samples of an array, in their order: 1 for valid, 0 for missing. Empty: all are valid.
 using Validity = std::span<const std::uint8_t>;
 
-/// One patch as a coder encoded it.
+/// Most layers of accuracy of a field.
+inline constexpr std::size_t kMaxLayers = 8;
+
+/// Largest absolute errors of the layers of accuracy, [unit of the field], descending. Most fields have one.
+using Tolerances = std::span<const double>;
+
+/// One patch as a coder encoded it. Level l of layer k is at place k L + l, L being the number of levels.
 struct CodedPatch {
-  std::vector<Bytes> levels;   ///< payload per level, 0 the finest; decoding needs the coarser ones too
-  std::vector<Bytes> decoded;  ///< per level the samples that a decoder returns; missing ones are unspecified
+  /// Payload per layer and level, layer 0 the roughest, level 0 the finest. Decoding needs the coarser levels
+  /// too, and these levels of the layers before.
+  std::vector<Bytes> levels;
+  std::vector<Bytes>
+      decoded;  ///< of the same, the samples that a decoder returns; missing ones are unspecified
 };
 
 /// Shape and type of a patch, known to encoder and decoder without the payload.
@@ -56,6 +65,13 @@ class PatchDecoder {
   virtual Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& /*place*/) {
     QUARRY_RETURN_IF_ERROR(Advance(payload, validity));
     return false;
+  }
+
+  /// Decodes the next finer level of a further layer, instead of Advance.
+  /// @param before  of the layer before, at the next level or a finer one; has the same layout and coder.
+  ///                Where it is finer, samples() are unspecified until this decoder is as fine
+  virtual Status AdvanceLayer(ByteSpan /*payload*/, Validity /*validity*/, const PatchDecoder& /*before*/) {
+    return InternalError("a coder without layers has no further layer");
   }
 
   /// The last decoded level; layout.levels before the first Advance.
@@ -90,6 +106,9 @@ class PatchCoder {
   /// coarse levels are filtered, and the tolerance holds only at level 0.
   virtual bool BoundsEveryLevel() const = 0;
 
+  /// How many layers of accuracy a patch may have.
+  virtual std::size_t MostLayers() const { return 1; }
+
   /// @param samples    dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are
   ///                   finite unless the coder is lossless
   /// @param validity   of the samples; at least one is valid
@@ -97,6 +116,14 @@ class PatchCoder {
   ///                   Lossless coders ignore it
   virtual Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                     double tolerance) const = 0;
+
+  /// The same in several layers: each refines the one before to its own tolerance.
+  /// @param tolerances  at least one, at most MostLayers, descending
+  virtual Result<CodedPatch> EncodeLayers(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                          Tolerances tolerances) const {
+    if (tolerances.size() != 1) return InvalidArgument("coder {} has no layers of accuracy", name());
+    return Encode(layout, samples, validity, tolerances.front());
+  }
 
   virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;
 };

@@ -149,15 +149,21 @@ void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
 /// Encodes a patch with the coder and records the error, not the range.
 /// @param missing_replaced  `original`, with any missing samples replaced
 Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& layout, ByteSpan original,
-                                   ByteSpan missing_replaced, Validity validity, double tolerance) {
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder.Encode(layout, missing_replaced, validity, tolerance));
+                                   ByteSpan missing_replaced, Validity validity, Tolerances tolerances) {
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded,
+                          coder.EncodeLayers(layout, missing_replaced, validity, tolerances));
   EncodedPatch encoded;
-  encoded.errors = RecordErrors(layout, original, validity, coded.decoded);
-  const double bound = coder.IsLossless() ? 0 : tolerance;
-  if (!(encoded.errors[0].max_error <= bound)) {
-    return InternalError(
-        "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
-        encoded.errors[0].max_error, bound);
+  const auto levels = static_cast<std::size_t>(layout.levels);
+  for (std::size_t k = 0; k < tolerances.size(); ++k) {
+    const std::vector<LevelError> errors =
+        RecordErrors(layout, original, validity, std::span(coded.decoded).subspan(k * levels, levels));
+    const double bound = coder.IsLossless() ? 0 : tolerances[k];
+    if (!(errors[0].max_error <= bound)) {
+      return InternalError(
+          "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
+          errors[0].max_error, bound);
+    }
+    encoded.errors.insert(encoded.errors.end(), errors.begin(), errors.end());
   }
   encoded.levels = std::move(coded.levels);
   return encoded;
@@ -165,12 +171,13 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
 
 /// Encodes a patch in which some or all samples are missing.
 Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                  const Bytes& mask, bool some_valid, double tolerance) {
+                                  const Bytes& mask, bool some_valid, Tolerances tolerances) {
   const PatchLayout mask_layout{DataType::kUint8, layout.shape, layout.levels};
   QUARRY_ASSIGN_OR_RETURN(CodedPatch coded_mask, kValidityCoder.Encode(mask_layout, mask, {}, 0));
   EncodedPatch encoded;
-  encoded.levels.resize(static_cast<std::size_t>(layout.levels));
-  encoded.errors.resize(static_cast<std::size_t>(layout.levels));
+  const auto levels = static_cast<std::size_t>(layout.levels);
+  encoded.levels.resize(tolerances.size() * levels);
+  encoded.errors.resize(encoded.levels.size());
   encoded.min = std::numeric_limits<double>::infinity();
   encoded.max = -std::numeric_limits<double>::infinity();
   if (some_valid) {
@@ -178,10 +185,13 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
       return ReplaceMissing(SamplesOf<decltype(zero)>(samples), AsValidity(mask));
     });
     QUARRY_ASSIGN_OR_RETURN(encoded,
-                            EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerance));
+                            EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerances));
     DispatchType(layout.type, [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(replaced), &encoded); });
   }
-  encoded.levels = mask::AddMissingValues(layout, samples, coded_mask.decoded, encoded.levels);
+  // Missing values are the same in all layers: the first has them.
+  std::vector<Bytes> first =
+      mask::AddMissingValues(layout, samples, coded_mask.decoded, std::span(encoded.levels).first(levels));
+  std::move(first.begin(), first.end(), encoded.levels.begin());
   encoded.mask_levels = std::move(coded_mask.levels);
   return encoded;
 }
@@ -200,13 +210,13 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 }  // namespace
 
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                 std::optional<std::uint64_t> fill, double tolerance) {
+                                 std::optional<std::uint64_t> fill, Tolerances tolerances) {
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
   const Survey survey = DispatchType(
       layout.type, [&](auto zero) { return SurveySamples(SamplesOf<decltype(zero)>(samples), fill); });
   if (!survey.any_missing) {
     QUARRY_ASSIGN_OR_RETURN(EncodedPatch encoded,
-                            EncodeSamples(coder, layout, samples, samples, {}, tolerance));
+                            EncodeSamples(coder, layout, samples, samples, {}, tolerances));
     encoded.valid = static_cast<std::uint64_t>(Volume(layout.shape));
     encoded.min = survey.min;
     encoded.max = survey.max;
@@ -215,60 +225,92 @@ Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& lay
   const Bytes mask = DispatchType(
       layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
   const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
-  Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerance);
+  Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerances);
   if (encoded.ok()) encoded->valid = valid;
   return encoded;
 }
 
 class PatchReader::State {
  public:
-  State(const PatchCoder& coder, const PatchLayout& layout)
-      : layout_(layout), level_(layout.levels), decoder_(coder.NewDecoder(layout)) {}
+  State(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers)
+      : coder_(&coder), layout_(layout), level_(layout.levels) {
+    for (std::size_t k = 0; k < layers; ++k) decoders_.push_back(coder.NewDecoder(layout));
+  }
   State(const State& other)
-      : layout_(other.layout_),
+      : coder_(other.coder_),
+        layout_(other.layout_),
         level_(other.level_),
         failed_(other.failed_),
-        decoder_(other.decoder_->Clone()),
         mask_(other.mask_ ? other.mask_->Clone() : nullptr),
         missing_(other.missing_),
-        none_valid_(other.none_valid_) {}
-
-  int level() const { return level_; }
-  ByteSpan samples() const { return masked() ? missing_->samples() : decoder_->samples(); }
-  Validity validity() const { return masked() ? AsValidity(mask_->samples()) : Validity(); }
-  std::uint64_t memory() const {
-    return decoder_->memory() + (masked() ? mask_->memory() + missing_->samples().size() : 0);
+        none_valid_(other.none_valid_) {
+    for (const auto& decoder : other.decoders_) decoders_.push_back(decoder->Clone());
   }
 
-  Status Advance(ByteSpan payload, ByteSpan mask_payload) {
-    QUARRY_RETURN_IF_ERROR(BeginAdvance(mask_payload));
-    Status status = masked() ? AdvanceMasked(payload, mask_payload) : AdvanceUnmasked(payload, mask_payload);
+  int level() const { return level_; }
+  std::size_t layers() const { return decoders_.size(); }
+  ByteSpan samples() const { return masked() ? missing_->samples() : decoders_.back()->samples(); }
+  Validity validity() const { return masked() ? AsValidity(mask_->samples()) : Validity(); }
+  std::uint64_t memory() const {
+    std::uint64_t bytes = masked() ? mask_->memory() + missing_->samples().size() : 0;
+    for (const auto& decoder : decoders_) bytes += decoder->memory();
+    return bytes;
+  }
+
+  Status Advance(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
+    QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
+    Status status =
+        masked() ? AdvanceMasked(payloads, mask_payload) : AdvanceUnmasked(payloads, mask_payload);
     failed_ = !status.ok();
     if (!failed_) --level_;
     return status;
   }
 
-  Status AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place) {
-    QUARRY_RETURN_IF_ERROR(BeginAdvance(mask_payload));
+  Status AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mask_payload, const SamplePlace& place) {
+    QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
     failed_ = true;  // it cannot go on from here
     bool placed = false;
     if (masked()) {
-      QUARRY_RETURN_IF_ERROR(AdvanceMasked(payload, mask_payload));
-    } else {
+      QUARRY_RETURN_IF_ERROR(AdvanceMasked(payloads, mask_payload));
+    } else if (layers() == 1) {
       QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
-      QUARRY_ASSIGN_OR_RETURN(placed, decoder_->AdvanceInto(payload, {}, place));
+      QUARRY_ASSIGN_OR_RETURN(placed, decoders_.front()->AdvanceInto(payloads.front(), {}, place));
+    } else {
+      QUARRY_RETURN_IF_ERROR(AdvanceUnmasked(payloads, mask_payload));
     }
     if (!placed) CopySamples(samples(), LevelShape(layout_.shape, level_ - 1), SizeOf(layout_.type), place);
+    return Status::Ok();
+  }
+
+  Status AddLayer(std::span<const ByteSpan> payloads) {
+    if (failed_ || payloads.size() != static_cast<std::size_t>(layout_.levels - level_))
+      return InternalError("{} levels of a further layer, down to level {} of {}", payloads.size(), level_,
+                           layout_.levels);
+    failed_ = true;
+    decoders_.push_back(coder_->NewDecoder(layout_));
+    for (int level = layout_.levels - 1; level >= level_; --level) {
+      const ByteSpan payload = payloads[static_cast<std::size_t>(layout_.levels - 1 - level)];
+      if (none_valid_) {
+        QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level));
+      } else {
+        const std::vector<std::uint8_t> validity = ValidityAt(level);
+        QUARRY_RETURN_IF_ERROR(decoders_.back()->AdvanceLayer(payload, validity, *decoders_[layers() - 2]));
+      }
+    }
+    if (masked() && !none_valid_) missing_->Refine(decoders_.back()->samples(), validity());
+    failed_ = false;
     return Status::Ok();
   }
 
  private:
   bool masked() const { return mask_ != nullptr; }
 
-  Status BeginAdvance(ByteSpan mask_payload) {
+  Status BeginAdvance(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
     // After an error, mask and samples may be at different levels; decoding cannot continue.
     if (failed_) return InternalError("a patch cannot be decoded further after an error or its last level");
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    if (payloads.size() != layers())
+      return InternalError("{} payloads for {} layers of a patch", payloads.size(), layers());
     if (level_ == layout_.levels) Start(mask_payload);
     return Status::Ok();
   }
@@ -286,50 +328,81 @@ class PatchReader::State {
                     mask_payload.size());
   }
 
-  Status AdvanceUnmasked(ByteSpan payload, ByteSpan mask_payload) {
-    QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
-    return decoder_->Advance(payload, {});
+  static Status CheckNothing(ByteSpan payload, int level) {
+    if (payload.empty()) return Status::Ok();
+    return DataLoss("level {} of a patch without valid samples has {} bytes of samples", level,
+                    payload.size());
   }
 
-  Status AdvanceMasked(ByteSpan payload, ByteSpan mask_payload) {
+  Status AdvanceUnmasked(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
+    QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
+    return AdvanceLayers(payloads, {});
+  }
+
+  Status AdvanceLayers(std::span<const ByteSpan> payloads, Validity validity) {
+    QUARRY_RETURN_IF_ERROR(decoders_.front()->Advance(payloads.front(), validity));
+    for (std::size_t k = 1; k < layers(); ++k)
+      QUARRY_RETURN_IF_ERROR(decoders_[k]->AdvanceLayer(payloads[k], validity, *decoders_[k - 1]));
+    return Status::Ok();
+  }
+
+  Status AdvanceMasked(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
     QUARRY_RETURN_IF_ERROR(mask_->Advance(mask_payload, {}));
     const Validity validity = AsValidity(mask_->samples());
-    QUARRY_RETURN_IF_ERROR(missing_->Take(&payload, validity));
+    std::vector<ByteSpan> rest(payloads.begin(), payloads.end());
+    QUARRY_RETURN_IF_ERROR(missing_->Take(&rest.front(), validity));
     if (!none_valid_) {
-      QUARRY_RETURN_IF_ERROR(decoder_->Advance(payload, validity));
-      missing_->Overlay(decoder_->samples(), validity);
+      QUARRY_RETURN_IF_ERROR(AdvanceLayers(rest, validity));
+      missing_->Overlay(decoders_.back()->samples(), validity);
       return Status::Ok();
     }
-    if (!payload.empty())
-      return DataLoss("level {} of a patch without valid samples has {} bytes of samples", level_ - 1,
-                      payload.size());
+    for (const ByteSpan payload : rest) QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level_ - 1));
     missing_->Overlay({}, validity);
     return Status::Ok();
   }
 
+  /// Validity of a level that is no finer than the one that is decoded; empty if no sample is missing.
+  std::vector<std::uint8_t> ValidityAt(int level) const {
+    std::vector<std::uint8_t> coarse;
+    const Validity validity = this->validity();
+    const Index3 shape = LevelShape(layout_.shape, level_);
+    const std::int64_t stride = std::int64_t{1} << (level - level_);
+    for (std::int64_t z = 0; z < shape[2] && !validity.empty(); z += stride) {
+      for (std::int64_t y = 0; y < shape[1]; y += stride) {
+        for (std::int64_t x = 0; x < shape[0]; x += stride)
+          coarse.push_back(validity[static_cast<std::size_t>((z * shape[1] + y) * shape[0] + x)]);
+      }
+    }
+    return coarse;
+  }
+
+  const PatchCoder* coder_;
   PatchLayout layout_;
   int level_;
-  bool failed_ = false;  ///< or ended with AdvanceInto
-  std::unique_ptr<PatchDecoder> decoder_;
-  std::unique_ptr<PatchDecoder> mask_;  // null for a patch without missing samples
+  bool failed_ = false;                                  ///< or ended with AdvanceInto
+  std::vector<std::unique_ptr<PatchDecoder>> decoders_;  ///< of the layers
+  std::unique_ptr<PatchDecoder> mask_;                   // null for a patch without missing samples
   std::optional<mask::MissingValuesReader> missing_;
   bool none_valid_ = false;
 };
 
-PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout)
-    : state_(std::make_unique<State>(coder, layout)) {}
+PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers)
+    : state_(std::make_unique<State>(coder, layout, layers)) {}
 PatchReader::PatchReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PatchReader::~PatchReader() = default;
 PatchReader::PatchReader(PatchReader&&) noexcept = default;
 PatchReader& PatchReader::operator=(PatchReader&&) noexcept = default;
 
-Status PatchReader::Advance(ByteSpan payload, ByteSpan mask_payload) {
-  return state_->Advance(payload, mask_payload);
+Status PatchReader::Advance(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
+  return state_->Advance(payloads, mask_payload);
 }
-Status PatchReader::AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place) {
-  return state_->AdvanceInto(payload, mask_payload, place);
+Status PatchReader::AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mask_payload,
+                                const SamplePlace& place) {
+  return state_->AdvanceInto(payloads, mask_payload, place);
 }
+Status PatchReader::AddLayer(std::span<const ByteSpan> payloads) { return state_->AddLayer(payloads); }
 int PatchReader::level() const { return state_->level(); }
+std::size_t PatchReader::layers() const { return state_->layers(); }
 ByteSpan PatchReader::samples() const { return state_->samples(); }
 Validity PatchReader::validity() const { return state_->validity(); }
 PatchReader PatchReader::Clone() const { return PatchReader(std::make_unique<State>(*state_)); }

@@ -19,14 +19,15 @@ struct LevelError {
   double coverage = 1;   ///< share of the valid level-0 samples that the level covers
 };
 
-/// One patch as bytes.
+/// One patch as bytes. Level l of layer k is at place k L + l of `levels` and `errors`, L being the number of
+/// levels.
 struct EncodedPatch {
-  std::vector<Bytes> levels;  ///< payload per level, 0 the finest
+  std::vector<Bytes> levels;  ///< payload per layer and level, layer 0 the roughest, level 0 the finest
   /// Payload of the validity per level, 0 the finest. Empty when every sample is valid; otherwise the
   /// coarsest has at least one byte, and finer ones may be empty.
   std::vector<Bytes> mask_levels;
-  /// One per level, over valid samples; a lossy coder's errors[0].max_error <= tolerance. No error when
-  /// there is no valid sample.
+  /// One per layer and level, over valid samples; at level 0 of a layer of a lossy coder, max_error is at
+  /// most its tolerance. No error when there is no valid sample.
   std::vector<LevelError> errors;
   std::uint64_t valid = 0;  ///< valid samples at level 0
   double min = 0;           ///< of the valid original samples; +infinity without any
@@ -50,31 +51,52 @@ struct EncodedPatch {
 /// valid samples never reaches the coder.
 /// @param samples    dense, x fastest, shape layout.shape; any bits
 /// @param fill       bits of one sample as an unsigned integer of SizeOf(layout.type) bytes; or nothing
-/// @param tolerance  see PatchCoder::Encode
+/// @param tolerances  see PatchCoder::EncodeLayers
 /// @errors kInvalidArgument: shape and bytes disagree, the fill has more bits than a sample, or the coder
-/// refuses the input; kInternal: the coder exceeded the tolerance
+/// refuses the input; kInternal: the coder exceeded a tolerance
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                 std::optional<std::uint64_t> fill, double tolerance);
+                                 std::optional<std::uint64_t> fill, Tolerances tolerances);
 
-/// Decodes the output of EncodePatch, from the coarsest level to the finest. Any input is safe: it gives an
-/// error or meaningless samples, and the layout bounds the memory. One caller at a time.
+/// The same in one layer.
+inline Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
+                                        std::optional<std::uint64_t> fill, double tolerance) {
+  return EncodePatch(coder, layout, samples, fill, Tolerances(&tolerance, 1));
+}
+
+/// Decodes the output of EncodePatch, from the coarsest level to the finest, and from the first layer of
+/// accuracy to the last one that is wanted. Any input is safe: it gives an error or meaningless samples, and
+/// the layout bounds the memory. One caller at a time.
 class PatchReader {
  public:
-  PatchReader(const PatchCoder& coder, const PatchLayout& layout);
+  /// @param layers  to decode of every level, from the first; see AddLayer
+  PatchReader(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers = 1);
   ~PatchReader();
   PatchReader(PatchReader&&) noexcept;
   PatchReader& operator=(PatchReader&&) noexcept;
 
   /// Decodes the next finer level, as PatchDecoder::Advance.
+  /// @param payloads      of that level, of each layer
   /// @param mask_payload  of the same level. The patch has missing samples if and only if that of the
   ///                      coarsest level is not empty
   /// @errors kDataLoss; the reader is then unusable
-  Status Advance(ByteSpan payload, ByteSpan mask_payload);
+  Status Advance(std::span<const ByteSpan> payloads, ByteSpan mask_payload);
+  /// The same of one layer.
+  Status Advance(ByteSpan payload, ByteSpan mask_payload) { return Advance({&payload, 1}, mask_payload); }
 
   /// Decodes the next finer level as the last one: its samples, with the original bits of missing ones, go to
   /// `place`, without a copy where the coder can do so. The reader is then unusable.
   /// @param place  for the samples of the next level; after an error it may hold some of them
-  Status AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place);
+  Status AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mask_payload, const SamplePlace& place);
+  Status AdvanceInto(ByteSpan payload, ByteSpan mask_payload, const SamplePlace& place) {
+    return AdvanceInto({&payload, 1}, mask_payload, place);
+  }
+
+  /// Refines level() by one more layer.
+  /// @param payloads  of that layer, of each level from the coarsest to level()
+  /// @errors kDataLoss; the reader is then unusable
+  Status AddLayer(std::span<const ByteSpan> payloads);
+
+  std::size_t layers() const;
 
   /// The last decoded level; layout.levels before the first Advance.
   int level() const;

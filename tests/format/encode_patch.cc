@@ -9,7 +9,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "quarry/codec/coder.h"
 #include "quarry/geometry/patch_grid.h"
@@ -18,11 +20,14 @@ namespace quarry {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: encode_patch CODER TYPE SHAPE LEVELS TOLERANCE SAMPLES MASK FOLDER\n"
+    "usage: encode_patch CODER TYPE SHAPE LEVELS TOLERANCES SAMPLES MASK FOLDER\n"
     "  SHAPE      as 9x5x3, x fastest\n"
+    "  TOLERANCES of the layers of accuracy, as 1e-2,1e-4\n"
     "  SAMPLES    file of the raw samples, little-endian\n"
     "  MASK       file with a byte for each sample, 1 valid or 0 missing; - when all are valid\n"
-    "  FOLDER     gets payload.L and decoded.L of each level L, as the library's decoder reads it\n";
+    "  FOLDER     gets payload.N and decoded.N, as the library's decoder reads it: N is L of level L, and of "
+    "layer K\n"
+    "             L and K times LEVELS\n";
 
 Result<Bytes> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -77,13 +82,23 @@ Status CheckPromise(ByteSpan decoded, ByteSpan promised, const Bytes& mask, std:
   return Status::Ok();
 }
 
+std::vector<double> ParseTolerances(const std::string& text) {
+  std::vector<double> tolerances;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    tolerances.push_back(std::strtod(text.substr(begin, end - begin).c_str(), nullptr));
+    begin = end + 1;
+  }
+  return tolerances;
+}
+
 Status Run(char** arguments) {
   QUARRY_ASSIGN_OR_RETURN(const CoderId id, ParseCoder(arguments[0]));
   PatchLayout layout;
   QUARRY_ASSIGN_OR_RETURN(layout.type, ParseDataType(arguments[1]));
   QUARRY_ASSIGN_OR_RETURN(layout.shape, ParseShape(arguments[2], "SHAPE"));
   layout.levels = std::atoi(arguments[3]);
-  const double tolerance = std::strtod(arguments[4], nullptr);
+  const std::vector<double> tolerances = ParseTolerances(arguments[4]);
   const std::size_t size = SizeOf(layout.type);
   QUARRY_ASSIGN_OR_RETURN(const Bytes stored, ReadFile(arguments[5]));
   Bytes mask;
@@ -94,16 +109,24 @@ Status Run(char** arguments) {
 
   const PatchCoder& coder = *FindCoder(id);
   const Bytes samples = LittleEndianSamples(stored, size);
-  QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded, coder.Encode(layout, samples, AsValidity(mask), tolerance));
-  const auto decoder = coder.NewDecoder(layout);
+  QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded,
+                          coder.EncodeLayers(layout, samples, AsValidity(mask), tolerances));
+  std::vector<std::unique_ptr<PatchDecoder>> layers;
+  for (std::size_t k = 0; k < tolerances.size(); ++k) layers.push_back(coder.NewDecoder(layout));
   for (int level = layout.levels - 1; level >= 0; --level) {
-    const auto l = static_cast<std::size_t>(level);
     const Bytes level_mask = LevelMask(mask, layout.shape, level);
-    QUARRY_RETURN_IF_ERROR(decoder->Advance(coded.levels[l], AsValidity(level_mask)));
-    QUARRY_RETURN_IF_ERROR(CheckPromise(decoder->samples(), coded.decoded[l], level_mask, size, level));
-    QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/payload.{}", folder, level), coded.levels[l]));
-    QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/decoded.{}", folder, level),
-                                     LittleEndianSamples(decoder->samples(), size)));
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      const std::size_t part = k * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
+      const Bytes& payload = coded.levels[part];
+      QUARRY_RETURN_IF_ERROR(k == 0
+                                 ? layers[0]->Advance(payload, AsValidity(level_mask))
+                                 : layers[k]->AdvanceLayer(payload, AsValidity(level_mask), *layers[k - 1]));
+      const ByteSpan decoded = layers[k]->samples();
+      QUARRY_RETURN_IF_ERROR(CheckPromise(decoded, coded.decoded[part], level_mask, size, level));
+      QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/payload.{}", folder, part), payload));
+      QUARRY_RETURN_IF_ERROR(
+          WriteFile(fmt::format("{}/decoded.{}", folder, part), LittleEndianSamples(decoded, size)));
+    }
   }
   return Status::Ok();
 }

@@ -2,6 +2,7 @@
 // 0: all promises were kept; 1: one was not, and a line says how to reproduce it; 2: bad usage.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -73,6 +74,19 @@ double RandomTolerance(double range, Random* random) {
   }
 }
 
+/// Several layers now and then, where the coder has them: each at least a hundredth below the one before.
+std::vector<double> RandomTolerances(const PatchCoder& coder, double range, Random* random) {
+  std::vector<double> tolerances = {RandomTolerance(range, random)};
+  const std::size_t layers = random->OneIn(3) ? 1 + random->Below(coder.MostLayers()) : 1;
+  while (tolerances.size() < layers) {
+    const double next =
+        random->OneIn(8) ? 0 : tolerances.back() * std::pow(10, -3 * random->Fraction()) * 0.99;
+    if (!(next < tolerances.back())) break;  // after 0, and after infinity
+    tolerances.push_back(next);
+  }
+  return tolerances;
+}
+
 struct Count {
   std::uint64_t patches = 0;
   std::uint64_t samples = 0;
@@ -133,11 +147,13 @@ class Run {
     const PatchCoder& coder = *coders_[number % coders_.size()];
     const PatchSpec spec = RandomSpec(RandomType(coder, &random), options_.max_volume, &random);
     Generate(spec, patch);
-    const double tolerance = RandomTolerance(ValueRange(spec.layout.type, *patch), &random);
-    const std::string text = fmt::format("{}, {}, tolerance {}", coder.name(), ToString(spec), tolerance);
+    const std::vector<double> tolerances =
+        RandomTolerances(coder, ValueRange(spec.layout.type, *patch), &random);
+    const std::string text =
+        fmt::format("{}, {}, tolerance {}", coder.name(), ToString(spec), fmt::join(tolerances, ", "));
     if (verbose) fmt::print("{}\n", text);
     const std::optional<std::string> broken =
-        checker->Check({&coder, spec.layout, patch, tolerance}, random.Next());
+        checker->Check({&coder, spec.layout, patch, tolerances}, random.Next());
     const std::scoped_lock lock(mutex_);
     if (broken && failure_.empty()) {
       failure_ = *broken;

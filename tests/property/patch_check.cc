@@ -42,6 +42,11 @@ void ForEachSample(const PatchLayout& layout, int level, Visit visit) {
   }
 }
 
+/// Where a level of a layer is among the payloads.
+std::size_t PartOf(const PatchLayout& layout, std::size_t layer, int level) {
+  return layer * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
+}
+
 bool EndsWith(const Bytes& bytes, const Bytes& end) {
   return bytes.size() >= end.size() &&
          std::equal(end.begin(), end.end(), bytes.end() - static_cast<std::ptrdiff_t>(end.size()));
@@ -64,17 +69,20 @@ Broken PatchChecker::Check(const PatchCase& patch, std::uint64_t garbage) {
 template <typename T>
 Broken PatchChecker::CheckTyped(const PatchCase& patch, std::uint64_t garbage) {
   const Result<EncodedPatch> encoded =
-      EncodePatch(*patch.coder, patch.layout, patch.patch->samples, patch.patch->fill, patch.tolerance);
+      EncodePatch(*patch.coder, patch.layout, patch.patch->samples, patch.patch->fill, patch.tolerances);
   if (!encoded.ok()) return "EncodePatch: " + encoded.status().message();
   if (Broken broken = CheckRecord<T>(patch, *encoded)) return broken;
   coded_ = CodedPatch();
   if (valid_ > 0) {
     if (Broken broken = CheckCoder<T>(patch, *encoded)) return broken;
   }
-  double max_error = 0;
-  if (Broken broken = CheckReader<T>(patch, *encoded, &max_error)) return broken;
-  if (valid_ > 0 && encoded->errors[0].max_error != max_error)
-    return fmt::format("largest error {} is recorded as {}", max_error, encoded->errors[0].max_error);
+  for (std::size_t layer = 0; layer < patch.tolerances.size(); ++layer) {
+    double max_error = 0;
+    if (Broken broken = CheckReader<T>(patch, *encoded, layer, &max_error)) return broken;
+    const double recorded = encoded->errors[PartOf(patch.layout, layer, 0)].max_error;
+    if (valid_ > 0 && recorded != max_error)
+      return fmt::format("largest error {} is recorded as {}", max_error, recorded);
+  }
   if (valid_ > 0 && valid_ < validity_.size() && garbage % 2 != 0) {
     if (Broken broken = CheckGarbage<T>(patch, garbage)) return broken;
   }
@@ -85,7 +93,8 @@ Broken PatchChecker::CheckTyped(const PatchCase& patch, std::uint64_t garbage) {
 template <typename T>
 Broken PatchChecker::CheckRecord(const PatchCase& patch, const EncodedPatch& encoded) const {
   const auto levels = static_cast<std::size_t>(patch.layout.levels);
-  if (encoded.levels.size() != levels || encoded.errors.size() != levels) return "a level is missing";
+  const std::size_t parts = patch.tolerances.size() * levels;
+  if (encoded.levels.size() != parts || encoded.errors.size() != parts) return "a level is missing";
   const bool masked = valid_ < validity_.size();
   if (encoded.mask_levels.size() != (masked ? levels : 0)) return "masked, but without masks, or the reverse";
   if (masked && encoded.mask_levels.back().empty()) return "the coarsest mask is empty";
@@ -119,35 +128,39 @@ Broken PatchChecker::CheckCoder(const PatchCase& patch, const EncodedPatch& enco
     }
     samples = &replaced_;
   }
-  Result<CodedPatch> coded =
-      patch.coder->Encode(patch.layout, *samples, masked ? Validity(validity_) : Validity(), patch.tolerance);
+  Result<CodedPatch> coded = patch.coder->EncodeLayers(
+      patch.layout, *samples, masked ? Validity(validity_) : Validity(), patch.tolerances);
   if (!coded.ok()) return "Encode: " + coded.status().message();
   coded_ = *std::move(coded);
   for (std::size_t l = 0; l < coded_.levels.size(); ++l) {
+    const bool after_missing = masked && l < static_cast<std::size_t>(patch.layout.levels);
     const bool same =
-        masked ? EndsWith(encoded.levels[l], coded_.levels[l]) : encoded.levels[l] == coded_.levels[l];
+        after_missing ? EndsWith(encoded.levels[l], coded_.levels[l]) : encoded.levels[l] == coded_.levels[l];
     if (!same) return fmt::format("encoded twice, level {} differs", l);
   }
   return std::nullopt;
 }
 
 template <typename T>
-Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& encoded, double* max_error) {
-  PatchReader reader(*patch.coder, patch.layout);
+Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& encoded, std::size_t layer,
+                                 double* max_error) {
+  PatchReader reader(*patch.coder, patch.layout, layer + 1);
   const bool masked = valid_ < validity_.size();
   for (int level = patch.layout.levels - 1; level >= 0; --level) {
     const auto l = static_cast<std::size_t>(level);
     const ByteSpan mask = masked ? ByteSpan(encoded.mask_levels[l]) : ByteSpan();
+    std::vector<ByteSpan> payloads;
+    for (std::size_t k = 0; k <= layer; ++k)
+      payloads.emplace_back(encoded.levels[PartOf(patch.layout, k, level)]);
     std::optional<PatchReader> into;
     if (level == Volume(patch.layout.shape) % patch.layout.levels) into = reader.Clone();
-    const Status status = reader.Advance(encoded.levels[l], mask);
+    const Status status = reader.Advance(payloads, mask);
     if (!status.ok()) return fmt::format("level {} does not decode: {}", level, status.message());
     if (into) {
       const Index3 shape = LevelShape(patch.layout.shape, level);
       array_.resize(reader.samples().size());
       const SamplePlace place = SamplePlace::Dense(array_.data(), shape, sizeof(T));
-      if (!into->AdvanceInto(encoded.levels[l], mask, place).ok() ||
-          !std::ranges::equal(array_, reader.samples()))
+      if (!into->AdvanceInto(payloads, mask, place).ok() || !std::ranges::equal(array_, reader.samples()))
         return fmt::format("level {} decodes to other samples in an array", level);
     }
     if (reader.level() != level) return fmt::format("level {} calls itself {}", level, reader.level());
@@ -163,8 +176,36 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
     });
     if (masked && !std::equal(level_validity_.begin(), level_validity_.end(), reader.validity().begin()))
       return fmt::format("the mask of level {} is wrong", level);
-    if (Broken broken = CheckLevel<T>(patch, level, reader.samples(), true, max_error)) return broken;
+    if (Broken broken = CheckLevel<T>(patch, layer, level, reader.samples(), true, max_error)) return broken;
+    if (into && layer + 1 < patch.tolerances.size()) {
+      if (Broken broken = CheckAddedLayer(patch, encoded, &reader)) return broken;
+    }
   }
+  return std::nullopt;
+}
+
+/// A level that gets the next layer is what it is when both are decoded level by level.
+/// @param reader  stays as it is
+Broken PatchChecker::CheckAddedLayer(const PatchCase& patch, const EncodedPatch& encoded,
+                                     PatchReader* reader) {
+  const std::size_t layers = reader->layers();
+  PatchReader refined = reader->Clone();
+  PatchReader whole(*patch.coder, patch.layout, layers + 1);
+  std::vector<ByteSpan> added;
+  for (int level = patch.layout.levels - 1; level >= reader->level(); --level) {
+    std::vector<ByteSpan> payloads;
+    for (std::size_t k = 0; k <= layers; ++k)
+      payloads.emplace_back(encoded.levels[PartOf(patch.layout, k, level)]);
+    added.push_back(payloads.back());
+    const ByteSpan mask = encoded.mask_levels.empty()
+                              ? ByteSpan()
+                              : ByteSpan(encoded.mask_levels[static_cast<std::size_t>(level)]);
+    if (!whole.Advance(payloads, mask).ok()) return fmt::format("level {} does not decode", level);
+  }
+  if (const Status status = refined.AddLayer(added); !status.ok())
+    return fmt::format("layer {} is not added to level {}: {}", layers, reader->level(), status.message());
+  if (refined.layers() != layers + 1 || !std::ranges::equal(refined.samples(), whole.samples()))
+    return fmt::format("layer {}, added to level {}, has other samples", layers, reader->level());
   return std::nullopt;
 }
 
@@ -172,15 +213,16 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
 ///                      the coder
 /// @param max_error     out: of this level, over valid samples
 template <typename T>
-Broken PatchChecker::CheckLevel(const PatchCase& patch, int level, ByteSpan decoded, bool with_missing,
-                                double* max_error) const {
+Broken PatchChecker::CheckLevel(const PatchCase& patch, std::size_t layer, int level, ByteSpan decoded,
+                                bool with_missing, double* max_error) const {
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);
   const std::span<const T> samples = SamplesOf<T>(decoded);
   const bool bounded = level == 0 || patch.coder->BoundsEveryLevel();
-  const bool exact = patch.coder->IsLossless();
+  const double tolerance = patch.tolerances[layer];
+  const bool exact = patch.coder->IsLossless() || (layer > 0 && tolerance == 0);
   const T* promised = nullptr;
   if (with_missing && !coded_.decoded.empty()) {
-    const Bytes& bytes = coded_.decoded[static_cast<std::size_t>(level)];
+    const Bytes& bytes = coded_.decoded[PartOf(patch.layout, layer, level)];
     if (bytes.size() != decoded.size())
       return fmt::format("Encode says {} bytes at level {}", bytes.size(), level);
     promised = reinterpret_cast<const T*>(bytes.data());
@@ -196,8 +238,8 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int level, ByteSpan deco
     }
     const double error = std::abs(static_cast<double>(sample) - static_cast<double>(originals[original]));
     // Not written with >: a NaN breaks the promise.
-    if (bounded && !exact && !(error <= patch.tolerance)) {
-      broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, patch.tolerance,
+    if (bounded && !exact && !(error <= tolerance)) {
+      broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, tolerance,
                            Place(patch.layout, level, i), originals[original], sample);
     } else if (exact && !SameBits(sample, originals[original])) {
       broken =
@@ -222,7 +264,8 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
     const std::uint64_t bits = random.Next();
     if (validity_[i] == 0) std::memcpy(sample, &bits, sizeof(T));
   }
-  const Result<CodedPatch> coded = patch.coder->Encode(patch.layout, replaced_, validity_, patch.tolerance);
+  const Result<CodedPatch> coded =
+      patch.coder->Encode(patch.layout, replaced_, validity_, patch.tolerances.front());
   if (!coded.ok()) return "Encode with garbage: " + coded.status().message();
   const std::unique_ptr<PatchDecoder> decoder = patch.coder->NewDecoder(patch.layout);
   for (int level = patch.layout.levels - 1; level >= 0; --level) {
@@ -234,7 +277,7 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
     const Status status = decoder->Advance(coded->levels[static_cast<std::size_t>(level)], level_validity_);
     if (!status.ok()) return fmt::format("level {} of garbage does not decode: {}", level, status.message());
     double max_error = 0;
-    if (Broken broken = CheckLevel<T>(patch, level, decoder->samples(), false, &max_error))
+    if (Broken broken = CheckLevel<T>(patch, 0, level, decoder->samples(), false, &max_error))
       return "with garbage: " + *broken;
   }
   return std::nullopt;
@@ -244,7 +287,7 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
 template <typename T>
 Broken PatchChecker::CheckAnyBits(const PatchCase& patch) {
   const Result<CodedPatch> coded =
-      patch.coder->Encode(patch.layout, patch.patch->samples, {}, patch.tolerance);
+      patch.coder->Encode(patch.layout, patch.patch->samples, {}, patch.tolerances.front());
   if (!coded.ok()) return "Encode of any bits: " + coded.status().message();
   const std::unique_ptr<PatchDecoder> decoder = patch.coder->NewDecoder(patch.layout);
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);

@@ -15,7 +15,7 @@ struct PatchCase {
   const PatchCoder* coder = nullptr;
   PatchLayout layout;
   const GeneratedPatch* patch = nullptr;
-  double tolerance = 0;
+  std::vector<double> tolerances;  ///< of the layers
 };
 
 /// Checks every promise of a coder on one patch, by its own definitions. Reuses its buffers from patch to
@@ -35,10 +35,12 @@ class PatchChecker {
   std::optional<std::string> CheckCoder(const PatchCase& patch, const EncodedPatch& encoded);
   template <typename T>
   std::optional<std::string> CheckReader(const PatchCase& patch, const EncodedPatch& encoded,
-                                         double* max_error);
+                                         std::size_t layer, double* max_error);
+  std::optional<std::string> CheckAddedLayer(const PatchCase& patch, const EncodedPatch& encoded,
+                                             PatchReader* reader);
   template <typename T>
-  std::optional<std::string> CheckLevel(const PatchCase& patch, int level, ByteSpan decoded,
-                                        bool with_missing, double* max_error) const;
+  std::optional<std::string> CheckLevel(const PatchCase& patch, std::size_t layer, int level,
+                                        ByteSpan decoded, bool with_missing, double* max_error) const;
   template <typename T>
   std::optional<std::string> CheckGarbage(const PatchCase& patch, std::uint64_t garbage);
   template <typename T>

@@ -14,7 +14,7 @@ constexpr std::uint64_t kMeanInSymbol = 14;
 /// Bits that a frequency costs in the stored table, about.
 constexpr float kBitsPerFrequency = 5.5f;
 constexpr float kBitsPerTable = 22;
-/// Its name, and the bin that it begins with.
+/// Its name, and the context that it begins with.
 constexpr float kBitsPerName = 16;
 /// Named tables need not be decoded: they may cost a little more than stored ones.
 constexpr double kNamedMayCost = 1.002;
@@ -25,9 +25,9 @@ constexpr double kMostBitsNamed = 10;
 
 using Histogram = std::array<std::uint32_t, entropy::kSymbols>;
 
-/// Consecutive bins with one table.
+/// Consecutive contexts with one table.
 struct Group {
-  std::uint8_t first_bin = 0;
+  std::uint8_t first = 0;  ///< context
   int shift = 0;
   std::uint64_t count = 0;
   std::uint64_t magnitudes = 0;  ///< their sum
@@ -40,14 +40,14 @@ struct Group {
 /// Increments of the same counter wait for each other: neighbours count in turns.
 constexpr std::size_t kTurns = 4;
 
-/// How often each symbol of a bin occurs among the sampled indices, of which there are fewer than 2^16.
+/// How often each symbol of a context occurs among the sampled indices, of which there are fewer than 2^16.
 using SymbolCounts = std::array<std::array<std::uint16_t, kTurns>, entropy::kSymbols>;
 
 /// Scratch of a thread.
 struct Scratch {
   std::vector<Group> groups =
-      std::vector<Group>(2 * kFineBins);  ///< one a bin, and one for each two neighbours
-  std::vector<SymbolCounts> counts = std::vector<SymbolCounts>(kFineBins);
+      std::vector<Group>(2 * kMostContexts);  ///< one a context, and one for each two neighbours
+  std::vector<SymbolCounts> counts = std::vector<SymbolCounts>(kMostContexts);
 
   static Scratch& OfThread() {
     thread_local Scratch scratch;
@@ -202,7 +202,7 @@ void CountNamed(Group* group) {
 using CountBits = void (*)(Group*);
 
 void Merge(const Group& a, const Group& b, CountBits count_bits, Group* merged) {
-  merged->first_bin = a.first_bin;
+  merged->first = a.first;
   merged->shift = std::max(a.shift, b.shift);
   merged->count = a.count + b.count;
   merged->magnitudes = a.magnitudes + b.magnitudes;
@@ -247,31 +247,31 @@ void ForSampledParts(const SampleRuns& runs, Use use) {
   }
 }
 
-/// How many sampled indices every bin has, and the sum of their magnitudes.
-struct BinSums {
-  std::array<std::uint64_t, kFineBins> counts{};
-  std::array<std::uint64_t, kFineBins> sums{};
+/// How many sampled indices every context has, and the sum of their magnitudes.
+struct ContextSums {
+  std::array<std::uint64_t, kMostContexts> counts{};
+  std::array<std::uint64_t, kMostContexts> sums{};
 };
 
-BinSums SumBins(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins) {
+ContextSums SumContexts(std::span<const std::int32_t> indices, std::span<const std::uint8_t> contexts) {
   // Both in one number: fewer than 2^16 indices are sampled, and none is above 2^28.
   constexpr int kCountAt = 48;
-  std::array<std::array<std::uint64_t, kTurns>, kFineBins> packed{};
+  std::array<std::array<std::uint64_t, kTurns>, kMostContexts> packed{};
   ForSampled(indices.size(), [&](std::size_t i, std::size_t turn) {
     const auto magnitude = static_cast<std::uint32_t>(indices[i] < 0 ? -indices[i] : indices[i]);
-    packed[bins[i]][turn] += (std::uint64_t{1} << kCountAt) + magnitude;
+    packed[contexts[i]][turn] += (std::uint64_t{1} << kCountAt) + magnitude;
   });
-  BinSums all;
-  for (std::size_t bin = 0; bin < kFineBins; ++bin) {
-    for (const std::uint64_t part : packed[bin]) {
-      all.counts[bin] += part >> kCountAt;
-      all.sums[bin] += part & ((std::uint64_t{1} << kCountAt) - 1);
+  ContextSums all;
+  for (std::size_t context = 0; context < kMostContexts; ++context) {
+    for (const std::uint64_t part : packed[context]) {
+      all.counts[context] += part >> kCountAt;
+      all.sums[context] += part & ((std::uint64_t{1} << kCountAt) - 1);
     }
   }
   return all;
 }
 
-/// Moves what was counted of a bin to its group.
+/// Moves what was counted of a context to its group.
 void TakeCounts(const SymbolCounts& counts, std::uint32_t weight, Group* group) {
   for (std::size_t s = 0; s < entropy::kSymbols; ++s) {
     std::uint32_t count = 0;
@@ -283,44 +283,45 @@ void TakeCounts(const SymbolCounts& counts, std::uint32_t weight, Group* group) 
 }
 
 /// @returns in scratch
-std::vector<Group*> GroupPerBin(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins,
-                                Scratch* scratch) {
-  const BinSums of_bins = SumBins(indices, bins);
+std::vector<Group*> GroupPerContext(std::span<const std::int32_t> indices,
+                                    std::span<const std::uint8_t> contexts, Scratch* scratch) {
+  const ContextSums of_contexts = SumContexts(indices, contexts);
   std::size_t seen = 0;
-  for (const std::uint64_t count : of_bins.counts) seen += count;
+  for (const std::uint64_t count : of_contexts.counts) seen += count;
   // The sampled indices of a group stand for all of it, so their bits are scaled before tables are weighed
   // against them.
   seen = std::max<std::size_t>(seen, 1);
   const auto weight = static_cast<std::uint32_t>((indices.size() + seen / 2) / seen);
   std::vector<Group*> groups;
-  std::array<int, kFineBins> shift_of_bin{};
-  for (std::size_t bin = 0; bin < kFineBins; ++bin) {
-    if (of_bins.counts[bin] == 0) continue;
+  std::array<int, kMostContexts> shift_of_context{};
+  for (std::size_t context = 0; context < kMostContexts; ++context) {
+    if (of_contexts.counts[context] == 0) continue;
     Group* group = &scratch->groups[groups.size()];
-    group->first_bin = static_cast<std::uint8_t>(bin);
-    group->shift = ShiftFor(of_bins.sums[bin], of_bins.counts[bin]);
-    group->count = of_bins.counts[bin] * weight;
-    group->magnitudes = of_bins.sums[bin] * weight;
-    shift_of_bin[bin] = group->shift;
-    scratch->counts[bin] = {};
+    group->first = static_cast<std::uint8_t>(context);
+    group->shift = ShiftFor(of_contexts.sums[context], of_contexts.counts[context]);
+    group->count = of_contexts.counts[context] * weight;
+    group->magnitudes = of_contexts.sums[context] * weight;
+    shift_of_context[context] = group->shift;
+    scratch->counts[context] = {};
     groups.push_back(group);
   }
   SymbolCounts* const counts = scratch->counts.data();
   ForSampled(indices.size(), [&](std::size_t i, std::size_t turn) {
-    ++counts[bins[i]][CountedSymbol(indices[i], shift_of_bin[bins[i]])][turn];
+    ++counts[contexts[i]][CountedSymbol(indices[i], shift_of_context[contexts[i]])][turn];
   });
-  for (Group* group : groups) TakeCounts(scratch->counts[group->first_bin], weight, group);
-  groups.front()->first_bin = 0;
+  for (Group* group : groups) TakeCounts(scratch->counts[group->first], weight, group);
+  groups.front()->first = 0;
   return groups;
 }
 
 /// Greedily merges the neighbours that gain most, or lose least while there are too many. Those of `groups`
 /// stay as they are but for their bits.
-std::vector<Group*> MergeGroups(std::vector<Group*> groups, CountBits count_bits, Scratch* scratch) {
+std::vector<Group*> MergeGroups(std::vector<Group*> groups, std::size_t most, CountBits count_bits,
+                                Scratch* scratch) {
   for (Group* group : groups) count_bits(group);
   std::vector<Group*> candidates;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
-    candidates.push_back(&scratch->groups[kFineBins + i]);
+    candidates.push_back(&scratch->groups[kMostContexts + i]);
     Merge(*groups[i], *groups[i + 1], count_bits, candidates[i]);
   }
   while (!candidates.empty()) {
@@ -333,7 +334,7 @@ std::vector<Group*> MergeGroups(std::vector<Group*> groups, CountBits count_bits
         best = i;
       }
     }
-    if (best_gain < 0 && groups.size() <= kMaxTables) break;
+    if (best_gain < 0 && groups.size() <= most) break;
     const auto at = static_cast<std::ptrdiff_t>(best);
     groups[best] = candidates[best];
     groups.erase(groups.begin() + at + 1);
@@ -347,7 +348,7 @@ std::vector<Group*> MergeGroups(std::vector<Group*> groups, CountBits count_bits
 TableChoice Stored(const std::vector<Group*>& groups) {
   TableChoice choice;
   for (const Group* group : groups) {
-    choice.contexts.first_bins.push_back(group->first_bin);
+    choice.contexts.first.push_back(group->first);
     choice.shifts.push_back(static_cast<std::uint8_t>(group->shift));
     choice.bits += static_cast<double>(group->bits);
   }
@@ -365,20 +366,27 @@ TableChoice Named(const std::vector<Group*>& groups) {
 
 }  // namespace
 
-TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins) {
+TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> contexts,
+                         bool has_classes) {
   Scratch& scratch = Scratch::OfThread();
-  const std::vector<Group*> bins_with_samples = GroupPerBin(indices, bins, &scratch);
-  if (indices.size() <= kAlwaysNamed) {
-    TableChoice named = Named(MergeGroups(bins_with_samples, CountNamed, &scratch));
+  const std::size_t most = has_classes ? kMaxTablesOfClasses : kMaxTables;
+  const auto choose = [&](const std::vector<Group*>& groups, bool is_named) {
+    TableChoice choice = is_named ? Named(groups) : Stored(groups);
+    choice.has_classes = has_classes;
+    return choice;
+  };
+  const std::vector<Group*> of_contexts = GroupPerContext(indices, contexts, &scratch);
+  if (indices.size() <= kAlwaysNamed && !has_classes) {
+    TableChoice named = choose(MergeGroups(of_contexts, most, CountNamed, &scratch), true);
     // Indices too large for every name would be escapes, one by one.
     if (named.bits <= kMostBitsNamed * static_cast<double>(indices.size())) return named;
   }
-  // Names for the groups of stored tables: a search for each pair of bins would cost as much time as it
+  // Names for the groups of stored tables: a search for each pair of contexts would cost as much time as it
   // gains bytes.
-  const std::vector<Group*> groups = MergeGroups(bins_with_samples, CountStored, &scratch);
-  TableChoice stored = Stored(groups);
+  const std::vector<Group*> groups = MergeGroups(of_contexts, most, CountStored, &scratch);
+  TableChoice stored = choose(groups, false);
   for (Group* group : groups) CountNamed(group);
-  TableChoice named = Named(groups);
+  TableChoice named = choose(groups, true);
   return named.bits <= stored.bits * kNamedMayCost ? named : stored;
 }
 

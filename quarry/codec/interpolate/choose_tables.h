@@ -10,17 +10,20 @@
 
 namespace quarry::interpolate {
 
-/// Which bins share a table, and how many bits of their indices are stored beside the symbols.
+/// Which contexts share a table, and how many bits of their indices are stored beside the symbols.
 struct TableChoice {
   ContextMap contexts;
+  bool has_classes = false;               ///< of contexts; otherwise they are bins
   std::vector<std::uint8_t> shifts;       ///< of every table
   std::vector<entropy::TableName> names;  ///< of every table, or none: the tables are stored
   double bits = 0;                        ///< estimate of everything: symbols, low bits, tables
 };
 
-/// Chooses tables for indices with their bins: named ones where these cost hardly more than stored ones.
+/// Chooses tables for indices with their contexts: named ones where these cost hardly more than stored ones.
 /// @param indices at least one
-TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> bins);
+/// @param has_classes  contexts are classes and bins, otherwise bins
+TableChoice ChooseTables(std::span<const std::int32_t> indices, std::span<const std::uint8_t> contexts,
+                         bool has_classes = false);
 
 /// Runs of samples, each with its begin and end.
 using SampleRuns = std::vector<std::pair<std::size_t, std::size_t>>;

@@ -9,13 +9,20 @@
 #include "quarry/base/status.h"
 #include "quarry/codec/interpolate/kernels.h"
 
-/// Choice of the table that codes a sample, by the activity around it: a scaled sum of the magnitudes of
-/// already decoded neighbours.
+/// Choice of the table that codes a sample, by its context: the activity around it, a scaled sum of the
+/// magnitudes of already decoded neighbours; and in a layer of accuracy beyond the first its class too.
 namespace quarry::interpolate {
 
 /// Fine bins of activity: 0, then two an octave (1, 1.5, 2, 3, 4, 6, 8, 12 ...).
 /// The last begins at 49152: no activity is above 64800.
 inline constexpr std::size_t kFineBins = 32;
+
+/// Classes of the samples of a further layer, by where the prediction is in the interval that the layer
+/// before leaves open: 0 far from both ends, 1 and 2 nearer to one, 3 outside and moved to one
+/// (level_base.h).
+inline constexpr std::size_t kClasses = 4;
+/// The context of a sample is its bin, or kFineBins times its class and its bin.
+inline constexpr std::size_t kMostContexts = kClasses * kFineBins;
 
 /// Smallest activity of every bin.
 inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
@@ -28,14 +35,14 @@ inline constexpr std::array<std::uint16_t, kFineBins> kBinBegin = [] {
   return begin;
 }();
 
-/// The tables of a level: consecutive bins share one.
+/// The tables of a level: consecutive contexts share one.
 struct ContextMap {
-  std::vector<std::uint8_t> first_bins;  ///< of every table, ascending, the first is 0
+  std::vector<std::uint8_t> first;  ///< context of every table, ascending, the first is 0
 
-  /// For Kernels::classify.
+  /// For Kernels::classify, where contexts are bins.
   std::vector<std::uint16_t> Thresholds() const;
-  /// Replaces every bin by its table.
-  void BinsToTables(std::span<std::uint8_t> bins) const;
+  /// Replaces every context by its table.
+  void ContextsToTables(std::span<std::uint8_t> contexts) const;
 };
 
 }  // namespace quarry::interpolate

@@ -17,6 +17,7 @@ namespace quarry {
 namespace {
 
 using interpolate::InnerLevels;
+using interpolate::LevelBase;
 using interpolate::LevelGrid;
 using interpolate::Quantiser;
 using interpolate::Quantum;
@@ -48,6 +49,15 @@ struct PatchHead {
   bool lattice = false;
   int exponent = 0;                ///< samples are multiples of 2^exponent; only with lattice
   std::optional<Quantum> quantum;  ///< or of this instead
+
+  /// What a lattice consists of multiples of.
+  double Unit() const { return quantum ? quantum->unit : lattice ? std::ldexp(1.0, exponent) : 1; }
+
+  bool HasSameLattice(const PatchHead& other) const {
+    return lattice && other.lattice && exponent == other.exponent &&
+           quantum.has_value() == other.quantum.has_value() &&
+           (!quantum || (quantum->unit == other.quantum->unit && quantum->offset == other.quantum->offset));
+  }
 
   /// Quantiser of a level. On a lattice steps are odd: then an index reaches (step - 1) / 2 on both sides.
   Quantiser LevelQuantiser(int level, double max_error) const {
@@ -119,6 +129,24 @@ struct FromMultiples {
   }
 };
 
+/// Samples in the type that is computed in, and in units of their lattice: themselves, or in `buffer`.
+/// @param validity  null: all are valid. Missing samples become 0
+template <typename S, typename T>
+const T* WorkingValues(const S* samples, const std::uint8_t* validity, std::size_t count,
+                       const PatchHead& head, std::vector<T, BufferAllocator<T>>* buffer) {
+  if constexpr (std::is_same_v<S, T>) {
+    if (!head.lattice && validity == nullptr) return samples;
+  }
+  buffer->resize(count);
+  if (head.quantum) {
+    RunOnBestInstructionSet<ToMultiples<S, T>>(samples, validity, count, *head.quantum, buffer->data());
+  } else {
+    const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
+    RunOnBestInstructionSet<ToWorking<S, T>>(samples, validity, count, scale, buffer->data());
+  }
+  return buffer->data();
+}
+
 template <typename S, typename T>
 void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& head, S* out) {
   if constexpr (std::is_same_v<S, T>) {
@@ -132,9 +160,45 @@ void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& hea
   for (std::size_t i = 0; i < count; ++i) out[i] = FromWorking<S>(values[i], unit);
 }
 
+/// Levels whose new samples are the original ones, bit by bit: bit l for level l, counted down to one sample.
+using ExactLevels = std::uint64_t;
+
+/// Half the width of the interval in which the samples of a level lie, by what the layer before has of them;
+/// in working values of this layer.
+/// @source docs/format.md, "Further layers"
+template <typename T>
+double HalfWidth(const PatchHead& before, ExactLevels exact, int level, const PatchHead& own) {
+  if ((exact >> level & 1) != 0) return 0;
+  const double step = before.LevelQuantiser(level, 0).step;
+  const double units = before.lattice ? (step - 1) / 2 : step / 2;
+  double width = units;
+  if (!own.HasSameLattice(before)) {
+    width = units * before.Unit() / own.Unit();
+    if (own.lattice) width = std::ceil(width);
+  }
+  // Whole numbers beyond it are no longer exact.
+  const double most = own.lattice ? 3 * kLargestWhole<T> : static_cast<double>(std::numeric_limits<T>::max());
+  return width > 0 ? std::min(width, most) : 0;
+}
+
+/// Every `stride`-th sample along each axis.
+template <typename U>
+void CopyStrided(const U* fine, const Index3& shape, std::int64_t stride,
+                 std::vector<U, BufferAllocator<U>>* out) {
+  out->clear();
+  for (std::int64_t z = 0; z < shape[2]; z += stride) {
+    for (std::int64_t y = 0; y < shape[1]; y += stride) {
+      const U* row = fine + (z * shape[1] + y) * shape[0];
+      for (std::int64_t x = 0; x < shape[0]; x += stride) out->push_back(row[x]);
+    }
+  }
+}
+
 template <typename S>
 class Decoder final : public PatchDecoder {
   using T = Working<S>;
+  template <typename U>
+  using Buffer = std::vector<U, BufferAllocator<U>>;
 
  public:
   explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
@@ -153,16 +217,47 @@ class Decoder final : public PatchDecoder {
   }
 
   Status Advance(ByteSpan payload, Validity validity) override {
+    return AdvanceFrom(payload, validity, nullptr);
+  }
+
+  Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
+    const auto& base = static_cast<const Decoder&>(before);
+    if (base.level_ >= level_) return InternalError("a layer would be finer than the one before");
+    if (level_ == layout_.levels) repeats_ = payload.empty();
+    if (!repeats_) return AdvanceFrom(payload, validity, &base);
+    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
+    if (!payload.empty())
+      return DataLoss("level {} of a layer that adds nothing has {} bytes", level_ - 1, payload.size());
+    if (base.level_ == --level_) Repeat(base);
+    return Status::Ok();
+  }
+
+  Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
+    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
+    const int next = level_ - 1;
+    const bool is_first = level_ == layout_.levels;
+    const bool merges =
+        !is_first && SamplesAreWorkingValues() && LevelShape(layout_.shape, next) != grid_.shape;
+    if (!merges) return PatchDecoder::AdvanceInto(payload, validity, place);
+    QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, nullptr, &place));
+    return true;
+  }
+
+ private:
+  /// @param base  of the layer before, or null
+  Status AdvanceFrom(ByteSpan payload, Validity validity, const Decoder* base) {
     QUARRY_RETURN_IF_ERROR(CheckNext(validity));
     const int next = level_ - 1;
     if (level_ == layout_.levels) {
       QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
-      if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity));
+      if (base != nullptr && (head_.constant || base->head_.constant))
+        return DataLoss("a further layer of a patch is constant, or of a constant patch");
+      if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity, base));
     } else if (head_.constant) {
       if (!payload.empty())
         return DataLoss("level {} of a constant patch has {} bytes", next, payload.size());
     } else {
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, nullptr));
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, base, nullptr));
     }
     level_ = next;
     if (SamplesAreWorkingValues()) return Status::Ok();
@@ -175,18 +270,15 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
-  Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
-    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
-    const int next = level_ - 1;
-    const bool is_first = level_ == layout_.levels;
-    const bool merges =
-        !is_first && SamplesAreWorkingValues() && LevelShape(layout_.shape, next) != grid_.shape;
-    if (!merges) return PatchDecoder::AdvanceInto(payload, validity, place);
-    QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, &place));
-    return true;
+  /// Becomes what the layer before is.
+  void Repeat(const Decoder& base) {
+    head_ = base.head_;
+    exact_levels_ = base.exact_levels_;
+    constant_ = base.constant_;
+    grid_ = base.grid_;
+    samples_ = base.samples_;
   }
 
- private:
   Status CheckNext(Validity validity) const {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const int next = level_ - 1;
@@ -251,32 +343,53 @@ class Decoder final : public PatchDecoder {
   }
 
   /// The payload of the dataset's coarsest level also holds all coarser levels.
-  Status DecodeInnerLevels(ByteSpan payload, Validity validity) {
+  Status DecodeInnerLevels(ByteSpan payload, Validity validity, const Decoder* base) {
     const int coarsest = layout_.levels - 1;
     for (int level = InnerLevels(layout_.shape) - 2; level > coarsest; --level) {
       QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(&payload));
       if (size > payload.size())
         return DataLoss("inner level {} has {} bytes, {} are left", level, size, payload.size());
       const std::vector<std::uint8_t> coarse = SubsampledValidity(validity, coarsest, level);
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse, nullptr));
+      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse, base, nullptr));
       payload = payload.subspan(size);
     }
     if (InnerLevels(layout_.shape) - 2 < coarsest) {
       // The dataset's coarsest level is the single sample, or beyond it.
       return payload.empty() ? Status::Ok() : DataLoss("{} bytes follow a single sample", payload.size());
     }
-    return DecodeOne(payload, coarsest, validity, nullptr);
+    return DecodeOne(payload, coarsest, validity, base, nullptr);
   }
 
+  /// @param base   of the layer before, or null
   /// @param place  see interpolate::DecodeLevel
-  Status DecodeOne(ByteSpan payload, int level, Validity validity, const SamplePlace* place) {
+  Status DecodeOne(ByteSpan payload, int level, Validity validity, const Decoder* base,
+                   const SamplePlace* place) {
     const Index3 shape = LevelShape(layout_.shape, level);
     if (shape == grid_.shape) {
       return payload.empty() ? Status::Ok()
                              : DataLoss("level {} adds no sample, but has {} bytes", level, payload.size());
     }
-    return interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, level > 0,
-                                       place, &grid_);
+    LevelBase<T> interval;
+    Buffer<S> strided;
+    Buffer<T> converted;
+    if (base != nullptr) {
+      const S* samples = base->SamplesAt(level, &strided);
+      interval.values =
+          WorkingValues<S, T>(samples, nullptr, static_cast<std::size_t>(Volume(shape)), head_, &converted);
+      interval.half_width = HalfWidth<T>(base->head_, base->exact_levels_, level, head_);
+    }
+    QUARRY_RETURN_IF_ERROR(interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape,
+                                                       validity, interval, level > 0, place, &grid_));
+    if (grid_.exact) exact_levels_ |= ExactLevels{1} << level;
+    return Status::Ok();
+  }
+
+  /// Samples at this level or a coarser one, in `buffer` if these.
+  const S* SamplesAt(int level, Buffer<S>* buffer) const {
+    const S* own = reinterpret_cast<const S*>(samples().data());
+    if (level == level_) return own;
+    CopyStrided(own, LevelShape(layout_.shape, level_), std::int64_t{1} << (level - level_), buffer);
+    return buffer->data();
   }
 
   /// @param validity  of level `from`
@@ -298,8 +411,10 @@ class Decoder final : public PatchDecoder {
   int level_;
   PatchHead head_;
   S constant_ = 0;
+  bool repeats_ = false;  ///< a further layer that adds nothing to the one before
+  ExactLevels exact_levels_ = 0;
   LevelGrid<T> grid_;
-  std::vector<S, BufferAllocator<S>> samples_;
+  Buffer<S> samples_;
 };
 
 /// Every second sample along each axis.
@@ -310,6 +425,22 @@ std::vector<U, BufferAllocator<U>> Halved(const U* fine, const Index3& shape) {
   return coarse;
 }
 
+/// A layer as it was coded, for the next one.
+struct CodedLayer {
+  std::vector<Bytes> levels;   ///< payload per level, 0 the finest
+  std::vector<Bytes> decoded;  ///< see CodedPatch
+  PatchHead head;
+  ExactLevels exact_levels = 0;
+};
+
+/// What is wanted of a layer.
+struct LayerSettings {
+  double tolerance = 0;
+  bool is_last = true;
+  bool without_lattice = false;        ///< multiples of a unit lose the sign of zero
+  const CodedLayer* before = nullptr;  ///< null: this is the first one
+};
+
 template <typename S>
 class Encoder {
   using T = Working<S>;
@@ -319,13 +450,15 @@ class Encoder {
   static constexpr double kLargestTolerance = static_cast<double>(std::numeric_limits<T>::max() / 16);
 
  public:
-  Encoder(const PatchLayout& layout, std::span<const S> samples, Validity validity, double tolerance)
+  Encoder(const PatchLayout& layout, std::span<const S> samples, Validity validity,
+          const LayerSettings& settings)
       : layout_(layout),
         samples_(samples),
         validity_(validity),
-        tolerance_(std::min(tolerance, kLargestTolerance)) {}
+        settings_(settings),
+        tolerance_(std::min(settings.tolerance, kLargestTolerance)) {}
 
-  CodedPatch Run() {
+  CodedLayer Run() {
     Examine();
     return constant_ ? CodeConstant() : CodeLevels();
   }
@@ -349,8 +482,9 @@ class Encoder {
 
   bool IsValid(std::size_t i) const { return validity_.empty() || validity_[i] != 0; }
 
-  CodedPatch CodeConstant() const {
-    CodedPatch coded;
+  CodedLayer CodeConstant() const {
+    CodedLayer coded;
+    coded.head.constant = true;
     coded.levels.resize(static_cast<std::size_t>(layout_.levels));
     coded.levels.back().push_back(static_cast<std::byte>(kConstant));
     PutLittleEndian(&coded.levels.back(), sample_);
@@ -362,23 +496,35 @@ class Encoder {
     return coded;
   }
 
-  CodedPatch CodeLevels() {
+  CodedLayer CodeLevels() {
     const double largest =
         std::max(std::abs(static_cast<double>(least_)), std::abs(static_cast<double>(most_)));
     PatchHead head = ChooseHead(largest);
     head.ratio = PickRatio();
     const double max_error = head.lattice ? (head.step - 1) / 2 : SafeTolerance();
 
+    // What is coded at level 0, and every coarser level of it.
     Buffer<T> working;
-    std::vector<const T*> grids = {WorkingValues(head, &working)};
+    std::vector<const T*> grids = {WorkingValues<S, T>(
+        samples_.data(), validity_.empty() ? nullptr : validity_.data(), samples_.size(), head, &working)};
     std::vector<Validity> valid = {validity_};
     std::vector<Buffer<T>> coarse_grids;
     std::vector<Buffer<std::uint8_t>> coarse_valid;
     const int inner = InnerLevels(layout_.shape);
+    Buffer<T> working_base;
+    std::vector<const T*> bases(static_cast<std::size_t>(inner), nullptr);
+    if (settings_.before != nullptr) {
+      bases[0] = WorkingValues<S, T>(reinterpret_cast<const S*>(settings_.before->decoded[0].data()), nullptr,
+                                     samples_.size(), head, &working_base);
+    }
     for (int l = 1; l < inner; ++l) {
       const Index3 shape = LevelShape(layout_.shape, l - 1);
       coarse_grids.push_back(Halved(grids.back(), shape));
       grids.push_back(coarse_grids.back().data());
+      if (const auto i = static_cast<std::size_t>(l); bases[i - 1] != nullptr) {
+        coarse_grids.push_back(Halved(bases[i - 1], shape));
+        bases[i] = coarse_grids.back().data();
+      }
       coarse_valid.push_back(validity_.empty() ? Buffer<std::uint8_t>() : Halved(valid.back().data(), shape));
       valid.push_back(coarse_valid.back());
     }
@@ -391,7 +537,8 @@ class Encoder {
     const T base = has_base ? grids.back()[0] : MeanForBase(head);
     grid.values.data()[0] = base;
 
-    CodedPatch coded;
+    CodedLayer coded;
+    coded.head = head;
     coded.levels.resize(static_cast<std::size_t>(layout_.levels));
     coded.decoded.resize(coded.levels.size());
     AppendHead(head, base, &coded.levels.back());
@@ -399,8 +546,12 @@ class Encoder {
       Bytes payload;
       if (l < inner - 1) {
         const auto i = static_cast<std::size_t>(l);
+        LevelBase<T> base{bases[i], 0};
+        if (bases[i] != nullptr)
+          base.half_width = HalfWidth<T>(settings_.before->head, settings_.before->exact_levels, l, head);
         payload = interpolate::EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l),
-                                              grids[i], valid[i], l > 0, &grid);
+                                              grids[i], valid[i], base, l > 0, &grid);
+        if (grid.exact) coded.exact_levels |= ExactLevels{1} << l;
       }
       Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
       if (l > layout_.levels - 1 && l < inner - 1) entropy::PutVarint(payload.size(), &out);
@@ -411,6 +562,7 @@ class Encoder {
   }
 
   PatchHead ChooseHead(double largest) const {
+    if (settings_.without_lattice) return FloatHead(largest);
     const std::optional<int> exponent = LatticeExponent(largest);
     if constexpr (std::is_floating_point_v<S>) {
       const double unit = exponent ? std::ldexp(1.0, *exponent) : 0;
@@ -544,26 +696,9 @@ class Encoder {
 
   std::size_t PickRatio() const {
     const double range = static_cast<double>(most_) - static_cast<double>(least_);
-    if (tolerance_ >= 5e-2 * range) return 2;
+    // What more accurate coarse levels cost is no loss where layers follow.
+    if (tolerance_ >= 5e-2 * range || !settings_.is_last) return 2;
     return tolerance_ >= 5e-3 * range ? 1 : 0;
-  }
-
-  /// What is coded at level 0: the samples themselves, or what `working` then holds.
-  const T* WorkingValues(const PatchHead& head, Buffer<T>* working) const {
-    if constexpr (std::is_same_v<S, T>) {
-      if (!head.lattice && validity_.empty()) return samples_.data();
-    }
-    working->resize(samples_.size());
-    const std::uint8_t* validity = validity_.empty() ? nullptr : validity_.data();
-    if (head.quantum) {
-      RunOnBestInstructionSet<ToMultiples<S, T>>(samples_.data(), validity, samples_.size(), *head.quantum,
-                                                 working->data());
-      return working->data();
-    }
-    const T scale = head.lattice ? PowerOfTwo<T>(-head.exponent) : T(1);
-    RunOnBestInstructionSet<ToWorking<S, T>>(samples_.data(), validity, samples_.size(), scale,
-                                             working->data());
-    return working->data();
   }
 
   /// What stands for sample (0, 0, 0) where it is missing, in working values: the mean of some samples. It is
@@ -587,6 +722,7 @@ class Encoder {
   const PatchLayout& layout_;
   const std::span<const S> samples_;
   const Validity validity_;
+  const LayerSettings settings_;
   const double tolerance_;
   S least_ = 0;
   S most_ = 0;
@@ -594,23 +730,84 @@ class Encoder {
   bool constant_ = false;
 };
 
+/// Whether decoded samples are within the tolerance already; for the tolerance 0, bit by bit.
+template <typename S>
+bool Keeps(const CodedLayer& layer, std::span<const S> samples, Validity validity, double tolerance) {
+  const S* decoded = reinterpret_cast<const S*>(layer.decoded[0].data());
+  // Differences are rounded.
+  const double bound = tolerance * (1 - 4 * std::numeric_limits<double>::epsilon());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (!validity.empty() && validity[i] == 0) continue;
+    const double error = std::abs(static_cast<double>(samples[i]) - static_cast<double>(decoded[i]));
+    if (!(error <= bound) || (tolerance == 0 && std::memcmp(&samples[i], &decoded[i], sizeof(S)) != 0))
+      return false;
+  }
+  return true;
+}
+
+template <typename S>
+CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Validity validity,
+                      Tolerances tolerances) {
+  CodedPatch coded;
+  CodedLayer layer;
+  for (std::size_t k = 0; k < tolerances.size(); ++k) {
+    const bool is_last = k + 1 == tolerances.size();
+    if (k > 0 && Keeps(layer, samples, validity, tolerances[k])) {
+      layer.levels.assign(layer.levels.size(), Bytes());
+    } else {
+      LayerSettings settings{tolerances[k], is_last, /*without_lattice=*/false, k > 0 ? &layer : nullptr};
+      CodedLayer next = Encoder<S>(layout, samples, validity, settings).Run();
+      if (k > 0 && tolerances[k] == 0 && !Keeps(next, samples, validity, 0)) {
+        settings.without_lattice = true;
+        next = Encoder<S>(layout, samples, validity, settings).Run();
+      }
+      layer = std::move(next);
+    }
+    std::move(layer.levels.begin(), layer.levels.end(), std::back_inserter(coded.levels));
+    layer.levels.assign(static_cast<std::size_t>(layout.levels), Bytes());
+    if (is_last) {
+      std::move(layer.decoded.begin(), layer.decoded.end(), std::back_inserter(coded.decoded));
+    } else {
+      coded.decoded.insert(coded.decoded.end(), layer.decoded.begin(), layer.decoded.end());
+    }
+  }
+  return coded;
+}
+
+Status CheckTolerances(Tolerances tolerances) {
+  if (tolerances.empty() || tolerances.size() > kMaxLayers)
+    return InvalidArgument("{} layers of accuracy; a patch has 1 to {}", tolerances.size(), kMaxLayers);
+  for (std::size_t k = 0; k < tolerances.size(); ++k) {
+    if (!(tolerances[k] >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerances[k]);
+    if (k > 0 && !(tolerances[k] < tolerances[k - 1]))
+      return InvalidArgument("layer {} has the tolerance {}, which is not below {}, that of the layer before",
+                             k, tolerances[k], tolerances[k - 1]);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                             double tolerance) const {
+  return EncodeLayers(layout, samples, validity, {&tolerance, 1});
+}
+
+Result<CodedPatch> InterpolateCoder::EncodeLayers(const PatchLayout& layout, ByteSpan samples,
+                                                  Validity validity, Tolerances tolerances) const {
   const auto count = static_cast<std::size_t>(Volume(layout.shape));
   if (samples.size() != count * SizeOf(layout.type) || samples.empty() ||
       (!validity.empty() && validity.size() != count)) {
     return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
                            samples.size());
   }
-  if (!(tolerance >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerance);
+  QUARRY_RETURN_IF_ERROR(CheckTolerances(tolerances));
   if (layout.levels < 1 || (!validity.empty() && std::count(validity.begin(), validity.end(), 0) ==
                                                      static_cast<std::ptrdiff_t>(count))) {
     return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
   }
   return DispatchType(layout.type, [&]<typename S>(S) -> CodedPatch {
-    return Encoder<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerance).Run();
+    return CodeLayers<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerances);
   });
 }
 

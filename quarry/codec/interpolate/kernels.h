@@ -58,6 +58,8 @@ struct QuantiseArgs {
 
 /// Largest number of context tables.
 inline constexpr std::size_t kMaxTables = 12;
+/// The same of a level whose contexts have classes.
+inline constexpr std::size_t kMaxTablesOfClasses = 15;
 
 /// Stands for the table of a sample without a symbol; it has no low bits.
 inline constexpr std::uint8_t kNoTable = 15;

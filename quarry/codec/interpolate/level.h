@@ -5,6 +5,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/kernels.h"
+#include "quarry/codec/interpolate/level_base.h"
 #include "quarry/codec/interpolate/predictor.h"
 
 /// One level of a patch as bytes: what its samples add to the coarser level.
@@ -37,6 +38,7 @@ struct LevelGrid {
   PaddedArray<T> values;
   PaddedArray<std::uint16_t> magnitudes;  ///< of the indices, at most kMaxMagnitude
   PredictorSpec predictor = PredictorSpec::Default();
+  bool exact = false;  ///< its new samples are the original ones bit by bit
 };
 
 /// How the indices of a level become samples.
@@ -48,12 +50,13 @@ struct Quantiser {
 
 /// Codes the samples of `shape` that are not in `grid`, the next coarser level; `grid` becomes the level as
 /// decoders get it.
+/// @param base  the level in the layer of accuracy before
 /// @param samples   dense, finite where valid
 /// @param validity         of `samples`, or empty
 /// @param need_magnitudes  a finer level will be coded from this one
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  bool need_magnitudes, LevelGrid<T>* grid);
+                  const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid);
 
 /// Turns `grid` into the level of `shape` that EncodeLevel left in its grid.
 /// @param need_magnitudes  a finer level will be decoded from this one
@@ -61,6 +64,7 @@ Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samp
 /// @errors kDataLoss; the grid is then unusable
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   bool need_magnitudes, const SamplePlace* place, LevelGrid<T>* grid);
+                   const LevelBase<T>& base, bool need_magnitudes, const SamplePlace* place,
+                   LevelGrid<T>* grid);
 
 }  // namespace quarry::interpolate

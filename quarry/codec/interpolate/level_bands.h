@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
 
 /// Shared by encoding and decoding of a level: its bands, and predictions from them.
@@ -40,6 +41,84 @@ struct LevelScratch {
     return scratch;
   }
 };
+
+/// Takes an array over a whole level apart into its bands, without band 0.
+template <typename U>
+struct SplitBands {
+  QUARRY_INLINE static void Run(const U* level, const Index3* shape, std::array<U*, kBands> bands) {
+    const std::int64_t width = (*shape)[0];
+    for (std::int64_t z = 0; z < (*shape)[2]; ++z) {
+      for (std::int64_t y = 0; y < (*shape)[1]; ++y, level += width) {
+        const auto even_band = static_cast<std::size_t>((y & 1) << 1 | (z & 1) << 2);
+        U*& odd_band = bands[even_band | 1];
+        if (even_band == 0) {
+          for (std::int64_t x = 0; x < width / 2; ++x) odd_band[x] = level[2 * x + 1];
+        } else {
+          SplitRow(level, width, bands[even_band], odd_band);
+          bands[even_band] += (width + 1) / 2;
+        }
+        odd_band += width / 2;
+      }
+    }
+  }
+
+ private:
+  QUARRY_INLINE static void SplitRow(const U* row, std::int64_t width, U* __restrict even,
+                                     U* __restrict odd) {
+    for (std::int64_t x = 0; x < width / 2; ++x) {
+      even[x] = row[2 * x];
+      odd[x] = row[2 * x + 1];
+    }
+    if (width % 2 != 0) even[width / 2] = row[width - 1];
+  }
+};
+
+/// The intervals of a plane or a band in the layer before; see IntervalPlane.
+template <typename T>
+struct IntervalScratch {
+  std::vector<T> values;  ///< of the layer before, of all new samples in coding order
+  std::vector<T> clamped;
+  std::vector<T> signs;
+  std::vector<std::uint16_t> misses;
+  std::vector<std::uint8_t> classes;
+
+  static IntervalScratch& OfThread() {
+    thread_local IntervalScratch scratch;
+    return scratch;
+  }
+
+  /// @param size  of what is clamped at a time
+  void Resize(std::size_t size) {
+    if (clamped.size() >= size) return;
+    clamped.resize(size);
+    signs.resize(size);
+    misses.resize(size);
+    classes.resize(size);
+  }
+  /// Takes the values of a level apart.
+  void Split(const T* level, const Index3& shape) {
+    values.resize(static_cast<std::size_t>(Volume(shape)) - BandSize(shape, 0));
+    std::array<T*, kBands> bands{};
+    std::size_t begin = 0;
+    for (const int band : kBandOrder) {
+      bands[static_cast<std::size_t>(band)] = values.data() + begin;
+      begin += BandSize(shape, band);
+    }
+    RunOnBestInstructionSet<SplitBands<T>>(level, &shape, bands);
+  }
+};
+
+template <typename T>
+IntervalArgs<T> IntervalArgsOf(const Quantiser& quantiser, double half_width) {
+  IntervalArgs<T> args;
+  const T step = static_cast<T>(quantiser.step);
+  args.half_width = static_cast<T>(half_width);
+  // What the layer before has is rounded; whole numbers and exact samples are not.
+  args.relative_width = quantiser.integral || half_width == 0 ? T(0) : 2 * std::numeric_limits<T>::epsilon();
+  args.inverse_step = T(1) / step;
+  args.activity_unit = step / T(12);
+  return args;
+}
 
 /// The bands of a level, band 0 in its grid, the others in scratch.
 template <typename T>
@@ -189,15 +268,6 @@ class LevelBands {
   std::array<ContextArgs, kBands> contexts_;
 };
 
-/// A prediction as kernels sanitise it before use (Sanitised in kernels.inl).
-template <typename T>
-T SanitisedPrediction(T predicted, bool integral) {
-  constexpr T kRounder = sizeof(T) == 4 ? T(12582912.0) : T(6755399441055744.0);
-  if (!(std::abs(predicted) <= std::numeric_limits<T>::max())) return 0;
-  if (!integral) return predicted;
-  return std::abs(predicted) < kRounder / 4 ? (predicted + kRounder) - kRounder : T(0);
-}
-
 /// A band of an array over the whole level.
 template <typename U>
 void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
@@ -234,6 +304,7 @@ inline constexpr std::uint8_t kFineTables = 0x80;     ///< frequencies of 11 bit
 /// Layout of kTables: bits 0 to 3, how many tables there are, less 1; bits 4 and 5, which of kLaneCounts.
 inline constexpr int kLanesAt = 4;
 inline constexpr std::uint8_t kStoredTables = 0x40;  ///< else named
+inline constexpr std::uint8_t kClassTables = 0x80;   ///< contexts have classes; only in a further layer
 inline constexpr std::array<std::size_t, 4> kLaneCounts = {1, entropy::kFewLanes, entropy::kManyLanes,
                                                            entropy::kMostLanes};
 

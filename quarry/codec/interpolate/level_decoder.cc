@@ -61,15 +61,20 @@ std::uint8_t* BytesFor(std::size_t samples, std::vector<std::uint8_t>* scratch) 
 template <typename T>
 class LevelDecoder {
  public:
-  LevelDecoder(const Quantiser& quantiser, const Index3& shape, Validity validity, bool need_magnitudes,
-               LevelGrid<T>* grid)
+  LevelDecoder(const Quantiser& quantiser, const Index3& shape, Validity validity, const LevelBase<T>& base,
+               bool need_magnitudes, LevelGrid<T>* grid)
       : quantiser_(quantiser),
         shape_(shape),
         validity_(validity),
+        further_(base.values != nullptr),
+        interval_args_(IntervalArgsOf<T>(quantiser, base.half_width)),
         need_magnitudes_(need_magnitudes),
         grid_(grid),
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
-        scratch_(SymbolScratch::OfThread()) {}
+        scratch_(SymbolScratch::OfThread()),
+        intervals_(IntervalScratch<T>::OfThread()) {
+    if (further_) intervals_.Split(base.values, shape);
+  }
 
   Status Run(ByteSpan payload, const SamplePlace* place) {
     std::uint8_t head = 0;
@@ -85,6 +90,7 @@ class LevelDecoder {
                               PredictorSpec::DecodeFrom(&payload, (head & kOwnWeights) == 0));
     }
     bands_.SetPredictor(grid_->predictor);
+    grid_->exact = mode_ == LevelMode::kExact;
     if (mode_ == LevelMode::kExact) {
       QUARRY_RETURN_IF_ERROR(RunExact(payload));
     } else {
@@ -115,11 +121,48 @@ class LevelDecoder {
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
+      FindValidity(band);
+      if (further_) EnterIntervals(band, begin);
       QUARRY_RETURN_IF_ERROR(DecodeSymbols(band, begin));
       QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
       begin += size;
     }
     return HasTables() ? CheckEnd() : Status::Ok();
+  }
+
+  /// Validity of a band, in scratch, if samples are missing.
+  void FindValidity(int band) {
+    if (!validity_.empty())
+      ExtractBand(validity_.data(), shape_, band, BytesFor(bands_.Size(band), &scratch_.validity));
+  }
+
+  /// Predictions of a band inside their intervals, and classes; in scratch. Only bands before it are needed.
+  void EnterIntervals(int band, std::size_t begin) {
+    const Index3 shape = bands_.Shape(band);
+    const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
+    intervals_.Resize(bands_.Size(band));
+    for (std::int64_t z = 0; z < shape[2]; ++z) {
+      const std::size_t at = static_cast<std::size_t>(z) * plane;
+      EnterIntervals(bands_.Predict(band, z), has_classes_ ? bands_.Activity(band, z) : nullptr, begin, at,
+                     plane);
+    }
+  }
+
+  /// @param begin  of the band among the new samples
+  /// @param at     of the plane in the band
+  void EnterIntervals(const T* predicted, const std::uint16_t* activity, std::size_t begin, std::size_t at,
+                      std::size_t count) {
+    IntervalPlane<T> plane;
+    plane.predicted = predicted;
+    plane.values = intervals_.values.data() + begin + at;
+    plane.validity = validity_.empty() ? nullptr : scratch_.validity.data() + at;
+    plane.activity = activity;
+    plane.count = count;
+    plane.clamped = intervals_.clamped.data() + at;
+    plane.signs = intervals_.signs.data() + at;
+    plane.misses = intervals_.misses.data() + at;
+    plane.classes = intervals_.classes.data() + at;
+    RunFindIntervals(quantiser_.integral, interval_args_, plane);
   }
 
   static LevelMode ModeOf(std::uint8_t head) {
@@ -210,18 +253,20 @@ class LevelDecoder {
     if (payload->empty()) return DataLoss("a level ends before its tables");
     const auto layout = std::to_integer<std::uint8_t>(payload->front());
     const std::size_t tables = (layout & ((1u << kLanesAt) - 1)) + 1;
-    if (tables > kMaxTables || layout >> 7 != 0)
+    has_classes_ = (layout & kClassTables) != 0;
+    if (tables > (has_classes_ ? kMaxTablesOfClasses : kMaxTables) || (has_classes_ && !further_))
       return DataLoss("a level has tables of the layout {:#x}", layout);
     if (payload->size() < tables) return DataLoss("a level ends in its contexts");
-    std::vector<std::uint8_t> first_bins = {0};
+    contexts_.first = {0};
     for (std::size_t t = 1; t < tables; ++t) {
-      const auto bin = std::to_integer<std::uint8_t>((*payload)[t]);
-      if (bin <= first_bins.back() || bin >= kFineBins)
-        return DataLoss("table {} of a level begins with bin {} after {}", t, bin, first_bins.back());
-      first_bins.push_back(bin);
+      const auto context = std::to_integer<std::uint8_t>((*payload)[t]);
+      if (context <= contexts_.first.back() || context >= (has_classes_ ? kMostContexts : kFineBins))
+        return DataLoss("table {} of a level begins with context {} after {}", t, context,
+                        contexts_.first.back());
+      contexts_.first.push_back(context);
     }
     *payload = payload->subspan(tables);
-    thresholds_ = ContextMap{std::move(first_bins)}.Thresholds();
+    if (!has_classes_) thresholds_ = contexts_.Thresholds();
     rans_.lanes = kLaneCounts[layout >> kLanesAt & 3];
     rans_.bits = entropy::kNamedBits;
     return (layout & kStoredTables) != 0 ? ReadStoredTables(tables, payload) : ReadNames(tables, payload);
@@ -232,17 +277,16 @@ class LevelDecoder {
     const auto bins = GetLittleEndian<std::uint32_t>(payload->data());
     *payload = payload->subspan(4);
     if (bins >> (kFineBins - 1) != 0) return DataLoss("a level has a table for impossible activities");
-    ContextMap contexts;
-    contexts.first_bins.push_back(0);
+    contexts_.first = {0};
     for (std::uint8_t bin = 1; bin < kFineBins; ++bin) {
-      if ((bins >> (bin - 1) & 1) != 0) contexts.first_bins.push_back(bin);
+      if ((bins >> (bin - 1) & 1) != 0) contexts_.first.push_back(bin);
     }
-    if (contexts.first_bins.size() > kMaxTables)
-      return DataLoss("a level has {} tables of symbols", contexts.first_bins.size());
-    thresholds_ = contexts.Thresholds();
+    if (contexts_.first.size() > kMaxTables)
+      return DataLoss("a level has {} tables of symbols", contexts_.first.size());
+    thresholds_ = contexts_.Thresholds();
     rans_.lanes = (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes;
     rans_.bits = (head & kFineTables) != 0 ? 11 : 10;
-    return ReadStoredTables(contexts.first_bins.size(), payload);
+    return ReadStoredTables(contexts_.first.size(), payload);
   }
 
   Status ReadStoredTables(std::size_t count, ByteSpan* payload) {
@@ -256,7 +300,7 @@ class LevelDecoder {
 
   Status ReadNames(std::size_t count, ByteSpan* payload) {
     if (payload->size() < count) return DataLoss("a level ends in the names of its tables");
-    std::array<entropy::TableName, kMaxTables> names{};
+    std::array<entropy::TableName, kMaxTablesOfClasses> names{};
     for (std::size_t t = 0; t < count; ++t) {
       names[t] = std::to_integer<std::uint8_t>((*payload)[t]);
       low_bits_.widths[t] = static_cast<std::uint8_t>(entropy::ShiftOf(names[t]));
@@ -299,8 +343,7 @@ class LevelDecoder {
     if (validity_.empty()) return DecodeValid(tables, size, begin, symbols);
 
     const Kernels& kernels = bands_.kernels();
-    std::uint8_t* validity = BytesFor(size, &scratch_.validity);
-    ExtractBand(validity_.data(), shape_, band, validity);
+    const std::uint8_t* validity = scratch_.validity.data();
     std::uint8_t* valid_tables = BytesFor(size, &scratch_.valid_tables);
     std::uint8_t* valid_symbols = BytesFor(size, &scratch_.valid_symbols);
     const std::size_t valid = kernels.compact(tables, validity, size, valid_tables);
@@ -316,14 +359,18 @@ class LevelDecoder {
     const Kernels& kernels = bands_.kernels();
     const Index3 shape = bands_.Shape(band);
     const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
-    for (std::int64_t z = 0; z < shape[2]; ++z, tables += plane) {
+    for (std::int64_t z = 0; z < shape[2]; ++z) {
       const std::uint16_t* activity = bands_.Activity(band, z);
-      if (HasTables()) {
-        kernels.classify(activity, plane, thresholds_, tables);
+      std::uint8_t* of_plane = tables + static_cast<std::size_t>(z) * plane;
+      if (HasTables() && !has_classes_) {
+        kernels.classify(activity, plane, thresholds_, of_plane);
       } else {
-        kernels.fine_bins(activity, plane, tables);
+        kernels.fine_bins(activity, plane, of_plane);
       }
     }
+    if (!has_classes_) return;
+    AddClasses(intervals_.classes.data(), bands_.Size(band), tables);
+    contexts_.ContextsToTables(std::span(tables, bands_.Size(band)));
   }
 
   /// Symbols of `count` valid samples. Those in groups of zeros get the symbol 0 and kNoTable.
@@ -430,13 +477,18 @@ class LevelDecoder {
       const std::size_t at = static_cast<std::size_t>(z) * plane;
       args.symbols = scratch_.symbols.data() + at;
       args.tables = has_low_bits_ ? scratch_.tables.data() + at : nullptr;
-      args.predicted = bands_.Predict(band, z);
+      args.predicted = further_ ? intervals_.clamped.data() + at : bands_.Predict(band, z);
       args.decoded = bands_.Values(band) + at;
       args.magnitudes = keep_magnitudes ? bands_.Magnitudes(band) + at : nullptr;
       KernelsOf<T>::Reconstruct(bands_.kernels())(args);
       if (low_bits_.position > low_bits_.limit) return DataLoss("the low bits of a level end too early");
       Replace(large_, &next_large_, begin + at, args);
       Replace(escapes_, &next_escape_, begin + at, args);
+      if (further_) {
+        RunOnBestInstructionSet<LeaveIntervals<T>>(intervals_.signs.data() + at,
+                                                   intervals_.misses.data() + at, plane, args.decoded,
+                                                   args.magnitudes);
+      }
     }
     return Status::Ok();
   }
@@ -468,22 +520,23 @@ class LevelDecoder {
     if (used != payload.size())
       return DataLoss("an exact level has {} bytes too many", payload.size() - used);
     const Word* next = words.data();
+    std::size_t begin = 0;
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
-      std::uint8_t* validity = BytesFor(size, &scratch_.validity);
-      if (validity_.empty()) {
-        std::fill_n(validity, size, std::uint8_t{1});
-      } else {
-        ExtractBand(validity_.data(), shape_, band, validity);
-      }
+      if (validity_.empty()) std::fill_n(BytesFor(size, &scratch_.validity), size, std::uint8_t{1});
+      FindValidity(band);
+      const std::uint8_t* validity = scratch_.validity.data();
+      if (further_) EnterIntervals(band, begin);
+      begin += size;
       const Index3 shape = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
       std::fill_n(bands_.Magnitudes(band), size, std::uint16_t{0});
       T* value = bands_.Values(band);
       for (std::int64_t z = 0; z < shape[2]; ++z) {
-        const T* predicted = bands_.Predict(band, z);
-        const std::uint8_t* valid = validity + static_cast<std::size_t>(z) * plane;
+        const std::size_t at = static_cast<std::size_t>(z) * plane;
+        const T* predicted = further_ ? intervals_.clamped.data() + at : bands_.Predict(band, z);
+        const std::uint8_t* valid = validity + at;
         for (std::size_t i = 0; i < plane; ++i) {
           const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
           if (valid[i] == 0) {
@@ -494,7 +547,7 @@ class LevelDecoder {
           const T exact =
               FromOrderedBits<T>(static_cast<Word>(OrderedBits(p) + ((zigzag >> 1) ^ (~(zigzag & 1) + 1))));
           if (!std::isfinite(exact)) return DataLoss("an exact sample is not finite");
-          *value++ = exact;
+          *value++ = further_ ? exact * intervals_.signs[at + i] : exact;
         }
       }
     }
@@ -518,17 +571,22 @@ class LevelDecoder {
   const Quantiser& quantiser_;
   const Index3 shape_;
   const Validity validity_;
+  const bool further_;  ///< there is a layer before
+  const IntervalArgs<T> interval_args_;
   const bool need_magnitudes_;
   LevelGrid<T>* grid_;
   LevelBands<T> bands_;
   SymbolScratch& scratch_;
+  IntervalScratch<T>& intervals_;
 
   LevelMode mode_ = LevelMode::kZero;
   std::vector<Escape<T>> escapes_;
   std::size_t next_escape_ = 0;
   std::vector<Escape<T>> large_;  ///< of the band: indices of adaptive bits that no symbol stands for
   std::size_t next_large_ = 0;
-  std::vector<std::uint16_t> thresholds_;
+  ContextMap contexts_;
+  bool has_classes_ = false;
+  std::vector<std::uint16_t> thresholds_;  ///< of bins
   entropy::RansReader rans_;
   bool has_groups_ = false;
   bool has_low_bits_ = false;
@@ -543,13 +601,14 @@ class LevelDecoder {
 
 template <typename T>
 Status DecodeLevel(ByteSpan payload, const Quantiser& quantiser, const Index3& shape, Validity validity,
-                   bool need_magnitudes, const SamplePlace* place, LevelGrid<T>* grid) {
-  return LevelDecoder<T>(quantiser, shape, validity, need_magnitudes, grid).Run(payload, place);
+                   const LevelBase<T>& base, bool need_magnitudes, const SamplePlace* place,
+                   LevelGrid<T>* grid) {
+  return LevelDecoder<T>(quantiser, shape, validity, base, need_magnitudes, grid).Run(payload, place);
 }
 
-template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
-                                   const SamplePlace*, LevelGrid<float>*);
-template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity, bool,
-                                    const SamplePlace*, LevelGrid<double>*);
+template Status DecodeLevel<float>(ByteSpan, const Quantiser&, const Index3&, Validity,
+                                   const LevelBase<float>&, bool, const SamplePlace*, LevelGrid<float>*);
+template Status DecodeLevel<double>(ByteSpan, const Quantiser&, const Index3&, Validity,
+                                    const LevelBase<double>&, bool, const SamplePlace*, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
@@ -32,37 +33,6 @@ constexpr int kTableBits = entropy::kNamedBits;
 
 /// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
-
-/// Takes an array over a whole level apart into its bands, without band 0.
-template <typename U>
-struct SplitBands {
-  QUARRY_INLINE static void Run(const U* level, const Index3* shape, std::array<U*, kBands> bands) {
-    const std::int64_t width = (*shape)[0];
-    for (std::int64_t z = 0; z < (*shape)[2]; ++z) {
-      for (std::int64_t y = 0; y < (*shape)[1]; ++y, level += width) {
-        const auto even_band = static_cast<std::size_t>((y & 1) << 1 | (z & 1) << 2);
-        U*& odd_band = bands[even_band | 1];
-        if (even_band == 0) {
-          for (std::int64_t x = 0; x < width / 2; ++x) odd_band[x] = level[2 * x + 1];
-        } else {
-          SplitRow(level, width, bands[even_band], odd_band);
-          bands[even_band] += (width + 1) / 2;
-        }
-        odd_band += width / 2;
-      }
-    }
-  }
-
- private:
-  QUARRY_INLINE static void SplitRow(const U* row, std::int64_t width, U* __restrict even,
-                                     U* __restrict odd) {
-    for (std::int64_t x = 0; x < width / 2; ++x) {
-      even[x] = row[2 * x];
-      odd[x] = row[2 * x + 1];
-    }
-    if (width % 2 != 0) even[width / 2] = row[width - 1];
-  }
-};
 
 /// Bits one after the other, earlier ones lower.
 class BitSink {
@@ -173,13 +143,16 @@ struct EncoderScratch {
   PaddedArray<T> originals;                 ///< of all bands, in coding order
   std::vector<std::uint8_t> valid;          ///< of the same, or empty
   std::vector<std::int32_t> indices;        ///< of the same
-  std::vector<std::uint8_t> bins;           ///< of the same
+  std::vector<std::uint8_t> contexts;       ///< of the same: bins, in a further layer with classes
   std::vector<std::size_t> raw_escapes;     ///< positions, ascending
   std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
-  std::vector<std::uint8_t> coded_bins;
-  std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
+  std::vector<std::uint8_t> coded_contexts;
+  std::vector<std::size_t> coded_ends;       ///< of the bands that are not empty
+  std::vector<std::uint8_t> class_contexts;  ///< of the same, with classes, where coded_contexts has bins
   std::vector<entropy::CodedSymbol> symbols;
   std::array<std::vector<T>, kBands> kept;
+  std::vector<T> signs;         ///< of all samples, in a further layer
+  std::vector<T> signed_plane;  ///< originals of a plane, times their signs
 
   static EncoderScratch& OfThread() {
     thread_local EncoderScratch scratch;
@@ -208,14 +181,17 @@ template <typename T>
 class LevelEncoder {
  public:
   LevelEncoder(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-               bool need_magnitudes, LevelGrid<T>* grid)
+               const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid)
       : quantiser_(quantiser),
         shape_(shape),
+        further_(base.values != nullptr),
+        interval_args_(IntervalArgsOf<T>(quantiser, base.half_width)),
         need_magnitudes_(need_magnitudes),
         grid_(grid),
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
         inherited_(grid->predictor),
-        scratch_(EncoderScratch<T>::OfThread()) {
+        scratch_(EncoderScratch<T>::OfThread()),
+        intervals_(IntervalScratch<T>::OfThread()) {
     std::size_t begin = 0;
     scratch_.originals.Resize(static_cast<std::size_t>(Volume(shape)) - bands_.Size(0));
     scratch_.valid.resize(validity.empty() ? 0 : scratch_.originals.size());
@@ -231,6 +207,9 @@ class LevelEncoder {
     }
     RunOnBestInstructionSet<SplitBands<T>>(samples, &shape, originals);
     if (!validity.empty()) RunOnBestInstructionSet<SplitBands<std::uint8_t>>(validity.data(), &shape, valid);
+    if (!further_) return;
+    intervals_.Split(base.values, shape);
+    scratch_.signs.resize(scratch_.originals.size());
   }
 
   Bytes Run() {
@@ -240,6 +219,7 @@ class LevelEncoder {
     if (quantiser_.step > 0) {
       Quantise();
       payload = CodeIndices(spec);
+      grid_->exact = false;
       const double raw = static_cast<double>(coded_indices_.size() * sizeof(T));
       if (static_cast<double>(payload.size()) > kTryExactAbove * raw) {
         Bytes exact = CodeExact(spec);
@@ -284,11 +264,11 @@ class LevelEncoder {
                : static_cast<double>(std::numeric_limits<T>::min());
   }
 
-  /// Indices and bins of all new samples, and the bands as a decoder will have them.
+  /// Indices and contexts of all new samples, and the bands as a decoder will have them.
   void Quantise() {
     const std::size_t samples = scratch_.originals.size();
     scratch_.indices.resize(samples);
-    scratch_.bins.resize(samples);
+    scratch_.contexts.resize(samples);
     QuantiseArgs<T> args;
     args.step = static_cast<T>(quantiser_.step);
     args.inverse_step = T(1) / args.step;
@@ -302,16 +282,63 @@ class LevelEncoder {
       const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
       for (std::int64_t z = 0; z < extent[2]; ++z) {
         const std::size_t at = static_cast<std::size_t>(z) * plane;
-        bands_.kernels().fine_bins(bands_.Activity(band, z), plane, scratch_.bins.data() + begin + at);
+        const std::uint16_t* activity = bands_.Activity(band, z);
+        std::uint8_t* contexts = scratch_.contexts.data() + begin + at;
+        bands_.kernels().fine_bins(activity, plane, contexts);
         const T* predicted = bands_.Predict(band, z);
+        const T* originals = scratch_.originals.data() + begin + at;
+        if (further_) {
+          predicted = EnterIntervals(begin + at, plane, predicted, activity, contexts);
+          originals = SignedOriginals(begin + at, plane);
+        }
         T* decoded = bands_.Values(band) + at;
+        std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
         const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
-            args, scratch_.originals.data() + begin + at, predicted, plane,
-            scratch_.indices.data() + begin + at, decoded, bands_.Magnitudes(band) + at);
+            args, originals, predicted, plane, scratch_.indices.data() + begin + at, decoded, magnitudes);
         if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
         if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
+        if (further_) {
+          RunOnBestInstructionSet<LeaveIntervals<T>>(intervals_.signs.data(), intervals_.misses.data(), plane,
+                                                     decoded, magnitudes);
+        }
       }
     }
+  }
+
+  /// Moves the predictions of a plane into their intervals, and keeps its signs.
+  /// @param activity  adds the classes to `contexts`; or null
+  /// @returns the predictions, times the signs
+  const T* EnterIntervals(std::size_t begin, std::size_t count, const T* predicted,
+                          const std::uint16_t* activity, std::uint8_t* contexts) {
+    intervals_.Resize(count);
+    IntervalPlane<T> plane;
+    plane.predicted = predicted;
+    plane.values = intervals_.values.data() + begin;
+    plane.validity = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin;
+    plane.activity = activity;
+    plane.count = count;
+    plane.clamped = intervals_.clamped.data();
+    plane.signs = intervals_.signs.data();
+    plane.misses = intervals_.misses.data();
+    plane.classes = intervals_.classes.data();
+    RunFindIntervals(quantiser_.integral, interval_args_, plane);
+    std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
+    if (activity != nullptr) AddClasses(intervals_.classes.data(), count, contexts);
+    return intervals_.clamped.data();
+  }
+
+  const T* SignedOriginals(std::size_t begin, std::size_t count) {
+    scratch_.signed_plane.resize(std::max(scratch_.signed_plane.size(), count));
+    const T* __restrict originals = scratch_.originals.data() + begin;
+    const T* __restrict signs = scratch_.signs.data() + begin;
+    T* __restrict out = scratch_.signed_plane.data();
+    for (std::size_t i = 0; i < count; ++i) out[i] = originals[i] * signs[i];
+    return out;
+  }
+
+  /// The sample as it is coded.
+  T SignedOriginal(std::size_t i) const {
+    return further_ ? scratch_.originals.data()[i] * scratch_.signs[i] : scratch_.originals.data()[i];
   }
 
   /// Missing samples become their predictions and have no index. A decoder adds zero steps, which turns -0
@@ -350,7 +377,7 @@ class LevelEncoder {
         std::all_of(coded_indices_.begin(), coded_indices_.end(), [](std::int32_t q) { return q == 0; });
     if (all_zero && scratch_.raw_escapes.empty()) return WithHead(LevelMode::kZero, 0, spec, {}, {});
     const std::size_t samples = coded_indices_.size();
-    const TableChoice choice = ChooseTables(coded_indices_, coded_bins_);
+    const TableChoice choice = further_ ? ChooseWithClasses() : ChooseTables(coded_indices_, coded_contexts_);
     if (samples > kOneLaneUpTo) {
       const double adaptive_limit = 8.0 * static_cast<double>(samples) / kSamplesPerAdaptiveByte;
       // The estimate includes tables, which adaptive bits do without.
@@ -369,12 +396,24 @@ class LevelEncoder {
     return try_adaptive && adaptive_pays ? adaptive : tables;
   }
 
+  /// Tables for contexts with classes, or where that is no larger without. Leaves bins as contexts where the
+  /// choice has no classes, and otherwise the bins in scratch for adaptive bits.
+  TableChoice ChooseWithClasses() {
+    std::optional<TableChoice> with;
+    if (coded_indices_.size() > kOneLaneUpTo)
+      with = ChooseTables(coded_indices_, coded_contexts_, /*has_classes=*/true);
+    scratch_.class_contexts.assign(coded_contexts_.begin(), coded_contexts_.end());
+    for (std::uint8_t& context : coded_contexts_) context %= kFineBins;
+    TableChoice without = ChooseTables(coded_indices_, coded_contexts_);
+    return with && with->bits < without.bits ? *with : without;
+  }
+
   /// Valid samples only, band after band.
   void CollectCoded() {
     const bool some_missing = !scratch_.valid.empty();
     if (some_missing) {
       scratch_.coded_indices.resize(scratch_.indices.size());
-      scratch_.coded_bins.resize(scratch_.indices.size());
+      scratch_.coded_contexts.resize(scratch_.indices.size());
     }
     scratch_.coded_ends.clear();
     std::size_t coded = 0;
@@ -386,7 +425,7 @@ class LevelEncoder {
       scratch_.coded_ends.push_back(coded);
     }
     coded_indices_ = std::span(some_missing ? scratch_.coded_indices : scratch_.indices).first(coded);
-    coded_bins_ = std::span(some_missing ? scratch_.coded_bins : scratch_.bins).first(coded);
+    coded_contexts_ = std::span(some_missing ? scratch_.coded_contexts : scratch_.contexts).first(coded);
   }
 
   /// Appends the valid ones of samples begin .. end to the `coded` ones before; returns how many there are
@@ -394,13 +433,13 @@ class LevelEncoder {
   std::size_t CollectValid(std::size_t begin, std::size_t end, std::size_t coded) {
     const std::uint8_t* valid = scratch_.valid.data();
     const std::int32_t* indices = scratch_.indices.data();
-    const std::uint8_t* bins = scratch_.bins.data();
+    const std::uint8_t* contexts = scratch_.contexts.data();
     std::int32_t* coded_indices = scratch_.coded_indices.data();
-    std::uint8_t* coded_bins = scratch_.coded_bins.data();
+    std::uint8_t* coded_contexts = scratch_.coded_contexts.data();
     // Always written, kept only where valid: a branch would be unpredictable.
     for (std::size_t i = begin; i < end; ++i) {
       coded_indices[coded] = indices[i];
-      coded_bins[coded] = bins[i];
+      coded_contexts[coded] = contexts[i];
       coded += valid[i] != 0 ? 1 : 0;
     }
     return coded;
@@ -436,7 +475,7 @@ class LevelEncoder {
       next = position + 1;
       if (std::binary_search(scratch_.raw_escapes.begin(), scratch_.raw_escapes.end(), position)) {
         entropy::PutVarint(0, out);
-        PutLittleEndian(out, scratch_.originals.data()[position]);
+        PutLittleEndian(out, SignedOriginal(position));
       } else {
         const std::int32_t q = scratch_.indices[position];
         entropy::PutVarint((static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31)) + 1u,
@@ -455,7 +494,7 @@ class LevelEncoder {
     for (const std::size_t band_end : scratch_.coded_ends) {
       model.Restart();
       const std::int32_t* indices = coded_indices_.data() + band_begin;
-      const std::uint8_t* bins = coded_bins_.data() + band_begin;
+      const std::uint8_t* bins = coded_contexts_.data() + band_begin;
       flags.Walk(bins, band_end - band_begin, FlagWriter{&encoder, indices},
                  [&](std::size_t begin, std::size_t end, bool zero) {
                    if (zero) {
@@ -483,8 +522,9 @@ class LevelEncoder {
   };
 
   Bytes CodeTables(TableChoice choice, const PredictorSpec& spec) {
-    choice.contexts.BinsToTables(coded_bins_);
-    const std::span<const std::uint8_t> tables_of = coded_bins_;
+    std::span<std::uint8_t> tables_of = coded_contexts_;
+    if (choice.has_classes) tables_of = scratch_.class_contexts;
+    choice.contexts.ContextsToTables(tables_of);
 
     Bytes group_flags;
     const std::vector<SampleRuns> live = FlagGroups(tables_of, &group_flags);
@@ -510,11 +550,11 @@ class LevelEncoder {
     const std::size_t lanes = LanesFor(choice);
     Bytes body;
     const auto of_lanes = std::find(kLaneCounts.begin(), kLaneCounts.end(), lanes) - kLaneCounts.begin();
-    body.push_back(static_cast<std::byte>((tables.size() - 1) |
-                                          static_cast<std::size_t>(of_lanes) << kLanesAt |
-                                          (choice.names.empty() ? kStoredTables : 0u)));
+    body.push_back(static_cast<std::byte>(
+        (tables.size() - 1) | static_cast<std::size_t>(of_lanes) << kLanesAt |
+        (choice.names.empty() ? kStoredTables : 0u) | (choice.has_classes ? kClassTables : 0u)));
     for (std::size_t t = 1; t < tables.size(); ++t)
-      body.push_back(static_cast<std::byte>(choice.contexts.first_bins[t]));
+      body.push_back(static_cast<std::byte>(choice.contexts.first[t]));
     if (choice.names.empty()) {
       Bytes part;
       entropy::EncodeTables(tables, kTableBits, &part);
@@ -615,12 +655,13 @@ class LevelEncoder {
       for (std::int64_t z = 0; z < extent[2]; ++z) {
         const std::size_t at = static_cast<std::size_t>(z) * plane;
         const T* predicted = bands_.Predict(band, z);
+        if (further_) predicted = EnterIntervals(begin + at, plane, predicted, nullptr, nullptr);
         T* values = bands_.Values(band) + at;
         for (std::size_t i = 0; i < plane; ++i) {
           const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
           const bool valid = IsValid(begin + at + i);
           values[i] = valid ? scratch_.originals.data()[begin + at + i] : p;
-          if (valid) use(p, values[i]);
+          if (valid) use(p, SignedOriginal(begin + at + i));
         }
       }
     }
@@ -642,6 +683,7 @@ class LevelEncoder {
   }
 
   void MakeExact() {
+    grid_->exact = true;
     ForEachExact([](T, T) {});
     for (const int band : kBandOrder)
       std::fill_n(bands_.Magnitudes(band), bands_.Size(band), std::uint16_t{0});
@@ -660,27 +702,30 @@ class LevelEncoder {
 
   const Quantiser& quantiser_;
   const Index3 shape_;
+  const bool further_;  ///< there is a layer before
+  const IntervalArgs<T> interval_args_;
   const bool need_magnitudes_;
   LevelGrid<T>* grid_;
   LevelBands<T> bands_;
   const PredictorSpec inherited_;
   EncoderScratch<T>& scratch_;
+  IntervalScratch<T>& intervals_;
   std::array<std::size_t, kBands> begin_{};
   std::span<const std::int32_t> coded_indices_;  ///< in scratch: what is coded
-  std::span<std::uint8_t> coded_bins_;           ///< of the same
+  std::span<std::uint8_t> coded_contexts_;       ///< of the same
 };
 
 }  // namespace
 
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  bool need_magnitudes, LevelGrid<T>* grid) {
-  return LevelEncoder<T>(quantiser, shape, samples, validity, need_magnitudes, grid).Run();
+                  const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid) {
+  return LevelEncoder<T>(quantiser, shape, samples, validity, base, need_magnitudes, grid).Run();
 }
 
-template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity, bool,
-                                  LevelGrid<float>*);
-template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity, bool,
-                                   LevelGrid<double>*);
+template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity,
+                                  const LevelBase<float>&, bool, LevelGrid<float>*);
+template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity,
+                                   const LevelBase<double>&, bool, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

@@ -286,4 +286,13 @@ void MissingValuesReader::Overlay(ByteSpan decoded, Validity validity) {
   if (!places_.empty()) all_common_ = false;
 }
 
+void MissingValuesReader::Refine(ByteSpan decoded, Validity validity) {
+  WithWordOf(SizeOf(layout_.type), [&](auto zero) {
+    using Word = decltype(zero);
+    const Word* from = reinterpret_cast<const Word*>(decoded.data());
+    Word* out = reinterpret_cast<Word*>(samples_.data());
+    for (std::size_t i = 0; i < validity.size(); ++i) out[i] = validity[i] != 0 ? from[i] : out[i];
+  });
+}
+
 }  // namespace quarry::mask

@@ -36,6 +36,9 @@ class MissingValuesReader {
   /// @param validity  as for Take
   void Overlay(ByteSpan decoded, Validity validity);
 
+  /// After Overlay, replaces the valid samples of the level by those of a further layer.
+  void Refine(ByteSpan decoded, Validity validity);
+
   /// All samples of the level, in native byte order.
   ByteSpan samples() const { return samples_; }
 

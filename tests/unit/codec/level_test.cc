@@ -27,12 +27,12 @@ constexpr Quantiser kQuantiser = {.step = 1, .max_error = 0.5, .integral = false
 
 Bytes Encode(const Index3& shape, const std::vector<float>& samples) {
   LevelGrid<float> grid = Coarse(shape);
-  return EncodeLevel<float>(kQuantiser, shape, samples.data(), {}, false, &grid);
+  return EncodeLevel<float>(kQuantiser, shape, samples.data(), {}, {}, false, &grid);
 }
 
 Status Decode(const Index3& shape, const Bytes& payload) {
   LevelGrid<float> grid = Coarse(shape);
-  return DecodeLevel<float>(payload, kQuantiser, shape, {}, false, nullptr, &grid);
+  return DecodeLevel<float>(payload, kQuantiser, shape, {}, {}, false, nullptr, &grid);
 }
 
 std::vector<float> Noise(std::int64_t count, double width) {
@@ -79,10 +79,10 @@ TEST_F(LayoutOfTables, IsRefusedWhereItCannotBe) {
   const int layout = std::to_integer<int>(payload_[layout_]);
   EXPECT_NE(With(0, layout | 0x80).find("layout"), std::string::npos);
   EXPECT_NE(With(0, layout | 0x0f).find("layout"), std::string::npos) << "sixteen tables";
-  EXPECT_NE(With(1, 0).find("begins with bin 0 after 0"), std::string::npos);
-  EXPECT_NE(With(1, 32).find("begins with bin 32"), std::string::npos);
+  EXPECT_NE(With(1, 0).find("begins with context 0 after 0"), std::string::npos);
+  EXPECT_NE(With(1, 32).find("begins with context 32"), std::string::npos);
   const int first = std::to_integer<int>(payload_[layout_ + 1]);
-  EXPECT_NE(With(2, first).find("begins with bin"), std::string::npos) << "the same as the one before";
+  EXPECT_NE(With(2, first).find("begins with context"), std::string::npos) << "the same as the one before";
   // Its head would be that of another mode, with the bit that only tables have.
   Bytes exact = payload_;
   exact[0] |= std::byte{1};

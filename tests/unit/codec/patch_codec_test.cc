@@ -205,7 +205,7 @@ void ExpectExact(const PatchCoder& coder, const PatchLayout& layout, const std::
       ASSERT_EQ(!masked || reader.validity()[i] != 0, valid[finest]);
     }
   }
-  EXPECT_FALSE(reader.Advance({}, {}).ok());
+  EXPECT_FALSE(reader.Advance(ByteSpan(), ByteSpan()).ok());
 }
 
 /// A field of one type with missing samples of several kinds.
@@ -503,7 +503,7 @@ Bytes AdvancedInto(const PatchReader& coarser, const PatchLayout& layout, const 
   const Status status =
       reader.AdvanceInto(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level), place);
   EXPECT_TRUE(status.ok()) << status.message();
-  EXPECT_FALSE(reader.Advance({}, {}).ok()) << "it ends there";
+  EXPECT_FALSE(reader.Advance(ByteSpan(), ByteSpan()).ok()) << "it ends there";
   Bytes samples;
   const std::size_t row = static_cast<std::size_t>(shape[0]) * size;
   for (std::int64_t z = 0; z < shape[2]; ++z) {

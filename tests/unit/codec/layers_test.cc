@@ -1,0 +1,146 @@
+// Layers of accuracy: each refines the one before, and every layer keeps its tolerance at every level.
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/geometry/patch_grid.h"
+#include "tests/testing/generated_patch.h"
+#include "tests/testing/random.h"
+
+namespace quarry {
+namespace {
+
+const InterpolateCoder kCoder;
+
+std::size_t PartOf(const PatchLayout& layout, std::size_t layer, int level) {
+  return layer * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
+}
+
+/// Every 2^level-th element along each axis.
+template <typename U>
+std::vector<U> AtLevel(const U* fine, const Index3& shape, int level) {
+  const std::int64_t stride = std::int64_t{1} << level;
+  std::vector<U> coarse;
+  for (std::int64_t z = 0; z < shape[2]; z += stride)
+    for (std::int64_t y = 0; y < shape[1]; y += stride)
+      for (std::int64_t x = 0; x < shape[0]; x += stride)
+        coarse.push_back(fine[static_cast<std::size_t>((z * shape[1] + y) * shape[0] + x)]);
+  return coarse;
+}
+
+/// Largest error of the valid samples of a level; infinite where one is no number.
+double ErrorOf(const PatchLayout& layout, ByteSpan decoded, ByteSpan samples, Validity validity, int level) {
+  return DispatchType(layout.type, [&]<typename S>(S) {
+    const std::vector<S> wanted =
+        AtLevel(reinterpret_cast<const S*>(samples.data()), layout.shape, level);
+    const std::vector<std::uint8_t> valid =
+        validity.empty() ? std::vector<std::uint8_t>(wanted.size(), 1)
+                         : AtLevel(validity.data(), layout.shape, level);
+    const S* values = reinterpret_cast<const S*>(decoded.data());
+    double largest = decoded.size() == wanted.size() * sizeof(S) ? 0 : 1e300;
+    for (std::size_t i = 0; i < wanted.size() && largest < 1e300; ++i) {
+      if (valid[i] == 0) continue;
+      const double error = std::abs(static_cast<double>(values[i]) - static_cast<double>(wanted[i]));
+      largest = std::max(largest, error <= 1e300 ? error : 1e301);
+    }
+    return largest;
+  });
+}
+
+std::vector<std::unique_ptr<PatchDecoder>> NewDecoders(const PatchLayout& layout, std::size_t layers) {
+  std::vector<std::unique_ptr<PatchDecoder>> decoders;
+  for (std::size_t k = 0; k < layers; ++k) decoders.push_back(kCoder.NewDecoder(layout));
+  return decoders;
+}
+
+std::vector<std::uint8_t> ValidityAt(const PatchLayout& layout, Validity validity, int level) {
+  return validity.empty() ? std::vector<std::uint8_t>() : AtLevel(validity.data(), layout.shape, level);
+}
+
+void ExpectSame(ByteSpan decoded, const Bytes& expected, Validity validity, std::size_t size,
+                const std::string& what) {
+  ASSERT_EQ(decoded.size(), expected.size()) << what;
+  for (std::size_t i = 0; i * size < expected.size(); ++i) {
+    if (!validity.empty() && validity[i] == 0) continue;
+    ASSERT_EQ(std::memcmp(decoded.data() + i * size, expected.data() + i * size, size), 0) << what << " " << i;
+  }
+}
+
+/// Decodes all layers of a level before the next finer one, and then layer after layer.
+void ExpectBothOrders(const PatchLayout& layout, const CodedPatch& coded, Validity validity,
+                      std::size_t layers) {
+  const std::size_t size = SizeOf(layout.type);
+  auto decoders = NewDecoders(layout, layers);
+  const auto advance = [&](std::size_t k, int level) {
+    const std::vector<std::uint8_t> valid = ValidityAt(layout, validity, level);
+    const Bytes& payload = coded.levels[PartOf(layout, k, level)];
+    return k == 0 ? decoders[0]->Advance(payload, valid)
+                  : decoders[k]->AdvanceLayer(payload, valid, *decoders[k - 1]);
+  };
+  for (int level = layout.levels - 1; level >= 0; --level) {
+    for (std::size_t k = 0; k < layers; ++k) {
+      const Status status = advance(k, level);
+      ASSERT_TRUE(status.ok()) << status.message();
+      ExpectSame(decoders[k]->samples(), coded.decoded[PartOf(layout, k, level)],
+                 ValidityAt(layout, validity, level), size, fmt::format("layer {} level {}", k, level));
+    }
+  }
+  decoders = NewDecoders(layout, layers);
+  for (std::size_t k = 0; k < layers; ++k) {
+    for (int level = layout.levels - 1; level >= 0; --level) {
+      const Status status = advance(k, level);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    ExpectSame(decoders[k]->samples(), coded.decoded[PartOf(layout, k, 0)], validity, size,
+               fmt::format("layer {} alone", k));
+  }
+}
+
+TEST(LayersTest, EveryLayerKeepsItsToleranceAtEveryLevel) {
+  testing::Random random(testing::SeedFromEnvironment());
+  testing::GeneratedPatch patch;
+  for (int i = 0; i < 400; ++i) {
+    const DataType type = testing::kAllTypes[random.Below(std::size(testing::kAllTypes))];
+    const testing::PatchSpec spec = testing::RandomSpec(type, 20000, &random);
+    testing::Generate(spec, &patch);
+    const double range = testing::ValueRange(type, patch);
+    if (!(range > 0 && range < 1e300)) continue;
+    std::vector<double> tolerances;
+    double tolerance = range * std::pow(10, -random.Fraction());
+    const std::size_t layers = 1 + random.Below(4);
+    for (std::size_t k = 0; k < layers; ++k) {
+      tolerances.push_back(tolerance);
+      tolerance *= std::pow(10, -3 * random.Fraction() - 0.05);
+    }
+    if (random.OneIn(3)) tolerances.back() = 0;
+    if (std::ranges::adjacent_find(tolerances) != tolerances.end()) continue;  // tiny ones become 0 on the way
+    std::vector<std::uint8_t> classified;
+    const std::size_t valid = testing::ClassifySamples(type, patch.samples, patch.fill, &classified);
+    if (valid == 0) continue;
+    const Validity validity = valid < classified.size() ? Validity(classified) : Validity();
+    const std::string what = fmt::format("{} {}", ToString(spec), fmt::join(tolerances, ", "));
+    const Result<CodedPatch> coded =
+        kCoder.EncodeLayers(spec.layout, patch.samples, validity, tolerances);
+    ASSERT_TRUE(coded.ok()) << coded.status().message() << what;
+    for (std::size_t k = 0; k < tolerances.size(); ++k) {
+      for (int level = 0; level < spec.layout.levels; ++level) {
+        ASSERT_LE(ErrorOf(spec.layout, coded->decoded[PartOf(spec.layout, k, level)], patch.samples,
+                          validity, level),
+                  tolerances[k])
+            << what << ", layer " << k << ", level " << level;
+      }
+    }
+    ExpectBothOrders(spec.layout, *coded, validity, tolerances.size());
+    if (HasFatalFailure()) FAIL() << what;
+  }
+}
+
+}  // namespace
+}  // namespace quarry
