@@ -187,7 +187,10 @@ Status SampleSink::LevelEnd(const query::LevelExtent& level) {
 
 Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   std::size_t bytes = 0;
-  for (const LevelPayload& level : payload.levels) bytes += level.mask.size() + level.payload.size();
+  for (const LevelPayload& level : payload.levels) {
+    bytes += level.mask.size();
+    for (const ByteSpan part : level.payloads()) bytes += part.size();
+  }
   if (pending_bytes_ > 0 && pending_bytes_ + bytes > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
   const query::PlannedPatch& patch = plan_.patches[payload.patch];
   pending_.set_level(static_cast<std::uint32_t>(payload.level));
@@ -197,14 +200,23 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   for (const LevelPayload& level : payload.levels) {
     const auto l = static_cast<std::size_t>(level.level);
     pb::LevelPayload* sizes = described->add_levels();
-    sizes->set_size(level.payload.size());
-    sizes->set_checksum(patch.entry.patch.levels[l].checksum);
     if (patch.mask) {
       sizes->set_mask_size(level.mask.size());
       sizes->set_mask_checksum(patch.mask->patch.levels[l].checksum);
     }
-    for (const ByteSpan part : {level.mask, level.payload})
+    if (!level.mask.empty()) pieces_.push_back({level.mask, payload.owner});
+    for (int layer = 0; layer < level.layers; ++layer) {
+      const ByteSpan part = level.payload[static_cast<std::size_t>(layer)];
+      const std::uint64_t checksum = patch.entry.patch.levels[plan_.parts.Of(layer, level.level)].checksum;
+      if (layer == 0) {
+        sizes->set_size(part.size());
+        sizes->set_checksum(checksum);
+      } else {
+        sizes->add_further_sizes(part.size());
+        sizes->add_further_checksums(checksum);
+      }
       if (!part.empty()) pieces_.push_back({part, payload.owner});
+    }
   }
   pending_bytes_ += bytes + kBytesPerBlock * (1 + payload.levels.size());
   patches_ = payload.patch + 1;

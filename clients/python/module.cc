@@ -269,8 +269,10 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
                                 std::optional<std::uint64_t> max_bytes,
                                 std::optional<Zyx<std::int64_t>> stride, std::optional<int> first_level,
                                 std::optional<Zyx<double>> focus,
-                                std::optional<std::pair<double, double>> values, bool strict) {
+                                std::optional<std::pair<double, double>> values, bool strict,
+                                std::optional<int> layer) {
   query::ReadRequest question;
+  question.layer = layer;
   question.field = std::move(field);
   question.step = step;
   if (box) question.box = ToXyz(*box);
@@ -293,6 +295,9 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("rmse", &LevelRecord::rmse)
       .def_ro("bytes", &LevelRecord::bytes)
       .def_ro("coverage", &LevelRecord::coverage);
+  nb::class_<LayerRecord>(m, "LayerRecord")
+      .def_ro("tolerance", &LayerRecord::tolerance)
+      .def_ro("levels", &LayerRecord::levels);
   nb::class_<FieldStepDescription>(m, "FieldStep")
       .def_ro("name", &FieldStepDescription::name)
       .def_ro("source", &FieldStepDescription::source)
@@ -306,6 +311,7 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("stored_bytes", &FieldStepDescription::stored_bytes)
       .def_ro("valid", &FieldStepDescription::valid)
       .def_ro("levels", &FieldStepDescription::levels)
+      .def_ro("rougher", &FieldStepDescription::rougher)
       .def_prop_ro("has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); });
   nb::class_<StepDescription>(m, "Step")
       .def_ro("step", &StepDescription::step)
@@ -319,6 +325,7 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("tolerance", &FieldDescription::tolerance)
       .def_ro("relative_tolerance", &FieldDescription::relative_tolerance)
       .def_ro("lossless", &FieldDescription::lossless)
+      .def_prop_ro("layers", [](const FieldDescription& field) { return field.layers(); })
       .def_ro("fill", &FieldDescription::fill);
   nb::class_<client::DatasetSummary>(m, "DatasetSummary")
       .def_ro("name", &client::DatasetSummary::name)
@@ -331,7 +338,8 @@ void BindAnswers(nb::module_& m) {
   nb::class_<query::ReadRequest>(m, "Question")
       .def(nb::new_(&MakeQuestion), "field"_a, nb::kw_only(), "step"_a = nb::none(), "box"_a = nb::none(),
            "level"_a = 0, "max_error"_a = nb::none(), "max_bytes"_a = nb::none(), "stride"_a = nb::none(),
-           "first_level"_a = nb::none(), "focus"_a = nb::none(), "values"_a = nb::none(), "strict"_a = true);
+           "first_level"_a = nb::none(), "focus"_a = nb::none(), "values"_a = nb::none(), "strict"_a = true,
+           "layer"_a = nb::none());
   nb::class_<Answer>(m, "Answer")
       .def_ro("array", &Answer::array)
       .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })

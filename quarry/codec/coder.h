@@ -26,18 +26,35 @@ enum class CoderId : std::uint8_t {
 using Validity = std::span<const std::uint8_t>;
 
 /// Most layers of accuracy of a field.
-inline constexpr std::size_t kMaxLayers = 8;
+inline constexpr int kMaxLayers = 8;
 
 /// Largest absolute errors of the layers of accuracy, [unit of the field], descending. Most fields have one.
 using Tolerances = std::span<const double>;
 
-/// One patch as a coder encoded it. Level l of layer k is at place k L + l, L being the number of levels.
+/// Levels and layers of a patch. Each level of each layer is a part; decoding one needs those of its coarser
+/// levels, and all these of the layers before.
+struct PatchParts {
+  int levels = 1;
+  int layers = 1;
+
+  int count() const { return levels * layers; }
+  /// Number of a part: 0 is the finest level of the last layer, the most accurate one; the last is the
+  /// coarsest level of layer 0. From the last number to the first, every part comes after those that it
+  /// needs.
+  std::size_t Of(int layer, int level) const {
+    return static_cast<std::size_t>((layers - 1 - layer) * levels + level);
+  }
+  int LayerOf(int part) const { return layers - 1 - part / levels; }
+  int LevelOf(int part) const { return part % levels; }
+
+  friend bool operator==(const PatchParts&, const PatchParts&) = default;
+};
+
+/// One patch as a coder encoded it.
 struct CodedPatch {
-  /// Payload per layer and level, layer 0 the roughest, level 0 the finest. Decoding needs the coarser levels
-  /// too, and these levels of the layers before.
-  std::vector<Bytes> levels;
+  std::vector<Bytes> levels;  ///< payload of every part
   std::vector<Bytes>
-      decoded;  ///< of the same, the samples that a decoder returns; missing ones are unspecified
+      decoded;  ///< samples of every part as a decoder returns them; missing ones are unspecified
 };
 
 /// Shape and type of a patch, known to encoder and decoder without the payload.
@@ -107,7 +124,7 @@ class PatchCoder {
   virtual bool BoundsEveryLevel() const = 0;
 
   /// How many layers of accuracy a patch may have.
-  virtual std::size_t MostLayers() const { return 1; }
+  virtual int MostLayers() const { return 1; }
 
   /// @param samples    dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are
   ///                   finite unless the coder is lossless

@@ -153,11 +153,12 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
   QUARRY_ASSIGN_OR_RETURN(CodedPatch coded,
                           coder.EncodeLayers(layout, missing_replaced, validity, tolerances));
   EncodedPatch encoded;
-  const auto levels = static_cast<std::size_t>(layout.levels);
-  for (std::size_t k = 0; k < tolerances.size(); ++k) {
-    const std::vector<LevelError> errors =
-        RecordErrors(layout, original, validity, std::span(coded.decoded).subspan(k * levels, levels));
-    const double bound = coder.IsLossless() ? 0 : tolerances[k];
+  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
+  for (int k = parts.layers - 1; k >= 0; --k) {
+    const std::span<const Bytes> decoded =
+        std::span(coded.decoded).subspan(parts.Of(k, 0), static_cast<std::size_t>(layout.levels));
+    const std::vector<LevelError> errors = RecordErrors(layout, original, validity, decoded);
+    const double bound = coder.IsLossless() ? 0 : tolerances[static_cast<std::size_t>(k)];
     if (!(errors[0].max_error <= bound)) {
       return InternalError(
           "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
@@ -188,10 +189,10 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
                             EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerances));
     DispatchType(layout.type, [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(replaced), &encoded); });
   }
-  // Missing values are the same in all layers: the first has them.
+  // Missing values are the same in all layers: the first has them, whose parts come last.
   std::vector<Bytes> first =
-      mask::AddMissingValues(layout, samples, coded_mask.decoded, std::span(encoded.levels).first(levels));
-  std::move(first.begin(), first.end(), encoded.levels.begin());
+      mask::AddMissingValues(layout, samples, coded_mask.decoded, std::span(encoded.levels).last(levels));
+  std::move(first.begin(), first.end(), encoded.levels.end() - layout.levels);
   encoded.mask_levels = std::move(coded_mask.levels);
   return encoded;
 }
@@ -212,6 +213,7 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                  std::optional<std::uint64_t> fill, Tolerances tolerances) {
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
+  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   const Survey survey = DispatchType(
       layout.type, [&](auto zero) { return SurveySamples(SamplesOf<decltype(zero)>(samples), fill); });
   if (!survey.any_missing) {
@@ -220,21 +222,24 @@ Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& lay
     encoded.valid = static_cast<std::uint64_t>(Volume(layout.shape));
     encoded.min = survey.min;
     encoded.max = survey.max;
+    encoded.parts = parts;
     return encoded;
   }
   const Bytes mask = DispatchType(
       layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
   const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
   Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerances);
-  if (encoded.ok()) encoded->valid = valid;
+  if (!encoded.ok()) return encoded;
+  encoded->valid = valid;
+  encoded->parts = parts;
   return encoded;
 }
 
 class PatchReader::State {
  public:
-  State(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers)
+  State(const PatchCoder& coder, const PatchLayout& layout, int layers)
       : coder_(&coder), layout_(layout), level_(layout.levels) {
-    for (std::size_t k = 0; k < layers; ++k) decoders_.push_back(coder.NewDecoder(layout));
+    for (int k = 0; k < layers; ++k) decoders_.push_back(coder.NewDecoder(layout));
   }
   State(const State& other)
       : coder_(other.coder_),
@@ -248,7 +253,7 @@ class PatchReader::State {
   }
 
   int level() const { return level_; }
-  std::size_t layers() const { return decoders_.size(); }
+  int layers() const { return static_cast<int>(decoders_.size()); }
   ByteSpan samples() const { return masked() ? missing_->samples() : decoders_.back()->samples(); }
   Validity validity() const { return masked() ? AsValidity(mask_->samples()) : Validity(); }
   std::uint64_t memory() const {
@@ -294,7 +299,8 @@ class PatchReader::State {
         QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level));
       } else {
         const std::vector<std::uint8_t> validity = ValidityAt(level);
-        QUARRY_RETURN_IF_ERROR(decoders_.back()->AdvanceLayer(payload, validity, *decoders_[layers() - 2]));
+        QUARRY_RETURN_IF_ERROR(
+            decoders_.back()->AdvanceLayer(payload, validity, *decoders_[decoders_.size() - 2]));
       }
     }
     if (masked() && !none_valid_) missing_->Refine(decoders_.back()->samples(), validity());
@@ -309,7 +315,7 @@ class PatchReader::State {
     // After an error, mask and samples may be at different levels; decoding cannot continue.
     if (failed_) return InternalError("a patch cannot be decoded further after an error or its last level");
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
-    if (payloads.size() != layers())
+    if (payloads.size() != decoders_.size())
       return InternalError("{} payloads for {} layers of a patch", payloads.size(), layers());
     if (level_ == layout_.levels) Start(mask_payload);
     return Status::Ok();
@@ -341,7 +347,7 @@ class PatchReader::State {
 
   Status AdvanceLayers(std::span<const ByteSpan> payloads, Validity validity) {
     QUARRY_RETURN_IF_ERROR(decoders_.front()->Advance(payloads.front(), validity));
-    for (std::size_t k = 1; k < layers(); ++k)
+    for (std::size_t k = 1; k < decoders_.size(); ++k)
       QUARRY_RETURN_IF_ERROR(decoders_[k]->AdvanceLayer(payloads[k], validity, *decoders_[k - 1]));
     return Status::Ok();
   }
@@ -386,7 +392,7 @@ class PatchReader::State {
   bool none_valid_ = false;
 };
 
-PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers)
+PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout, int layers)
     : state_(std::make_unique<State>(coder, layout, layers)) {}
 PatchReader::PatchReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PatchReader::~PatchReader() = default;
@@ -402,7 +408,7 @@ Status PatchReader::AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mas
 }
 Status PatchReader::AddLayer(std::span<const ByteSpan> payloads) { return state_->AddLayer(payloads); }
 int PatchReader::level() const { return state_->level(); }
-std::size_t PatchReader::layers() const { return state_->layers(); }
+int PatchReader::layers() const { return state_->layers(); }
 ByteSpan PatchReader::samples() const { return state_->samples(); }
 Validity PatchReader::validity() const { return state_->validity(); }
 PatchReader PatchReader::Clone() const { return PatchReader(std::make_unique<State>(*state_)); }

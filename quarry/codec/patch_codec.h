@@ -19,15 +19,15 @@ struct LevelError {
   double coverage = 1;   ///< share of the valid level-0 samples that the level covers
 };
 
-/// One patch as bytes. Level l of layer k is at place k L + l of `levels` and `errors`, L being the number of
-/// levels.
+/// One patch as bytes.
 struct EncodedPatch {
-  std::vector<Bytes> levels;  ///< payload per layer and level, layer 0 the roughest, level 0 the finest
+  PatchParts parts;
+  std::vector<Bytes> levels;  ///< payload of every part, see PatchParts
   /// Payload of the validity per level, 0 the finest. Empty when every sample is valid; otherwise the
   /// coarsest has at least one byte, and finer ones may be empty.
   std::vector<Bytes> mask_levels;
-  /// One per layer and level, over valid samples; at level 0 of a layer of a lossy coder, max_error is at
-  /// most its tolerance. No error when there is no valid sample.
+  /// One per part, over valid samples; at level 0 of a layer of a lossy coder, max_error is at most the
+  /// layer's tolerance. No error when there is no valid sample.
   std::vector<LevelError> errors;
   std::uint64_t valid = 0;  ///< valid samples at level 0
   double min = 0;           ///< of the valid original samples; +infinity without any
@@ -69,7 +69,7 @@ inline Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayo
 class PatchReader {
  public:
   /// @param layers  to decode of every level, from the first; see AddLayer
-  PatchReader(const PatchCoder& coder, const PatchLayout& layout, std::size_t layers = 1);
+  PatchReader(const PatchCoder& coder, const PatchLayout& layout, int layers = 1);
   ~PatchReader();
   PatchReader(PatchReader&&) noexcept;
   PatchReader& operator=(PatchReader&&) noexcept;
@@ -96,7 +96,7 @@ class PatchReader {
   /// @errors kDataLoss; the reader is then unusable
   Status AddLayer(std::span<const ByteSpan> payloads);
 
-  std::size_t layers() const;
+  int layers() const;
 
   /// The last decoded level; layout.levels before the first Advance.
   int level() const;

@@ -148,6 +148,11 @@ Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   if (description->step != step)
     return DataLoss("\"{}\" describes step {}; it was moved here", path, description->step);
   for (const FieldStepDescription& field : description->fields) {
+    const std::optional<std::size_t> known = description_.FindField(field.name);
+    if (known && field.rougher.size() != description_.fields[*known].rougher.size()) {
+      return DataLoss("\"{}\" records {} layers of field \"{}\" instead of {}", path,
+                      field.rougher.size() + 1, field.name, description_.fields[*known].layers());
+    }
     if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
       return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path, field.levels.size(),
                       field.name, description_.levels);
@@ -183,6 +188,13 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.box = request.box.value_or(Box{{0, 0, 0}, dims});
   QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
   query.level = request.level;
+  const int last_layer = description_.fields[*field].layers() - 1;
+  query.layer = request.layer.value_or(last_layer);
+  query.any_layer = !request.layer;
+  if (query.layer < 0 || query.layer > last_layer)
+    return InvalidArgument(
+        "layer {} cannot be read; field \"{}\" has layers of accuracy 0 (the roughest) to {}", query.layer,
+        request.field, last_layer);
   query.first_level = request.first_level.value_or(query.level);
   query.max_error = request.max_error;
   query.max_bytes = request.max_bytes;

@@ -25,7 +25,7 @@ std::uint64_t MemoryOf(const std::vector<SubfileDescription>& subfiles) {
 std::uint64_t MemoryOf(const DatasetDescription& dataset) {
   std::uint64_t bytes = kObject + dataset.fields.capacity() * sizeof(FieldDescription);
   for (const FieldDescription& field : dataset.fields)
-    bytes += field.name.capacity() + field.units.capacity();
+    bytes += field.name.capacity() + field.units.capacity() + field.rougher.capacity() * sizeof(double);
   for (const std::vector<double>& axis : dataset.grid.coordinates) bytes += axis.capacity() * sizeof(double);
   return bytes;
 }
@@ -34,6 +34,8 @@ std::uint64_t MemoryOf(const StepDescription& step) {
   std::uint64_t bytes = kObject + step.fields.capacity() * sizeof(FieldStepDescription);
   for (const FieldStepDescription& field : step.fields) {
     bytes += field.name.capacity() + field.source.capacity() + field.levels.capacity() * sizeof(LevelRecord);
+    for (const LayerRecord& layer : field.rougher)
+      bytes += sizeof(LayerRecord) + layer.levels.capacity() * sizeof(LevelRecord);
     bytes += MemoryOf(field.subfiles);
     if (field.mask) bytes += MemoryOf(field.mask->subfiles);
   }
@@ -42,8 +44,8 @@ std::uint64_t MemoryOf(const StepDescription& step) {
 
 std::uint64_t MemoryOf(const format::SubfileTable& table) {
   constexpr std::uint64_t kAllocation = 16;
-  const auto levels = static_cast<std::uint64_t>(table.header.levels);
-  const std::uint64_t row = sizeof(format::PatchEntry) + kAllocation + levels * sizeof(format::LevelEntry);
+  const auto parts = static_cast<std::uint64_t>(table.header.parts().count());
+  const std::uint64_t row = sizeof(format::PatchEntry) + kAllocation + parts * sizeof(format::LevelEntry);
   return kObject + table.rows.capacity() * row;
 }
 

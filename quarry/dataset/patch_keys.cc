@@ -50,11 +50,25 @@ PatchKeys::PatchKeys(const Dataset& dataset, const ReadPlan& plan)
 
 std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, int finest) const {
   std::vector<PatchKey> keys;
-  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - finest));
+  const int layer = plan_.query.layer;
+  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - finest + layer));
+  // From the finest level on; all of the last layer but for the first, which may be refined by a layer.
+  AppendLevels(patch, finest, layer, &keys);
+  for (int rougher = 0; rougher < layer; ++rougher) {
+    std::vector<PatchKey> of_layer;
+    AppendLevels(patch, finest, rougher, &of_layer);
+    keys.insert(keys.begin() + 1, of_layer.front());
+  }
+  return keys;
+}
+
+void PatchKeys::AppendLevels(const PlannedPatch& patch, int finest, int layer,
+                             std::vector<PatchKey>* keys) const {
   const Index3 shape = patch.samples.shape();
-  const std::array<std::int64_t, 6> layout = {static_cast<std::int64_t>(plan_.type),
+  const std::array<std::int64_t, 7> layout = {static_cast<std::int64_t>(plan_.type),
                                               static_cast<std::int64_t>(plan_.coder),
                                               plan_.dataset_levels,
+                                              layer,
                                               shape[0],
                                               shape[1],
                                               shape[2]};
@@ -64,16 +78,17 @@ std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, int finest) const
   key.step = plan_.query.step;
   key.field = static_cast<std::uint32_t>(plan_.query.field_number);
   key.patch = patch.entry.patch.patch_index;
-  for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
-    const auto l = static_cast<std::size_t>(level);
-    const std::array<std::uint64_t, 3> content = {key.content, patch.entry.patch.levels[l].checksum,
-                                                  patch.mask ? patch.mask->patch.levels[l].checksum : 0};
+  const auto add = [&](std::uint64_t checksum) {
+    const std::array<std::uint64_t, 2> content = {key.content, checksum};
     key.content = Checksum(std::as_bytes(std::span(content)));
+  };
+  for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
+    for (int k = 0; k <= layer; ++k) add(patch.entry.patch.levels[plan_.parts.Of(k, level)].checksum);
+    if (patch.mask) add(patch.mask->patch.levels[static_cast<std::size_t>(level)].checksum);
     key.level = level;
-    keys.push_back(key);
+    keys->push_back(key);
   }
-  std::reverse(keys.begin(), keys.end());
-  return keys;
+  std::reverse(keys->begin(), keys->end());
 }
 
 std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,

@@ -12,10 +12,14 @@ class PatchKeys {
  public:
   PatchKeys(const Dataset& dataset, const query::ReadPlan& plan);
 
-  /// Of a patch at a level and at the coarser ones, the finest first.
+  /// Of a patch at a level; and of what it can be refined from, the best first: this level in the layers
+  /// before, the coarser levels.
   std::vector<PatchKey> Of(const query::PlannedPatch& patch, int finest) const;
 
  private:
+  void AppendLevels(const query::PlannedPatch& patch, int finest, int layer,
+                    std::vector<PatchKey>* keys) const;
+
   const query::ReadPlan& plan_;
   const std::uint64_t dataset_;
 };

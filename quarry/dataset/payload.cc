@@ -5,10 +5,11 @@
 namespace quarry {
 namespace {
 
-/// @param row  of the field's table or of the mask's
-Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry& row, int level,
-                         const query::Slice& slice, query::FileNumber file) {
-  const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(level)];
+/// @param row   of the field's table or of the mask's
+/// @param part  of the row
+Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry& row, std::size_t part,
+                         int level, const query::Slice& slice, query::FileNumber file) {
+  const format::LevelEntry& entry = row.levels[part];
   ByteSpan payload;
   if (entry.size > 0) payload = ByteSpan(fetched.ranges[slice.range]).subspan(slice.offset, entry.size);
   const std::uint64_t computed = Checksum(payload);
@@ -77,15 +78,19 @@ Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayloa
 }
 
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level,
-                                 const query::PlannedPatch& patch) {
-  const int finest = fetched.fetch.pieces[piece].finest;
-  const query::LevelSlices& slices = fetched.fetch.slices[piece][static_cast<std::size_t>(level - finest)];
-  LevelPayload taken{level, {}, {}};
-  QUARRY_ASSIGN_OR_RETURN(taken.payload, TakeOne(fetched, patch.entry.patch, level, slices.payload,
-                                                 {false, patch.entry.subfile}));
-  if (patch.mask) {
-    QUARRY_ASSIGN_OR_RETURN(
-        taken.mask, TakeOne(fetched, patch.mask->patch, level, slices.mask, {true, patch.mask->subfile}));
+                                 const PatchParts& parts, const query::PlannedPatch& patch) {
+  const query::Fetch& fetch = fetched.fetch;
+  LevelPayload taken;
+  taken.level = level;
+  for (int layer = fetch.pieces[piece].first_layer; layer < fetch.layers; ++layer) {
+    QUARRY_ASSIGN_OR_RETURN(taken.payload[static_cast<std::size_t>(taken.layers++)],
+                            TakeOne(fetched, patch.entry.patch, parts.Of(layer, level), level,
+                                    fetch.Payload(piece, level, layer), {false, patch.entry.subfile}));
+  }
+  if (patch.mask && fetch.pieces[piece].first_layer == 0) {
+    QUARRY_ASSIGN_OR_RETURN(taken.mask,
+                            TakeOne(fetched, patch.mask->patch, static_cast<std::size_t>(level), level,
+                                    fetch.Mask(piece, level), {true, patch.mask->subfile}));
   }
   return taken;
 }

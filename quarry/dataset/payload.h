@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -43,8 +44,13 @@ struct FetchedPayload {
 /// Payload and mask of one level of one patch; empty if the level has none.
 struct LevelPayload {
   int level = 0;
-  ByteSpan payload;
+  int layers = 0;                              ///< that were taken
+  std::array<ByteSpan, kMaxLayers> payload{};  ///< of these
   ByteSpan mask;
+
+  std::span<const ByteSpan> payloads() const {
+    return std::span(payload).first(static_cast<std::size_t>(layers));
+  }
 };
 
 /// Reads payload of a plan from the subfiles of a dataset, each opened once. One caller at a time.
@@ -71,10 +77,12 @@ class PayloadSource {
   std::map<query::FileNumber, std::shared_ptr<const StoredObject>> files_;
 };
 
-/// One level of a piece of a fetch, compared with its checksums.
+/// One level of a piece of a fetch, compared with its checksums; the layers that were fetched, and the mask
+/// if the first of them is.
 /// @param piece  of the fetch
+/// @param parts  of the field
 /// @errors kDataLoss with file, patch, level and bytes
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level,
-                                 const query::PlannedPatch& patch);
+                                 const PatchParts& parts, const query::PlannedPatch& patch);
 
 }  // namespace quarry

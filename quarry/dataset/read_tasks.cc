@@ -35,8 +35,8 @@ DecodeTask::DecodeTask(const query::ReadPlan& plan, const PatchCoder& coder,
     const std::size_t index = batch_->fetch.pieces[first + i].patch;
     const query::PlannedPatch& patch = plan.patches[index];
     const PatchLayout layout{plan.type, patch.samples.shape(), plan.dataset_levels};
-    works_.push_back(
-        {first + i, patch, layout, std::move(claims[i]), TakePart(plan, index, filling_.get()), nullptr});
+    works_.push_back({first + i, patch, layout, plan.parts, std::move(claims[i]),
+                      TakePart(plan, index, filling_.get()), nullptr});
   }
 }
 
@@ -58,10 +58,12 @@ Status DecodeTask::Decode(Work* work) const {
   const bool wanted = claim.Wanted();
   if (*abandoned_ && !wanted) return Status::Ok();
   // Others who wait for the patch get it from the store.
-  const bool past_store = work->to.whole() && filling_->past_store() && !wanted;
+  const bool past_store = work->to.whole() && filling_->past_store() && !wanted &&
+                          batch_->fetch.pieces[work->piece].first_layer == 0;
   Status status;
   try {
-    PatchReader reader = claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout);
+    PatchReader reader =
+        claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout, batch_->fetch.layers);
     status = DecodeLevels(work, past_store, &reader);
     if (status.ok() && !past_store) work->decoded = Keep(std::move(reader), work);
   } catch (const std::bad_alloc&) {
@@ -76,24 +78,45 @@ Status DecodeTask::Decode(Work* work) const {
 /// @param into_array  the last level, and nowhere else
 Status DecodeTask::DecodeLevels(Work* work, bool into_array, PatchReader* reader) const {
   const query::Piece& piece = batch_->fetch.pieces[work->piece];
-  const format::PatchEntry& entry = work->patch.entry.patch;
+  if (piece.first_layer > 0) return AddLayers(*work, reader);
   for (int level = piece.coarsest; level >= piece.finest; --level) {
-    QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken, TakePayload(*batch_, work->piece, level, work->patch));
+    QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken,
+                            TakePayload(*batch_, work->piece, level, work->parts, work->patch));
     Status status = into_array && level == piece.finest ? DecodeIntoArray(taken, work, reader)
-                                                        : reader->Advance(taken.payload, taken.mask);
-    if (!status.ok()) {
-      return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
-                                                    entry.patch_index,
-                                                    batch_->paths->Of({false, work->patch.entry.subfile})));
-    }
+                                                        : reader->Advance(taken.payloads(), taken.mask);
+    if (!status.ok()) return Annotate(std::move(status), *work, level);
   }
   return Status::Ok();
+}
+
+/// The level that the reader has, in the layers that it lacks.
+Status DecodeTask::AddLayers(const Work& work, PatchReader* reader) const {
+  const query::Piece& piece = batch_->fetch.pieces[work.piece];
+  std::vector<LevelPayload> levels;
+  for (int level = piece.coarsest; level >= piece.finest; --level) {
+    QUARRY_ASSIGN_OR_RETURN(levels.emplace_back(),
+                            TakePayload(*batch_, work.piece, level, work.parts, work.patch));
+  }
+  for (int layer = piece.first_layer; layer < batch_->fetch.layers; ++layer) {
+    std::vector<ByteSpan> payloads;
+    for (const LevelPayload& level : levels)
+      payloads.push_back(level.payload[static_cast<std::size_t>(layer - piece.first_layer)]);
+    Status status = reader->AddLayer(payloads);
+    if (!status.ok()) return Annotate(std::move(status), work, piece.finest);
+  }
+  return Status::Ok();
+}
+
+Status DecodeTask::Annotate(Status status, const Work& work, int level) const {
+  return std::move(status).Annotate(fmt::format("cannot decode level {} of patch {} in \"{}\"", level,
+                                                work.patch.entry.patch.patch_index,
+                                                batch_->paths->Of({false, work.patch.entry.subfile})));
 }
 
 Status DecodeTask::DecodeIntoArray(const LevelPayload& taken, Work* work, PatchReader* reader) const {
   if (!work->to.turn.BeginWriting()) return Status::Ok();  // the read has ended
   const SamplePlace place = filling_->array().PlaceOf(work->to.part.extent);
-  QUARRY_RETURN_IF_ERROR(reader->AdvanceInto(taken.payload, taken.mask, place));
+  QUARRY_RETURN_IF_ERROR(reader->AdvanceInto(taken.payloads(), taken.mask, place));
   work->to.turn.Done();
   return Status::Ok();
 }

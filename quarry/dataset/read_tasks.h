@@ -49,6 +49,7 @@ class DecodeTask {
     std::size_t piece;
     query::PlannedPatch patch;
     PatchLayout layout;
+    PatchParts parts;
     PatchStore::Claim claim;
     ArrayPart to;
     StoredPatch decoded;
@@ -56,6 +57,8 @@ class DecodeTask {
 
   Status Decode(Work* work) const;
   Status DecodeLevels(Work* work, bool into_array, PatchReader* reader) const;
+  Status AddLayers(const Work& work, PatchReader* reader) const;
+  Status Annotate(Status status, const Work& work, int level) const;
   Status DecodeIntoArray(const LevelPayload& taken, Work* work, PatchReader* reader) const;
   StoredPatch Keep(PatchReader reader, Work* work) const;
 

@@ -256,8 +256,7 @@ class Execution {
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
       if (!claim) stored.push_back(i);
       if (!claim) continue;
-      const int coarsest = (claim.base() ? claim.base()->level() : plan_.dataset_levels) - 1;
-      pieces.push_back({i, coarsest, level});
+      pieces.push_back(PieceAfter(claim.base(), i, level));
       claims.push_back(std::move(claim));
     }
     if (manner == Manner::kAhead) SubmitCopies(stored);
@@ -279,6 +278,13 @@ class Execution {
     }
     Submit(std::move(batch), level, claims, manner);
     return true;
+  }
+
+  /// What a patch needs beyond what is stored of it.
+  query::Piece PieceAfter(const StoredPatch& base, std::size_t index, int level) const {
+    if (!base) return {index, plan_.dataset_levels - 1, level, 0};
+    if (base->level() == level) return {index, plan_.dataset_levels - 1, level, base->layers()};
+    return {index, base->level() - 1, level, 0};
   }
 
   /// The array, if this is its level.
@@ -482,7 +488,7 @@ class PayloadExecution {
     StoredPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
     const PlannedPatch& patch = plan_.patches[piece.patch];
     for (int level = piece.coarsest; level >= piece.finest; --level) {
-      const Result<LevelPayload> taken = TakePayload(*batch, index, level, patch);
+      const Result<LevelPayload> taken = TakePayload(*batch, index, level, plan_.parts, patch);
       if (!taken.ok()) {
         damage = taken.status();
         payload.damaged = true;

@@ -154,12 +154,12 @@ Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t st
 }
 
 /// [bytes] to read and decode a table.
-std::uint64_t TableLocator::LoadingMemory(const SubfileDescription& subfile) const {
-  const auto levels = static_cast<std::uint64_t>(dataset_.levels);
+std::uint64_t TableLocator::LoadingMemory(const SubfileDescription& subfile, int layers) const {
+  const PatchParts parts{dataset_.levels, layers};
   constexpr std::uint64_t kAllocation = 16;
-  const std::uint64_t decoded =
-      sizeof(format::PatchEntry) + kAllocation + levels * sizeof(format::LevelEntry);
-  return subfile.patches * (format::PatchEntry::EncodedSize(dataset_.levels) + decoded);
+  const std::uint64_t decoded = sizeof(format::PatchEntry) + kAllocation +
+                                static_cast<std::uint64_t>(parts.count()) * sizeof(format::LevelEntry);
+  return subfile.patches * (format::PatchEntry::EncodedSize(parts.count()) + decoded);
 }
 
 Result<std::shared_ptr<const SubfileTable>> TableLocator::Table(std::uint64_t step, std::size_t field_number,
@@ -168,7 +168,7 @@ Result<std::shared_ptr<const SubfileTable>> TableLocator::Table(std::uint64_t st
   const FieldStepDescription& field = *description->FindField(dataset_.fields[field_number].name);
   return metadata_->Obtain<SubfileTable>(
       {MetadataCache::Key::Kind::kTable, step, field_number, subfile},
-      [&] { return LoadingMemory(field.subfiles[subfile]); },
+      [&] { return LoadingMemory(field.subfiles[subfile], dataset_.fields[field_number].layers()); },
       [&] { return LoadTable(*description, field_number, subfile); });
 }
 
@@ -176,7 +176,7 @@ Result<std::shared_ptr<const SubfileTable>> TableLocator::MaskTable(const MaskDe
                                                                     std::size_t subfile) const {
   return metadata_->Obtain<SubfileTable>(
       {MetadataCache::Key::Kind::kMaskTable, mask.name, 0, subfile},
-      [&] { return LoadingMemory(mask.subfiles[subfile]); }, [&] { return LoadMaskTable(mask, subfile); });
+      [&] { return LoadingMemory(mask.subfiles[subfile], 1); }, [&] { return LoadMaskTable(mask, subfile); });
 }
 
 Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::size_t field_number,
@@ -190,6 +190,7 @@ Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::s
   header.dims = dataset_.grid.dims;
   header.patch = dataset_.patch;
   header.levels = dataset_.levels;
+  header.layers = field.layers();
   header.type = field.type;
   header.coder = field.coder;
   header.field_name = field.name;

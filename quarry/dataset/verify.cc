@@ -89,6 +89,13 @@ class Verifier {
     }
   }
 
+  /// "level 2", or "level 2 of layer 1".
+  static std::string NameOf(const SubfileTable& table, int part) {
+    const PatchParts parts = table.header.parts();
+    return parts.layers == 1 ? fmt::format("level {}", parts.LevelOf(part))
+                             : fmt::format("level {} of layer {}", parts.LevelOf(part), parts.LayerOf(part));
+  }
+
   /// Payload ranges follow each other without gaps, so that a checksum covers every byte of the file.
   Status VerifyPayload(const Location& path, const SubfileTable& table) {
     QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, path.Open());
@@ -96,12 +103,12 @@ class Verifier {
     Status first_error;
     Bytes payload;
     format::ForEachPayload(
-        table.header.order, table.rows.size(), table.header.levels, [&](std::size_t row, int level) {
-          const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(level)];
+        table.header.order, table.rows.size(), table.header.parts(), [&](std::size_t row, int part) {
+          const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(part)];
           if (!first_error.ok()) return;
           if (entry.offset != position) {
-            first_error = DataLoss("\"{}\": level {} of patch {} begins at byte {}, not at {}", path, level,
-                                   table.rows[row].patch_index, entry.offset, position);
+            first_error = DataLoss("\"{}\": {} of patch {} begins at byte {}, not at {}", path,
+                                   NameOf(table, part), table.rows[row].patch_index, entry.offset, position);
             return;
           }
           position += entry.size;
@@ -109,8 +116,8 @@ class Verifier {
           first_error = file->ReadAt(entry.offset, payload);
           if (!first_error.ok()) return;
           if (Checksum(payload) != entry.checksum) {
-            AddDamage(DataLoss("\"{}\": level {} of patch {} (bytes {}..{}): checksum {} stored, {} computed",
-                               path, level, table.rows[row].patch_index, entry.offset,
+            AddDamage(DataLoss("\"{}\": {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path,
+                               NameOf(table, part), table.rows[row].patch_index, entry.offset,
                                entry.offset + entry.size, ChecksumText(entry.checksum),
                                ChecksumText(Checksum(payload))));
           }

@@ -38,6 +38,12 @@ struct FieldDescription {
   std::optional<double> relative_tolerance;  ///< fraction of the value range of each step; or
   bool lossless = false;
   std::optional<double> fill;  ///< samples with this value, bit by bit, are missing, besides NaN and infinity
+  /// Of a field in several layers of accuracy, the tolerances of those before the last, descending; the bound
+  /// above is that of the last.
+  std::vector<double> rougher;
+  bool rougher_relative = false;  ///< they are fractions of the value range of each step
+
+  int layers() const { return static_cast<int>(rougher.size()) + 1; }
 
   /// The bits of the fill value in a sample.
   std::optional<std::uint64_t> fill_bits() const;
@@ -86,6 +92,13 @@ struct LevelRecord {
   double coverage = 1;
 };
 
+/// A layer of accuracy before the last.
+struct LayerRecord {
+  double tolerance = 0;
+  std::vector<LevelRecord> levels;  ///< finest first; bytes of this layer alone
+};
+
+/// Tolerance, errors and levels are those of the last layer.
 struct FieldStepDescription {
   std::string name;
   std::string source;
@@ -102,6 +115,17 @@ struct FieldStepDescription {
   std::vector<LevelRecord> levels;  ///< finest first
   std::vector<SubfileDescription> subfiles;
   std::optional<MaskDescription> mask;  ///< if any sample is missing
+  std::vector<LayerRecord> rougher;     ///< the layers before the last, the roughest first
+
+  /// Of a layer, 0 the roughest.
+  const std::vector<LevelRecord>& LevelsOf(int layer) const {
+    const auto k = static_cast<std::size_t>(layer);
+    return k < rougher.size() ? rougher[k].levels : levels;
+  }
+  double ToleranceOf(int layer) const {
+    const auto k = static_cast<std::size_t>(layer);
+    return k < rougher.size() ? rougher[k].tolerance : tolerance;
+  }
 
   /// Name of the mask; 0 without one.
   std::uint64_t mask_name() const { return mask ? mask->name : 0; }

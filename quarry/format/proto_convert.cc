@@ -38,6 +38,8 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   if (field.relative_tolerance) out.set_relative_tolerance(*field.relative_tolerance);
   if (field.lossless) out.set_lossless(true);
   if (field.fill) out.set_fill(*field.fill);
+  for (const double tolerance : field.rougher) out.add_rougher(tolerance);
+  out.set_rougher_relative(field.rougher_relative);
   return out;
 }
 
@@ -62,6 +64,11 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
     if (!CanHold(out.type, *out.fill))
       return DataLoss("field \"{}\": {} cannot be the fill value of {}", out.name, *out.fill, Name(out.type));
   }
+  out.rougher.assign(field.rougher().begin(), field.rougher().end());
+  out.rougher_relative = field.rougher_relative();
+  if (out.layers() > kMaxLayers)
+    return DataLoss("field \"{}\" has {} layers of accuracy; {} is the most", out.name, out.layers(),
+                    kMaxLayers);
   return out;
 }
 
@@ -110,6 +117,28 @@ Result<MaskDescription> MaskFromProto(const pb::Mask& mask) {
   return out;
 }
 
+template <typename List>
+void LevelsToProto(const std::vector<LevelRecord>& levels, List* out) {
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    pb::LevelRecord* record = out->Add();
+    record->set_level(static_cast<std::uint32_t>(l));
+    record->set_max_error(levels[l].max_error);
+    record->set_rmse(levels[l].rmse);
+    record->set_bytes(levels[l].bytes);
+    record->set_coverage(levels[l].coverage);
+  }
+}
+
+template <typename List>
+std::vector<LevelRecord> LevelsFromProto(const List& records, std::uint32_t version) {
+  std::vector<LevelRecord> levels;
+  for (const pb::LevelRecord& record : records) {
+    levels.push_back(
+        {record.max_error(), record.rmse(), record.bytes(), version == 1 ? 1 : record.coverage()});
+  }
+  return levels;
+}
+
 pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
   pb::FieldStep out;
   out.set_name(field.name);
@@ -124,13 +153,11 @@ pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
   out.set_stored_bytes(field.stored_bytes);
   out.set_patches(field.patches);
   out.set_valid(field.valid);
-  for (std::size_t l = 0; l < field.levels.size(); ++l) {
-    pb::LevelRecord* record = out.add_levels();
-    record->set_level(static_cast<std::uint32_t>(l));
-    record->set_max_error(field.levels[l].max_error);
-    record->set_rmse(field.levels[l].rmse);
-    record->set_bytes(field.levels[l].bytes);
-    record->set_coverage(field.levels[l].coverage);
+  LevelsToProto(field.levels, out.mutable_levels());
+  for (const LayerRecord& layer : field.rougher) {
+    pb::LayerRecord* record = out.add_rougher();
+    record->set_tolerance(layer.tolerance);
+    LevelsToProto(layer.levels, record->mutable_levels());
   }
   for (const SubfileDescription& subfile : field.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
   if (field.mask) *out.mutable_mask() = MaskToProto(*field.mask);
@@ -154,10 +181,9 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   out.stored_bytes = field.stored_bytes();
   out.patches = field.patches();
   out.valid = version == 1 ? samples : field.valid();
-  for (const pb::LevelRecord& record : field.levels()) {
-    out.levels.push_back(
-        {record.max_error(), record.rmse(), record.bytes(), version == 1 ? 1 : record.coverage()});
-  }
+  out.levels = LevelsFromProto(field.levels(), version);
+  for (const pb::LayerRecord& layer : field.rougher())
+    out.rougher.push_back({layer.tolerance(), LevelsFromProto(layer.levels(), version)});
   QUARRY_ASSIGN_OR_RETURN(out.subfiles,
                           SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out.name)));
   if (field.has_mask()) {

@@ -40,6 +40,7 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, static_cast<std::uint8_t>(type));
   PutLittleEndian(out, static_cast<std::uint8_t>(coder));
   PutLittleEndian(out, static_cast<std::uint8_t>(order));
+  PutLittleEndian(out, static_cast<std::uint8_t>(layers - 1));
   PadWithZeros(begin + 56, out);
   PutLittleEndian(out, patch_count);
   for (const char c : field_name) out->push_back(static_cast<std::byte>(c));
@@ -87,14 +88,16 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.type = static_cast<DataType>(reader.Get<std::uint8_t>());
   header.coder = static_cast<CoderId>(reader.Get<std::uint8_t>());
   header.order = static_cast<PayloadOrder>(reader.Get<std::uint8_t>());
+  if (major >= 3) header.layers = 1 + reader.Get<std::uint8_t>();
   reader = LittleEndianReader(bytes.data() + 56);
   header.patch_count = reader.Get<std::uint64_t>();
   const auto* name = reinterpret_cast<const char*>(bytes.data() + 64);
   header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
   if (major >= 2) header.mask = GetLittleEndian<std::uint64_t>(bytes.data() + 128);
-  if (header.levels < 1 || header.levels > kMaxLevels || SizeOf(header.type) == 0 ||
+  if (header.levels < 1 || header.levels > kMaxLevels || header.layers > kMaxLayers ||
+      SizeOf(header.type) == 0 ||
       (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
-    return DataLoss("header: {} levels, type {}, payload order {}", header.levels,
+    return DataLoss("header: {} levels, {} layers, type {}, payload order {}", header.levels, header.layers,
                     static_cast<int>(header.type), static_cast<int>(header.order));
   }
   return header;
@@ -115,14 +118,14 @@ void PatchEntry::EncodeTo(Bytes* out) const {
   }
 }
 
-PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int levels, std::uint16_t major_version) {
+PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int parts, std::uint16_t major_version) {
   LittleEndianReader reader(bytes.data());
   PatchEntry entry;
   entry.patch_index = reader.Get<std::uint64_t>();
   entry.min = reader.Get<double>();
   entry.max = reader.Get<double>();
   if (major_version >= 2) entry.valid = reader.Get<std::uint32_t>();
-  entry.levels.resize(static_cast<std::size_t>(levels));
+  entry.levels.resize(static_cast<std::size_t>(parts));
   for (LevelEntry& level : entry.levels) {
     level.offset = reader.Get<std::uint64_t>();
     level.size = reader.Get<std::uint32_t>();
@@ -178,11 +181,12 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
 
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer) {
-  const std::size_t row_size = PatchEntry::EncodedSize(header.levels, header.version);
+  const int parts = header.parts().count();
+  const std::size_t row_size = PatchEntry::EncodedSize(parts, header.version);
   if (table.size() != footer.table_size || table.size() % row_size != 0 ||
       table.size() / row_size != header.patch_count) {
-    return DataLoss("patch table: {} bytes for {} patches of {} levels", table.size(), header.patch_count,
-                    header.levels);
+    return DataLoss("patch table: {} bytes for {} patches of {} levels in {} layers", table.size(),
+                    header.patch_count, header.levels, header.layers);
   }
   const std::uint64_t computed = Checksum(table);
   if (computed != footer.table_checksum) {
@@ -195,8 +199,7 @@ Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHe
   rows.reserve(header.patch_count);
   std::uint64_t previous_code = 0;
   for (std::uint64_t i = 0; i < header.patch_count; ++i) {
-    rows.push_back(
-        PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), header.levels, header.version));
+    rows.push_back(PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), parts, header.version));
     PatchEntry& row = rows.back();
     if (row.patch_index >= static_cast<std::uint64_t>(grid.patch_count())) {
       return DataLoss("patch table row {}: patch {} of {}", i, row.patch_index, grid.patch_count());

@@ -21,8 +21,9 @@ inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;
 
 enum class PayloadOrder : std::uint8_t {
-  kPatch = 1,  ///< patch by patch, levels coarse to fine: random access first
-  kLevel = 2,  ///< level by level from the coarsest, patches in Morton order: whole-domain previews first
+  kPatch = 1,  ///< in each layer patch by patch, levels coarse to fine: random access first
+  kLevel = 2,  ///< in each layer level by level from the coarsest, patches in Morton order: whole-domain
+               ///< previews first
 };
 
 /// Bytes of the header in a subfile of this version; the payload follows.
@@ -40,12 +41,15 @@ struct SubfileHeader {
   Index3 dims{};                     ///< grid, x, y, z
   Index3 patch{};                    ///< powers of two
   int levels = 1;
+  int layers = 1;  ///< of accuracy
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   PayloadOrder order = PayloadOrder::kPatch;
   std::uint64_t patch_count = 0;
   std::string field_name;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
+
+  PatchParts parts() const { return {levels, layers}; }
 
   friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
 
@@ -78,19 +82,19 @@ struct PatchEntry {
   double min = 0;                  ///< of the valid original samples; +infinity when there is none
   double max = 0;                  ///< -infinity when there is none
   std::uint32_t valid = 0;         ///< samples that are not missing
-  std::vector<LevelEntry> levels;  ///< finest first
+  std::vector<LevelEntry> levels;  ///< of every part, see PatchParts; in one layer the finest level first
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;
 
-  static constexpr std::size_t EncodedSize(int levels, std::uint16_t major_version = kMajorVersion) {
+  static constexpr std::size_t EncodedSize(int parts, std::uint16_t major_version = kMajorVersion) {
     return (major_version == 1 ? 24 : 28) +
-           static_cast<std::size_t>(levels) * LevelEntry::EncodedSize(major_version);
+           static_cast<std::size_t>(parts) * LevelEntry::EncodedSize(major_version);
   }
   /// Encodes as the version that is written.
   void EncodeTo(Bytes* out) const;
   /// A row of version 1 has no count of valid samples: it stays 0 until a caller that knows the grid sets it.
-  /// @param bytes exactly EncodedSize(levels, major_version) bytes, checked by the table's checksum
-  static PatchEntry DecodeFrom(ByteSpan bytes, int levels, std::uint16_t major_version = kMajorVersion);
+  /// @param bytes exactly EncodedSize(parts, major_version) bytes, checked by the table's checksum
+  static PatchEntry DecodeFrom(ByteSpan bytes, int parts, std::uint16_t major_version = kMajorVersion);
 
   std::uint64_t payload_bytes() const;
 };
@@ -118,16 +122,28 @@ struct SubfileFooter {
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer);
 
-/// Visits (row, level) pairs in the order in which their payloads lie in the file.
+/// Parts whose payloads follow each other for some patches before the next patches, first to last inclusive;
+/// numbers descend (see PatchParts).
+struct PartRun {
+  int first = 0;
+  int last = 0;
+};
+
+/// The runs of a file's payload: a layer at a time, so that the rough ones are read in one go; or a level of
+/// a layer.
+inline std::vector<PartRun> PartRuns(PayloadOrder order, const PatchParts& parts) {
+  std::vector<PartRun> runs;
+  const int step = order == PayloadOrder::kPatch ? parts.levels : 1;
+  for (int first = parts.count() - 1; first >= 0; first -= step) runs.push_back({first, first - step + 1});
+  return runs;
+}
+
+/// Visits (row, part) pairs in the order in which their payloads lie in the file.
 template <typename Visit>
-void ForEachPayload(PayloadOrder order, std::size_t rows, int levels, Visit visit) {
-  if (order == PayloadOrder::kPatch) {
+void ForEachPayload(PayloadOrder order, std::size_t rows, const PatchParts& parts, Visit visit) {
+  for (const PartRun& run : PartRuns(order, parts)) {
     for (std::size_t row = 0; row < rows; ++row) {
-      for (int level = levels - 1; level >= 0; --level) visit(row, level);
-    }
-  } else {
-    for (int level = levels - 1; level >= 0; --level) {
-      for (std::size_t row = 0; row < rows; ++row) visit(row, level);
+      for (int part = run.first; part >= run.last; --part) visit(row, part);
     }
   }
 }

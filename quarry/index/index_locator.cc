@@ -99,9 +99,10 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
                                                             const Box& positions) const {
   QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
   if (!current) return dataset_->tables().Find(step, field_number, positions);
-  return FindInIndex(
-      lmdb_->patches, PatchKey(step, field_number, 0), positions,
-      fmt::format("field \"{}\", step {}", dataset_->description().fields[field_number].name, step));
+  const DatasetDescription& dataset = dataset_->description();
+  const FieldDescription& field = dataset.fields[field_number];
+  return FindInIndex(lmdb_->patches, PatchKey(step, field_number, 0), {dataset.levels, field.layers()},
+                     positions, fmt::format("field \"{}\", step {}", field.name, step));
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t step, std::size_t field_number,
@@ -113,8 +114,8 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
   if (!field->mask) return std::vector<query::LocatedPatch>();
   QUARRY_ASSIGN_OR_RETURN(const bool indexed, HasMask(*field->mask));
   if (!indexed) return dataset_->tables().FindMask(step, field_number, positions);
-  return FindInIndex(lmdb_->masks, MaskPatchKey(field->mask->name, 0), positions,
-                     "mask " + format::MaskText(field->mask->name));
+  return FindInIndex(lmdb_->masks, MaskPatchKey(field->mask->name, 0), {dataset_->description().levels, 1},
+                     positions, "mask " + format::MaskText(field->mask->name));
 }
 
 Result<bool> IndexLocator::HasMask(const MaskDescription& mask) const {
@@ -124,6 +125,7 @@ Result<bool> IndexLocator::HasMask(const MaskDescription& mask) const {
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned database, Bytes key,
+                                                                   const PatchParts& parts,
                                                                    const Box& positions,
                                                                    const std::string& what) const {
   const DatasetDescription& dataset = dataset_->description();
@@ -143,7 +145,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned data
         return DataLoss("the index \"{}\" lacks patch {} of {}; run quarry-index with --rebuild", folder_,
                         grid.PatchIndex(MortonDecode(code)), what);
       }
-      QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, dataset.levels));
+      QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, parts.count()));
       if (entry.patch.patch_index != static_cast<std::uint64_t>(grid.PatchIndex(MortonDecode(code)))) {
         return DataLoss(
             "the index \"{}\" has patch {} under the key of another; run quarry-index with --rebuild",

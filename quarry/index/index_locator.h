@@ -43,8 +43,8 @@ class IndexLocator final : public query::PatchLocator {
   /// @param database  patches or masks
   /// @param key       of any patch of the field and step, or of the mask
   /// @param what      whose patches they are, for messages
-  Result<std::vector<query::LocatedPatch>> FindInIndex(unsigned database, Bytes key, const Box& positions,
-                                                       const std::string& what) const;
+  Result<std::vector<query::LocatedPatch>> FindInIndex(unsigned database, Bytes key, const PatchParts& parts,
+                                                       const Box& positions, const std::string& what) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::unique_ptr<Lmdb> lmdb_;

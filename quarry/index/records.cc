@@ -50,14 +50,14 @@ Bytes PatchValue(const query::LocatedPatch& entry) {
   return value;
 }
 
-Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int levels) {
+Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts) {
   constexpr std::size_t kPrefix = sizeof(std::uint32_t);
-  if (value.size() != kPrefix + format::PatchEntry::EncodedSize(levels)) {
+  if (value.size() != kPrefix + format::PatchEntry::EncodedSize(parts)) {
     return DataLoss("an index record has {} bytes instead of {}", value.size(),
-                    kPrefix + format::PatchEntry::EncodedSize(levels));
+                    kPrefix + format::PatchEntry::EncodedSize(parts));
   }
   query::LocatedPatch entry{GetLittleEndian<std::uint32_t>(value.data()),
-                            format::PatchEntry::DecodeFrom(value.subspan(kPrefix), levels)};
+                            format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts)};
   for (const format::LevelEntry& level : entry.patch.levels) {
     constexpr std::uint64_t kLargestOffset = std::uint64_t{1} << 62;
     if (level.offset > kLargestOffset) return DataLoss("an index record points at byte {}", level.offset);

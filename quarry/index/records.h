@@ -30,7 +30,7 @@ void SetMortonCode(std::uint64_t morton_code, Bytes* key);
 
 Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
-Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int levels);
+Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
 
 /// A checksum over sizes, numbers of patches and table checksums of all subfiles: shows whether a mask is
 /// still in the subfiles that were indexed.

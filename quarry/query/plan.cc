@@ -11,14 +11,26 @@
 namespace quarry::query {
 namespace {
 
-const format::LevelEntry& LevelOf(const LocatedPatch& entry, int level) {
-  return entry.patch.levels[static_cast<std::size_t>(level)];
+/// Of a mask.
+const format::LevelEntry& MaskLevel(const LocatedPatch& mask, int level) {
+  return mask.patch.levels[static_cast<std::size_t>(level)];
+}
+
+const format::LevelEntry& PartOf(const LocatedPatch& entry, const PatchParts& parts, int layer, int level) {
+  return entry.patch.levels[parts.Of(layer, level)];
+}
+
+/// Payload of one level in all layers up to one.
+std::uint64_t LayersOf(const LocatedPatch& entry, const PatchParts& parts, int layer, int level) {
+  std::uint64_t bytes = 0;
+  for (int k = 0; k <= layer; ++k) bytes += PartOf(entry, parts, k, level).size;
+  return bytes;
 }
 
 /// Payload of one level with its mask.
-std::uint64_t PayloadBytes(const PlannedPatch& patch, int level) {
-  const std::uint64_t bytes = LevelOf(patch.entry, level).size;
-  return patch.mask ? bytes + LevelOf(*patch.mask, level).size : bytes;
+std::uint64_t PayloadBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
+  const std::uint64_t bytes = LayersOf(patch.entry, plan.parts, plan.query.layer, level);
+  return patch.mask ? bytes + MaskLevel(*patch.mask, level).size : bytes;
 }
 
 std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
@@ -43,18 +55,27 @@ constexpr std::uint64_t kPlanObjects = 16 << 10;
 /// Of a box that is left out: in the plan, in the header, in its message, and in the bytes of the message.
 constexpr std::uint64_t kLeftOutBytes = 512;
 
-/// Memory of the levels of a row, and of the row of the mask.
-std::uint64_t RowMemory(int levels, bool masked) {
-  const std::uint64_t row = static_cast<std::uint64_t>(levels) * sizeof(format::LevelEntry) + kAllocation;
-  return masked ? 2 * row + sizeof(LocatedPatch) + 2 * kAllocation : row;
+/// Memory of the parts of a row, and of the row of the mask.
+std::uint64_t RowMemory(const PatchParts& parts, bool masked) {
+  const auto row = [](int count) {
+    return static_cast<std::uint64_t>(count) * sizeof(format::LevelEntry) + kAllocation;
+  };
+  const std::uint64_t bytes = row(parts.count());
+  return masked ? bytes + row(parts.levels) + sizeof(LocatedPatch) + 2 * kAllocation : bytes;
 }
 
 /// Memory that decoding a piece takes beside its payload.
 std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
   constexpr std::uint64_t kObjects = 2 << 10;  // table rows in the task, the decoder, its place in the store
-  // Three times: coders hold a working form of the level beside its samples, and the coarser level.
-  return kObjects + 3 * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level. So do
+  // those of the layers before, which are kept to be refined.
+  const auto layers = static_cast<std::uint64_t>(plan.query.layer) + 1;
+  return kObjects + (1 + 2 * layers) * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
 }
+
+/// What is held of a patch that is delivered: a decoded patch with all its layers, and the block that is cut
+/// out of it.
+std::uint64_t DeliveredForms(const Query& query) { return static_cast<std::uint64_t>(query.layer) + 2; }
 
 /// One payload that a batch needs, before neighbours are joined.
 struct Wanted {
@@ -65,11 +86,12 @@ struct Wanted {
 };
 
 /// Memory of the fetches of a batch while they are planned: the batch itself, and a half of it beside it.
-std::uint64_t FetchMemory(std::uint64_t patches, int levels, bool masked) {
+std::uint64_t FetchMemory(std::uint64_t patches, const PatchParts& parts, bool masked) {
+  const auto layers = static_cast<std::uint64_t>(parts.layers);
   const std::uint64_t of_level =
-      sizeof(LevelSlices) + (masked ? 2 : 1) * (sizeof(Wanted) + sizeof(ByteRange));
-  const std::uint64_t of_patch = sizeof(Piece) + sizeof(std::vector<LevelSlices>) + kAllocation +
-                                 static_cast<std::uint64_t>(levels) * of_level;
+      (layers + 1) * sizeof(Slice) + (layers + (masked ? 1 : 0)) * (sizeof(Wanted) + sizeof(ByteRange));
+  const std::uint64_t of_patch = sizeof(Piece) + sizeof(std::vector<Slice>) + kAllocation +
+                                 static_cast<std::uint64_t>(parts.levels) * of_level;
   return 2 * std::min<std::uint64_t>(patches, kBatchPatches) * of_patch;
 }
 
@@ -96,7 +118,7 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::uint64_t samples = 0;
   for (std::size_t i = 0; i < plan.patches.size(); ++i) {
     for (int level = pass->finest; level <= pass->coarsest; ++level)
-      payload += PayloadBytes(plan.patches[i], level);
+      payload += PayloadBytes(plan, plan.patches[i], level);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     const bool full =
         payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 - first >= kBatchPatches;
@@ -125,11 +147,11 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
   double valid = 0;
   double covered = 0;
   for (const PlannedPatch& patch : plan.patches) {
-    const format::LevelEntry& entry = LevelOf(patch.entry, level);
+    const format::LevelEntry& entry = PartOf(patch.entry, plan.parts, plan.query.layer, level);
     described.max_error = std::max(described.max_error, entry.max_error);
     valid += static_cast<double>(patch.entry.patch.valid);
     covered += static_cast<double>(patch.entry.patch.valid) * static_cast<double>(entry.coverage);
-    for (int l = level; l <= coarsest_payload; ++l) described.bytes += PayloadBytes(patch, l);
+    for (int l = level; l <= coarsest_payload; ++l) described.bytes += PayloadBytes(plan, patch, l);
   }
   described.coverage = valid > 0 ? covered / valid : 1;
   return described;
@@ -153,22 +175,23 @@ Status AddMasks(const Query& query, std::vector<LocatedPatch> masks, std::vector
 }
 
 /// Whether a level shows all of a patch's valid samples in the box within `max_error`.
-bool Keeps(const PatchGrid& grid, const LocatedPatch& entry, int level, const Box& box, double max_error) {
+bool Keeps(const PatchGrid& grid, const PatchParts& parts, const LocatedPatch& entry,
+           const LevelChoice& choice, const Box& box, double max_error) {
   const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
-  const format::LevelEntry& record = LevelOf(entry, level);
-  return !LevelBox(Intersect(box, samples), level).empty() && record.max_error <= max_error &&
+  const format::LevelEntry& record = PartOf(entry, parts, choice.layer, choice.level);
+  return !LevelBox(Intersect(box, samples), choice.level).empty() && record.max_error <= max_error &&
          record.coverage >= 1;
 }
 
-/// Payload of these patches for an answer at a level.
-std::uint64_t PayloadAt(const PatchGrid& grid, const std::vector<LocatedPatch>& entries, const Box& box,
-                        int level) {
+/// Payload of these patches for an answer at a level, with all layers up to one.
+std::uint64_t PayloadAt(const PatchGrid& grid, const PatchParts& parts,
+                        const std::vector<LocatedPatch>& entries, const Box& box, const LevelChoice& choice) {
   std::uint64_t bytes = 0;
   for (const LocatedPatch& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
-    if (LevelBox(Intersect(box, samples), level).empty()) continue;
-    for (std::size_t l = static_cast<std::size_t>(level); l < entry.patch.levels.size(); ++l)
-      bytes += entry.patch.levels[l].size;
+    if (LevelBox(Intersect(box, samples), choice.level).empty()) continue;
+    for (int level = choice.level; level < parts.levels; ++level)
+      bytes += LayersOf(entry, parts, choice.layer, level);
   }
   return bytes;
 }
@@ -196,24 +219,25 @@ void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch
   *patches = std::move(sorted);
 }
 
-/// Whether a patch may hold a value between these, in the original or at level 0.
-bool MayHold(const format::PatchEntry& row, const Bounds& values) {
+/// Whether a patch may hold a value between these, in the original or at level 0 of any layer.
+bool MayHold(const format::PatchEntry& row, const PatchParts& parts, const Bounds& values) {
   // Rounding never narrows the range. Without valid samples the infinite ends stay as they are.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double error = row.levels.front().max_error;
+  double error = 0;
+  for (int k = 0; k < parts.layers; ++k) error = std::max(error, row.levels[parts.Of(k, 0)].max_error);
   return std::nextafter(row.min - error, -kInfinity) <= values.high &&
          std::nextafter(row.max + error, kInfinity) >= values.low && row.valid > 0;
 }
 
 /// Removes the patches that hold none of the requested values.
 /// @returns the samples of the box in them
-std::vector<Box> LeaveOut(const PatchGrid& grid, const Query& query, std::vector<LocatedPatch>* entries,
-                          std::vector<LocatedPatch>* masks) {
+std::vector<Box> LeaveOut(const PatchGrid& grid, const PatchParts& parts, const Query& query,
+                          std::vector<LocatedPatch>* entries, std::vector<LocatedPatch>* masks) {
   if (!query.values) return {};
   std::vector<Box> boxes;
   std::set<std::uint64_t> out;
   for (const LocatedPatch& entry : *entries) {
-    if (MayHold(entry.patch, *query.values)) continue;
+    if (MayHold(entry.patch, parts, *query.values)) continue;
     out.insert(entry.patch.patch_index);
     boxes.push_back(Intersect(query.box, grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index))));
   }
@@ -242,7 +266,7 @@ std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
   for (const PlannedPatch& patch : plan.patches) {
     const Box part = Intersect(plan.query.box, patch.samples);
     if (SpacedBox(part, SpacingAt(plan.query, level)).empty()) continue;
-    for (int l = level; l < plan.dataset_levels; ++l) bytes += PayloadBytes(patch, l);
+    for (int l = level; l < plan.dataset_levels; ++l) bytes += PayloadBytes(plan, patch, l);
   }
   return bytes;
 }
@@ -262,38 +286,69 @@ Index3 SpacingAt(const Query& query, int level) {
   return query.stride.value_or(Index3{spacing, spacing, spacing});
 }
 
-Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<LocatedPatch>& entries,
-                        const Box& box, double max_error) {
-  for (int level = levels - 1; level >= 0; --level) {
-    if (std::all_of(entries.begin(), entries.end(),
-                    [&](const LocatedPatch& entry) { return Keeps(grid, entry, level, box, max_error); })) {
-      return level;
+Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
+                                const std::vector<LocatedPatch>& entries, const Box& box, double max_error,
+                                std::pair<int, int> layers) {
+  std::optional<LevelChoice> cheapest;
+  std::uint64_t least = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = parts.levels - 1; level >= 0; --level) {
+      const LevelChoice choice{level, layer};
+      if (!std::all_of(entries.begin(), entries.end(), [&](const LocatedPatch& entry) {
+            return Keeps(grid, parts, entry, choice, box, max_error);
+          }))
+        continue;
+      const std::uint64_t bytes = PayloadAt(grid, parts, entries, box, choice);
+      if (!cheapest || bytes < least) {
+        cheapest = choice;
+        least = bytes;
+      }
+      break;  // finer levels of the layer cost more
     }
   }
+  if (cheapest) return *cheapest;
   double best = 0;
-  for (const LocatedPatch& entry : entries) best = std::max(best, LevelOf(entry, 0).max_error);
+  for (const LocatedPatch& entry : entries)
+    best = std::max(best, PartOf(entry, parts, layers.second, 0).max_error);
   return NotFound(
       "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
       "or for level 0",
       ToString(box), max_error, best);
 }
 
-Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                              const std::vector<LocatedPatch>& entries,
-                              const std::vector<LocatedPatch>& masks, const std::vector<Box>& left_out,
-                              const Query& query, std::uint64_t max_bytes) {
+Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
+                                      const std::vector<LocatedPatch>& entries,
+                                      const std::vector<LocatedPatch>& masks,
+                                      const std::vector<Box>& left_out, const Query& query,
+                                      std::uint64_t max_bytes, std::pair<int, int> layers) {
+  const FieldDescription& field = dataset.fields[query.field_number];
+  const PatchParts parts{dataset.levels, field.layers()};
+  const PatchParts mask_parts{dataset.levels, 1};
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (int level = 0; level < dataset.levels; ++level) {
-    if (LevelBox(query.box, level).empty()) continue;
-    std::uint64_t samples = 0;
-    for (int l = level; l <= std::max(level, query.first_level); ++l)
-      samples += SampleCount(query.box, left_out, SpacingAt(query, l));
-    const std::uint64_t bytes =
-        std::max(samples * SizeOf(dataset.fields[query.field_number].type),
-                 PayloadAt(grid, entries, query.box, level) + PayloadAt(grid, masks, query.box, level));
-    if (bytes <= max_bytes) return level;
-    least = std::min(least, bytes);
+  std::optional<LevelChoice> best;
+  double least_error = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = 0; level < dataset.levels; ++level) {
+      if (LevelBox(query.box, level).empty()) continue;
+      std::uint64_t samples = 0;
+      for (int l = level; l <= std::max(level, query.first_level); ++l)
+        samples += SampleCount(query.box, left_out, SpacingAt(query, l));
+      const std::uint64_t bytes = std::max(samples * SizeOf(field.type),
+                                           PayloadAt(grid, parts, entries, query.box, {level, layer}) +
+                                               PayloadAt(grid, mask_parts, masks, query.box, {level, 0}));
+      least = std::min(least, bytes);
+      if (bytes > max_bytes) continue;
+      double error = 0;
+      for (const LocatedPatch& entry : entries)
+        error = std::max(error, PartOf(entry, parts, layer, level).max_error);
+      if (!best || error < least_error) {
+        best = LevelChoice{level, layer};
+        least_error = error;
+      }
+      break;  // coarser levels of the layer show less
+    }
   }
+  if (best) return *best;
   return NotFound(
       "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
       "or ask for a smaller box",
@@ -310,6 +365,8 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
   plan.type = field.type;
   plan.coder = field.coder;
   plan.dataset_levels = dataset.levels;
+  plan.parts = {dataset.levels, field.layers()};
+  const std::pair<int, int> layers(query.any_layer ? 0 : query.layer, query.layer);
   plan.read_gap = read_gap;
   const Box positions = grid.PatchesMeeting(query.box);
   QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> entries,
@@ -318,10 +375,15 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
   if (query.mask != 0) {
     QUARRY_ASSIGN_OR_RETURN(masks, locator.FindMask(query.step, query.field_number, positions));
   }
-  plan.left_out = LeaveOut(grid, query, &entries, &masks);
+  plan.left_out = LeaveOut(grid, plan.parts, query, &entries, &masks);
+  const auto choose = [&](const LevelChoice& choice) {
+    plan.query.level = choice.level;
+    plan.query.layer = choice.layer;
+  };
   if (query.max_error) {
-    QUARRY_ASSIGN_OR_RETURN(plan.query.level,
-                            ChooseLevel(grid, dataset.levels, entries, query.box, *query.max_error));
+    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice,
+                            ChooseLevel(grid, plan.parts, entries, query.box, *query.max_error, layers));
+    choose(choice);
   }
   if (query.stride) {
     const PatchCoder* coder = FindCoder(field.coder);
@@ -331,8 +393,10 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     plan.query.level = LevelForStride(dataset, *coder, *query.stride);
   }
   if (query.max_bytes) {
-    QUARRY_ASSIGN_OR_RETURN(plan.query.level, ChooseLevelWithin(dataset, grid, entries, masks, plan.left_out,
-                                                                query, *query.max_bytes));
+    QUARRY_ASSIGN_OR_RETURN(
+        const LevelChoice choice,
+        ChooseLevelWithin(dataset, grid, entries, masks, plan.left_out, query, *query.max_bytes, layers));
+    choose(choice);
   }
   plan.query.first_level = std::max(query.first_level, plan.query.level);
   plan.patches.reserve(query.only_patches ? std::min(query.only_patches->size(), entries.size())
@@ -380,6 +444,7 @@ AnswerHeader HeaderOf(const ReadPlan& plan) {
   header.levels = plan.levels;
   header.price = plan.price;
   header.left_out = plan.left_out;
+  header.layer = plan.query.layer;
   return header;
 }
 
@@ -406,6 +471,7 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
   StreamingChecksum checksum;
   const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };
   add(plan.type);
+  if (plan.parts.layers > 1) add(plan.query.layer);
   for (const LevelExtent& level : plan.levels) {
     add(level.level);
     add(level.extent);
@@ -430,26 +496,29 @@ std::uint64_t Fetch::bytes() const {
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
   Fetch fetch;
   fetch.pieces = std::move(pieces);
+  fetch.layers = plan.query.layer + 1;
   fetch.slices.resize(fetch.pieces.size());
   std::vector<Wanted> wanted;
   std::size_t most_wanted = 0;
+  const auto per_level = static_cast<std::size_t>(fetch.layers + 1);
   for (const Piece& piece : fetch.pieces) {
     const auto levels = static_cast<std::size_t>(piece.coarsest - piece.finest + 1);
-    most_wanted += plan.patches[piece.patch].mask ? 2 * levels : levels;
+    most_wanted += levels * (plan.patches[piece.patch].mask ? per_level : per_level - 1);
   }
   wanted.reserve(most_wanted);
-  const auto want = [&](bool of_mask, const LocatedPatch& entry, int level, Slice* slice) {
-    const format::LevelEntry& payload = LevelOf(entry, level);
-    if (payload.size > 0) wanted.push_back({{of_mask, entry.subfile}, payload.offset, payload.size, slice});
+  const auto want = [&](FileNumber file, const format::LevelEntry& payload, Slice* slice) {
+    if (payload.size > 0) wanted.push_back({file, payload.offset, payload.size, slice});
   };
   for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
     const Piece& piece = fetch.pieces[i];
     const PlannedPatch& patch = plan.patches[piece.patch];
-    fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1));
+    fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1) * per_level);
     for (int level = piece.finest; level <= piece.coarsest; ++level) {
-      LevelSlices& slices = fetch.slices[i][static_cast<std::size_t>(level - piece.finest)];
-      want(false, patch.entry, level, &slices.payload);
-      if (patch.mask) want(true, *patch.mask, level, &slices.mask);
+      Slice* slices = fetch.slices[i].data() + fetch.SliceOf(i, level);
+      for (int layer = piece.first_layer; layer < fetch.layers; ++layer)
+        want({false, patch.entry.subfile}, PartOf(patch.entry, plan.parts, layer, level), slices + layer);
+      if (patch.mask && piece.first_layer == 0)
+        want({true, patch.mask->subfile}, MaskLevel(*patch.mask, level), slices + fetch.layers);
     }
   }
   for (const Wanted& want : wanted) fetch.payload_bytes += want.size;
@@ -460,7 +529,7 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
 std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece) {
   std::uint64_t bytes = 0;
   for (int level = piece.finest; level <= piece.coarsest; ++level)
-    bytes += PayloadBytes(plan.patches[piece.patch], level);
+    bytes += PayloadBytes(plan, plan.patches[piece.patch], level);
   return bytes;
 }
 
@@ -478,13 +547,14 @@ std::uint64_t DeliveryMemory(const ReadPlan& plan) {
   std::uint64_t largest = 0;
   for (const PlannedPatch& patch : plan.patches)
     largest = std::max(largest, DecodedBytes(plan, patch, plan.query.level));
-  return 2 * largest;
+  return DeliveredForms(plan.query) * largest;
 }
 
 std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& query) {
   const auto samples =
       static_cast<std::uint64_t>(LevelBox(Box{{0, 0, 0}, dataset.patch}, query.level).volume());
-  return 2 * DecodedBytes(samples, dataset.fields[query.field_number].type, query.mask != 0);
+  return DeliveredForms(query) *
+         DecodedBytes(samples, dataset.fields[query.field_number].type, query.mask != 0);
 }
 
 std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query) {
@@ -495,24 +565,25 @@ std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query)
 
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
   const std::uint64_t patches = MostPatches(dataset, query);
+  const PatchParts parts{dataset.levels, dataset.fields[query.field_number].layers()};
   const bool masked = query.mask != 0;
   // The rows as they are located, beside the plan that takes them over.
   std::uint64_t each =
-      RowMemory(dataset.levels, masked) + sizeof(LocatedPatch) * (masked ? 2 : 1) + sizeof(PlannedPatch);
+      RowMemory(parts, masked) + sizeof(LocatedPatch) * (masked ? 2 : 1) + sizeof(PlannedPatch);
   if (query.focus) each += sizeof(PlannedPatch) + sizeof(std::pair<double, std::size_t>);
   if (query.values) each += kLeftOutBytes;
   if (query.only_patches) each += sizeof(std::uint64_t);
-  return kPlanObjects + patches * each + FetchMemory(patches, dataset.levels, masked);
+  return kPlanObjects + patches * each + FetchMemory(patches, parts, masked);
 }
 
 std::uint64_t PlanMemory(const ReadPlan& plan) {
   const bool masked = plan.query.mask != 0;
   constexpr std::uint64_t kFillingState = 1;  // of a patch, while an array is filled
   std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
-                        plan.patches.size() * RowMemory(plan.dataset_levels, masked) +
+                        plan.patches.size() * RowMemory(plan.parts, masked) +
                         plan.left_out.size() * kLeftOutBytes;
   if (plan.query.only_patches) bytes += plan.query.only_patches->capacity() * sizeof(std::uint64_t);
-  return bytes + FetchMemory(plan.patches.size(), plan.dataset_levels, masked);
+  return bytes + FetchMemory(plan.patches.size(), plan.parts, masked);
 }
 
 }  // namespace quarry::query

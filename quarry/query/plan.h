@@ -21,7 +21,10 @@ struct Query {
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
   Box box;                 ///< level-0 samples, inside the grid
   int level = 0;           ///< level wanted
+  int layer = 0;           ///< layer of accuracy wanted, of all levels
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
+  bool any_layer =
+      false;  ///< the plan chooses the layer as well, with max_error and max_bytes: up to `layer`
   std::optional<double> max_error;             ///< the plan chooses the level: `level` is 0, first_level any
   std::optional<std::uint64_t> max_bytes;      ///< the plan chooses the level
   std::optional<Index3> stride;                ///< the plan chooses the level, for first_level as well
@@ -57,6 +60,7 @@ struct ReadPlan {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
+  PatchParts parts;                   ///< of the field
   std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
   std::vector<LevelExtent> levels;    ///< to deliver, coarsest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
@@ -87,25 +91,35 @@ struct Slice {
   std::uint64_t offset = 0;  ///< from the start of the range
 };
 
-/// What one level of one patch needs; a slice means nothing where the payload is empty.
-struct LevelSlices {
-  Slice payload;
-  Slice mask;
-};
-
 /// The payload levels of one patch that are fetched together.
 struct Piece {
   std::size_t patch = 0;  ///< of the plan
   int coarsest = 0;       ///< coarsest .. finest, inclusive
   int finest = 0;
+  int first_layer = 0;  ///< of the levels, up to the layer that is wanted
 };
 
 /// What to read for some patches.
 struct Fetch {
   std::vector<Piece> pieces;
-  std::vector<ByteRange> ranges;                 ///< by file and offset; no two overlap
-  std::vector<std::vector<LevelSlices>> slices;  ///< [piece][level - finest of the piece]
-  std::uint64_t payload_bytes = 0;               ///< without the gaps between payloads
+  std::vector<ByteRange> ranges;    ///< by file and offset; no two overlap
+  int layers = 1;                   ///< of a level, up to the one that is wanted
+  std::uint64_t payload_bytes = 0;  ///< without the gaps between payloads
+
+  /// Of a piece and level; a slice means nothing where the payload is empty.
+  const Slice& Payload(std::size_t piece, int level, int layer) const {
+    return slices[piece][SliceOf(piece, level) + static_cast<std::size_t>(layer)];
+  }
+  const Slice& Mask(std::size_t piece, int level) const {
+    return slices[piece][SliceOf(piece, level) + static_cast<std::size_t>(layers)];
+  }
+
+  /// [piece]: of each level from the finest on, a payload for each layer and the mask.
+  std::vector<std::vector<Slice>> slices;
+  /// Where those of a level begin.
+  std::size_t SliceOf(std::size_t piece, int level) const {
+    return static_cast<std::size_t>((level - pieces[piece].finest) * (layers + 1));
+  }
 
   std::uint64_t bytes() const;  ///< of all ranges
 };
@@ -132,24 +146,35 @@ inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 inline constexpr std::size_t kBatchPatches = 4096;
 
-/// The coarsest level at which every patch that meets the box has samples in the box, covers all its valid
-/// samples, and is recorded with an error of at most `max_error`. Records are of whole patches: a box that
-/// cuts a patch may lack outside samples that the interpolation at its faces would take.
-/// @param entries  of the patches that meet the box
-/// @errors kNotFound with the error of level 0 when no level keeps it
-Result<int> ChooseLevel(const PatchGrid& grid, int levels, const std::vector<LocatedPatch>& entries,
-                        const Box& box, double max_error);
+/// Which level of which layer.
+struct LevelChoice {
+  int level = 0;
+  int layer = 0;
+};
 
-/// The finest level whose whole answer, with the coarser levels from first_level on, has at most `max_bytes`
-/// of payload and at most `max_bytes` of samples: whichever of them travels, no more arrives. Levels without
-/// samples in the box are skipped.
+/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
+/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
+/// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
+/// that the interpolation at its faces would take.
+/// @param entries  of the patches that meet the box
+/// @param layers   first and last of those to choose from
+/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
+Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
+                                const std::vector<LocatedPatch>& entries, const Box& box, double max_error,
+                                std::pair<int, int> layers);
+
+/// Of the finest level of each layer whose whole answer, with the coarser levels from first_level on, has at
+/// most `max_bytes` of payload and at most `max_bytes` of samples, the one with the smallest recorded error:
+/// whichever of them travels, no more arrives. Levels without samples in the box are skipped.
 /// @param entries, masks  of the patches that meet the box
 /// @param left_out  of the answer
+/// @param layers    as for ChooseLevel
 /// @errors kNotFound with the least number of bytes that brings samples
-Result<int> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                              const std::vector<LocatedPatch>& entries,
-                              const std::vector<LocatedPatch>& masks, const std::vector<Box>& left_out,
-                              const Query& query, std::uint64_t max_bytes);
+Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
+                                      const std::vector<LocatedPatch>& entries,
+                                      const std::vector<LocatedPatch>& masks,
+                                      const std::vector<Box>& left_out, const Query& query,
+                                      std::uint64_t max_bytes, std::pair<int, int> layers);
 
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
 /// there: 2^level divides the stride along every axis of more than one sample. Level 0 if the coder filters

@@ -29,6 +29,9 @@ struct ReadRequest {
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
   int level = 0;                      ///< 0 is full resolution
+  /// layer of accuracy, 0 the roughest; left out: the last, and the one that costs least where max_error or
+  /// max_bytes chooses
+  std::optional<int> layer;
   /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
   /// within this error, see ChooseLevel
   std::optional<double> max_error;
@@ -123,6 +126,7 @@ struct AnswerHeader {
   /// Level-0 samples of the box in patches without the requested values: no level has samples here. No two
   /// overlap
   std::vector<Box> left_out;
+  int layer = 0;             ///< of accuracy, of all levels
   std::uint64_t number = 0;  ///< of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< of these answers
 };

@@ -18,8 +18,9 @@ double Upper(double value, double error) {
   return error == 0 ? value : std::nextafter(value + error, kInfinity);
 }
 
-double ErrorAt(const PlannedPatch& patch, int level) {
-  return patch.entry.patch.levels[static_cast<std::size_t>(level)].max_error;
+/// At the level and layer of the plan.
+double ErrorOf(const ReadPlan& plan, const PlannedPatch& patch) {
+  return patch.entry.patch.levels[plan.parts.Of(plan.query.layer, plan.query.level)].max_error;
 }
 
 /// Where the values of a plan's samples can lie: the recorded ranges of its patches.
@@ -28,7 +29,7 @@ Bounds RangeOfPatches(const ReadPlan& plan, bool widened) {
   Bounds range{kInfinity, -kInfinity};
   for (const PlannedPatch& patch : plan.patches) {
     if (patch.entry.patch.valid == 0) continue;
-    const double error = widened ? ErrorAt(patch, plan.query.level) : 0;
+    const double error = widened ? ErrorOf(plan, patch) : 0;
     range.low = std::min(range.low, Lower(patch.entry.patch.min, error));
     range.high = std::max(range.high, Upper(patch.entry.patch.max, error));
   }
@@ -84,7 +85,7 @@ Status CheckStatistics(const StatisticsRequest& request) {
 StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request)
     : request_(request),
       type_(plan.type),
-      level_(plan.query.level),
+      part_(plan.parts.Of(plan.query.layer, plan.query.level)),
       recorded_(plan.recorded),
       fine_(kFineBins),
       min_{kInfinity, kInfinity, kInfinity},
@@ -110,7 +111,7 @@ StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const Statist
 void StatisticsAccumulator::Add(const PlannedPatch& patch, ByteSpan samples, Validity validity) {
   DispatchType(type_, [&]<typename T>(T) {
     AddTyped(std::span(reinterpret_cast<const T*>(samples.data()), samples.size() / sizeof(T)), validity,
-             ErrorAt(patch, level_));
+             patch.entry.patch.levels[part_].max_error);
   });
 }
 

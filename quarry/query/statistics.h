@@ -66,7 +66,7 @@ class StatisticsAccumulator {
 
   const StatisticsRequest request_;
   const DataType type_;
-  const int level_;
+  const std::size_t part_;  ///< of a patch, that the samples are of
   const RecordedRange recorded_;
   double fine_begin_ = 0;
   double fine_scale_ = 0;      // fine bins per unit

@@ -23,6 +23,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
     out.set_level(static_cast<std::uint32_t>(request.level));
   }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
+  if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   out.set_strict(!request.allow_damage);
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   if (request.values) {
@@ -62,6 +63,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
     return InvalidArgument("the focus has {} coordinates; give three, x, y, z", query.focus_size());
   }
   if (query.has_first_level()) request.first_level = level(query.first_level());
+  if (query.has_layer()) request.layer = level(query.layer());
   if (query.has_values()) request.values = {query.values().low(), query.values().high()};
   return request;
 }
@@ -126,6 +128,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
   out.set_field(header.field);
   out.set_number(header.number);
   out.set_count(header.count);
+  out.set_layer(static_cast<std::uint32_t>(header.layer));
   for (const Box& box : header.left_out) *out.add_left_out() = format::ToProto(box);
   return out;
 }
@@ -154,6 +157,9 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   out.field = header.field();
   out.number = header.number();
   out.count = std::max<std::uint64_t>(1, header.count());
+  if (header.layer() >= static_cast<std::uint32_t>(kMaxLayers))
+    return InternalError("the server sends layer {}, which cannot exist", header.layer());
+  out.layer = static_cast<int>(header.layer());
   for (const pb::Box& box : header.left_out()) {
     QUARRY_ASSIGN_OR_RETURN(out.left_out.emplace_back(), format::FromProto(box));
   }

@@ -25,9 +25,8 @@ constexpr const char* kUsage =
     "  TOLERANCES of the layers of accuracy, as 1e-2,1e-4\n"
     "  SAMPLES    file of the raw samples, little-endian\n"
     "  MASK       file with a byte for each sample, 1 valid or 0 missing; - when all are valid\n"
-    "  FOLDER     gets payload.N and decoded.N, as the library's decoder reads it: N is L of level L, and of "
-    "layer K\n"
-    "             L and K times LEVELS\n";
+    "  FOLDER     gets payload.K.L and decoded.K.L of level L of layer K, as the library's decoder reads "
+    "it\n";
 
 Result<Bytes> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -112,20 +111,21 @@ Status Run(char** arguments) {
   QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded,
                           coder.EncodeLayers(layout, samples, AsValidity(mask), tolerances));
   std::vector<std::unique_ptr<PatchDecoder>> layers;
+  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   for (std::size_t k = 0; k < tolerances.size(); ++k) layers.push_back(coder.NewDecoder(layout));
   for (int level = layout.levels - 1; level >= 0; --level) {
     const Bytes level_mask = LevelMask(mask, layout.shape, level);
     for (std::size_t k = 0; k < layers.size(); ++k) {
-      const std::size_t part = k * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
+      const std::size_t part = parts.Of(static_cast<int>(k), level);
       const Bytes& payload = coded.levels[part];
       QUARRY_RETURN_IF_ERROR(k == 0
                                  ? layers[0]->Advance(payload, AsValidity(level_mask))
                                  : layers[k]->AdvanceLayer(payload, AsValidity(level_mask), *layers[k - 1]));
       const ByteSpan decoded = layers[k]->samples();
       QUARRY_RETURN_IF_ERROR(CheckPromise(decoded, coded.decoded[part], level_mask, size, level));
-      QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/payload.{}", folder, part), payload));
+      QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/payload.{}.{}", folder, k, level), payload));
       QUARRY_RETURN_IF_ERROR(
-          WriteFile(fmt::format("{}/decoded.{}", folder, part), LittleEndianSamples(decoded, size)));
+          WriteFile(fmt::format("{}/decoded.{}.{}", folder, k, level), LittleEndianSamples(decoded, size)));
     }
   }
   return Status::Ok();

@@ -31,6 +31,8 @@ FIELDS = (
     ("counts", "int16", "lossless", ("--fill", "-32768"), -32768),
     ("labels", "uint8", "lossless", (), None),
     ("wide", "uint32", "lossless", ("--fill", "4294967295"), 4294967295),
+    ("ladder", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("rungs", "float64", "interpolate", ("--layers", "1,1e-2,1e-6"), math.nan),
 )
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
 
@@ -79,16 +81,18 @@ def write(folder):
 
 
 def digests(dataset, folder):
-    """Hash of every field, step and level as `quarry get` writes them."""
+    """Hash of every field, step and level as `quarry get` writes them, and of the layers before the last."""
     described = json.loads(subprocess.run([BIN / "quarry", "info", dataset, "--json"], check=True, capture_output=True).stdout)
     lines = []
-    for field in [field["name"] for field in described["fields"]]:
+    for field in described["fields"]:
+        rougher = range(len(field.get("rougher_layers", [])))
         for step in described["steps"]:
             for level in range(described["levels"]):
-                out = folder / "out.raw"
-                subprocess.run([BIN / "quarry", "get", dataset, "--field", field, "--step", str(step), "--level", str(level), "--output", out],
-                               check=True, stdout=subprocess.DEVNULL)
-                lines.append(f"{field} {step} {level} {hashlib.sha256(out.read_bytes()).hexdigest()}")
+                for layer in [(), *(("--layer", str(layer)) for layer in rougher)]:
+                    out = folder / "out.raw"
+                    subprocess.run([BIN / "quarry", "get", dataset, "--field", field["name"], "--step", str(step), "--level", str(level), *layer,
+                                    "--output", out], check=True, stdout=subprocess.DEVNULL)
+                    lines.append(" ".join([field["name"], str(step), str(level), *layer[1:], hashlib.sha256(out.read_bytes()).hexdigest()]))
     return "\n".join(lines) + "\n"
 
 

@@ -950,14 +950,13 @@ def check(folder, samples, levels, tolerances, mask):
 
 def check_layer(folder, decoder, layer, samples, tolerance, masks):
     levels = decoder.levels
-    parts = range(layer * levels, (layer + 1) * levels)
-    payloads = [(folder / f"payload.{part}").read_bytes() for part in parts]
+    payloads = [(folder / f"payload.{layer}.{level}").read_bytes() for level in range(levels)]
     try:
         decoded = decoder.decode(payloads, masks)
     except Damaged as error:
         return f"refused: {error}"
     for level, got in enumerate(decoded):
-        expected = (folder / f"decoded.{parts[level]}").read_bytes()
+        expected = (folder / f"decoded.{layer}.{level}").read_bytes()
         if got.astype(samples.dtype.newbyteorder("<")).tobytes() != expected:
             wanted = np.frombuffer(expected, samples.dtype.newbyteorder("<")).reshape(got.shape)
             wrong = np.argwhere((got != wanted) | (np.signbit(got) != np.signbit(wanted)))

@@ -77,7 +77,8 @@ double RandomTolerance(double range, Random* random) {
 /// Several layers now and then, where the coder has them: each at least a hundredth below the one before.
 std::vector<double> RandomTolerances(const PatchCoder& coder, double range, Random* random) {
   std::vector<double> tolerances = {RandomTolerance(range, random)};
-  const std::size_t layers = random->OneIn(3) ? 1 + random->Below(coder.MostLayers()) : 1;
+  const std::size_t layers =
+      random->OneIn(3) ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers())) : 1;
   while (tolerances.size() < layers) {
     const double next =
         random->OneIn(8) ? 0 : tolerances.back() * std::pow(10, -3 * random->Fraction()) * 0.99;

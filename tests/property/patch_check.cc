@@ -42,9 +42,8 @@ void ForEachSample(const PatchLayout& layout, int level, Visit visit) {
   }
 }
 
-/// Where a level of a layer is among the payloads.
-std::size_t PartOf(const PatchLayout& layout, std::size_t layer, int level) {
-  return layer * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
+PatchParts PartsOf(const PatchCase& patch) {
+  return {patch.layout.levels, static_cast<int>(patch.tolerances.size())};
 }
 
 bool EndsWith(const Bytes& bytes, const Bytes& end) {
@@ -76,10 +75,10 @@ Broken PatchChecker::CheckTyped(const PatchCase& patch, std::uint64_t garbage) {
   if (valid_ > 0) {
     if (Broken broken = CheckCoder<T>(patch, *encoded)) return broken;
   }
-  for (std::size_t layer = 0; layer < patch.tolerances.size(); ++layer) {
+  for (int layer = 0; layer < PartsOf(patch).layers; ++layer) {
     double max_error = 0;
     if (Broken broken = CheckReader<T>(patch, *encoded, layer, &max_error)) return broken;
-    const double recorded = encoded->errors[PartOf(patch.layout, layer, 0)].max_error;
+    const double recorded = encoded->errors[PartsOf(patch).Of(layer, 0)].max_error;
     if (valid_ > 0 && recorded != max_error)
       return fmt::format("largest error {} is recorded as {}", max_error, recorded);
   }
@@ -133,7 +132,7 @@ Broken PatchChecker::CheckCoder(const PatchCase& patch, const EncodedPatch& enco
   if (!coded.ok()) return "Encode: " + coded.status().message();
   coded_ = *std::move(coded);
   for (std::size_t l = 0; l < coded_.levels.size(); ++l) {
-    const bool after_missing = masked && l < static_cast<std::size_t>(patch.layout.levels);
+    const bool after_missing = masked && PartsOf(patch).LayerOf(static_cast<int>(l)) == 0;
     const bool same =
         after_missing ? EndsWith(encoded.levels[l], coded_.levels[l]) : encoded.levels[l] == coded_.levels[l];
     if (!same) return fmt::format("encoded twice, level {} differs", l);
@@ -142,7 +141,7 @@ Broken PatchChecker::CheckCoder(const PatchCase& patch, const EncodedPatch& enco
 }
 
 template <typename T>
-Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& encoded, std::size_t layer,
+Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& encoded, int layer,
                                  double* max_error) {
   PatchReader reader(*patch.coder, patch.layout, layer + 1);
   const bool masked = valid_ < validity_.size();
@@ -150,8 +149,7 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
     const auto l = static_cast<std::size_t>(level);
     const ByteSpan mask = masked ? ByteSpan(encoded.mask_levels[l]) : ByteSpan();
     std::vector<ByteSpan> payloads;
-    for (std::size_t k = 0; k <= layer; ++k)
-      payloads.emplace_back(encoded.levels[PartOf(patch.layout, k, level)]);
+    for (int k = 0; k <= layer; ++k) payloads.emplace_back(encoded.levels[PartsOf(patch).Of(k, level)]);
     std::optional<PatchReader> into;
     if (level == Volume(patch.layout.shape) % patch.layout.levels) into = reader.Clone();
     const Status status = reader.Advance(payloads, mask);
@@ -177,7 +175,7 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
     if (masked && !std::equal(level_validity_.begin(), level_validity_.end(), reader.validity().begin()))
       return fmt::format("the mask of level {} is wrong", level);
     if (Broken broken = CheckLevel<T>(patch, layer, level, reader.samples(), true, max_error)) return broken;
-    if (into && layer + 1 < patch.tolerances.size()) {
+    if (into && layer + 1 < PartsOf(patch).layers) {
       if (Broken broken = CheckAddedLayer(patch, encoded, &reader)) return broken;
     }
   }
@@ -188,14 +186,13 @@ Broken PatchChecker::CheckReader(const PatchCase& patch, const EncodedPatch& enc
 /// @param reader  stays as it is
 Broken PatchChecker::CheckAddedLayer(const PatchCase& patch, const EncodedPatch& encoded,
                                      PatchReader* reader) {
-  const std::size_t layers = reader->layers();
+  const int layers = reader->layers();
   PatchReader refined = reader->Clone();
   PatchReader whole(*patch.coder, patch.layout, layers + 1);
   std::vector<ByteSpan> added;
   for (int level = patch.layout.levels - 1; level >= reader->level(); --level) {
     std::vector<ByteSpan> payloads;
-    for (std::size_t k = 0; k <= layers; ++k)
-      payloads.emplace_back(encoded.levels[PartOf(patch.layout, k, level)]);
+    for (int k = 0; k <= layers; ++k) payloads.emplace_back(encoded.levels[PartsOf(patch).Of(k, level)]);
     added.push_back(payloads.back());
     const ByteSpan mask = encoded.mask_levels.empty()
                               ? ByteSpan()
@@ -213,16 +210,16 @@ Broken PatchChecker::CheckAddedLayer(const PatchCase& patch, const EncodedPatch&
 ///                      the coder
 /// @param max_error     out: of this level, over valid samples
 template <typename T>
-Broken PatchChecker::CheckLevel(const PatchCase& patch, std::size_t layer, int level, ByteSpan decoded,
+Broken PatchChecker::CheckLevel(const PatchCase& patch, int layer, int level, ByteSpan decoded,
                                 bool with_missing, double* max_error) const {
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);
   const std::span<const T> samples = SamplesOf<T>(decoded);
   const bool bounded = level == 0 || patch.coder->BoundsEveryLevel();
-  const double tolerance = patch.tolerances[layer];
+  const double tolerance = patch.tolerances[static_cast<std::size_t>(layer)];
   const bool exact = patch.coder->IsLossless() || (layer > 0 && tolerance == 0);
   const T* promised = nullptr;
   if (with_missing && !coded_.decoded.empty()) {
-    const Bytes& bytes = coded_.decoded[PartOf(patch.layout, layer, level)];
+    const Bytes& bytes = coded_.decoded[PartsOf(patch).Of(layer, level)];
     if (bytes.size() != decoded.size())
       return fmt::format("Encode says {} bytes at level {}", bytes.size(), level);
     promised = reinterpret_cast<const T*>(bytes.data());

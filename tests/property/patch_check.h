@@ -34,13 +34,13 @@ class PatchChecker {
   template <typename T>
   std::optional<std::string> CheckCoder(const PatchCase& patch, const EncodedPatch& encoded);
   template <typename T>
-  std::optional<std::string> CheckReader(const PatchCase& patch, const EncodedPatch& encoded,
-                                         std::size_t layer, double* max_error);
+  std::optional<std::string> CheckReader(const PatchCase& patch, const EncodedPatch& encoded, int layer,
+                                         double* max_error);
   std::optional<std::string> CheckAddedLayer(const PatchCase& patch, const EncodedPatch& encoded,
                                              PatchReader* reader);
   template <typename T>
-  std::optional<std::string> CheckLevel(const PatchCase& patch, std::size_t layer, int level,
-                                        ByteSpan decoded, bool with_missing, double* max_error) const;
+  std::optional<std::string> CheckLevel(const PatchCase& patch, int layer, int level, ByteSpan decoded,
+                                        bool with_missing, double* max_error) const;
   template <typename T>
   std::optional<std::string> CheckGarbage(const PatchCase& patch, std::uint64_t garbage);
   template <typename T>

@@ -131,6 +131,21 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
             with self.assertRaisesRegex(ValueError, "only one of"):
                 field.read(level=1, max_error=1)
 
+    def test_layers_of_accuracy(self):
+        original = qt.turbulent((40, 30, 20))
+        path = self.tmp / "layers.quarry"
+        qt.convert(original, path, "--layers", "1e-1,1e-3,exact")
+        with quarry.open(path) as dataset:
+            field = dataset["f"]
+            for layer, tolerance in enumerate((1e-1, 1e-3, 0)):
+                self.assertLessEqual(np.abs(field.read(layer=layer).array - original).max(), tolerance)
+                self.assertEqual([answer.level for answer in field.stream(layer=layer)], list(range(dataset.levels))[::-1])
+            np.testing.assert_array_equal(field.read().array, original)
+            self.assertLess(field.plan(max_error=0.1).price.bytes, field.plan().price.bytes / 2)
+            self.assertEqual(field.read(max_error=0.1).array.tobytes(), field.read(layer=0).array.tobytes())
+            with self.assertRaisesRegex(quarry.Error, "layers of accuracy 0"):
+                field.read(layer=3)
+
     def test_masked_arrays(self):
         with quarry.open(self.path) as dataset:
             masked = dataset["m"].read(step=3, masked=True).array

@@ -104,12 +104,12 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   for (const std::int64_t p : grid.MortonOrder())
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
   const writer::EncodeSettings settings{
-      recipe.coder, DataType::kFloat32, recipe.levels, recipe.lossless ? 0 : recipe.tolerance, {}};
+      recipe.coder, DataType::kFloat32, recipe.levels, {recipe.lossless ? 0 : recipe.tolerance}, {}};
   const auto encoded = Require(writer::EncodePatches(grid, settings, patches));
 
   FieldStepDescription field;
   field.name = recipe.field;
-  field.tolerance = settings.tolerance;
+  field.tolerance = settings.tolerances.back();
   field.raw_bytes = samples.size() * sizeof(float);
   field.patches = encoded.size();
   field.levels.resize(static_cast<std::size_t>(recipe.levels));

@@ -78,8 +78,8 @@ class Study {
     MPI_Barrier(comm_);
     QUARRY_RETURN_IF_ERROR(p->exchange.Run(views_, &p->patches));
     const int levels = MaxLevels(options_.dims, p->grid.patch());
-    const writer::EncodeSettings settings{CoderId::kInterpolate, options_.type, levels, tolerance_,
-                                          std::nullopt};
+    const writer::EncodeSettings settings{
+        CoderId::kInterpolate, options_.type, levels, {tolerance_}, std::nullopt};
     MPI_Barrier(comm_);
     const double start = MPI_Wtime();
     const double core_start = CoreSeconds();

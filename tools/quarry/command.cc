@@ -108,12 +108,18 @@ void QuestionOptions::DeclareOn(command_line::Parser* app) {
   DeclarePlaceOn(app);
   app->AddOption("--box", &box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
   app->AddOption("--level", &level, "0 is full resolution, l every 2^l-th sample; default: 0");
+  app->AddOption("--layer", &layer,
+                 "layer of accuracy, 0 the roughest; default: the last, and with --max-error and --max-bytes "
+                 "the best "
+                 "for it")
+      .NonNegative();
 }
 
 void QuestionOptions::DeclareTargetsOn(command_line::Parser* app) {
-  app->AddOption("--max-error", &max_error,
-                 "instead of --level: the coarsest level that shows every sample of the box within this "
-                 "error, in the field's unit")
+  app->AddOption(
+         "--max-error", &max_error,
+         "instead of --level: the cheapest level and layer that show every sample of the box within this "
+         "error, in the field's unit")
       .Excludes("--level");
   app->AddOption(
          "--max-bytes", &max_bytes,
@@ -175,6 +181,7 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   }
   request.step = step;
   request.level = level;
+  request.layer = layer;
   request.max_error = max_error;
   request.allow_damage = allow_damage;
   if (!max_bytes.empty()) {

@@ -51,6 +51,7 @@ struct QuestionOptions {
   std::optional<std::uint64_t> step;
   std::string box;
   int level = 0;
+  std::optional<int> layer;
   std::optional<double> max_error;
   std::string max_bytes;
   std::string stride;

@@ -28,6 +28,7 @@ struct FieldSummary {
   std::uint64_t valid = 0;                       ///< of them
   std::map<std::uint64_t, std::uint64_t> masks;  ///< bytes of each, by name; shared ones counted once
   std::vector<LevelRecord> levels;
+  std::vector<LayerRecord> rougher;  ///< the layers before the last
 
   std::uint64_t mask_bytes() const {
     std::uint64_t sum = 0;
@@ -42,6 +43,18 @@ struct FieldSummary {
     return bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(bytes + mask_bytes());
   }
 };
+
+/// The worst of both, and the sum of their bytes.
+void Add(const std::vector<LevelRecord>& more, std::vector<LevelRecord>* levels) {
+  levels->resize(more.size());
+  for (std::size_t l = 0; l < more.size(); ++l) {
+    LevelRecord& level = (*levels)[l];
+    level.max_error = std::max(level.max_error, more[l].max_error);
+    level.rmse = std::max(level.rmse, more[l].rmse);
+    level.bytes += more[l].bytes;
+    level.coverage = std::min(level.coverage, more[l].coverage);
+  }
+}
 
 /// @param samples  of the grid
 FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps,
@@ -61,16 +74,27 @@ FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDesc
     summary.samples += samples;
     summary.valid += record->valid;
     if (record->mask) summary.masks[record->mask->name] = record->mask->bytes();
-    summary.levels.resize(record->levels.size());
-    for (std::size_t l = 0; l < record->levels.size(); ++l) {
-      summary.levels[l].max_error = std::max(summary.levels[l].max_error, record->levels[l].max_error);
-      summary.levels[l].rmse = std::max(summary.levels[l].rmse, record->levels[l].rmse);
-      summary.levels[l].bytes += record->levels[l].bytes;
-      summary.levels[l].coverage = std::min(summary.levels[l].coverage, record->levels[l].coverage);
+    Add(record->levels, &summary.levels);
+    summary.rougher.resize(record->rougher.size());
+    for (std::size_t k = 0; k < record->rougher.size(); ++k) {
+      summary.rougher[k].tolerance = std::max(summary.rougher[k].tolerance, record->rougher[k].tolerance);
+      Add(record->rougher[k].levels, &summary.rougher[k].levels);
     }
     ++summary.steps;
   }
   return summary;
+}
+
+nlohmann::ordered_json ToJson(const std::vector<LevelRecord>& levels) {
+  nlohmann::ordered_json json = nlohmann::json::array();
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    json.push_back({{"level", l},
+                    {"max_error", levels[l].max_error},
+                    {"rmse", levels[l].rmse},
+                    {"coverage", levels[l].coverage},
+                    {"bytes", levels[l].bytes}});
+  }
+  return json;
 }
 
 nlohmann::ordered_json ToJson(const FieldSummary& s) {
@@ -95,13 +119,9 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["raw_bytes"] = s.raw_bytes;
   json["bytes"] = s.bytes;
   json["ratio"] = s.ratio();
-  for (std::size_t l = 0; l < s.levels.size(); ++l) {
-    json["levels"].push_back({{"level", l},
-                              {"max_error", s.levels[l].max_error},
-                              {"rmse", s.levels[l].rmse},
-                              {"coverage", s.levels[l].coverage},
-                              {"bytes", s.levels[l].bytes}});
-  }
+  json["levels"] = ToJson(s.levels);
+  for (const LayerRecord& layer : s.rougher)
+    json["rougher_layers"].push_back({{"tolerance", layer.tolerance}, {"levels", ToJson(layer.levels)}});
   return json;
 }
 
@@ -145,6 +165,16 @@ std::string DescribeAxis(const GridDescription& grid, std::size_t a) {
                      coordinates.empty() ? fmt::format("spacing {:g}", grid.spacing[a]) : "unevenly spaced");
 }
 
+void PrintLevels(const DatasetDescription& dataset, const std::vector<LevelRecord>& levels) {
+  Print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error", "rmse",
+        "coverage", "bytes");
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    Print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
+          ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), levels[l].max_error, levels[l].rmse,
+          100 * levels[l].coverage, FormatBytes(levels[l].bytes));
+  }
+}
+
 void PrintText(const std::string& target, const DatasetDescription& dataset,
                const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
   const auto triple = [](const std::array<double, 3>& v) {
@@ -179,12 +209,10 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
       Print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
             s.psnr);
     }
-    Print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error", "rmse",
-          "coverage", "bytes");
-    for (std::size_t l = 0; l < s.levels.size(); ++l) {
-      Print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
-            ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), s.levels[l].max_error,
-            s.levels[l].rmse, 100 * s.levels[l].coverage, FormatBytes(s.levels[l].bytes));
+    PrintLevels(dataset, s.levels);
+    for (std::size_t k = s.rougher.size(); k-- > 0;) {
+      Print("           layer {} of {}, promised {:.5g}\n", k, s.rougher.size() + 1, s.rougher[k].tolerance);
+      PrintLevels(dataset, s.rougher[k].levels);
     }
   }
 }

@@ -28,12 +28,20 @@ std::int64_t LeftOut(const query::AnswerHeader& plan) {
   return samples;
 }
 
+/// ", layer 0 of 3"; empty for a field of one layer.
+std::string LayerText(const DatasetDescription& dataset, const query::AnswerHeader& plan) {
+  const std::optional<std::size_t> field = dataset.FindField(plan.field);
+  const int layers = field ? dataset.fields[*field].layers() : 1;
+  return layers > 1 ? fmt::format(", layer {} of {}", plan.layer, layers) : "";
+}
+
 nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
   const query::LevelExtent& level = plan.levels.back();
   nlohmann::ordered_json json;
   json["field"] = plan.field;
   json["step"] = plan.step;
   json["level"] = level.level;
+  json["layer"] = plan.layer;
   json["begin"] = level.extent.begin;
   json["shape"] = level.extent.shape();
   json["spacing"] = level.spacing;
@@ -80,9 +88,9 @@ Result<int> Plan(const PlanOptions& options) {
     sum += plan.price;
     if (options.json) continue;
     const query::LevelExtent& level = plan.levels.back();
-    Print("{}: level {}, {} samples of {} from {}, step {}{}\n", plan.field, level.level,
+    Print("{}: level {}, {} samples of {} from {}, step {}{}{}\n", plan.field, level.level,
           ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
-          LeftOutText(LeftOut(plan)));
+          LayerText(dataset->description(), plan), LeftOutText(LeftOut(plan)));
     PrintPrice(plan.price);
     Print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
   }

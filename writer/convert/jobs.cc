@@ -48,6 +48,8 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   field.tolerance = options.tolerance;
   field.relative = options.relative_tolerance;
   field.lossless = options.lossless;
+  field.layers = options.layers;
+  field.relative_layers = options.relative_layers;
   field.units = options.units.empty() ? ToUtf8(input.units) : options.units;
   QUARRY_ASSIGN_OR_RETURN(const std::optional<double> fill, SourceFill(options, input));
   field.fill = StoredFill(field.type, fill);
@@ -175,7 +177,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
       Result<FieldDescription> field =
-          DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec"});
+          DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers"});
       Status status = field.status();
       if (status.ok() && known) status = CheckSameField(*field, *continued);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));

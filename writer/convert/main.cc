@@ -44,6 +44,8 @@ struct CommandLine {
   std::vector<double> origin;
   std::string report;
   std::string store_as;
+  std::string layers;
+  std::string relative_layers;
 };
 
 void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
@@ -85,12 +87,20 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(meaning);
   app->AddOption("--units", &o->units, "unit of the field").Group(meaning);
   const char* quality =
-      "Quality (one of the first three is required for a new field of floats; integers are lossless "
+      "Quality (one of the first five is required for a new field of floats; integers are lossless "
       "otherwise)";
   app->AddOption("--tolerance", &o->tolerance, "largest absolute error of any sample").Group(quality);
   app->AddOption("--relative", &o->relative_tolerance, "the same as a fraction of the step's value range")
       .Group(quality);
   app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
+  app->AddOption("--layers", &line->layers,
+                 "layers of accuracy: tolerances, the largest first, and \"exact\" at the end if nothing may "
+                 "be lost, "
+                 "as 1e-2,1e-4,exact; readers take as many as they need")
+      .Group(quality);
+  app->AddOption("--relative-layers", &line->relative_layers,
+                 "the same with tolerances as fractions of the step's value range")
+      .Group(quality);
   app->AddOption("--codec", &o->codec,
                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
                              "integers with a tolerance, {} without one",
@@ -176,8 +186,42 @@ Result<quarry::writer::ExchangeBatch> ParseExchange(const std::string& text) {
       "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
 }
 
+/// "1e-2,1e-4,exact"; exact is 0.
+Result<std::vector<double>> ParseLayers(const std::string& text, const char* option) {
+  std::vector<double> layers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    double tolerance = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), tolerance);
+    const bool number = error == std::errc() && stop == word.data() + word.size() && tolerance > 0;
+    if (!number && word != "exact") {
+      return InvalidArgument(
+          "{} \"{}\": \"{}\" is no tolerance; give positive numbers, or \"exact\" at the end", option, text,
+          word);
+    }
+    layers.push_back(number ? tolerance : 0);
+    begin = end + 1;
+  }
+  return layers;
+}
+
+Status InterpretLayers(CommandLine* line) {
+  if (!line->layers.empty() && !line->relative_layers.empty())
+    return InvalidArgument("--layers and --relative-layers exclude each other; give one of them");
+  WriteOptions* o = &line->options;
+  if (!line->layers.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(o->layers, ParseLayers(line->layers, "--layers"));
+  } else if (!line->relative_layers.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(o->layers, ParseLayers(line->relative_layers, "--relative-layers"));
+    o->relative_layers = true;
+  }
+  return Status::Ok();
+}
+
 Status Interpret(CommandLine* line) {
   WriteOptions* o = &line->options;
+  QUARRY_RETURN_IF_ERROR(InterpretLayers(line));
   if (!line->dims.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->input.dims, quarry::ParseShape(line->dims, "--dims"));
   }

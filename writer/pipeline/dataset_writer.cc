@@ -96,10 +96,15 @@ std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, in
                                    static_cast<std::size_t>(wanted.value_or(std::max(1, ranks / 8))));
 }
 
-double AbsoluteTolerance(const FieldDescription& field, double min, double max) {
-  if (field.lossless) return 0;
-  if (field.tolerance) return *field.tolerance;
-  return min <= max ? field.relative_tolerance.value_or(0) * (max - min) : 0;
+std::vector<double> AbsoluteTolerances(const FieldDescription& field, double min, double max) {
+  const double range = min <= max ? max - min : 0;
+  std::vector<double> tolerances = field.rougher;
+  if (field.rougher_relative) {
+    for (double& tolerance : tolerances) tolerance *= range;
+  }
+  const double relative = field.relative_tolerance.value_or(0) * range;
+  tolerances.push_back(field.lossless ? 0 : field.tolerance.value_or(relative));
+  return tolerances;
 }
 
 /// One field of one step on its way to encoded patches: this thread reads and exchanges chunk after chunk,
@@ -135,7 +140,8 @@ class DatasetWriter::FieldRun {
     return Status::Ok();
   }
 
-  double tolerance() const { return tolerance_; }
+  /// Of the layers.
+  const std::vector<double>& tolerances() const { return tolerances_; }
   /// Of all patches of the grid.
   const distribution::Placement& placement() const { return placement_; }
   std::uint64_t raw_bytes() const {
@@ -180,7 +186,7 @@ class DatasetWriter::FieldRun {
                       w_.options_.progress && w_.root());
     const std::uint64_t most =
         w_.options_.memory_per_rank ? *w_.options_.memory_per_rank / kPatchShare : kMostPatchBytes;
-    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerance_,
+    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerances_,
                                   field_.fill_bits()};
     threads_.emplace(
         w_.threads_, most,
@@ -195,8 +201,8 @@ class DatasetWriter::FieldRun {
   /// A tolerance relative to the range needs the whole field before the first patch is encoded. A field that
   /// fits the memory is held from here on, and read once.
   Status FindTolerance(const std::string& source_name) {
-    tolerance_ = AbsoluteTolerance(field_, 0, 0);
-    if (!field_.relative_tolerance) return Status::Ok();
+    tolerances_ = AbsoluteTolerances(field_, 0, 0);
+    if (!field_.relative_tolerance && !field_.rougher_relative) return Status::Ok();
     const PhaseTimer timer(&w_.seconds_, Phase::kRead);
     held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
     SampleScan scan;
@@ -206,8 +212,8 @@ class DatasetWriter::FieldRun {
                                          })));
     QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
     QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
-    tolerance_ = AbsoluteTolerance(field_, scan.min, scan.max);
-    if (std::isfinite(tolerance_)) return Status::Ok();
+    tolerances_ = AbsoluteTolerances(field_, scan.min, scan.max);
+    if (std::isfinite(tolerances_.front())) return Status::Ok();
     return InvalidArgument(
         "the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
         "absolute one (--tolerance)",
@@ -306,14 +312,14 @@ class DatasetWriter::FieldRun {
     if (!wider_) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(MaxOverRanks(w_.comm_, changes_));
     // The same numbers and the same answer on every rank.
-    return CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerance_);
+    return CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerances_.back());
   }
 
   /// A whole patch goes to the threads, unless rounding has changed it too much: AgreeOnChanges will say so.
   void Take(const Chunk& chunk, PatchSamples patch) {
     patch.change = changes_[static_cast<std::size_t>(patch.patch_index)];
     patch.patch_index = chunk.IndexInWhole(patch.patch_index);
-    if (patch.change > 0 && ToleranceAfter(tolerance_, patch.change) == 0) {
+    if (patch.change > 0 && ToleranceAfter(tolerances_.back(), patch.change) == 0) {
       threads_->Release(patch.samples.size());
     } else {
       threads_->Submit(std::move(patch));
@@ -339,11 +345,11 @@ class DatasetWriter::FieldRun {
   OwnPatches& own_;
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
-  double tolerance_ = 0;
-  bool held_ = false;            ///< all of the field is loaded at once, and stays
-  std::vector<BoxView> views_;   ///< of the boxes that were loaded last, if not in pieces
-  std::vector<float> rounded_;   ///< a piece of a wider source
-  std::vector<double> changes_;  ///< by rounding, of each patch of the chunk, over all ranks
+  std::vector<double> tolerances_;  ///< of the layers
+  bool held_ = false;               ///< all of the field is loaded at once, and stays
+  std::vector<BoxView> views_;      ///< of the boxes that were loaded last, if not in pieces
+  std::vector<float> rounded_;      ///< a piece of a wider source
+  std::vector<double> changes_;     ///< by rounding, of each patch of the chunk, over all ranks
   distribution::Placement placement_;
   std::optional<redistribute::Redistribution> redistribution_;
   std::optional<Progress> progress_;
@@ -454,9 +460,11 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   d.source = ToUtf8(source_name);
   d.raw_bytes = run.raw_bytes();
   d.patches = outcome.stored_bytes.size();
-  d.tolerance = run.tolerance();
+  d.tolerance = run.tolerances().back();
+  for (std::size_t k = 0; k + 1 < run.tolerances().size(); ++k)
+    d.rougher.push_back({run.tolerances()[k], {}});
   if (mask.name != 0) d.mask = std::move(mask.description);
-  EnterSummaries(summaries, dataset_.levels, &d);
+  EnterSummaries(summaries, {dataset_.levels, field.layers()}, &d);
   return outcome;
 }
 
@@ -469,6 +477,7 @@ format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t nu
   header.dims = dataset_.grid.dims;
   header.patch = dataset_.patch;
   header.levels = dataset_.levels;
+  header.layers = field.layers();
   header.type = field.type;
   header.coder = field.coder;
   header.order = dataset_.order;

@@ -46,7 +46,7 @@ struct FieldOutcome {
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks);
 
 /// Absolute tolerance of a field whose valid samples span [min, max]; min above max if there are none.
-double AbsoluteTolerance(const FieldDescription& field, double min, double max);
+std::vector<double> AbsoluteTolerances(const FieldDescription& field, double min, double max);
 
 /// A dataset that the ranks of a communicator write, step by step: for each field exchange, encode, assign,
 /// transfer, write; then publish. The bytes do not depend on the number of ranks.

@@ -16,6 +16,7 @@ Status CheckBound(const FieldRequest& field, const FieldWords& words) {
   if (field.tolerance) given.push_back(words.tolerance);
   if (field.relative) given.push_back(words.relative);
   if (field.lossless) given.push_back(words.lossless);
+  if (!field.layers.empty()) given.push_back(words.layers);
   if (given.size() > 1) {
     return InvalidArgument("field \"{}\" has several error bounds, {}; give one of them", field.name,
                            fmt::join(given, " and "));
@@ -27,6 +28,39 @@ Status CheckBound(const FieldRequest& field, const FieldWords& words) {
       *bound, field.name);
 }
 
+/// Descending, and above 0 but for the last.
+Status CheckLayers(const FieldRequest& field, const FieldWords& words) {
+  const std::vector<double>& layers = field.layers;
+  if (layers.size() > static_cast<std::size_t>(kMaxLayers))
+    return InvalidArgument("field \"{}\" has {} {}; {} is the most", field.name, layers.size(), words.layers,
+                           kMaxLayers);
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const bool exact = layers[k] == 0 && k + 1 == layers.size();
+    if (!exact && !(layers[k] > 0 && std::isfinite(layers[k])))
+      return InvalidArgument(
+          "{} of field \"{}\": {} is not a positive number; give tolerances, the largest first, and at the "
+          "end "
+          "\"exact\" if nothing may be lost",
+          words.layers, field.name, layers[k]);
+    if (k > 0 && !(layers[k] < layers[k - 1]))
+      return InvalidArgument("{} of field \"{}\": {} comes after {}; give the largest tolerance first",
+                             words.layers, field.name, layers[k], layers[k - 1]);
+  }
+  return Status::Ok();
+}
+
+/// The bound of the last layer takes the place of the layers; those before it go to `rougher`.
+FieldRequest TakeLayers(FieldRequest field, std::vector<double>* rougher) {
+  if (field.layers.empty()) return field;
+  const double last = field.layers.back();
+  field.lossless = last == 0;
+  if (last > 0) (field.relative_layers ? field.relative : field.tolerance) = last;
+  field.layers.pop_back();
+  *rougher = std::move(field.layers);
+  field.layers.clear();
+  return field;
+}
+
 CoderId DefaultCoder(DataType type, bool lossless) {
   if (lossless) return CoderId::kLossless;
   return IsFloat(type) ? kDefaultFloatCoder : kDefaultIntegerCoder;
@@ -35,6 +69,16 @@ CoderId DefaultCoder(DataType type, bool lossless) {
 bool IsLossless(std::optional<CoderId> coder) {
   const PatchCoder* found = coder ? FindCoder(*coder) : nullptr;
   return found != nullptr && found->IsLossless();
+}
+
+Result<CoderId> ChooseLayeredCoder(const FieldRequest& field, const FieldWords& words) {
+  const CoderId coder = field.coder.value_or(CoderId::kInterpolate);
+  const PatchCoder* found = FindCoder(coder);
+  if (found != nullptr && found->Supports(field.type) &&
+      field.layers.size() <= static_cast<std::size_t>(found->MostLayers()))
+    return coder;
+  return InvalidArgument("field \"{}\" has {}, which {} {} does not code; leave {} out", field.name,
+                         words.layers, words.codec, Name(coder), words.codec);
 }
 
 /// @param lossless  whether nothing may be lost
@@ -64,6 +108,12 @@ Index3 PatchFor(const std::optional<Index3>& wanted, const Index3& dims) {
 }
 
 std::string BoundText(const FieldDescription& field) {
+  if (!field.rougher.empty()) {
+    const double last = field.tolerance.value_or(field.relative_tolerance.value_or(0));
+    return fmt::format("in layers {}, {}{}", fmt::join(field.rougher, ", "),
+                       field.lossless ? "exact" : fmt::format("{}", last),
+                       field.rougher_relative ? " of the range" : "");
+  }
   if (field.lossless) return "without loss";
   if (field.tolerance) return fmt::format("with tolerance {}", *field.tolerance);
   return fmt::format("with relative tolerance {}", field.relative_tolerance.value_or(0));
@@ -73,38 +123,57 @@ std::string BoundText(const FieldDescription& field) {
 
 Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words) {
   QUARRY_RETURN_IF_ERROR(CheckBound(field, words));
+  QUARRY_RETURN_IF_ERROR(CheckLayers(field, words));
   QUARRY_RETURN_IF_ERROR(format::CheckFieldName(field.name));
   if (!IsUtf8(field.units)) {
     return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
                            field.name);
   }
-  const bool bounded = field.tolerance || field.relative;
+  const bool bounded = field.tolerance || field.relative || !field.layers.empty();
   const bool lossless = field.lossless || (!bounded && (!IsFloat(field.type) || IsLossless(field.coder)));
   if (!bounded && !lossless) {
     return InvalidArgument(
         "field \"{}\" has no error bound; give one of {} (absolute), {} (of the value range) and {}",
         field.name, words.tolerance, words.relative, words.lossless);
   }
-  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ChooseCoder(field, lossless, words));
+  const bool layered = field.layers.size() > 1;
+  std::vector<double> rougher;
+  const FieldRequest last = TakeLayers(field, &rougher);
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, layered ? ChooseLayeredCoder(field, words)
+                                                       : ChooseCoder(last, lossless || last.lossless, words));
   if (field.fill && !CanHold(field.type, *field.fill)) {
     return InvalidArgument(
         "the fill value {} of field \"{}\" is no value of {}; give one that a sample can have", *field.fill,
         field.name, Name(field.type));
   }
-  return FieldDescription{field.name,      field.type,     field.units, coder,
-                          field.tolerance, field.relative, lossless,    field.fill};
+  return FieldDescription{field.name,
+                          field.type,
+                          field.units,
+                          coder,
+                          last.tolerance,
+                          last.relative,
+                          lossless || last.lossless,
+                          field.fill,
+                          std::move(rougher),
+                          layered && field.relative_layers};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
-  if (!field.tolerance && !field.relative && !field.lossless) {
+  const bool no_bound = !field.tolerance && !field.relative && !field.lossless && field.layers.empty();
+  if (no_bound && !existing.rougher.empty()) {
+    field.layers = existing.rougher;
+    const double last = existing.tolerance.value_or(existing.relative_tolerance.value_or(0));
+    field.layers.push_back(existing.lossless ? 0 : last);
+    field.relative_layers = existing.rougher_relative;
+  } else if (no_bound) {
     field.tolerance = existing.tolerance;
     field.relative = existing.relative_tolerance;
     field.lossless = existing.lossless;
   }
   const bool same_bound = field.tolerance == existing.tolerance &&
                           field.relative == existing.relative_tolerance &&
-                          field.lossless == existing.lossless;
-  if (!field.coder && same_bound) field.coder = existing.coder;
+                          field.lossless == existing.lossless && existing.rougher.empty();
+  if (!field.coder && (same_bound || !field.layers.empty())) field.coder = existing.coder;
   // Samples that declare no fill value may still contain that of the field.
   if (!field.fill) field.fill = existing.fill;
   return field;
@@ -117,7 +186,8 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
   };
   if (wanted.type == existing.type && wanted.coder == existing.coder &&
       wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
-      wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits()) {
+      wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
+      wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative) {
     return Status::Ok();
   }
   return InvalidArgument(

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "quarry/format/description.h"
 
@@ -24,6 +25,9 @@ struct FieldRequest {
   std::string units;
   std::optional<double> fill;    ///< samples with this value are missing, besides NaN and infinity
   std::optional<CoderId> coder;  ///< default: from type and bound
+  /// Instead of a bound: the tolerances of layers of accuracy, descending; the last may be 0, which is exact.
+  std::vector<double> layers;
+  bool relative_layers = false;  ///< they are fractions of the value range of each step
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
@@ -41,6 +45,7 @@ struct FieldWords {
   const char* relative = "relative";
   const char* lossless = "lossless";
   const char* codec = "codec";
+  const char* layers = "layers";
 };
 
 /// @param words  for messages

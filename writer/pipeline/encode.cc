@@ -34,10 +34,16 @@ Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const Encode
     return InvalidArgument("coder {} is not in this version", static_cast<int>(settings.coder));
   try {
     const PatchLayout layout{settings.type, grid.PatchBox(patch.patch_index).shape(), settings.levels};
-    Result<EncodedPatch> result = EncodePatch(*coder, layout, patch.samples, settings.fill,
-                                              ToleranceAfter(settings.tolerance, patch.change));
+    std::vector<double> tolerances;
+    for (const double tolerance : settings.tolerances)
+      tolerances.push_back(ToleranceAfter(tolerance, patch.change));
+    Result<EncodedPatch> result = EncodePatch(*coder, layout, patch.samples, settings.fill, tolerances);
     if (!result.ok()) return std::move(result).status().Annotate(fmt::format("patch {}", patch.patch_index));
-    AddChange(patch.change, settings.tolerance, &result->errors);
+    const PatchParts parts{settings.levels, static_cast<int>(tolerances.size())};
+    for (int k = 0; k < parts.layers; ++k) {
+      AddChange(patch.change, settings.tolerances[static_cast<std::size_t>(k)],
+                std::span(result->errors).subspan(parts.Of(k, 0), static_cast<std::size_t>(settings.levels)));
+    }
     return EncodedPatchOfGrid{patch.patch_index, *std::move(result)};
   } catch (const std::bad_alloc&) {
     return InternalError("out of memory while encoding patch {}; use more ranks or smaller patches",

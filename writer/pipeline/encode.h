@@ -36,7 +36,7 @@ struct EncodeSettings {
   CoderId coder = CoderId::kWaveletZfp;
   DataType type = DataType::kFloat32;
   int levels = 1;
-  double tolerance = 0;               ///< see EncodePatch; minus PatchSamples::change of a patch
+  std::vector<double> tolerances;     ///< see EncodePatch; minus PatchSamples::change of a patch
   std::optional<std::uint64_t> fill;  ///< see EncodePatch
 };
 

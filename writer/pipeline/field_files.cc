@@ -85,26 +85,32 @@ std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& su
   return subfiles;
 }
 
-void EnterSummaries(const std::vector<SubfileSummary>& summaries, int level_count,
+void EnterSummaries(const std::vector<SubfileSummary>& summaries, const PatchParts& parts,
                     FieldStepDescription* field) {
   field->subfiles = SubfilesOf(summaries);
-  const auto levels = static_cast<std::size_t>(level_count);
-  std::vector<double> squares(levels, 0);
-  std::vector<double> covered(levels, 0);
-  field->levels.resize(levels);
+  const auto count = static_cast<std::size_t>(parts.count());
+  std::vector<double> squares(count, 0);
+  std::vector<double> covered(count, 0);
+  std::vector<LevelRecord> records(count);
   for (const SubfileSummary& summary : summaries) {
     field->stored_bytes += summary.bytes;
     field->valid += summary.valid;
-    for (std::size_t l = 0; l < levels; ++l) {
-      field->levels[l].max_error = std::max(field->levels[l].max_error, summary.levels[l].max_error);
-      field->levels[l].bytes += summary.levels[l].bytes;
-      squares[l] += summary.levels[l].sum_of_squares;
-      covered[l] += summary.levels[l].covered;
+    for (std::size_t p = 0; p < count; ++p) {
+      records[p].max_error = std::max(records[p].max_error, summary.levels[p].max_error);
+      records[p].bytes += summary.levels[p].bytes;
+      squares[p] += summary.levels[p].sum_of_squares;
+      covered[p] += summary.levels[p].covered;
     }
   }
-  for (std::size_t l = 0; l < levels; ++l) {
-    field->levels[l].rmse = covered[l] > 0 ? std::sqrt(squares[l] / covered[l]) : 0;
-    field->levels[l].coverage = field->valid > 0 ? covered[l] / static_cast<double>(field->valid) : 1;
+  for (std::size_t p = 0; p < count; ++p) {
+    records[p].rmse = covered[p] > 0 ? std::sqrt(squares[p] / covered[p]) : 0;
+    records[p].coverage = field->valid > 0 ? covered[p] / static_cast<double>(field->valid) : 1;
+  }
+  for (int layer = 0; layer < parts.layers; ++layer) {
+    const auto first = records.begin() + static_cast<std::ptrdiff_t>(parts.Of(layer, 0));
+    const std::vector<LevelRecord> levels(first, first + parts.levels);
+    const auto k = static_cast<std::size_t>(layer);
+    (k < field->rougher.size() ? field->rougher[k].levels : field->levels) = levels;
   }
   field->max_error = field->levels[0].max_error;
   field->rmse = field->levels[0].rmse;

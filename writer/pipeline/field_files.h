@@ -76,7 +76,8 @@ class FieldFiles {
 std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& summaries);
 
 /// Fills in the totals of a field's subfiles: levels, errors, bytes.
-/// @param field  with min and max
-void EnterSummaries(const std::vector<SubfileSummary>& summaries, int levels, FieldStepDescription* field);
+/// @param field  with min and max, and the tolerances of its rougher layers
+void EnterSummaries(const std::vector<SubfileSummary>& summaries, const PatchParts& parts,
+                    FieldStepDescription* field);
 
 }  // namespace quarry::writer

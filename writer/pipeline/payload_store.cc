@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = 4 << 20;
 
-/// The levels from the coarsest to the finest.
+/// The parts from the last to the first.
 void Join(const std::vector<Bytes>& levels, std::byte* out) {
   for (std::size_t l = levels.size(); l-- > 0;) out = std::copy(levels[l].begin(), levels[l].end(), out);
 }

@@ -18,7 +18,7 @@ class PayloadStore {
   PayloadStore(std::filesystem::path folder, std::uint64_t memory_limit)
       : folder_(std::move(folder)), memory_limit_(memory_limit) {}
 
-  /// Keeps the levels of a patch, finest first, as one range from the coarsest to the finest.
+  /// Keeps the parts of a patch as one range, from the last to the first (see PatchParts).
   /// @returns the position for Read
   Result<std::uint64_t> Append(const std::vector<Bytes>& levels);
   /// Fills `out` with the bytes from `position` on; a range that was appended as one, or a part of it.

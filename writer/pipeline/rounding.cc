@@ -102,10 +102,10 @@ double ToleranceAfter(double tolerance, double change) {
   return std::max(0.0, std::nextafter(tolerance - change, 0.0));  // the difference may have been rounded up
 }
 
-void AddChange(double change, double tolerance, std::vector<LevelError>* errors) {
+void AddChange(double change, double tolerance, std::span<LevelError> errors) {
   if (change == 0) return;
   const double coder = ToleranceAfter(tolerance, change);
-  for (LevelError& error : *errors) {
+  for (LevelError& error : errors) {
     const double sum = std::nextafter(error.max_error + change, std::numeric_limits<double>::infinity());
     error.max_error = error.max_error <= coder ? std::min(sum, tolerance) : sum;
     error.rmse += change;

@@ -49,8 +49,8 @@ std::optional<double> StoredFill(DataType type, std::optional<double> fill);
 double ToleranceAfter(double tolerance, double change);
 
 /// Turns errors against the rounded samples into bounds of the errors against the source.
-/// @param tolerance  of the field: a level that the coder has kept within ToleranceAfter stays within it
-void AddChange(double change, double tolerance, std::vector<LevelError>* errors);
+/// @param tolerance  of the layer: a level that the coder has kept within ToleranceAfter stays within it
+void AddChange(double change, double tolerance, std::span<LevelError> errors);
 
 /// @param changes  by patch of `grid`
 /// @param origin   see Float32Rounding::Round

@@ -29,10 +29,10 @@ constexpr std::size_t kSmallPayload = 64 << 10;
 constexpr std::size_t kWriteBytes = 1 << 20;
 
 /// What a subfile with these rows has, without the bytes and checksum of the file.
-SubfileSummary Summarize(const PatchGrid& grid, int levels, const std::vector<format::PatchEntry>& rows) {
+SubfileSummary Summarize(const PatchGrid& grid, int parts, const std::vector<format::PatchEntry>& rows) {
   SubfileSummary summary;
   summary.patches = rows.size();
-  summary.levels.resize(static_cast<std::size_t>(levels));
+  summary.levels.resize(static_cast<std::size_t>(parts));
   for (const format::PatchEntry& row : rows) {
     summary.bounds = BoundingBox(summary.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
     summary.valid += row.valid;
@@ -73,7 +73,7 @@ format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples
   row.min = encoded.mask_levels.empty() ? 1 : 0;
   row.max = encoded.valid > 0 ? 1 : 0;
   row.valid = static_cast<std::uint32_t>(samples);
-  for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
+  for (std::size_t l = 0; l < static_cast<std::size_t>(encoded.parts.levels); ++l) {
     const ByteSpan payload = encoded.mask_levels.empty() ? ByteSpan() : ByteSpan(encoded.mask_levels[l]);
     row.levels.push_back({0, static_cast<std::uint32_t>(payload.size()), 0, Checksum(payload), 0, 1});
   }
@@ -100,7 +100,7 @@ void SubfileSummary::EncodeTo(Bytes* out) const {
   }
 }
 
-SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int levels) {
+SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int parts) {
   SubfileSummary summary;
   summary.bytes = reader->Get<std::uint64_t>();
   summary.patches = reader->Get<std::uint64_t>();
@@ -109,7 +109,7 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int levels
   }
   summary.table_checksum = reader->Get<std::uint64_t>();
   summary.valid = reader->Get<std::uint64_t>();
-  summary.levels.resize(static_cast<std::size_t>(levels));
+  summary.levels.resize(static_cast<std::size_t>(parts));
   for (Level& level : summary.levels) {
     level.max_error = reader->Get<double>();
     level.sum_of_squares = reader->Get<double>();
@@ -124,11 +124,11 @@ Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
                                             std::vector<format::PatchEntry> rows) {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
   SubfileWriter writer(std::move(file), std::move(rows));
-  writer.summary_ = Summarize(grid, header.levels, writer.rows_);
+  writer.summary_ = Summarize(grid, header.parts().count(), writer.rows_);
   header.EncodeTo(&writer.buffer_);
   std::uint64_t offset = writer.buffer_.size();
-  format::ForEachPayload(header.order, writer.rows_.size(), header.levels, [&](std::size_t row, int level) {
-    format::LevelEntry& entry = writer.rows_[row].levels[static_cast<std::size_t>(level)];
+  format::ForEachPayload(header.order, writer.rows_.size(), header.parts(), [&](std::size_t row, int part) {
+    format::LevelEntry& entry = writer.rows_[row].levels[static_cast<std::size_t>(part)];
     entry.offset = offset;
     offset += entry.size;
   });
@@ -181,9 +181,9 @@ Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const for
   for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
   QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer, SubfileWriter::Create(path, header, grid, std::move(rows)));
   Status status;
-  format::ForEachPayload(header.order, patches.size(), header.levels, [&](std::size_t row, int level) {
+  format::ForEachPayload(header.order, patches.size(), header.parts(), [&](std::size_t row, int part) {
     if (status.ok() && !patches[row].levels.empty())
-      status = writer.Append(patches[row].levels[static_cast<std::size_t>(level)]);
+      status = writer.Append(patches[row].levels[static_cast<std::size_t>(part)]);
   });
   QUARRY_RETURN_IF_ERROR(status);
   return writer.Finish();

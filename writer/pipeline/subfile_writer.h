@@ -27,7 +27,7 @@ struct SubfileSummary {
   Box bounds;
   std::uint64_t table_checksum = 0;
   std::uint64_t valid = 0;
-  /// Per level, finest first.
+  /// Per part, see PatchParts.
   struct Level {
     double max_error = 0;
     double sum_of_squares = 0;  ///< of differences over the covered samples; a fixed order of summation
@@ -37,7 +37,7 @@ struct SubfileSummary {
   std::vector<Level> levels;
 
   void EncodeTo(Bytes* out) const;
-  static SubfileSummary DecodeFrom(LittleEndianReader* reader, int levels);
+  static SubfileSummary DecodeFrom(LittleEndianReader* reader, int parts);
 };
 
 /// Writes one subfile: header, payload, sync, patch table, footer, sync (docs/format.md, publishing).
@@ -67,7 +67,7 @@ class SubfileWriter {
   Bytes buffer_;  ///< small payloads collected for one write
 };
 
-/// A patch with its payloads, finest level first.
+/// A patch with the payloads of its parts.
 struct SubfilePatch {
   format::PatchEntry row;
   std::vector<Bytes> levels;

@@ -20,17 +20,16 @@ constexpr std::uint64_t kTags = 32000;
 /// writes.
 constexpr std::uint64_t kWindowBytes = 8 << 20;
 
-/// A run of a file's patches, as positions in Morton order, and the levels of them that travel together.
+/// A run of a file's patches, as positions in Morton order, and the parts of them that travel together.
 struct Window {
   std::size_t begin = 0;
   std::size_t end = 0;
-  int coarsest = 0;
-  int finest = 0;
+  format::PartRun parts;
 };
 
 /// The windows of a file, in the order of its payload. Every rank computes the same ones.
 std::vector<Window> WindowsOf(const SubfileLayout& layout, std::size_t file, format::PayloadOrder order,
-                              int levels) {
+                              const PatchParts& parts) {
   std::vector<Window> runs;
   for (std::size_t i = layout.assignment[file]; i < layout.assignment[file + 1];) {
     const std::size_t begin = i;
@@ -40,24 +39,23 @@ std::vector<Window> WindowsOf(const SubfileLayout& layout, std::size_t file, for
     } while (i < layout.assignment[file + 1] &&
              bytes + (*layout.stored_bytes)[static_cast<std::size_t>((*layout.morton_order)[i])] <=
                  kWindowBytes);
-    runs.push_back({begin, i, levels - 1, 0});
+    runs.push_back({begin, i, {}});
   }
-  if (order == format::PayloadOrder::kPatch) return runs;
   std::vector<Window> windows;
-  for (int level = levels - 1; level >= 0; --level) {
+  for (const format::PartRun& of_parts : format::PartRuns(order, parts)) {
     for (Window run : runs) {
-      run.coarsest = run.finest = level;
+      run.parts = of_parts;
       windows.push_back(run);
     }
   }
   return windows;
 }
 
-/// Bytes of the levels of a window in one patch.
+/// Bytes of the parts of a window in one patch.
 std::uint64_t BytesIn(const format::PatchEntry& row, const Window& window) {
   std::uint64_t bytes = 0;
-  for (int l = window.finest; l <= window.coarsest; ++l)
-    bytes += row.levels[static_cast<std::size_t>(l)].size;
+  for (int part = window.parts.last; part <= window.parts.first; ++part)
+    bytes += row.levels[static_cast<std::size_t>(part)].size;
   return bytes;
 }
 
@@ -145,7 +143,7 @@ class Transfer {
   Status MoveRows() {
     Messages messages(comm_, tag_);
     std::map<std::pair<std::size_t, int>, Bytes> received;  // by file and encoder
-    const std::size_t row_bytes = format::PatchEntry::EncodedSize(header_.levels);
+    const std::size_t row_bytes = format::PatchEntry::EncodedSize(header_.parts().count());
     for (std::size_t f = 0; f < layout_.files(); ++f) {
       const int aggregator = AggregatorOf(f);
       Bytes own;
@@ -182,7 +180,7 @@ class Transfer {
       ForEachPatch(layout_.assignment[f], layout_.assignment[f + 1], [&](std::int64_t, int encoder) {
         const ByteSpan bytes = received[{f, encoder}];
         rows.push_back(
-            format::PatchEntry::DecodeFrom(bytes.subspan(next[encoder], row_bytes), header_.levels));
+            format::PatchEntry::DecodeFrom(bytes.subspan(next[encoder], row_bytes), header_.parts().count()));
         next[encoder] += row_bytes;
       });
     }
@@ -195,7 +193,7 @@ class Transfer {
     std::vector<std::vector<Window>> windows;
     std::size_t rounds = 0;
     for (std::size_t f = 0; f < layout_.files(); ++f) {
-      windows.push_back(WindowsOf(layout_, f, header_.order, header_.levels));
+      windows.push_back(WindowsOf(layout_, f, header_.order, header_.parts()));
       rounds = std::max(rounds, windows.back().size());
     }
     Status status;
@@ -310,10 +308,10 @@ class Transfer {
     return bytes;
   }
 
-  /// Where the levels of a window begin in the store, which has the coarsest level first.
+  /// Where the parts of a window begin in the store, which has the last part first.
   static std::uint64_t PositionOf(const OutgoingPatch& patch, const Window& window) {
     std::uint64_t position = patch.position;
-    for (std::size_t l = patch.row.levels.size(); l-- > static_cast<std::size_t>(window.coarsest) + 1;)
+    for (std::size_t l = patch.row.levels.size(); l-- > static_cast<std::size_t>(window.parts.first) + 1;)
       position += patch.row.levels[l].size;
     return position;
   }
@@ -364,15 +362,15 @@ class Transfer {
   static Status CheckPayload(const format::PatchEntry& row, const Window& window, ByteSpan payload,
                              std::size_t file, int encoder) {
     std::size_t position = 0;
-    for (int l = window.coarsest; l >= window.finest; --l) {
-      const format::LevelEntry& level = row.levels[static_cast<std::size_t>(l)];
+    for (int part = window.parts.first; part >= window.parts.last; --part) {
+      const format::LevelEntry& level = row.levels[static_cast<std::size_t>(part)];
       const std::uint64_t found = Checksum(payload.subspan(position, level.size));
       if (found != level.checksum) {
         return InternalError(
-            "level {} of patch {} of subfile {} has come from rank {} with checksum {} instead of {}; "
+            "part {} of patch {} of subfile {} has come from rank {} with checksum {} instead of {}; "
             "nothing of it is "
             "published; check the network, and the disk under the dataset",
-            l, row.patch_index, file, encoder, ChecksumText(found), ChecksumText(level.checksum));
+            part, row.patch_index, file, encoder, ChecksumText(found), ChecksumText(level.checksum));
       }
       position += level.size;
     }
@@ -412,7 +410,7 @@ Result<std::vector<SubfileSummary>> TransferAndWrite(MPI_Comm comm, const Subfil
   // Aggregators ascend with the files, so that the order of the ranks is that of the files.
   LittleEndianReader reader(all.data());
   for (std::size_t f = 0; f < layout.files(); ++f)
-    summaries.push_back(SubfileSummary::DecodeFrom(&reader, header.levels));
+    summaries.push_back(SubfileSummary::DecodeFrom(&reader, header.parts().count()));
   return summaries;
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t kMostUnderWay = 64 << 20;
 struct PayloadDecoder::Task {
   struct Level {
     Bytes mask;
-    Bytes payload;
+    std::vector<Bytes> payload;  ///< of each layer
   };
 
   std::uint64_t patch = 0;
@@ -52,9 +52,9 @@ struct PayloadDecoder::Task {
   Status Decode() {
     const bool into_place = last && shown == level && part.whole() && !levels.empty();
     for (const Level& payload : levels) {
-      if (into_place && &payload == &levels.back())
-        return reader->AdvanceInto(payload.payload, payload.mask, place);
-      QUARRY_RETURN_IF_ERROR(reader->Advance(payload.payload, payload.mask));
+      const std::vector<ByteSpan> layers(payload.payload.begin(), payload.payload.end());
+      if (into_place && &payload == &levels.back()) return reader->AdvanceInto(layers, payload.mask, place);
+      QUARRY_RETURN_IF_ERROR(reader->Advance(layers, payload.mask));
     }
     if (part.extent.empty()) return Status::Ok();
     query::WritePart(part, reader->samples(), LevelBox(samples, shown), shown - level, sample_size, place);
@@ -89,6 +89,7 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
 PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
                                DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
     : levels_(dataset.levels),
+      layers_(header.layer + 1),
       grid_(grid),
       query_(std::move(query)),
       pool_(pool),
@@ -121,7 +122,8 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
     task->reader = std::move(kept->second);
     readers_.erase(kept);
   } else {
-    task->reader = std::make_unique<PatchReader>(*coder_, PatchLayout{type_, task->samples.shape(), levels_});
+    task->reader =
+        std::make_unique<PatchReader>(*coder_, PatchLayout{type_, task->samples.shape(), levels_}, layers_);
   }
   const auto take = [&](std::uint64_t size, std::uint64_t checksum, Bytes* bytes) -> Status {
     if (size > data->size())
@@ -135,7 +137,16 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
   for (const pb::LevelPayload& payload : patch.levels()) {
     Task::Level& added = task->levels.emplace_back();
     QUARRY_RETURN_IF_ERROR(take(payload.mask_size(), payload.mask_checksum(), &added.mask));
-    QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload));
+    const int layers = 1 + payload.further_sizes_size();
+    if (layers != layers_ || payload.further_checksums_size() != layers - 1)
+      return InternalError("the server sent {} layers of patch {} instead of {}", layers, task->patch,
+                           layers_);
+    added.payload.resize(static_cast<std::size_t>(layers));
+    QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload[0]));
+    for (int k = 1; k < layers; ++k) {
+      QUARRY_RETURN_IF_ERROR(take(payload.further_sizes(k - 1), payload.further_checksums(k - 1),
+                                  &added.payload[static_cast<std::size_t>(k)]));
+    }
   }
   // Finer levels of a damaged patch are useless; the server does not remember damage from coarser levels.
   if (damaged_.contains(task->patch)) task->levels.clear();

@@ -48,6 +48,7 @@ class PayloadDecoder {
   Status Finish();
 
   const int levels_;
+  const int layers_;  ///< of accuracy that are sent
   const PatchGrid grid_;
   const query::Query query_;
   DecodePool* const pool_;

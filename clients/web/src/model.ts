@@ -33,6 +33,8 @@ export interface FieldInfo {
   readonly fill: number | null;
   /** "absolute 0.01", "relative 0.001", "lossless". */
   readonly bound: string;
+  /** Layers of accuracy; most fields have one. */
+  readonly layers: number;
 }
 
 export interface DatasetInfo {

@@ -748,40 +748,44 @@ bool Keeps(const CodedLayer& layer, std::span<const S> samples, Validity validit
 template <typename S>
 CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Validity validity,
                       Tolerances tolerances) {
+  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   CodedPatch coded;
+  coded.levels.resize(static_cast<std::size_t>(parts.count()));
+  coded.decoded.resize(coded.levels.size());
   CodedLayer layer;
-  for (std::size_t k = 0; k < tolerances.size(); ++k) {
-    const bool is_last = k + 1 == tolerances.size();
-    if (k > 0 && Keeps(layer, samples, validity, tolerances[k])) {
+  for (int k = 0; k < parts.layers; ++k) {
+    const double tolerance = tolerances[static_cast<std::size_t>(k)];
+    const bool is_last = k + 1 == parts.layers;
+    if (k > 0 && Keeps(layer, samples, validity, tolerance)) {
       layer.levels.assign(layer.levels.size(), Bytes());
     } else {
-      LayerSettings settings{tolerances[k], is_last, /*without_lattice=*/false, k > 0 ? &layer : nullptr};
+      LayerSettings settings{tolerance, is_last, /*without_lattice=*/false, k > 0 ? &layer : nullptr};
       CodedLayer next = Encoder<S>(layout, samples, validity, settings).Run();
-      if (k > 0 && tolerances[k] == 0 && !Keeps(next, samples, validity, 0)) {
+      if (k > 0 && tolerance == 0 && !Keeps(next, samples, validity, 0)) {
         settings.without_lattice = true;
         next = Encoder<S>(layout, samples, validity, settings).Run();
       }
       layer = std::move(next);
     }
-    std::move(layer.levels.begin(), layer.levels.end(), std::back_inserter(coded.levels));
-    layer.levels.assign(static_cast<std::size_t>(layout.levels), Bytes());
+    const auto to = static_cast<std::ptrdiff_t>(parts.Of(k, 0));
+    std::move(layer.levels.begin(), layer.levels.end(), coded.levels.begin() + to);
     if (is_last) {
-      std::move(layer.decoded.begin(), layer.decoded.end(), std::back_inserter(coded.decoded));
+      std::move(layer.decoded.begin(), layer.decoded.end(), coded.decoded.begin() + to);
     } else {
-      coded.decoded.insert(coded.decoded.end(), layer.decoded.begin(), layer.decoded.end());
+      std::copy(layer.decoded.begin(), layer.decoded.end(), coded.decoded.begin() + to);
     }
   }
   return coded;
 }
 
 Status CheckTolerances(Tolerances tolerances) {
-  if (tolerances.empty() || tolerances.size() > kMaxLayers)
+  if (tolerances.empty() || tolerances.size() > static_cast<std::size_t>(kMaxLayers))
     return InvalidArgument("{} layers of accuracy; a patch has 1 to {}", tolerances.size(), kMaxLayers);
   for (std::size_t k = 0; k < tolerances.size(); ++k) {
     if (!(tolerances[k] >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerances[k]);
-    if (k > 0 && !(tolerances[k] < tolerances[k - 1]))
-      return InvalidArgument("layer {} has the tolerance {}, which is not below {}, that of the layer before",
-                             k, tolerances[k], tolerances[k - 1]);
+    if (k > 0 && !(tolerances[k] <= tolerances[k - 1]))
+      return InvalidArgument("layer {} has the tolerance {}, which is above {}, that of the layer before", k,
+                             tolerances[k], tolerances[k - 1]);
   }
   return Status::Ok();
 }

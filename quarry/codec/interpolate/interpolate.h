@@ -18,7 +18,7 @@ class InterpolateCoder final : public PatchCoder {
   bool Supports(DataType type) const override { return SizeOf(type) != 0; }
   bool IsLossless() const override { return false; }
   bool BoundsEveryLevel() const override { return true; }
-  std::size_t MostLayers() const override { return kMaxLayers; }
+  int MostLayers() const override { return kMaxLayers; }
   Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                             double tolerance) const override;
   Result<CodedPatch> EncodeLayers(const PatchLayout& layout, ByteSpan samples, Validity validity,

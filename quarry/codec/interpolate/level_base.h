@@ -26,13 +26,13 @@ T SanitisedPrediction(T predicted, bool integral) {
 template <typename T>
 struct LevelBase {
   const T* values = nullptr;  ///< dense, in working values of this layer; null: this is the first layer
-  double half_width = 0;      ///< of the interval around each value that should hold the sample; 0: it is exact
+  double half_width = 0;  ///< of the interval around each value that should hold the sample; 0: it is exact
 };
 
-/// Turns predictions of samples into predictions inside their intervals. From here on a sample is coded by its
-/// distance from there, positive towards the farther end of the interval: so all samples share the tables, at
-/// whichever end they lie. Multiplied by its sign, a sample, its prediction and its index are what the first
-/// layer would have.
+/// Turns predictions of samples into predictions inside their intervals. From here on a sample is coded by
+/// its distance from there, positive towards the farther end of the interval: so all samples share the
+/// tables, at whichever end they lie. Multiplied by its sign, a sample, its prediction and its index are what
+/// the first layer would have.
 /// @source docs/format.md, "Further layers"
 template <typename T>
 struct IntervalArgs {
@@ -46,8 +46,8 @@ struct IntervalArgs {
 template <typename T>
 struct IntervalPlane {
   const T* predicted = nullptr;
-  const T* values = nullptr;                ///< of the layer before
-  const std::uint8_t* validity = nullptr;   ///< or null: all are valid. Missing samples keep their predictions
+  const T* values = nullptr;               ///< of the layer before
+  const std::uint8_t* validity = nullptr;  ///< or null: all are valid. Missing samples keep their predictions
   const std::uint16_t* activity = nullptr;  ///< or null: no classes
   std::size_t count = 0;
   T* clamped = nullptr;             ///< predictions inside the intervals, times the signs

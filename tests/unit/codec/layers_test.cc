@@ -19,10 +19,6 @@ namespace {
 
 const InterpolateCoder kCoder;
 
-std::size_t PartOf(const PatchLayout& layout, std::size_t layer, int level) {
-  return layer * static_cast<std::size_t>(layout.levels) + static_cast<std::size_t>(level);
-}
-
 /// Every 2^level-th element along each axis.
 template <typename U>
 std::vector<U> AtLevel(const U* fine, const Index3& shape, int level) {
@@ -38,11 +34,9 @@ std::vector<U> AtLevel(const U* fine, const Index3& shape, int level) {
 /// Largest error of the valid samples of a level; infinite where one is no number.
 double ErrorOf(const PatchLayout& layout, ByteSpan decoded, ByteSpan samples, Validity validity, int level) {
   return DispatchType(layout.type, [&]<typename S>(S) {
-    const std::vector<S> wanted =
-        AtLevel(reinterpret_cast<const S*>(samples.data()), layout.shape, level);
-    const std::vector<std::uint8_t> valid =
-        validity.empty() ? std::vector<std::uint8_t>(wanted.size(), 1)
-                         : AtLevel(validity.data(), layout.shape, level);
+    const std::vector<S> wanted = AtLevel(reinterpret_cast<const S*>(samples.data()), layout.shape, level);
+    const std::vector<std::uint8_t> valid = validity.empty() ? std::vector<std::uint8_t>(wanted.size(), 1)
+                                                             : AtLevel(validity.data(), layout.shape, level);
     const S* values = reinterpret_cast<const S*>(decoded.data());
     double largest = decoded.size() == wanted.size() * sizeof(S) ? 0 : 1e300;
     for (std::size_t i = 0; i < wanted.size() && largest < 1e300; ++i) {
@@ -69,7 +63,8 @@ void ExpectSame(ByteSpan decoded, const Bytes& expected, Validity validity, std:
   ASSERT_EQ(decoded.size(), expected.size()) << what;
   for (std::size_t i = 0; i * size < expected.size(); ++i) {
     if (!validity.empty() && validity[i] == 0) continue;
-    ASSERT_EQ(std::memcmp(decoded.data() + i * size, expected.data() + i * size, size), 0) << what << " " << i;
+    ASSERT_EQ(std::memcmp(decoded.data() + i * size, expected.data() + i * size, size), 0)
+        << what << " " << i;
   }
 }
 
@@ -77,10 +72,11 @@ void ExpectSame(ByteSpan decoded, const Bytes& expected, Validity validity, std:
 void ExpectBothOrders(const PatchLayout& layout, const CodedPatch& coded, Validity validity,
                       std::size_t layers) {
   const std::size_t size = SizeOf(layout.type);
+  const PatchParts parts{layout.levels, static_cast<int>(layers)};
   auto decoders = NewDecoders(layout, layers);
   const auto advance = [&](std::size_t k, int level) {
     const std::vector<std::uint8_t> valid = ValidityAt(layout, validity, level);
-    const Bytes& payload = coded.levels[PartOf(layout, k, level)];
+    const Bytes& payload = coded.levels[parts.Of(static_cast<int>(k), level)];
     return k == 0 ? decoders[0]->Advance(payload, valid)
                   : decoders[k]->AdvanceLayer(payload, valid, *decoders[k - 1]);
   };
@@ -88,7 +84,7 @@ void ExpectBothOrders(const PatchLayout& layout, const CodedPatch& coded, Validi
     for (std::size_t k = 0; k < layers; ++k) {
       const Status status = advance(k, level);
       ASSERT_TRUE(status.ok()) << status.message();
-      ExpectSame(decoders[k]->samples(), coded.decoded[PartOf(layout, k, level)],
+      ExpectSame(decoders[k]->samples(), coded.decoded[parts.Of(static_cast<int>(k), level)],
                  ValidityAt(layout, validity, level), size, fmt::format("layer {} level {}", k, level));
     }
   }
@@ -98,7 +94,7 @@ void ExpectBothOrders(const PatchLayout& layout, const CodedPatch& coded, Validi
       const Status status = advance(k, level);
       ASSERT_TRUE(status.ok()) << status.message();
     }
-    ExpectSame(decoders[k]->samples(), coded.decoded[PartOf(layout, k, 0)], validity, size,
+    ExpectSame(decoders[k]->samples(), coded.decoded[parts.Of(static_cast<int>(k), 0)], validity, size,
                fmt::format("layer {} alone", k));
   }
 }
@@ -120,18 +116,19 @@ TEST(LayersTest, EveryLayerKeepsItsToleranceAtEveryLevel) {
       tolerance *= std::pow(10, -3 * random.Fraction() - 0.05);
     }
     if (random.OneIn(3)) tolerances.back() = 0;
-    if (std::ranges::adjacent_find(tolerances) != tolerances.end()) continue;  // tiny ones become 0 on the way
+    if (std::ranges::adjacent_find(tolerances) != tolerances.end())
+      continue;  // tiny ones become 0 on the way
     std::vector<std::uint8_t> classified;
     const std::size_t valid = testing::ClassifySamples(type, patch.samples, patch.fill, &classified);
     if (valid == 0) continue;
     const Validity validity = valid < classified.size() ? Validity(classified) : Validity();
     const std::string what = fmt::format("{} {}", ToString(spec), fmt::join(tolerances, ", "));
-    const Result<CodedPatch> coded =
-        kCoder.EncodeLayers(spec.layout, patch.samples, validity, tolerances);
+    const Result<CodedPatch> coded = kCoder.EncodeLayers(spec.layout, patch.samples, validity, tolerances);
     ASSERT_TRUE(coded.ok()) << coded.status().message() << what;
+    const PatchParts parts{spec.layout.levels, static_cast<int>(tolerances.size())};
     for (std::size_t k = 0; k < tolerances.size(); ++k) {
       for (int level = 0; level < spec.layout.levels; ++level) {
-        ASSERT_LE(ErrorOf(spec.layout, coded->decoded[PartOf(spec.layout, k, level)], patch.samples,
+        ASSERT_LE(ErrorOf(spec.layout, coded->decoded[parts.Of(static_cast<int>(k), level)], patch.samples,
                           validity, level),
                   tolerances[k])
             << what << ", layer " << k << ", level " << level;

@@ -192,12 +192,28 @@ TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
 
 TEST(ForEachPayload, PatchOrderAndLevelOrderVisitCoarseToFine) {
   std::vector<std::pair<std::size_t, int>> visits;
-  const auto visit = [&](std::size_t row, int level) { visits.emplace_back(row, level); };
-  ForEachPayload(PayloadOrder::kPatch, 2, 2, visit);
+  const auto visit = [&](std::size_t row, int part) { visits.emplace_back(row, part); };
+  ForEachPayload(PayloadOrder::kPatch, 2, {2, 1}, visit);
   EXPECT_EQ(visits, (std::vector<std::pair<std::size_t, int>>{{0, 1}, {0, 0}, {1, 1}, {1, 0}}));
   visits.clear();
-  ForEachPayload(PayloadOrder::kLevel, 2, 2, visit);
+  ForEachPayload(PayloadOrder::kLevel, 2, {2, 1}, visit);
   EXPECT_EQ(visits, (std::vector<std::pair<std::size_t, int>>{{0, 1}, {1, 1}, {0, 0}, {1, 0}}));
+}
+
+TEST(ForEachPayload, LayersFollowEachOtherTheRoughestFirst) {
+  const PatchParts parts{2, 2};
+  std::vector<std::array<int, 3>> visits;  // row, layer, level
+  const auto visit = [&](std::size_t row, int part) {
+    visits.push_back({static_cast<int>(row), parts.LayerOf(part), parts.LevelOf(part)});
+  };
+  using Visits = std::vector<std::array<int, 3>>;
+  ForEachPayload(PayloadOrder::kPatch, 2, parts, visit);
+  EXPECT_EQ(visits,
+            (Visits{{0, 0, 1}, {0, 0, 0}, {1, 0, 1}, {1, 0, 0}, {0, 1, 1}, {0, 1, 0}, {1, 1, 1}, {1, 1, 0}}));
+  visits.clear();
+  ForEachPayload(PayloadOrder::kLevel, 2, parts, visit);
+  EXPECT_EQ(visits,
+            (Visits{{0, 0, 1}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 1, 1}, {1, 1, 1}, {0, 1, 0}, {1, 1, 0}}));
 }
 
 }  // namespace

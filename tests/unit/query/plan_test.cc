@@ -88,9 +88,8 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
       for (std::size_t i = 0; i < batch.patch_count; ++i) {
         const PlannedPatch& patch = plan.patches[batch.first_patch + i];
         for (int level = pass.finest; level <= pass.coarsest; ++level) {
-          const LevelSlices& slices = fetch.slices[i][static_cast<std::size_t>(level - pass.finest)];
-          check(patch.entry, false, level, slices.payload);
-          if (patch.mask) check(*patch.mask, true, level, slices.mask);
+          check(patch.entry, false, level, fetch.Payload(i, level, 0));
+          if (patch.mask) check(*patch.mask, true, level, fetch.Mask(i, level));
         }
       }
     }

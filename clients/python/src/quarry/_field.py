@@ -161,14 +161,15 @@ class Field:
 
     def _question(self, *, step: int | None, box: Box | None, level: int | None, max_error: float | None,
                   max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
-                  first_level: int | None = None, focus: tuple[float, float, float] | None = None) -> _quarry.Question:
+                  first_level: int | None = None, focus: tuple[float, float, float] | None = None,
+                  layer: int | None = None) -> _quarry.Question:
         if sum(given is not None for given in (level, max_error, max_bytes, stride)) > 1:
             raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
         return _quarry.Question(self.name, step=step, box=box, level=level or 0, max_error=max_error,
                                 max_bytes=max_bytes, stride=stride, values=values, strict=strict,
-                                first_level=first_level, focus=focus)
+                                first_level=first_level, focus=focus, layer=layer)
 
     def _may_miss(self, step: int | None) -> bool:
         """Whether a step has missing samples."""
@@ -184,30 +185,31 @@ class Field:
     def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool = False,
-             progress: bool = False) -> Samples:
+             progress: bool = False, layer: int | None = None) -> Samples:
         """Reads a box of one step.
 
         Args:
             box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
             step: the number of the step; the first that holds the field if left out
             level: 0, full resolution, if nothing else says which
-            max_error: instead of a level: the coarsest that shows every sample within this error, in the field's unit
+            max_error: instead of a level: the cheapest that shows every sample within this error, in the field's unit
             max_bytes: instead of a level: the finest of which at most so many bytes are read, and of samples
             stride: instead of a level: every so many-th sample, along all axes or along (z, y, x)
             values: (low, high): patches without a value between these are not read, see `Samples.left_out`
             strict: damage is an Error; False: a coarser level is shown in its place, see `Samples.damaged`
             masked: a numpy.ma array, with missing samples masked
-            progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
+            progress: shows a bar; needs tqdm, and does not go with `stride`, `values` and `layer`
+            layer: of accuracy, 0 the roughest; the last if left out, and with `max_error` and `max_bytes` the best for it
 
         Raises:
             Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
                 the server
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
-                                  stride=stride, values=values, strict=strict)
+                                  stride=stride, values=values, strict=strict, layer=layer)
         if progress:
-            if stride is not None or values is not None:
-                raise ValueError("progress does not go with stride and values; leave it out")
+            if stride is not None or values is not None or layer is not None:
+                raise ValueError("progress does not go with stride, values and layer; leave it out")
             from quarry._pictures import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
                                                max_bytes=max_bytes, strict=strict), masked)
@@ -216,7 +218,7 @@ class Field:
     def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
                focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
-               strict: bool = True, masked: bool = False) -> Iterator[Samples]:
+               strict: bool = True, masked: bool = False, layer: int | None = None) -> Iterator[Samples]:
         """Reads a box level by level, the coarsest first. The next level is read while this one is looked at. Close the
         generator, or leave its loop and drop it, to end the read.
 
@@ -228,7 +230,7 @@ class Field:
         """
         return (self._samples(answer, masked) for answer in taken(self._stream(
             box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
-            focus=focus, values=values, strict=strict)))
+            focus=focus, values=values, strict=strict, layer=layer)))
 
     def _stream(self, *, step: int | None, first_level: int | None, **question: Any) -> _quarry.Stream:
         if first_level is None:
@@ -239,11 +241,11 @@ class Field:
     async def aread(self, *, masked: bool = False, step: int | None = None, box: Box | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
-                    strict: bool = True) -> Samples:
+                    strict: bool = True, layer: int | None = None) -> Samples:
         """`read` for `await`. A task that is cancelled ends the read."""
         import asyncio  # here, as it takes longer to import than all the rest
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
-                                  stride=stride, values=values, strict=strict)
+                                  stride=stride, values=values, strict=strict, layer=layer)
         missing = await asyncio.to_thread(self._may_miss, step)
         async for answer in taken_async(self.dataset.native.stream(question, missing)):
             return self._samples(answer, masked)
@@ -253,23 +255,26 @@ class Field:
         """`stream` for `async for`. A task that is cancelled ends the read."""
         import asyncio
         arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
-                                     "first_level": None, "focus": None, "values": None, "strict": True, **question}
+                                     "first_level": None, "focus": None, "values": None, "strict": True, "layer": None,
+                                     **question}
         stream = await asyncio.to_thread(lambda: self._stream(**arguments))
         async for answer in taken_async(stream):
             yield self._samples(answer, masked)
 
     def plan(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
-             first_level: int | None = None, values: tuple[float, float] | None = None) -> _quarry.Plan:
+             first_level: int | None = None, values: tuple[float, float] | None = None,
+             layer: int | None = None) -> _quarry.Plan:
         """What `read`, or `stream` with a `first_level`, would answer and cost; reads no data. Arguments and errors are
         theirs."""
         return self.dataset.native.plan(self._question(
             step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
-            strict=True, first_level=first_level))
+            strict=True, first_level=first_level, layer=layer))
 
     def stats(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
-              range: tuple[float, float] | None = None, strict: bool = True) -> _quarry.Statistics:
+              range: tuple[float, float] | None = None, strict: bool = True,
+              layer: int | None = None) -> _quarry.Statistics:
         """Statistics of a box, computed where the data are. Each comes with an interval that holds that of the original
         samples at the same places.
 
@@ -281,7 +286,7 @@ class Field:
         The others, and the errors, are those of `read`.
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=None, stride=None,
-                                  values=None, strict=strict)
+                                  values=None, strict=strict, layer=layer)
         return self.dataset.native.statistics(question, [float(percent) for percent in percentiles], bins, range)
 
     def points(self, positions: npt.ArrayLike, *, step: int | None = None,

@@ -104,6 +104,7 @@ function fieldInfo(field: FieldDescription): FieldInfo {
     coder: text(field.codec, "the name of a coder"),
     fill: field.fill ?? null,
     bound: boundText(field.bound),
+    layers: field.rougher.length + 1,
   };
 }
 

@@ -79,6 +79,7 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       coder: "interpolate",
       fill: null,
       bound: "relative 0.001",
+      layers: 1,
     })),
   };
 }
