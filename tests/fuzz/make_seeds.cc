@@ -61,6 +61,34 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
   return corpus.ok();
 }
 
+/// Patches in two to four layers, the last of some of them exact.
+bool AddLayers(const std::string& folder, const std::string& target, const PatchCoder& coder) {
+  Corpus corpus(folder, target);
+  const std::vector<DataType> types = SupportedTypes(coder);
+  Random random(2025);
+  GeneratedPatch patch;
+  for (std::size_t i = 0; i < kSeedsPerCoder / 2;) {
+    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 1500, &random);
+    for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
+    testing::Generate(spec, &patch);
+    double tolerance = testing::ValueRange(spec.layout.type, patch) / 8;
+    std::vector<double> tolerances;
+    for (std::size_t layers = 2 + i % 3; tolerances.size() < layers; tolerance /= 64)
+      tolerances.push_back(tolerance);
+    if (i % 4 == 0) tolerances.back() = 0;
+    const Result<EncodedPatch> encoded =
+        EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerances);
+    if (!encoded.ok()) {
+      fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
+      return false;
+    }
+    const Bytes input = WriteInput(spec.layout, types, encoded->levels, encoded->mask_levels);
+    if (input.size() > 2 * kLargestSeed) continue;
+    corpus.Add(fmt::format("layers-{:02}", i++), input);
+  }
+  return corpus.ok();
+}
+
 /// A row of version 1: without the count of valid samples and the coverage.
 void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   Bytes bytes;
@@ -170,6 +198,7 @@ bool AddManifests(const std::string& folder) {
 bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
+         AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
          AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddFiles(folder);

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kMaxVolume = 4096;
 constexpr std::uint8_t kMasked = 0x08;
+constexpr int kLayersAt = 4;
+constexpr std::size_t kMostLayers = 4;
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,  DataType::kUint8,
                                DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32};
 
@@ -44,7 +46,7 @@ void PutSize(std::size_t size, Bytes* out) { PutLittleEndian(out, static_cast<st
 
 }  // namespace
 
-PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types) {
+PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types, int most_layers) {
   Taker taker(bytes);
   PayloadInput input;
   const std::size_t first = taker.Byte();
@@ -53,18 +55,22 @@ PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types) {
   for (std::int64_t& extent : shape) extent = static_cast<std::int64_t>(taker.Byte() % 64 + 1);
   while (Volume(shape) > kMaxVolume) *std::max_element(shape.begin(), shape.end()) /= 2;
   input.layout.levels = static_cast<int>(taker.Byte() % 8 + 1);
+  input.layers = std::min(most_layers, static_cast<int>((first >> kLayersAt) % kMostLayers) + 1);
   const auto levels = static_cast<std::size_t>(input.layout.levels);
-  std::vector<std::size_t> sizes(levels);
+  const auto parts = static_cast<std::size_t>(input.parts().count());
+  const std::size_t of_first_layer = parts - levels;  // the first of its parts
+  std::vector<std::size_t> sizes(parts);
   std::vector<std::size_t> mask_sizes(levels);
-  for (std::size_t l = levels; l-- > 0;) {
-    sizes[l] = taker.Size();
-    if ((first & kMasked) != 0) mask_sizes[l] = taker.Size();
+  for (std::size_t p = parts; p-- > 0;) {
+    sizes[p] = taker.Size();
+    if ((first & kMasked) != 0 && p >= of_first_layer) mask_sizes[p - of_first_layer] = taker.Size();
   }
-  input.levels.resize(levels);
+  input.levels.resize(parts);
   input.mask_levels.resize(levels);
-  for (std::size_t l = levels; l-- > 0;) {
-    input.mask_levels[l] = taker.Part(mask_sizes[l]);
-    input.levels[l] = taker.Part(sizes[l]);
+  for (std::size_t p = parts; p-- > 0;) {
+    if (p >= of_first_layer)
+      input.mask_levels[p - of_first_layer] = taker.Part(mask_sizes[p - of_first_layer]);
+    input.levels[p] = taker.Part(sizes[p]);
   }
   return input;
 }
@@ -73,16 +79,24 @@ Bytes WriteInput(const PatchLayout& layout, std::span<const DataType> types, std
                  std::span<const Bytes> mask_levels) {
   Bytes out;
   const auto type = std::find(types.begin(), types.end(), layout.type) - types.begin();
-  out.push_back(static_cast<std::byte>(type | (mask_levels.empty() ? 0 : kMasked)));
+  const auto levels_of_layer = static_cast<std::size_t>(layout.levels);
+  const std::size_t of_first_layer = levels.size() - levels_of_layer;
+  const std::size_t further = levels.size() / levels_of_layer - 1;
+  out.push_back(static_cast<std::byte>(static_cast<std::size_t>(type) | (mask_levels.empty() ? 0u : kMasked) |
+                                       further << kLayersAt));
   for (const std::int64_t extent : layout.shape) out.push_back(static_cast<std::byte>(extent - 1));
   out.push_back(static_cast<std::byte>(layout.levels - 1));
-  for (std::size_t l = levels.size(); l-- > 0;) {
-    PutSize(levels[l].size(), &out);
-    if (!mask_levels.empty()) PutSize(mask_levels[l].size(), &out);
+  const auto has_mask = [&](std::size_t part) { return !mask_levels.empty() && part >= of_first_layer; };
+  for (std::size_t p = levels.size(); p-- > 0;) {
+    PutSize(levels[p].size(), &out);
+    if (has_mask(p)) PutSize(mask_levels[p - of_first_layer].size(), &out);
   }
-  for (std::size_t l = levels.size(); l-- > 0;) {
-    if (!mask_levels.empty()) out.insert(out.end(), mask_levels[l].begin(), mask_levels[l].end());
-    out.insert(out.end(), levels[l].begin(), levels[l].end());
+  for (std::size_t p = levels.size(); p-- > 0;) {
+    if (has_mask(p)) {
+      const Bytes& mask = mask_levels[p - of_first_layer];
+      out.insert(out.end(), mask.begin(), mask.end());
+    }
+    out.insert(out.end(), levels[p].begin(), levels[p].end());
   }
   return out;
 }
@@ -99,12 +113,12 @@ namespace {
 
 /// The next level straight into an array: the same samples as in the reader, or an error as there.
 /// @param after  the reader after Advance, if that went well; otherwise null
-void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout, ByteSpan payload, ByteSpan mask,
-                             const PatchReader* after) {
+void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout,
+                             std::span<const ByteSpan> payloads, ByteSpan mask, const PatchReader* after) {
   const Index3 shape = LevelShape(layout.shape, before.level() - 1);
   const std::size_t size = SizeOf(layout.type);
   Bytes array(static_cast<std::size_t>(Volume(shape)) * size);
-  const Status status = before.AdvanceInto(payload, mask, SamplePlace::Dense(array.data(), shape, size));
+  const Status status = before.AdvanceInto(payloads, mask, SamplePlace::Dense(array.data(), shape, size));
   Require(status.ok() == (after != nullptr), "a level decodes to an array if it decodes");
   Require(after == nullptr || std::ranges::equal(array, after->samples()),
           "an array gets the samples of the level");
@@ -114,21 +128,26 @@ void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout, Byte
 
 std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input) {
   std::vector<Bytes> decoded;
-  PatchReader reader(coder, input.layout);
+  PatchReader reader(coder, input.layout, input.layers);
   for (int level = input.layout.levels - 1; level >= 0; --level) {
     const auto l = static_cast<std::size_t>(level);
     // Each in its own memory, so that a read beyond the end is detected.
-    const Bytes payload(input.levels[l].begin(), input.levels[l].end());
+    std::vector<Bytes> own;
+    for (int k = 0; k < input.layers; ++k) {
+      const ByteSpan payload = input.levels[input.parts().Of(k, level)];
+      own.emplace_back(payload.begin(), payload.end());
+    }
+    const std::vector<ByteSpan> payloads(own.begin(), own.end());
     const Bytes mask(input.mask_levels[l].begin(), input.mask_levels[l].end());
     std::optional<PatchReader> before;
     if (level == 0) before = reader.Clone();
-    const Status status = reader.Advance(payload, mask);
+    const Status status = reader.Advance(payloads, mask);
     if (before)
-      RequireTheSameInAnArray(*std::move(before), input.layout, payload, mask,
+      RequireTheSameInAnArray(*std::move(before), input.layout, payloads, mask,
                               status.ok() ? &reader : nullptr);
     if (!status.ok()) {
       Require(status.code() == StatusCode::kDataLoss, "an error of hostile bytes is kDataLoss");
-      Require(!reader.Advance(payload, mask).ok(), "after an error there is another one");
+      Require(!reader.Advance(payloads, mask).ok(), "after an error there is another one");
       break;
     }
     const auto count = static_cast<std::size_t>(Volume(LevelShape(input.layout.shape, level)));

@@ -9,22 +9,26 @@
 ///
 /// | bytes | meaning |
 /// |---|---|
-/// | 1 | bits 0 to 2: type of the samples; bit 3: there are mask payloads |
+/// | 1 | bits 0 to 2: type of the samples; bit 3: there are mask payloads; bits 4 and 5: layers less 1 |
 /// | 3 | samples along x, y, z, less 1, modulo 64 |
 /// | 1 | levels less 1, modulo 8 |
-/// | 2 or 4 a level, the coarsest first | u16 size of the payload; with masks, u16 size of the mask payload |
-/// | the rest | per level, the coarsest first: mask payload, payload |
+/// | 2 or 4 a part, the last first | u16 size of the payload; with masks, in layer 0 u16 size of the mask
+/// payload | | the rest | per part, the last first: mask payload, payload |
 namespace quarry::fuzz {
 
 struct PayloadInput {
   PatchLayout layout;
-  std::vector<ByteSpan> levels;       ///< payloads, 0 the finest
-  std::vector<ByteSpan> mask_levels;  ///< as many; all empty without masks
+  int layers = 1;
+  std::vector<ByteSpan> levels;       ///< payloads of all parts
+  std::vector<ByteSpan> mask_levels;  ///< of the levels, 0 the finest; all empty without masks
+
+  PatchParts parts() const { return {layout.levels, layers}; }
 };
 
 /// Accepts any bytes: payloads that reach beyond the end are cut, and large patches are made smaller.
 /// @param types  the layout's type is one of these
-PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types);
+/// @param most_layers  of the coder
+PayloadInput ReadInput(ByteSpan bytes, std::span<const DataType> types, int most_layers = 1);
 
 /// Inverse of ReadInput for layouts that it does not change.
 /// @param mask_levels  as EncodedPatch::mask_levels

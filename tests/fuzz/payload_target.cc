@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace quarry;
   static const PatchCoder& coder = *FindCoder(CoderId::QUARRY_FUZZ_CODER);
   static const std::vector<DataType> types = fuzz::SupportedTypes(coder);
-  const fuzz::PayloadInput input = fuzz::ReadInput(std::as_bytes(std::span(data, size)), types);
+  const fuzz::PayloadInput input =
+      fuzz::ReadInput(std::as_bytes(std::span(data, size)), types, coder.MostLayers());
   const std::vector<Bytes> decoded = fuzz::DecodeInput(coder, input);
   if (coder.id() == CoderId::kInterpolate) {
     // Hostile bytes also decode to the same samples with every instruction set.

@@ -100,7 +100,7 @@ class Arrays {
   std::vector<std::vector<T>> samples_;
 };
 
-/// "t" with a relative tolerance, "u" with an absolute one, "n" without loss.
+/// "t" with a relative tolerance, "u" in two layers of accuracy, "n" without loss.
 Setup MakeSetup(const fs::path& path) {
   insitu::Field t;
   t.name = "t";
@@ -109,7 +109,7 @@ Setup MakeSetup(const fs::path& path) {
   t.units = "K";
   insitu::Field u;
   u.name = "u";
-  u.tolerance = 0.01;
+  u.layers = {1, 0.01};
   insitu::Field n;
   n.name = "n";
   n.type = DataType::kInt16;

@@ -33,7 +33,9 @@ json ToJson(const Field& field) {
           {"lossless", field.lossless},
           {"units", field.units},
           {"fill", ToJson(field.fill)},
-          {"coder", EnumToJson(field.coder)}};
+          {"coder", EnumToJson(field.coder)},
+          {"layers", field.layers},
+          {"relative_layers", field.relative_layers}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -44,7 +46,9 @@ Field FieldFromJson(const json& j) {
           j.at("lossless"),
           j.at("units"),
           FromJson<double>(j.at("fill")),
-          EnumFromJson<CoderId>(j.at("coder"))};
+          EnumFromJson<CoderId>(j.at("coder")),
+          j.at("layers").get<std::vector<double>>(),
+          j.at("relative_layers")};
 }
 
 json ToJson(const Setup& setup) {
