@@ -67,13 +67,14 @@ std::uint64_t RowMemory(const PatchParts& parts, bool masked) {
 /// Memory that decoding a piece takes beside its payload.
 std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
   constexpr std::uint64_t kObjects = 2 << 10;  // table rows in the task, the decoder, its place in the store
-  // Three times: coders hold a working form of the level beside its samples, and the coarser level. So do those
-  // of the layers before.
+  // Three times: coders hold a working form of the level beside its samples, and the coarser level. So do
+  // those of the layers before.
   const auto layers = static_cast<std::uint64_t>(plan.query.layer) + 1;
   return kObjects + 3 * layers * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
 }
 
-/// What is held of a patch that is delivered, in decoded patches: itself with its layers, and what is cut out of it.
+/// What is held of a patch that is delivered, in decoded patches: itself with its layers, and what is cut out
+/// of it.
 std::uint64_t DeliveredForms(const Query& query) { return 2 * (static_cast<std::uint64_t>(query.layer) + 1); }
 
 /// One payload that a batch needs, before neighbours are joined.
