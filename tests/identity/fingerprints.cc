@@ -39,13 +39,14 @@ struct Checksums {
 };
 
 /// @returns false, with a message, when the coder fails
-bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_tolerance,
+bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_tolerance, int layers,
               Checksums* checksums) {
   GeneratedPatch patch;
   Generate(spec, &patch);
   Add(patch.samples, &checksums->samples);
-  const double tolerance = relative_tolerance * ValueRange(spec.layout.type, patch);
-  const Result<EncodedPatch> encoded = EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerance);
+  std::vector<double> tolerances = {relative_tolerance * ValueRange(spec.layout.type, patch)};
+  while (tolerances.size() < static_cast<std::size_t>(layers)) tolerances.push_back(tolerances.back() / 64);
+  const Result<EncodedPatch> encoded = EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerances);
   if (!encoded.ok()) {
     fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
     return false;
@@ -57,10 +58,13 @@ bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_to
     for (const double value : {error.max_error, error.rmse, error.coverage}) PutLittleEndian(&errors, value);
   }
   Add(errors, &checksums->errors);
-  PatchReader reader(coder, spec.layout);
+  PatchReader reader(coder, spec.layout, layers);
   for (auto l = static_cast<std::size_t>(spec.layout.levels); l-- > 0;) {
     const ByteSpan mask = encoded->mask_levels.empty() ? ByteSpan() : ByteSpan(encoded->mask_levels[l]);
-    if (const Status status = reader.Advance(encoded->levels[l], mask); !status.ok()) {
+    std::vector<ByteSpan> payloads;
+    for (int k = 0; k < layers; ++k)
+      payloads.emplace_back(encoded->levels[encoded->parts.Of(k, static_cast<int>(l))]);
+    if (const Status status = reader.Advance(payloads, mask); !status.ok()) {
       fmt::print(stderr, "{}: {}\n", ToString(spec), status.message());
       return false;
     }
@@ -70,7 +74,7 @@ bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_to
 }
 
 /// Checksums of some patches of one type and shape through one coder; empty when the coder fails.
-std::string Line(const PatchCoder& coder, DataType type, Shape shape) {
+std::string Line(const PatchCoder& coder, DataType type, Shape shape, int layers) {
   Checksums checksums;
   Random random(static_cast<std::uint64_t>(type) * 1000 + static_cast<std::uint64_t>(shape));
   for (int i = 0; i < kPatchesPerLine; ++i) {
@@ -78,9 +82,11 @@ std::string Line(const PatchCoder& coder, DataType type, Shape shape) {
     spec.shape = shape;
     const double tolerance =
         i == 0 ? 0 : 1.0 / static_cast<double>(std::uint64_t{1} << random.Between(2, 30));
-    if (!AddPatch(coder, spec, tolerance, &checksums)) return "";
+    if (!AddPatch(coder, spec, tolerance, layers, &checksums)) return "";
   }
-  return fmt::format("{:<12} {:<8} {:<13} {} {} {} {}", coder.name(), Name(type), Name(shape),
+  const std::string name =
+      layers == 1 ? std::string(coder.name()) : fmt::format("{}/{}", coder.name(), layers);
+  return fmt::format("{:<12} {:<8} {:<13} {} {} {} {}", name, Name(type), Name(shape),
                      ChecksumText(checksums.samples.Finish()), ChecksumText(checksums.encoded.Finish()),
                      ChecksumText(checksums.decoded.Finish()), ChecksumText(checksums.errors.Finish()));
 }
@@ -90,10 +96,14 @@ std::string Libraries() { return fmt::format("# zfp {}, zstd {}", ZFP_VERSION_ST
 
 std::vector<std::string> AllLines() {
   std::vector<std::string> lines;
-  for (const PatchCoder* coder : FieldCoders()) {
-    for (const DataType type : kAllTypes) {
-      for (int shape = 0; coder->Supports(type) && shape < static_cast<int>(Shape::kCount); ++shape)
-        lines.push_back(Line(*coder, type, static_cast<Shape>(shape)));
+  constexpr int kLayers = 3;
+  for (const int layers : {1, kLayers}) {
+    for (const PatchCoder* coder : FieldCoders()) {
+      for (const DataType type : kAllTypes) {
+        if (!coder->Supports(type) || coder->MostLayers() < layers) continue;
+        for (int shape = 0; shape < static_cast<int>(Shape::kCount); ++shape)
+          lines.push_back(Line(*coder, type, static_cast<Shape>(shape), layers));
+      }
     }
   }
   return lines;
