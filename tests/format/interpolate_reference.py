@@ -909,7 +909,8 @@ def layered_cases():
         yield f"layers, an exact one of decimals {dtype}", decimals.astype(dtype), 3, (0.5, 1e-3, 0), None
     yield "layers, lattice", (np.round(20 * waves((17, 16, 15), 28)) / 8).astype("float32"), 3, (1.3, 0.13, 1e-3, 0), None
     yield "layers, constant", np.full((4, 5, 6), 3.25, "float32"), 3, (1e-1, 1e-3), None
-    yield "layers, zeros of both signs", np.where(ball((16, 15, 14), 5), 0.0, -0.0) + np.where(ball((16, 15, 14), 3), 0.0, 1.5), 2, (0.25, 0), None
+    signs = np.where(ball((16, 15, 14), 3), np.where(ball((16, 15, 14), 5), 1.5, 0.0), -0.0)
+    yield "layers, zeros of both signs", signs, 2, (0.25, 0), None
     rare = waves((24, 20, 16), 23)
     rare[4, 5, 6], rare[10, 11, 12], rare[15, 15, 15] = 1e6, -7e5, 3e3
     yield "layers, outliers", rare.astype("float32"), 3, (0.5, 0.2), None
