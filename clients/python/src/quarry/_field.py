@@ -199,7 +199,7 @@ class Field:
             strict: damage is an Error; False: a coarser level is shown in its place, see `Samples.damaged`
             masked: a numpy.ma array, with missing samples masked
             progress: shows a bar; needs tqdm, and does not go with `stride`, `values` and `layer`
-            layer: of accuracy, 0 the roughest; the last if left out, and with `max_error` and `max_bytes` the best for it
+            layer: of accuracy, 0 the roughest; the last if left out, and the best for `max_error` and `max_bytes`
 
         Raises:
             Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of

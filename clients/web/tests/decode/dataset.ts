@@ -40,18 +40,20 @@ interface Subfile {
   readonly rows: ReadonlyMap<number, readonly Payload[]>;
 }
 
+/** Of several layers of accuracy the first, whose levels are the last of a row. */
 function readSubfile(path: string): Subfile {
   const file = new Uint8Array(readFileSync(path));
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const u64 = (at: number): number => Number(view.getBigUint64(at, true));
   const old = view.getUint16(8, true) === 1;
   const levels = view.getUint8(47);
-  const [row, first] = old ? [24 + 32 * levels, 24] : [28 + 36 * levels, 28];
+  const further = levels * view.getUint8(51);
+  const [row, first] = old ? [24 + 32 * levels, 24] : [28 + 36 * (levels + further), 28];
   const table = u64(file.length - 48);
   const rows = new Map<number, Payload[]>();
   for (let at = table; at < file.length - 48; at += row) {
     const payloads = Array.from({ length: levels }, (_, level) => {
-      const record = at + first + level * (old ? 32 : 36);
+      const record = at + first + (further + level) * (old ? 32 : 36);
       const begin = u64(record);
       const bytes = file.subarray(begin, begin + view.getUint32(record + 8, true));
       return { bytes, checksum: view.getBigUint64(record + 16, true) };

@@ -9,15 +9,18 @@ import { decodeLevels, GOLDEN, MODULES } from "./modules";
 // digests.txt has what the native decoder of each release wrote.
 describe.each(MODULES)("golden datasets, %s", (_, module) => {
   const decoder = new Decoder(module);
-  it.each(readdirSync(GOLDEN))("%s: every field, step and level has the samples of the release", (version) => {
-    const lines = readFileSync(join(GOLDEN, version, "digests.txt"), "utf8").trim().split("\n").map((line) => line.split(" "));
+  it.each(readdirSync(GOLDEN))("%s: every field, step and level has the samples of the release, in its first layer", (version) => {
+    const all = readFileSync(join(GOLDEN, version, "digests.txt"), "utf8").trim().split("\n").map((line) => line.split(" "));
+    // With a layer of accuracy before the digest; those without one are the last layer of such fields.
+    const layered = new Set(all.filter((line) => line.length === 5).map(([name]) => name));
+    const lines = all.filter(([name, , , layer]) => !layered.has(name) || layer === "0");
     const dataset = join(GOLDEN, version, "golden.quarry");
-    const digests = lines.map(([name, step, level]) => {
+    const digests = lines.map(([name, step, level, ...rest]) => {
       const field = readField(dataset, Number(step), name!);
       const grid = new Grid(field, Number(level));
       for (const patch of field.patches)
         grid.put(patch, decodeLevels(decoder, field, patch)[field.levels - 1 - Number(level)]!.samples);
-      return [name, step, level, createHash("sha256").update(grid.bytes).digest("hex")];
+      return [name, step, level, ...rest.slice(0, -1), createHash("sha256").update(grid.bytes).digest("hex")];
     });
     expect(lines.length).toBeGreaterThanOrEqual(12);
     expect(digests).toEqual(lines);
