@@ -100,16 +100,17 @@ class Arrays {
   std::vector<std::vector<T>> samples_;
 };
 
-/// "t" with a relative tolerance, "u" in two layers of accuracy, "n" without loss.
+/// "t" in two layers with relative tolerances, "u" with an absolute one, "n" without loss.
 Setup MakeSetup(const fs::path& path) {
   insitu::Field t;
   t.name = "t";
   t.type = DataType::kFloat64;
-  t.relative = 1e-4;
+  t.layers = {1e-2, 1e-4};
+  t.relative_layers = true;
   t.units = "K";
   insitu::Field u;
   u.name = "u";
-  u.layers = {1, 0.01};
+  u.tolerance = 0.01;
   insitu::Field n;
   n.name = "n";
   n.type = DataType::kInt16;
