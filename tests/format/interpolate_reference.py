@@ -545,7 +545,7 @@ class Intervals:
         s = np.where(valid & (above < below), T(-1), T(1))
         c = np.where(valid, inside, p)
         t = np.abs(p - c) * (T(1) / self.step)
-        missed = np.rint(np.where(t < T(5400), t, T(5400))).astype(np.int64)
+        missed = np.rint(np.maximum(np.where(t < T(5400), t, T(5400)), T(0))).astype(np.int64)
         a = (activity + 2).astype(T) * (self.step / T(12))
         near = np.minimum(below, above)
         kind = np.where(np.abs(p - c) != 0, 3, np.where(near < a, 2, np.where(near < a * T(3), 1, 0)))

@@ -108,8 +108,9 @@ struct FindIntervals {
     std::array<std::int32_t, kBlock> whole;
     for (std::size_t i = 0; i < count; ++i) {
       const T steps = outside[i] * args.inverse_step;
-      // Of anything that is no number, the comparison is false.
-      const T bounded = steps < kMost ? steps : kMost;
+      // Of anything that is no number, the comparison is false. A hostile patch may have a step below 0.
+      const T least = steps < kMost ? steps : kMost;
+      const T bounded = least > 0 ? least : T(0);
       // To the nearest, ties to even.
       constexpr T kRounder = sizeof(T) == 4 ? T(12582912.0) : T(6755399441055744.0);
       whole[i] = static_cast<std::int32_t>((bounded + kRounder) - kRounder);
