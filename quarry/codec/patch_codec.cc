@@ -12,6 +12,7 @@
 #include "quarry/codec/mask/missing_values.h"
 #include "quarry/codec/mask/validity_coder.h"
 #include "quarry/codec/sample_range.h"
+#include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -371,13 +372,9 @@ class PatchReader::State {
   std::vector<std::uint8_t> ValidityAt(int level) const {
     std::vector<std::uint8_t> coarse;
     const Validity validity = this->validity();
-    const Index3 shape = LevelShape(layout_.shape, level_);
-    const std::int64_t stride = std::int64_t{1} << (level - level_);
-    for (std::int64_t z = 0; z < shape[2] && !validity.empty(); z += stride) {
-      for (std::int64_t y = 0; y < shape[1]; y += stride) {
-        for (std::int64_t x = 0; x < shape[0]; x += stride)
-          coarse.push_back(validity[static_cast<std::size_t>((z * shape[1] + y) * shape[0] + x)]);
-      }
+    if (!validity.empty()) {
+      CopyStrided(validity.data(), LevelShape(layout_.shape, level_), std::int64_t{1} << (level - level_),
+                  &coarse);
     }
     return coarse;
   }

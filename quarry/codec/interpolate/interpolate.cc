@@ -12,6 +12,7 @@
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/interpolate/quantum.h"
 #include "quarry/codec/sample_range.h"
+#include "quarry/codec/strided.h"
 
 namespace quarry {
 namespace {
@@ -179,19 +180,6 @@ double HalfWidth(const PatchHead& before, ExactLevels exact, int level, const Pa
   // Whole numbers beyond it are no longer exact.
   const double most = own.lattice ? 3 * kLargestWhole<T> : static_cast<double>(std::numeric_limits<T>::max());
   return width > 0 ? std::min(width, most) : 0;
-}
-
-/// Every `stride`-th sample along each axis.
-template <typename U>
-void CopyStrided(const U* fine, const Index3& shape, std::int64_t stride,
-                 std::vector<U, BufferAllocator<U>>* out) {
-  out->clear();
-  for (std::int64_t z = 0; z < shape[2]; z += stride) {
-    for (std::int64_t y = 0; y < shape[1]; y += stride) {
-      const U* row = fine + (z * shape[1] + y) * shape[0];
-      for (std::int64_t x = 0; x < shape[0]; x += stride) out->push_back(row[x]);
-    }
-  }
 }
 
 template <typename S>
@@ -396,14 +384,7 @@ class Decoder final : public PatchDecoder {
   std::vector<std::uint8_t> SubsampledValidity(Validity validity, int from, int level) const {
     std::vector<std::uint8_t> coarse;
     if (validity.empty()) return coarse;
-    const Index3 fine = LevelShape(layout_.shape, from);
-    const std::int64_t stride = std::int64_t{1} << (level - from);
-    for (std::int64_t z = 0; z < fine[2]; z += stride) {
-      for (std::int64_t y = 0; y < fine[1]; y += stride) {
-        for (std::int64_t x = 0; x < fine[0]; x += stride)
-          coarse.push_back(validity[static_cast<std::size_t>((z * fine[1] + y) * fine[0] + x)]);
-      }
-    }
+    CopyStrided(validity.data(), LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), &coarse);
     return coarse;
   }
 
