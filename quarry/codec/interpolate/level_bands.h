@@ -35,6 +35,7 @@ struct LevelScratch {
   std::array<PaddedArray<T>, 4> planes;  ///< predictions along x, y, z, and their average
   std::vector<std::uint16_t> activity;   ///< of a plane
   std::vector<T> row;                    ///< of the whole level
+  std::vector<std::uint8_t> validity;    ///< of a band
 
   static LevelScratch& OfThread() {
     thread_local LevelScratch scratch;

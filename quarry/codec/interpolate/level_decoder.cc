@@ -1,62 +1,13 @@
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <optional>
 
-#include "quarry/codec/entropy/named_tables.h"
 #include "quarry/codec/entropy/planes.h"
-#include "quarry/codec/entropy/rans.h"
-#include "quarry/codec/entropy/varint.h"
-#include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/contexts.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/interpolate/symbol_decoder.h"
 
 namespace quarry::interpolate {
 namespace {
-
-/// A sample whose index is not among the coded symbols.
-template <typename T>
-struct Escape {
-  std::size_t position;  ///< in the bands one after the other
-  bool raw;
-  std::int32_t index;
-  T value;
-};
-
-/// Samples that are all zero, or all have symbols.
-struct SampleRun {
-  std::size_t begin;
-  std::size_t end;
-  bool zero;
-};
-
-/// Scratch of a thread, in addition to LevelScratch. Bytes a sample, with room for vectors that overrun.
-struct SymbolScratch {
-  std::vector<std::uint8_t> tables;   ///< table or bin of every sample of a band
-  std::vector<std::uint8_t> symbols;  ///< of every sample of a band
-  std::vector<std::uint8_t> valid_tables;
-  std::vector<std::uint8_t> valid_symbols;
-  std::vector<std::uint8_t> coded_tables;  ///< of those samples that are in no group of zeros
-  std::vector<std::uint8_t> coded_symbols;
-  std::vector<std::uint32_t> slots;
-  std::vector<std::uint16_t> words;
-  std::vector<std::uint8_t> validity;  ///< of the band
-  std::vector<SampleRun> runs;         ///< of the band
-  Bytes low_bits;
-
-  static SymbolScratch& OfThread() {
-    thread_local SymbolScratch scratch;
-    return scratch;
-  }
-};
-
-/// Room for `samples` and what is read and written beyond the last.
-std::uint8_t* BytesFor(std::size_t samples, std::vector<std::uint8_t>* scratch) {
-  const std::size_t size = samples + entropy::kMostLanes;
-  if (scratch->size() < size) scratch->resize(size);
-  return scratch->data();
-}
 
 template <typename T>
 class LevelDecoder {
@@ -70,9 +21,10 @@ class LevelDecoder {
         interval_args_(IntervalArgsOf<T>(quantiser, base.half_width)),
         need_magnitudes_(need_magnitudes),
         grid_(grid),
-        bands_(shape, grid, &LevelScratch<T>::OfThread()),
-        scratch_(SymbolScratch::OfThread()),
-        intervals_(IntervalScratch<T>::OfThread()) {
+        level_scratch_(LevelScratch<T>::OfThread()),
+        bands_(shape, grid, &level_scratch_),
+        intervals_(IntervalScratch<T>::OfThread()),
+        symbols_(bands_.kernels(), NewSamples(), further_) {
     if (further_) intervals_.Split(base.values, shape);
   }
 
@@ -108,32 +60,26 @@ class LevelDecoder {
   Status RunQuantised(std::uint8_t head, ByteSpan payload) {
     if (mode_ != LevelMode::kZero && !(quantiser_.step > 0))
       return DataLoss("a level has indices, but the patch has no step");
-    if ((head & kHasEscapes) != 0) QUARRY_RETURN_IF_ERROR(ReadEscapes(&payload));
-    if (HasTables()) {
-      QUARRY_RETURN_IF_ERROR(StartTables(head, payload));
-    } else if (mode_ == LevelMode::kAdaptive) {
-      bits_ = entropy::BinaryDecoder(payload);
-      model_.emplace();
-    } else if (!payload.empty()) {
-      return DataLoss("a level without indices has {} extra bytes", payload.size());
-    }
+    QUARRY_RETURN_IF_ERROR(symbols_.Start(mode_, head, sizeof(T) == sizeof(double), payload));
     std::size_t begin = 0;
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
       FindValidity(band);
       if (further_) EnterIntervals(band, begin);
-      QUARRY_RETURN_IF_ERROR(DecodeSymbols(band, begin));
+      if (mode_ != LevelMode::kZero) FindContexts(band);
+      QUARRY_RETURN_IF_ERROR(
+          symbols_.DecodeBand(validity_.empty() ? nullptr : level_scratch_.validity.data(), size, begin));
       QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
       begin += size;
     }
-    return HasTables() ? CheckEnd() : Status::Ok();
+    return symbols_.HasTables() ? symbols_.CheckEnd() : Status::Ok();
   }
 
   /// Validity of a band, in scratch, if samples are missing.
   void FindValidity(int band) {
     if (!validity_.empty())
-      ExtractBand(validity_.data(), shape_, band, BytesFor(bands_.Size(band), &scratch_.validity));
+      ExtractBand(validity_.data(), shape_, band, BytesFor(bands_.Size(band), &level_scratch_.validity));
   }
 
   /// Predictions of a band inside their intervals, and classes; in scratch. Only bands before it are needed.
@@ -143,8 +89,8 @@ class LevelDecoder {
     intervals_.Resize(bands_.Size(band));
     for (std::int64_t z = 0; z < shape[2]; ++z) {
       const std::size_t at = static_cast<std::size_t>(z) * plane;
-      EnterIntervals(bands_.Predict(band, z), has_classes_ ? bands_.Activity(band, z) : nullptr, begin, at,
-                     plane);
+      EnterIntervals(bands_.Predict(band, z), symbols_.has_classes() ? bands_.Activity(band, z) : nullptr,
+                     begin, at, plane);
     }
   }
 
@@ -155,22 +101,20 @@ class LevelDecoder {
     IntervalPlane<T> plane;
     plane.predicted = predicted;
     plane.values = intervals_.values.data() + begin + at;
-    plane.validity = validity_.empty() ? nullptr : scratch_.validity.data() + at;
+    plane.validity = validity_.empty() ? nullptr : level_scratch_.validity.data() + at;
     plane.activity = activity;
     plane.count = count;
     plane.clamped = intervals_.clamped.data() + at;
     plane.signs = intervals_.signs.data() + at;
     plane.misses = intervals_.misses.data() + at;
     plane.classes = intervals_.classes.data() + at;
-    RunFindIntervals(quantiser_.integral, interval_args_, plane);
+    FindIntervals(quantiser_.integral, interval_args_, plane);
   }
 
   static LevelMode ModeOf(std::uint8_t head) {
     constexpr auto kTables = static_cast<std::uint8_t>(LevelMode::kTables);
     return static_cast<LevelMode>((head & (3 | kTables)) == kTables ? kTables : head & 3);
   }
-
-  bool HasTables() const { return mode_ == LevelMode::kTables || mode_ == LevelMode::kOldTables; }
 
   /// Bits of the first byte that a mode uses.
   static int AllowedBits(LevelMode mode) {
@@ -187,280 +131,13 @@ class LevelDecoder {
     }
   }
 
-  /// Checks that all words are used and every lane is back in its initial state.
-  Status CheckEnd() const {
-    bool good = rans_.position == rans_.count;
-    for (std::size_t lane = 0; lane < rans_.lanes; ++lane) good &= rans_.states[lane] == 1u << 15;
-    return good ? Status::Ok() : DataLoss("the symbols of a level do not end where they should");
-  }
-
-  Status ReadEscapes(ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, entropy::TakeVarint(payload));
-    const std::size_t samples = NewSamples();
-    if (count > payload->size() || count > samples)
-      return DataLoss("{} escapes in {} bytes for {} samples", count, payload->size(), samples);
-    std::uint64_t position = 0;
-    escapes_.reserve(count);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t gap, entropy::TakeVarint(payload));
-      position += gap + (i > 0 ? 1 : 0);
-      if (position >= samples) return DataLoss("an escape at sample {} of {}", position, samples);
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t code, entropy::TakeVarint(payload));
-      Escape<T> escape{static_cast<std::size_t>(position), code == 0, 0, 0};
-      if (escape.raw) {
-        if (payload->size() < sizeof(T)) return DataLoss("an escape ends too early");
-        escape.value = GetLittleEndian<T>(payload->data());
-        if (!std::isfinite(escape.value)) return DataLoss("an escape is not finite");
-        *payload = payload->subspan(sizeof(T));
-      } else {
-        if (code > std::uint64_t{1} << 30) return DataLoss("an escape of index code {}", code);
-        const auto zigzag = static_cast<std::uint32_t>(code - 1);
-        escape.index = static_cast<std::int32_t>((zigzag >> 1) ^ (~(zigzag & 1) + 1));
-      }
-      escapes_.push_back(escape);
-    }
-    return Status::Ok();
-  }
-
-  Status StartTables(std::uint8_t head, ByteSpan payload) {
-    if (mode_ == LevelMode::kOldTables) {
-      QUARRY_RETURN_IF_ERROR(ReadOldLayout(head, &payload));
-    } else {
-      QUARRY_RETURN_IF_ERROR(ReadLayout(&payload));
-    }
-    rans_.slots = scratch_.slots.data();
-    has_groups_ = (head & kGroupFlags) != 0;
-    if (has_groups_) {
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan flags, TakePart(&payload));
-      bits_ = entropy::BinaryDecoder(flags);
-    }
-    has_low_bits_ = std::any_of(low_bits_.widths.begin(), low_bits_.widths.end(),
-                                [](std::uint8_t width) { return width > 0; });
-    if (has_low_bits_) {
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
-      // Memory is bounded by the level, not by what the payload claims.
-      if (low_bits.size() > NewSamples() * entropy::kMaxShift / 8 + 1)
-        return DataLoss("a level of {} new samples has {} bytes of low bits", NewSamples(), low_bits.size());
-      StartLowBits(low_bits);
-    }
-    if (payload.size() / 2 > NewSamples() + 2 * rans_.lanes)
-      return DataLoss("a level of {} new samples has {} bytes of symbols", NewSamples(), payload.size());
-    return entropy::StartRans(payload, &scratch_.words, &rans_);
-  }
-
-  /// Which samples have which table, how many lanes there are, and the tables.
-  Status ReadLayout(ByteSpan* payload) {
-    if (payload->empty()) return DataLoss("a level ends before its tables");
-    const auto layout = std::to_integer<std::uint8_t>(payload->front());
-    const std::size_t tables = (layout & ((1u << kLanesAt) - 1)) + 1;
-    has_classes_ = (layout & kClassTables) != 0;
-    if (tables > (has_classes_ ? kMaxTablesOfClasses : kMaxTables) || (has_classes_ && !further_))
-      return DataLoss("a level has tables of the layout {:#x}", layout);
-    if (payload->size() < tables) return DataLoss("a level ends in its contexts");
-    contexts_.first = {0};
-    for (std::size_t t = 1; t < tables; ++t) {
-      const auto context = std::to_integer<std::uint8_t>((*payload)[t]);
-      if (context <= contexts_.first.back() || context >= (has_classes_ ? kMostContexts : kFineBins))
-        return DataLoss("table {} of a level begins with context {} after {}", t, context,
-                        contexts_.first.back());
-      contexts_.first.push_back(context);
-    }
-    *payload = payload->subspan(tables);
-    if (!has_classes_) thresholds_ = contexts_.Thresholds();
-    rans_.lanes = kLaneCounts[layout >> kLanesAt & 3];
-    rans_.bits = entropy::kNamedBits;
-    return (layout & kStoredTables) != 0 ? ReadStoredTables(tables, payload) : ReadNames(tables, payload);
-  }
-
-  Status ReadOldLayout(std::uint8_t head, ByteSpan* payload) {
-    if (payload->size() < 4) return DataLoss("a level ends in its contexts");
-    const auto bins = GetLittleEndian<std::uint32_t>(payload->data());
-    *payload = payload->subspan(4);
-    if (bins >> (kFineBins - 1) != 0) return DataLoss("a level has a table for impossible activities");
-    contexts_.first = {0};
-    for (std::uint8_t bin = 1; bin < kFineBins; ++bin) {
-      if ((bins >> (bin - 1) & 1) != 0) contexts_.first.push_back(bin);
-    }
-    if (contexts_.first.size() > kMaxTables)
-      return DataLoss("a level has {} tables of symbols", contexts_.first.size());
-    thresholds_ = contexts_.Thresholds();
-    rans_.lanes = (head & kManyLanesFlag) != 0 ? entropy::kManyLanes : entropy::kFewLanes;
-    rans_.bits = (head & kFineTables) != 0 ? 11 : 10;
-    return ReadStoredTables(contexts_.first.size(), payload);
-  }
-
-  Status ReadStoredTables(std::size_t count, ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const ByteSpan bytes, TakePart(payload));
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<entropy::SymbolTable> tables,
-                            entropy::DecodeTables(bytes, count, rans_.bits));
-    for (std::size_t t = 0; t < count; ++t) low_bits_.widths[t] = tables[t].shift;
-    entropy::MakeSlots(tables, rans_.bits, &scratch_.slots);
-    return Status::Ok();
-  }
-
-  Status ReadNames(std::size_t count, ByteSpan* payload) {
-    if (payload->size() < count) return DataLoss("a level ends in the names of its tables");
-    std::array<entropy::TableName, kMaxTablesOfClasses> names{};
-    for (std::size_t t = 0; t < count; ++t) {
-      names[t] = std::to_integer<std::uint8_t>((*payload)[t]);
-      low_bits_.widths[t] = static_cast<std::uint8_t>(entropy::ShiftOf(names[t]));
-    }
-    *payload = payload->subspan(count);
-    entropy::MakeNamedSlots(std::span(names).first(count), &scratch_.slots);
-    return Status::Ok();
-  }
-
-  void StartLowBits(ByteSpan bytes) {
-    scratch_.low_bits.assign(bytes.size() + kLowBitsPadding, std::byte{0});
-    if (!bytes.empty()) std::memcpy(scratch_.low_bits.data(), bytes.data(), bytes.size());
-    low_bits_.bytes = scratch_.low_bits.data();
-    low_bits_.limit = bytes.size() * 8;
-  }
-
-  static Result<ByteSpan> TakePart(ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(payload));
-    if (size > payload->size())
-      return DataLoss("a part of {} bytes where {} are left", size, payload->size());
-    const ByteSpan part = payload->first(size);
-    *payload = payload->subspan(size);
-    return part;
-  }
-
-  /// Symbols of a band into scratch_.symbols, and their tables into scratch_.tables if they have low bits.
-  /// Samples without a symbol get 0, which stands for the index 0, and kNoTable.
-  /// @param begin  of the band among the new samples
-  Status DecodeSymbols(int band, std::size_t begin) {
-    const std::size_t size = bands_.Size(band);
-    std::uint8_t* symbols = BytesFor(size, &scratch_.symbols);
-    if (mode_ == LevelMode::kZero) {
-      std::fill_n(symbols, size, std::uint8_t{0});
-      return Status::Ok();
-    }
-    std::uint8_t* tables = BytesFor(size, &scratch_.tables);
-    FindTables(band, tables);
-    large_.clear();
-    next_large_ = 0;
-    if (validity_.empty()) return DecodeValid(tables, size, begin, symbols);
-
-    const Kernels& kernels = bands_.kernels();
-    const std::uint8_t* validity = scratch_.validity.data();
-    std::uint8_t* valid_tables = BytesFor(size, &scratch_.valid_tables);
-    std::uint8_t* valid_symbols = BytesFor(size, &scratch_.valid_symbols);
-    const std::size_t valid = kernels.compact(tables, validity, size, valid_tables);
-    QUARRY_RETURN_IF_ERROR(DecodeValid(valid_tables, valid, begin, valid_symbols));
-    kernels.expand(valid_symbols, validity, size, 0, symbols);
-    if (has_low_bits_) kernels.expand(valid_tables, validity, size, kNoTable, tables);
-    PlaceLarge(validity, begin);
-    return Status::Ok();
-  }
-
-  /// Tables of all samples of a band; bins in adaptive mode.
-  void FindTables(int band, std::uint8_t* tables) {
-    const Kernels& kernels = bands_.kernels();
+  void FindContexts(int band) {
     const Index3 shape = bands_.Shape(band);
     const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
-    for (std::int64_t z = 0; z < shape[2]; ++z) {
-      const std::uint16_t* activity = bands_.Activity(band, z);
-      std::uint8_t* of_plane = tables + static_cast<std::size_t>(z) * plane;
-      if (HasTables() && !has_classes_) {
-        kernels.classify(activity, plane, thresholds_, of_plane);
-      } else {
-        kernels.fine_bins(activity, plane, of_plane);
-      }
-    }
-    if (!has_classes_) return;
-    AddClasses(intervals_.classes.data(), bands_.Size(band), tables);
-    contexts_.ContextsToTables(std::span(tables, bands_.Size(band)));
-  }
-
-  /// Symbols of `count` valid samples. Those in groups of zeros get the symbol 0 and kNoTable.
-  Status DecodeValid(std::uint8_t* tables, std::size_t count, std::size_t begin, std::uint8_t* symbols) {
-    if (mode_ == LevelMode::kAdaptive) {
-      DecodeAdaptive(tables, count, begin, symbols);
-      return Status::Ok();
-    }
-    if (!has_groups_) return DecodeRans(tables, count, symbols);
-    const std::size_t coded = FindGroups(tables, count);
-    std::uint8_t* coded_symbols = BytesFor(coded, &scratch_.coded_symbols);
-    QUARRY_RETURN_IF_ERROR(DecodeRans(scratch_.coded_tables.data(), coded, coded_symbols));
-    for (const SampleRun& run : scratch_.runs) {
-      const std::size_t size = run.end - run.begin;
-      if (run.zero) {
-        std::memset(symbols + run.begin, 0, size);
-        std::memset(tables + run.begin, kNoTable, size);
-      } else {
-        std::memcpy(symbols + run.begin, coded_symbols, size);
-        coded_symbols += size;
-      }
-    }
-    return Status::Ok();
-  }
-
-  /// Runs of samples in groups of zeros and of others, and the tables of the others. Returns how many these
-  /// are.
-  std::size_t FindGroups(const std::uint8_t* tables, std::size_t count) {
-    std::uint8_t* coded_tables = BytesFor(count, &scratch_.coded_tables);
-    scratch_.runs.clear();
-    flags_.Walk(
-        tables, count,
-        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
-        [&](std::size_t begin, std::size_t end, bool zero) {
-          if (!scratch_.runs.empty() && scratch_.runs.back().zero == zero) {
-            scratch_.runs.back().end = end;
-          } else {
-            scratch_.runs.push_back({begin, end, zero});
-          }
-        });
-    std::size_t coded = 0;
-    for (const SampleRun& run : scratch_.runs) {
-      if (run.zero) continue;
-      std::memcpy(coded_tables + coded, tables + run.begin, run.end - run.begin);
-      coded += run.end - run.begin;
-    }
-    return coded;
-  }
-
-  Status DecodeRans(const std::uint8_t* tables, std::size_t count, std::uint8_t* symbols) {
-    return bands_.kernels().decode_rans(&rans_, tables, count, symbols)
-               ? Status::Ok()
-               : DataLoss("the symbols of a level end too early");
-  }
-
-  /// Indices without a symbol go to large_.
-  void DecodeAdaptive(const std::uint8_t* bins, std::size_t count, std::size_t begin, std::uint8_t* symbols) {
-    // A local copy stays in registers; each bit waits for the previous one.
-    entropy::BinaryDecoder bits = bits_;
-    entropy::BitReader reader{&bits};
-    model_->Restart();
-    quiet_flags_.Walk(
-        bins, count,
-        [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
-        [&](std::size_t run_begin, std::size_t run_end, bool zero) {
-          if (zero) {
-            std::memset(symbols + run_begin, 0, run_end - run_begin);
-            model_->Restart();
-            return;
-          }
-          for (std::size_t i = run_begin; i < run_end; ++i) {
-            const std::int32_t index = model_->Code(reader, 0, bins[i]);
-            const auto symbol =
-                static_cast<std::uint32_t>(index) << 1 ^ static_cast<std::uint32_t>(index >> 31);
-            const bool fits = symbol <= entropy::kLargestSymbol;
-            symbols[i] = static_cast<std::uint8_t>(fits ? symbol : 0);
-            if (!fits) large_.push_back({begin + i, false, index, 0});
-          }
-        });
-    bits_ = bits;
-  }
-
-  /// Turns positions among the valid samples of a band into positions among all of them.
-  void PlaceLarge(const std::uint8_t* validity, std::size_t begin) {
-    std::size_t valid = begin;
-    std::size_t i = 0;
-    for (Escape<T>& large : large_) {
-      for (; validity[i] == 0 || valid < large.position; ++i) valid += validity[i] != 0 ? 1 : 0;
-      large.position = begin + i;
-    }
+    std::uint8_t* contexts = symbols_.Contexts(bands_.Size(band));
+    for (std::int64_t z = 0; z < shape[2]; ++z)
+      symbols_.FindContexts(bands_.Activity(band, z), plane, contexts + static_cast<std::size_t>(z) * plane);
+    if (symbols_.has_classes()) AddClasses(intervals_.classes.data(), bands_.Size(band), contexts);
   }
 
   Status Reconstruct(int band, std::size_t begin) {
@@ -472,22 +149,23 @@ class LevelDecoder {
     args.step = static_cast<T>(quantiser_.step);
     args.integral = quantiser_.integral;
     args.count = plane;
-    args.low_bits = has_low_bits_ ? &low_bits_ : nullptr;
+    args.low_bits = symbols_.low_bits();
+    std::size_t next_large = 0;
     for (std::int64_t z = 0; z < shape[2]; ++z) {
       const std::size_t at = static_cast<std::size_t>(z) * plane;
-      args.symbols = scratch_.symbols.data() + at;
-      args.tables = has_low_bits_ ? scratch_.tables.data() + at : nullptr;
+      args.symbols = symbols_.symbols() + at;
+      args.tables = args.low_bits != nullptr ? symbols_.tables() + at : nullptr;
       args.predicted = further_ ? intervals_.clamped.data() + at : bands_.Predict(band, z);
       args.decoded = bands_.Values(band) + at;
       args.magnitudes = keep_magnitudes ? bands_.Magnitudes(band) + at : nullptr;
       KernelsOf<T>::Reconstruct(bands_.kernels())(args);
-      if (low_bits_.position > low_bits_.limit) return DataLoss("the low bits of a level end too early");
-      Replace(large_, &next_large_, begin + at, args);
-      Replace(escapes_, &next_escape_, begin + at, args);
+      if (args.low_bits != nullptr && args.low_bits->position > args.low_bits->limit)
+        return DataLoss("the low bits of a level end too early");
+      Replace(symbols_.large(), &next_large, begin + at, args);
+      Replace(symbols_.escapes(), &next_escape_, begin + at, args);
       if (further_) {
-        RunOnBestInstructionSet<LeaveIntervals<T>>(intervals_.signs.data() + at,
-                                                   intervals_.misses.data() + at, plane, args.decoded,
-                                                   args.magnitudes);
+        LeaveIntervals(intervals_.signs.data() + at, intervals_.misses.data() + at, plane, args.decoded,
+                       args.magnitudes);
       }
     }
     return Status::Ok();
@@ -495,13 +173,14 @@ class LevelDecoder {
 
   /// Puts samples that are not among the symbols into a plane.
   /// @param begin  of the plane among the new samples
-  static void Replace(const std::vector<Escape<T>>& escapes, std::size_t* next, std::size_t begin,
+  static void Replace(const std::vector<Escape>& escapes, std::size_t* next, std::size_t begin,
                       const ReconstructArgs<T>& plane) {
     for (; *next < escapes.size() && escapes[*next].position < begin + plane.count; ++*next) {
-      const Escape<T>& escape = escapes[*next];
+      const Escape& escape = escapes[*next];
       const std::size_t i = escape.position - begin;
       const T predicted = SanitisedPrediction(plane.predicted[i], plane.integral);
-      plane.decoded[i] = escape.raw ? escape.value : predicted + static_cast<T>(escape.index) * plane.step;
+      plane.decoded[i] =
+          escape.raw ? static_cast<T>(escape.value) : predicted + static_cast<T>(escape.index) * plane.step;
       if (plane.magnitudes == nullptr) continue;
       const std::int32_t size = std::min<std::int32_t>(std::abs(escape.index), kMaxMagnitude);
       plane.magnitudes[i] = static_cast<std::uint16_t>(size);
@@ -524,9 +203,9 @@ class LevelDecoder {
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
-      if (validity_.empty()) std::fill_n(BytesFor(size, &scratch_.validity), size, std::uint8_t{1});
+      if (validity_.empty()) std::fill_n(BytesFor(size, &level_scratch_.validity), size, std::uint8_t{1});
       FindValidity(band);
-      const std::uint8_t* validity = scratch_.validity.data();
+      const std::uint8_t* validity = level_scratch_.validity.data();
       if (further_) EnterIntervals(band, begin);
       begin += size;
       const Index3 shape = bands_.Shape(band);
@@ -575,26 +254,13 @@ class LevelDecoder {
   const IntervalArgs<T> interval_args_;
   const bool need_magnitudes_;
   LevelGrid<T>* grid_;
+  LevelScratch<T>& level_scratch_;
   LevelBands<T> bands_;
-  SymbolScratch& scratch_;
   IntervalScratch<T>& intervals_;
+  SymbolDecoder symbols_;
 
   LevelMode mode_ = LevelMode::kZero;
-  std::vector<Escape<T>> escapes_;
   std::size_t next_escape_ = 0;
-  std::vector<Escape<T>> large_;  ///< of the band: indices of adaptive bits that no symbol stands for
-  std::size_t next_large_ = 0;
-  ContextMap contexts_;
-  bool has_classes_ = false;
-  std::vector<std::uint16_t> thresholds_;  ///< of bins
-  entropy::RansReader rans_;
-  bool has_groups_ = false;
-  bool has_low_bits_ = false;
-  LowBits low_bits_;
-  entropy::BinaryDecoder bits_ = entropy::BinaryDecoder({});
-  GroupFlags quiet_flags_ = GroupFlags(0);
-  GroupFlags flags_ = GroupFlags(GroupFlags::kMostActiveWithTables);
-  std::optional<IndexModel> model_;  ///< eight KiB that most levels do not need
 };
 
 }  // namespace

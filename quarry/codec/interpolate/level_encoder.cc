@@ -298,8 +298,7 @@ class LevelEncoder {
         if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
         if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
         if (further_) {
-          RunOnBestInstructionSet<LeaveIntervals<T>>(intervals_.signs.data(), intervals_.misses.data(), plane,
-                                                     decoded, magnitudes);
+          LeaveIntervals(intervals_.signs.data(), intervals_.misses.data(), plane, decoded, magnitudes);
         }
       }
     }
@@ -321,7 +320,7 @@ class LevelEncoder {
     plane.signs = intervals_.signs.data();
     plane.misses = intervals_.misses.data();
     plane.classes = intervals_.classes.data();
-    RunFindIntervals(quantiser_.integral, interval_args_, plane);
+    FindIntervals(quantiser_.integral, interval_args_, plane);
     std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
     if (activity != nullptr) AddClasses(intervals_.classes.data(), count, contexts);
     return intervals_.clamped.data();
