@@ -42,7 +42,8 @@ struct PatchParts {
   /// coarsest level of layer 0. From the last number to the first, every part comes after those that it
   /// needs.
   std::size_t Of(int layer, int level) const {
-    return static_cast<std::size_t>((layers - 1 - layer) * levels + level);
+    const int part = (layers - 1 - layer) * levels + level;
+    return static_cast<std::size_t>(part);
   }
   int LayerOf(int part) const { return layers - 1 - part / levels; }
   int LevelOf(int part) const { return part % levels; }
