@@ -187,7 +187,9 @@ shown.RescaleTransferFunctionToDataRange()
 view.ResetCamera()
 SaveScreenshot({str(picture)!r}, view)
 """)
-        done = subprocess.run(["xvfb-run", "-a", "pvpython", "--force-offscreen-rendering", script], capture_output=True, text=True,
+        # A server that starts anew when its first client leaves may refuse the second.
+        done = subprocess.run(["xvfb-run", "-a", "-s", "-noreset", "pvpython", "--force-offscreen-rendering", script],
+                              capture_output=True, text=True,
                               env=os.environ | {"PYTHONPATH": str(PACKAGE)}, timeout=qt.TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("(3, 20, 0, 16, 1, 1)", done.stdout)
