@@ -4,8 +4,8 @@
     benchmarks/reproduce.py            # all rows: writes docs/reproduction.md and its plots; under 30 minutes
     benchmarks/reproduce.py --check    # the rows that are the same on every machine: fails if the page has others
 
-Needs the built programs (scripts/build.sh) and mpirun. All rows need the Python package too (scripts/python-environment.sh, then
-scripts/build.sh python), in whose environment they are measured; --check needs numpy alone. Progress goes to stderr.
+Needs the built programs (scripts/build.sh) and mpirun. All rows need the Python package too (scripts/build.sh python),
+in whose environment they are measured; --check needs numpy alone. Progress goes to stderr.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def enter_environment() -> None:
         return
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
-        sys.exit(f"reproduce.py: {python} is missing: run scripts/python-environment.sh")
+        sys.exit(f"reproduce.py: {python} is missing: run scripts/build.sh python")
     os.execv(python, [str(python), *sys.argv])
 
 

@@ -12,7 +12,10 @@ targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 
 scripts/install-dependencies.sh
-[ "$preset" != arm ] || scripts/arm-sysroot.sh
+case "$preset" in
+  arm) scripts/arm-sysroot.sh ;;
+  python | all) scripts/python-environment.sh ;;
+esac
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 echo "configuring preset $preset"

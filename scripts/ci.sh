@@ -31,7 +31,6 @@ stage_packages() {
 stage_format() { scripts/format.sh --check; }
 
 stage_release() {
-  scripts/python-environment.sh
   scripts/build.sh web
   scripts/wasm.sh --check
   scripts/install-dependencies.sh chromium

@@ -15,7 +15,6 @@ steps=2
 say() { printf '\n== step %d of %d, %d:%02d: %s\n' "$1" $steps $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$2"; }
 
 say 1 "build the release, the Python package and the viewer with their tests"
-scripts/python-environment.sh
 scripts/build.sh web
 scripts/install-dependencies.sh chromium
 scripts/build.sh all
