@@ -151,8 +151,11 @@ void SampleSink::Add(const SampleBlock& block, const Box& extent, ByteSpan sampl
   pending_.set_level(static_cast<std::uint32_t>(block.level));
   pb::BlockExtent* described = pending_.add_blocks();
   wire::SetExtent(extent, described);
-  if (block.shown_level != block.level)
-    described->set_shown_level(static_cast<std::uint32_t>(block.shown_level));
+  // Both, so that clients that know no layers do not take a rougher one for the one they want.
+  if (block.shown != query::LevelChoice{block.level, layer_}) {
+    described->set_shown_level(static_cast<std::uint32_t>(block.shown.level));
+    described->set_shown_layer(static_cast<std::uint32_t>(block.shown.layer));
+  }
   pending_bytes_ += samples.size() + kBytesPerBlock;
   if (samples.size() < kSmallBlock) {
     small_.append(reinterpret_cast<const char*>(samples.data()), samples.size());

@@ -61,11 +61,12 @@ class AnswerStream {
 class SampleSink final : public BlockSink {
  public:
   /// @param from  where the answer resumes; skips the first `parts` parts of its first patch
-  SampleSink(AnswerStream* stream, std::size_t message_bytes, std::size_t sample_size,
+  SampleSink(AnswerStream* stream, std::size_t message_bytes, const query::ReadPlan& plan,
              const ResumePoint& from)
       : stream_(stream),
         message_bytes_(message_bytes),
-        sample_size_(sample_size),
+        sample_size_(SizeOf(plan.type)),
+        layer_(plan.query.layer),
         level_index_(from.position.pass),
         skip_(from.parts) {}
 
@@ -81,6 +82,7 @@ class SampleSink final : public BlockSink {
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
   const std::size_t sample_size_;
+  const int layer_;  ///< that is wanted
   std::size_t level_index_;
   std::size_t skip_;       ///< parts of the first patch that the client already has
   std::size_t patch_ = 0;  ///< of the current block

@@ -163,7 +163,7 @@ void Call::StartClock() {
 void Call::Damaged(const Status& what) {
   operations_->metrics.CountDamage(record_.dataset);
   if (operations_->damage.IsNew(what.message()))
-    spdlog::warn("{} (request {}; a coarser level is shown)", what.message(), record_.id);
+    spdlog::warn("{} (request {}; a coarser level or a rougher layer is shown)", what.message(), record_.id);
 }
 
 Status Call::Send(MessageStream* stream, const Message& message, bool last) {

@@ -144,7 +144,7 @@ class AnswerMessages final : public AnswerSink {
       payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
       return Taker(&*payloads_);
     }
-    samples_.emplace(&stream_, message_bytes_, SizeOf(start.plan.type), start.from);
+    samples_.emplace(&stream_, message_bytes_, start.plan, start.from);
     return Taker(&*samples_);
   }
 

@@ -37,7 +37,8 @@ namespace quarry::client {
 /// Some samples of an answer whose payload is damaged.
 struct DamagedBox {
   Box extent;           ///< as in LevelSamples
-  int shown_level = 0;  ///< the coarser level that is shown: each sample repeats the one at or before it
+  int shown_level = 0;  ///< a coarser one, each sample repeats the one at or before it; or the level itself
+  int shown_layer = 0;  ///< of accuracy: a rougher one, or that of the answer
 };
 
 /// The samples of one level of an answer.
@@ -45,6 +46,7 @@ struct LevelSamples {
   std::string field;
   std::uint64_t step = 0;
   int level = 0;
+  int layer = 0;  ///< of accuracy
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
   /// [unit of the field] what a viewer of this level misses at most, see LevelRecord; infinite if damaged

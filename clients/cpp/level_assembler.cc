@@ -37,6 +37,7 @@ Status LevelAssembler::StartLevel(int level) {
   current_ = {header_.field,
               header_.step,
               due.level,
+              header_.layer,
               due.extent,
               header_.type,
               due.max_error,
@@ -94,11 +95,12 @@ Result<SampleArray> LevelAssembler::Array(int level) {
   return array_;
 }
 
-Result<SamplePlace> LevelAssembler::AddBlock(int level, const Box& extent, std::optional<int> shown_level) {
+Result<SamplePlace> LevelAssembler::AddBlock(int level, const Box& extent,
+                                             const std::optional<query::LevelChoice>& shown) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   QUARRY_ASSIGN_OR_RETURN(const SamplePlace place, Place(extent));
-  if (!shown_level) return place;
-  current_.damaged.push_back({extent, *shown_level});
+  if (!shown || *shown == query::LevelChoice{level, header_.layer}) return place;
+  current_.damaged.push_back({extent, shown->level, shown->layer});
   current_.max_error = std::numeric_limits<double>::infinity();
   return place;
 }

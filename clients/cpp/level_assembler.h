@@ -23,8 +23,9 @@ class LevelAssembler {
 
   /// The place of the next block, whose samples are there before EndLevel.
   /// @errors kInternal: not the current level, or outside its extent; those of the caller's buffer
-  /// @param shown_level  for damaged payload: the coarser level that the samples repeat
-  Result<SamplePlace> AddBlock(int level, const Box& extent, std::optional<int> shown_level = {});
+  /// @param shown  for damaged payload: what the samples are instead; see DamagedBox
+  Result<SamplePlace> AddBlock(int level, const Box& extent,
+                               const std::optional<query::LevelChoice>& shown = {});
 
   /// Completes the level and hands it on. @errors kInternal when samples are missing, or came twice; errors
   /// of the callback

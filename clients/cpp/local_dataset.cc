@@ -96,9 +96,8 @@ class AssemblingSink final : public BlockSink {
   Status Deliver(const SampleBlock& block) override {
     return InternalError("a block of level {} did not go to the array of the level", block.level);
   }
-  Status Filled(int level, const Box& extent, int shown_level) override {
-    const bool damaged = shown_level != level;
-    return assembler_->AddBlock(level, extent, damaged ? std::optional(shown_level) : std::nullopt).status();
+  Status Filled(int level, const Box& extent, const query::LevelChoice& shown) override {
+    return assembler_->AddBlock(level, extent, shown).status();
   }
   Status LevelEnd(const query::LevelExtent& level) override {
     return assembler_->EndLevel(level.level, {price_, usage_.payload_bytes});

@@ -345,6 +345,7 @@ void BindAnswers(nb::module_& m) {
       .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })
       .def_prop_ro("step", [](const Answer& answer) { return answer.samples.step; })
       .def_prop_ro("level", [](const Answer& answer) { return answer.samples.level; })
+      .def_prop_ro("layer", [](const Answer& answer) { return answer.samples.layer; })
       .def_prop_ro("finest_level", [](const Answer& answer) { return answer.samples.finest_level; })
       .def_prop_ro("max_error", [](const Answer& answer) { return answer.samples.max_error; })
       .def_prop_ro("coverage", [](const Answer& answer) { return answer.samples.coverage; })
@@ -356,6 +357,15 @@ void BindAnswers(nb::module_& m) {
                      for (const client::DamagedBox& box : answer.samples.damaged)
                        damaged.emplace_back(ToZyx(box.extent), box.shown_level);
                      return damaged;
+                   })
+      .def_prop_ro("rougher",
+                   [](const Answer& answer) {
+                     std::vector<std::pair<ZyxBox, int>> rougher;
+                     for (const client::DamagedBox& box : answer.samples.damaged) {
+                       if (box.shown_layer < answer.samples.layer)
+                         rougher.emplace_back(ToZyx(box.extent), box.shown_layer);
+                     }
+                     return rougher;
                    })
       .def_prop_ro("left_out", [](const Answer& answer) {
         std::vector<ZyxBox> left_out;
@@ -378,6 +388,7 @@ void BindAnswers(nb::module_& m) {
   nb::class_<query::AnswerHeader>(m, "Plan")
       .def_ro("field", &query::AnswerHeader::field)
       .def_ro("step", &query::AnswerHeader::step)
+      .def_ro("layer", &query::AnswerHeader::layer)
       .def_ro("levels", &query::AnswerHeader::levels)
       .def_ro("price", &query::AnswerHeader::price);
 }

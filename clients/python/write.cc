@@ -288,14 +288,23 @@ void BindWriting(nb::module_& m) {
           "__init__",
           [](writer::FieldRequest* self, std::string name, const std::string& dtype,
              std::optional<double> tolerance, std::optional<double> relative, bool lossless,
-             std::string units, std::optional<double> fill, const std::string& codec) {
+             std::vector<double> layers, bool relative_layers, std::string units, std::optional<double> fill,
+             const std::string& codec) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
-            new (self) writer::FieldRequest{std::move(name), Take(ParseDataType(dtype)), tolerance, relative,
-                                            lossless,        std::move(units),           fill,      coder};
+            new (self) writer::FieldRequest{std::move(name),
+                                            Take(ParseDataType(dtype)),
+                                            tolerance,
+                                            relative,
+                                            lossless,
+                                            std::move(units),
+                                            fill,
+                                            coder,
+                                            std::move(layers),
+                                            relative_layers};
           },
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(), "lossless"_a,
-          "units"_a, "fill"_a.none(), "codec"_a);
+          "layers"_a, "relative_layers"_a, "units"_a, "fill"_a.none(), "codec"_a);
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "

@@ -309,6 +309,13 @@ class PatchReader::State {
     return Status::Ok();
   }
 
+  void KeepLayers(int layers) {
+    if (layers >= this->layers()) return;
+    decoders_.resize(static_cast<std::size_t>(layers));
+    if (masked() && !none_valid_ && level_ < layout_.levels)
+      missing_->Refine(decoders_.back()->samples(), validity());
+  }
+
  private:
   bool masked() const { return mask_ != nullptr; }
 
@@ -406,6 +413,7 @@ Status PatchReader::AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mas
 Status PatchReader::AddLayer(std::span<const ByteSpan> payloads) { return state_->AddLayer(payloads); }
 int PatchReader::level() const { return state_->level(); }
 int PatchReader::layers() const { return state_->layers(); }
+void PatchReader::KeepLayers(int layers) { state_->KeepLayers(layers); }
 ByteSpan PatchReader::samples() const { return state_->samples(); }
 Validity PatchReader::validity() const { return state_->validity(); }
 PatchReader PatchReader::Clone() const { return PatchReader(std::make_unique<State>(*state_)); }

@@ -97,6 +97,9 @@ class PatchReader {
   Status AddLayer(std::span<const ByteSpan> payloads);
 
   int layers() const;
+  /// Goes on with the first layers alone: from level() on, samples are those of the last of these.
+  /// @param layers  1 to layers()
+  void KeepLayers(int layers);
 
   /// The last decoded level; layout.levels before the first Advance.
   int level() const;

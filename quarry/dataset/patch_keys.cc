@@ -8,6 +8,7 @@
 namespace quarry {
 namespace {
 
+using query::LevelChoice;
 using query::PlannedPatch;
 using query::ReadPlan;
 
@@ -48,27 +49,26 @@ Stretch FullestStretch(const std::vector<bool>& ring) {
 PatchKeys::PatchKeys(const Dataset& dataset, const ReadPlan& plan)
     : plan_(plan), dataset_(Checksum(std::as_bytes(std::span(dataset.root().path)))) {}
 
-std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, int finest) const {
+std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, const LevelChoice& wanted) const {
   std::vector<PatchKey> keys;
-  const int layer = plan_.query.layer;
-  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - finest + layer));
+  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - wanted.level + wanted.layer));
   // From the finest level on; all of the last layer but for the first, which may be refined by a layer.
-  AppendLevels(patch, finest, layer, &keys);
-  for (int rougher = 0; rougher < layer; ++rougher) {
+  AppendLevels(patch, wanted, &keys);
+  for (int rougher = 0; rougher < wanted.layer; ++rougher) {
     std::vector<PatchKey> of_layer;
-    AppendLevels(patch, finest, rougher, &of_layer);
+    AppendLevels(patch, {wanted.level, rougher}, &of_layer);
     keys.insert(keys.begin() + 1, of_layer.front());
   }
   return keys;
 }
 
-void PatchKeys::AppendLevels(const PlannedPatch& patch, int finest, int layer,
+void PatchKeys::AppendLevels(const PlannedPatch& patch, const LevelChoice& wanted,
                              std::vector<PatchKey>* keys) const {
   const Index3 shape = patch.samples.shape();
   const std::array<std::int64_t, 7> layout = {static_cast<std::int64_t>(plan_.type),
                                               static_cast<std::int64_t>(plan_.coder),
                                               plan_.dataset_levels,
-                                              layer,
+                                              wanted.layer,
                                               shape[0],
                                               shape[1],
                                               shape[2]};
@@ -82,8 +82,8 @@ void PatchKeys::AppendLevels(const PlannedPatch& patch, int finest, int layer,
     const std::array<std::uint64_t, 2> content = {key.content, checksum};
     key.content = Checksum(std::as_bytes(std::span(content)));
   };
-  for (int level = plan_.dataset_levels - 1; level >= finest; --level) {
-    for (int k = 0; k <= layer; ++k) add(patch.entry.patch.levels[plan_.parts.Of(k, level)].checksum);
+  for (int level = plan_.dataset_levels - 1; level >= wanted.level; --level) {
+    for (int k = 0; k <= wanted.layer; ++k) add(patch.entry.patch.levels[plan_.parts.Of(k, level)].checksum);
     if (patch.mask) add(patch.mask->patch.levels[static_cast<std::size_t>(level)].checksum);
     key.level = level;
     keys->push_back(key);
@@ -93,8 +93,8 @@ void PatchKeys::AppendLevels(const PlannedPatch& patch, int finest, int layer,
 
 std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
                       const Requester& requester) {
-  const int finest = plan.levels.back().level;
-  if (SampleBytes(plan, finest) <= store->FairShare(requester.client)) return 0;
+  const LevelChoice finest{plan.levels.back().level, plan.query.layer};
+  if (SampleBytes(plan, finest.level) <= store->FairShare(requester.client)) return 0;
   const PatchKeys keys(dataset, plan);
   const auto key_of = [&](std::size_t patch) { return keys.Of(plan.patches[patch], finest).front(); };
   const std::size_t count = plan.patches.size();

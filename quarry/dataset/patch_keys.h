@@ -12,12 +12,12 @@ class PatchKeys {
  public:
   PatchKeys(const Dataset& dataset, const query::ReadPlan& plan);
 
-  /// Of a patch at a level; and of what it can be refined from, the best first: this level in the layers
-  /// before, the coarser levels.
-  std::vector<PatchKey> Of(const query::PlannedPatch& patch, int finest) const;
+  /// Of a patch; and of what it can be refined from, the best first: this level in the layers before, the
+  /// coarser levels.
+  std::vector<PatchKey> Of(const query::PlannedPatch& patch, const query::LevelChoice& wanted) const;
 
  private:
-  void AppendLevels(const query::PlannedPatch& patch, int finest, int layer,
+  void AppendLevels(const query::PlannedPatch& patch, const query::LevelChoice& wanted,
                     std::vector<PatchKey>* keys) const;
 
   const query::ReadPlan& plan_;

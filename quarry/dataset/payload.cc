@@ -77,12 +77,12 @@ Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayloa
   return storage_->ReadRanges(ranges, cancelled);
 }
 
-Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level,
+Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level, int layers,
                                  const PatchParts& parts, const query::PlannedPatch& patch) {
   const query::Fetch& fetch = fetched.fetch;
   LevelPayload taken;
   taken.level = level;
-  for (int layer = fetch.pieces[piece].first_layer; layer < fetch.layers; ++layer) {
+  for (int layer = fetch.pieces[piece].first_layer; layer < layers; ++layer) {
     QUARRY_ASSIGN_OR_RETURN(taken.payload[static_cast<std::size_t>(taken.layers++)],
                             TakeOne(fetched, patch.entry.patch, parts.Of(layer, level), level,
                                     fetch.Payload(piece, level, layer), {false, patch.entry.subfile}));

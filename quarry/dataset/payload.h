@@ -77,12 +77,13 @@ class PayloadSource {
   std::map<query::FileNumber, std::shared_ptr<const StoredObject>> files_;
 };
 
-/// One level of a piece of a fetch, compared with its checksums; the layers that were fetched, and the mask
-/// if the first of them is.
-/// @param piece  of the fetch
-/// @param parts  of the field
+/// One level of a piece of a fetch, compared with its checksums; and the mask, if the first layer was
+/// fetched.
+/// @param piece   of the fetch
+/// @param layers  to take, from the first that was fetched to this many in all
+/// @param parts   of the field
 /// @errors kDataLoss with file, patch, level and bytes
-Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level,
+Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level, int layers,
                                  const PatchParts& parts, const query::PlannedPatch& patch);
 
 }  // namespace quarry

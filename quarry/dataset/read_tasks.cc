@@ -79,9 +79,10 @@ Status DecodeTask::Decode(Work* work) const {
 Status DecodeTask::DecodeLevels(Work* work, bool into_array, PatchReader* reader) const {
   const query::Piece& piece = batch_->fetch.pieces[work->piece];
   if (piece.first_layer > 0) return AddLayers(*work, reader);
+  const int layers = batch_->fetch.layers;
   for (int level = piece.coarsest; level >= piece.finest; --level) {
     QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken,
-                            TakePayload(*batch_, work->piece, level, work->parts, work->patch));
+                            TakePayload(*batch_, work->piece, level, layers, work->parts, work->patch));
     Status status = into_array && level == piece.finest ? DecodeIntoArray(taken, work, reader)
                                                         : reader->Advance(taken.payloads(), taken.mask);
     if (!status.ok()) return Annotate(std::move(status), *work, level);
@@ -92,12 +93,13 @@ Status DecodeTask::DecodeLevels(Work* work, bool into_array, PatchReader* reader
 /// The level that the reader has, in the layers that it lacks.
 Status DecodeTask::AddLayers(const Work& work, PatchReader* reader) const {
   const query::Piece& piece = batch_->fetch.pieces[work.piece];
+  const int layers = batch_->fetch.layers;
   std::vector<LevelPayload> levels;
   for (int level = piece.coarsest; level >= piece.finest; --level) {
     QUARRY_ASSIGN_OR_RETURN(levels.emplace_back(),
-                            TakePayload(*batch_, work.piece, level, work.parts, work.patch));
+                            TakePayload(*batch_, work.piece, level, layers, work.parts, work.patch));
   }
-  for (int layer = piece.first_layer; layer < batch_->fetch.layers; ++layer) {
+  for (int layer = piece.first_layer; layer < layers; ++layer) {
     std::vector<ByteSpan> payloads;
     for (const LevelPayload& level : levels)
       payloads.push_back(level.payload[static_cast<std::size_t>(layer - piece.first_layer)]);

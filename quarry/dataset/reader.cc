@@ -17,6 +17,7 @@ namespace quarry {
 namespace {
 
 using query::Batch;
+using query::LevelChoice;
 using query::Pass;
 using query::PlannedPatch;
 using query::ReadPlan;
@@ -37,6 +38,8 @@ constexpr std::uint64_t kCopiesPerDecode = 8;
 /// large domain, a sample from each patch, is there before another thread is awake.
 constexpr std::uint64_t kOwnSampleBytes = 16 << 10;
 
+LevelChoice ShownBy(const PatchReader& decoded) { return {decoded.level(), decoded.layers() - 1}; }
+
 /// Hands on those samples of the patches that belong to the answer.
 class BlockCutter final : public PatchSink {
  public:
@@ -51,13 +54,13 @@ class BlockCutter final : public PatchSink {
     if (part.extent.empty()) return Status::Ok();
     query::CutSamples cut = query::Cut(part, decoded->samples(), LevelBox(samples, decoded->level()),
                                        decoded->level() - level, SizeOf(plan_.type));
-    SampleBlock block{level, part.extent, cut.samples, decoded, index, decoded->level()};
+    SampleBlock block{level, part.extent, cut.samples, decoded, index, ShownBy(*decoded)};
     if (!cut.copy.empty()) block.owner = std::make_shared<const Bytes>(std::move(cut.copy));
     return sink_->Deliver(block);
   }
-  Status Filled(int level, std::size_t index, int shown_level) override {
+  Status Filled(int level, std::size_t index, const LevelChoice& shown) override {
     const Box extent = query::PartOf(plan_.query, level, plan_.patches[index].samples).extent;
-    return extent.empty() ? Status::Ok() : sink_->Filled(level, extent, shown_level);
+    return extent.empty() ? Status::Ok() : sink_->Filled(level, extent, shown);
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { sink_->Damaged(what); }
@@ -144,7 +147,7 @@ class Execution {
 
   /// Sees to it that the samples of a patch are in the array.
   Status Fill(std::size_t index) {
-    int shown_level = filling_->level();
+    LevelChoice shown = Wanted(filling_->level());
     while (!filling_->AwaitPatch(index, requester_.cancelled)) {
       if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
       QUARRY_ASSIGN_OR_RETURN(const StoredPatch decoded, ObtainBest(index, filling_->level()));
@@ -152,9 +155,9 @@ class Execution {
       ArrayPart to = TakePart(plan_, index, filling_.get());
       if (!to.turn) continue;
       WriteToArray(*decoded, LevelBox(plan_.patches[index].samples, decoded->level()), *filling_, &to);
-      shown_level = decoded->level();
+      shown = ShownBy(*decoded);
     }
-    return sink_->Filled(filling_->level(), index, shown_level);
+    return sink_->Filled(filling_->level(), index, shown);
   }
 
   /// Starts on this batch and the next, so that one is fetched while the other is decoded, as far as memory
@@ -167,7 +170,7 @@ class Execution {
       if (first >= batch.end()) continue;
       const std::size_t end = FairEnd(pass, first, batch.end());
       const Result<bool> started =
-          end > first ? Start({first, end}, pass.finest, Manner::kAhead) : Result<bool>(false);
+          end > first ? Start({first, end}, Wanted(pass.finest), Manner::kAhead) : Result<bool>(false);
       // Which patches are damaged shows when they are wanted, one by one.
       const bool damaged = started.status().code() == StatusCode::kDataLoss;
       if (!started.ok() && !damaged) return started.status();
@@ -198,7 +201,8 @@ class Execution {
     while (end > first + 1) {
       std::vector<query::Piece> pieces;
       for (std::size_t i = first; i < end; ++i) pieces.push_back(PieceOf(pass, i));
-      if (query::DecodeMemory(plan_, query::PlanFetch(plan_, std::move(pieces))) <= share) break;
+      if (query::DecodeMemory(plan_, query::PlanFetch(plan_, std::move(pieces), plan_.query.layer)) <= share)
+        break;
       end = first + (end - first) / 2;
     }
     return end;
@@ -213,13 +217,18 @@ class Execution {
     return query::DecodeMemory(plan_, PieceOf(pass, index));
   }
 
-  /// The patch at a level, or at its finest undamaged coarser level.
+  /// A level as the plan wants it.
+  LevelChoice Wanted(int level) const { return {level, plan_.query.layer}; }
+
+  /// The patch at a level; or what is undamaged of it: the layers before, then the coarser levels.
   Result<StoredPatch> ObtainBest(std::size_t index, int level) {
-    Result<StoredPatch> decoded = Obtain(index, level);
+    Result<StoredPatch> decoded = Obtain(index, Wanted(level));
     if (decoded.status().code() != StatusCode::kDataLoss || !plan_.query.allow_damage) return decoded;
-    for (int coarser = level + 1; coarser < plan_.dataset_levels; ++coarser) {
-      if (LevelBox(plan_.patches[index].samples, coarser).empty()) break;
-      Result<StoredPatch> shown = Obtain(index, coarser);
+    LevelChoice choice = Wanted(level);
+    while (!LevelBox(plan_.patches[index].samples, choice.level).empty()) {
+      choice = choice.layer > 0 ? LevelChoice{choice.level, choice.layer - 1} : Wanted(choice.level + 1);
+      if (choice.level == plan_.dataset_levels) break;
+      Result<StoredPatch> shown = Obtain(index, choice);
       if (shown.status().code() == StatusCode::kDataLoss) continue;
       if (shown.ok()) sink_->Damaged(decoded.status());
       return shown;
@@ -228,18 +237,18 @@ class Execution {
   }
 
   /// @returns null: a task has decoded it into the array
-  Result<StoredPatch> Obtain(std::size_t index, int level) {
-    const PatchKey key = keys_.Of(plan_.patches[index], level).front();
+  Result<StoredPatch> Obtain(std::size_t index, const LevelChoice& choice) {
+    const PatchKey key = keys_.Of(plan_.patches[index], choice).front();
     Manner manner = Manner::kNow;
-    if (index >= started_) QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
+    if (index >= started_) QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, choice, manner).status());
     while (true) {
       QUARRY_ASSIGN_OR_RETURN(StoredPatch decoded, store_->Take(key, requester_.cancelled));
       if (decoded) return decoded;
       if (requester_.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
       // Not started for lack of memory, evicted before its turn came, or given up by another read.
-      QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, level, manner).status());
+      QUARRY_RETURN_IF_ERROR(Start({index, index + 1}, choice, manner).status());
       // Before Take: a task that decodes into the array must not find that the patch is wanted in the store.
-      if (filling_ && filling_->AwaitPatch(index, requester_.cancelled)) return StoredPatch();
+      if (FillingOf(choice) && filling_->AwaitPatch(index, requester_.cancelled)) return StoredPatch();
       // Evicted again before it was taken: an error that comes while nobody waits would be lost each time.
       manner = Manner::kToEnd;
     }
@@ -247,22 +256,22 @@ class Execution {
 
   /// Fetches, and starts to decode, the patches of a range that are neither stored nor being decoded.
   /// @returns false if there is no memory and the manner is not to wait for it
-  Result<bool> Start(std::pair<std::size_t, std::size_t> range, int level, Manner manner) {
+  Result<bool> Start(std::pair<std::size_t, std::size_t> range, const LevelChoice& choice, Manner manner) {
     std::vector<query::Piece> pieces;
     std::vector<PatchStore::Claim> claims;
     std::vector<std::size_t> stored;
     for (std::size_t i = range.first; i < range.second; ++i) {
-      const std::vector<PatchKey> keys = keys_.Of(plan_.patches[i], level);
+      const std::vector<PatchKey> keys = keys_.Of(plan_.patches[i], choice);
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
       if (!claim) stored.push_back(i);
       if (!claim) continue;
-      pieces.push_back(PieceAfter(claim.base(), i, level));
+      pieces.push_back(PieceAfter(claim.base(), i, choice.level));
       claims.push_back(std::move(claim));
     }
     if (manner == Manner::kAhead) SubmitCopies(stored);
     if (pieces.empty()) return true;
     auto batch = std::make_shared<FetchedPayload>();
-    batch->fetch = query::PlanFetch(plan_, std::move(pieces));
+    batch->fetch = query::PlanFetch(plan_, std::move(pieces), choice.layer);
     const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
     if (manner != Manner::kAhead) {
       QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, requester_));
@@ -273,10 +282,10 @@ class Execution {
     }
     QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
     if (manner == Manner::kToEnd) {
-      QUARRY_RETURN_IF_ERROR(DecodeToEnd(std::move(batch), level, claims));
+      QUARRY_RETURN_IF_ERROR(DecodeToEnd(std::move(batch), choice, claims));
       return true;
     }
-    Submit(std::move(batch), level, claims, manner);
+    Submit(std::move(batch), choice, claims, manner);
     return true;
   }
 
@@ -287,9 +296,9 @@ class Execution {
     return {index, base->level() - 1, level, 0};
   }
 
-  /// The array, if this is its level.
-  std::shared_ptr<ArrayFilling> FillingOf(int level) const {
-    return filling_ && filling_->level() == level ? filling_ : nullptr;
+  /// The array, if this belongs there: what is shown instead of damaged payload goes there by Fill alone.
+  std::shared_ptr<ArrayFilling> FillingOf(const LevelChoice& choice) const {
+    return filling_ && choice == Wanted(filling_->level()) ? filling_ : nullptr;
   }
 
   /// Has patches that were stored copied to the array, as far as memory is free; this thread does the rest,
@@ -312,7 +321,7 @@ class Execution {
     works.reserve(patches.size());
     for (const std::size_t index : patches) {
       const PlannedPatch& patch = plan_.patches[index];
-      works.push_back({keys_.Of(patch, level).front(), LevelBox(patch.samples, level),
+      works.push_back({keys_.Of(patch, Wanted(level)).front(), LevelBox(patch.samples, level),
                        TakePart(plan_, index, filling_.get())});
     }
     const std::uint64_t work = delivery_memory_ * patches.size() / kCopiesPerDecode;
@@ -322,9 +331,10 @@ class Execution {
   }
 
   /// Runs on the pool's threads too: each decoding thread keeps megabytes for it.
-  Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims) {
-    const DecodePriority priority = PriorityOf(*batch, level, SampleBytes(*batch, level));
-    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, FillingOf(level),
+  Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
+                     std::span<PatchStore::Claim> claims) {
+    const DecodePriority priority = PriorityOf(*batch, choice.level, SampleBytes(*batch, choice.level));
+    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, FillingOf(choice),
                                              abandoned_);
     auto ended = std::make_shared<std::promise<Status>>();
     std::future<Status> status = ended->get_future();
@@ -350,23 +360,23 @@ class Execution {
     return {level, batch.fetch.bytes(), requester_.client, sample_bytes};
   }
 
-  /// @param claims  of the pieces of the batch, all to be decoded to `level`
-  void Submit(std::shared_ptr<FetchedPayload> batch, int level, std::span<PatchStore::Claim> claims,
-              Manner manner) {
-    const std::uint64_t bytes = SampleBytes(*batch, level);
+  /// @param claims  of the pieces of the batch, all to be decoded to the choice
+  void Submit(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
+              std::span<PatchStore::Claim> claims, Manner manner) {
+    const std::uint64_t bytes = SampleBytes(*batch, choice.level);
     if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
       // The error comes again when the patch is wanted.
-      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, FillingOf(level), abandoned_).Run();
+      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, FillingOf(choice), abandoned_).Run();
       return;
     }
     const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
     const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * claims.size() / bytes);
     const std::size_t step = std::max<std::size_t>(1, std::min(most, claims.size() / enough_tasks));
-    const DecodePriority priority = PriorityOf(*batch, level, bytes * step / claims.size());
+    const DecodePriority priority = PriorityOf(*batch, choice.level, bytes * step / claims.size());
     for (std::size_t first = 0; first < claims.size(); first += step) {
       const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
       auto task =
-          std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(level), abandoned_);
+          std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(choice), abandoned_);
       pool_->Submit(priority, [task = std::move(task)] { (void)task->Run(); });
     }
   }
@@ -450,17 +460,19 @@ class PayloadExecution {
     pieces.reserve(range.second - range.first);
     for (std::size_t i = range.first; i < range.second; ++i)
       pieces.push_back({i, pass.coarsest, pass.finest});
-    return query::PlanFetch(plan_, std::move(pieces));
+    return query::PlanFetch(plan_, std::move(pieces), plan_.query.layer);
   }
 
-  /// A patch whose levels cannot all be read: tries without the finest, then without the two finest, and so
-  /// on.
+  /// A patch of which not all can be read: tries without the last layer, and so on; then without the finest
+  /// level, and so on.
   Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
-    for (int finest = pass.finest + 1; finest <= pass.coarsest; ++finest) {
-      const Result<std::shared_ptr<FetchedPayload>> batch =
-          Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}));
-      if (batch.ok()) return DeliverPiece(pass, *batch, 0, damage);
-      if (batch.status().code() != StatusCode::kDataLoss) return batch.status();
+    for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
+      for (int layers = LayersLeft(index); layers > 0; --layers) {
+        const Result<std::shared_ptr<FetchedPayload>> batch =
+            Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}, layers - 1));
+        if (batch.ok()) return DeliverPiece(pass, *batch, 0, damage);
+        if (batch.status().code() != StatusCode::kDataLoss) return batch.status();
+      }
     }
     return Send({pass.finest, index, {}, true, nullptr}, damage);
   }
@@ -478,44 +490,63 @@ class PayloadExecution {
     return Deliver(pass, {middle, range.second});
   }
 
-  /// @param damage  known damage, in the levels that the piece lacks
+  /// Layers that the levels of a patch up to now have undamaged; 0: finer ones are useless.
+  int LayersLeft(std::size_t patch) const {
+    const auto known = damaged_.find(patch);
+    return known == damaged_.end() ? plan_.query.layer + 1 : known->second.layers;
+  }
+
+  /// @param damage  known damage, in what the piece lacks
   Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                       Status damage) {
     if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     const query::Piece& piece = batch->fetch.pieces[index];
-    if (const auto known = damaged_.find(piece.patch); known != damaged_.end())
-      return Send({pass.finest, piece.patch, {}, true, nullptr}, known->second);
-    StoredPayload payload{pass.finest, piece.patch, {}, !damage.ok(), batch};
-    const PlannedPatch& patch = plan_.patches[piece.patch];
-    for (int level = piece.coarsest; level >= piece.finest; --level) {
-      const Result<LevelPayload> taken = TakePayload(*batch, index, level, plan_.parts, patch);
-      if (!taken.ok()) {
-        damage = taken.status();
-        payload.damaged = true;
-        break;
-      }
-      payload.levels.push_back(*taken);
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) damage = known->second.what;
+    StoredPayload payload{pass.finest, piece.patch, {}, false, batch};
+    int layers = std::min(LayersLeft(piece.patch), batch->fetch.layers);
+    for (int level = piece.coarsest; level >= piece.finest && layers > 0; --level) {
+      const LevelPayload taken = Take(*batch, index, level, layers, &damage);
+      layers = taken.layers;
+      if (layers > 0) payload.levels.push_back(taken);
     }
+    payload.damaged = layers == 0 || piece.finest > pass.finest;
     return Send(payload, damage);
+  }
+
+  /// A level of a piece, in as many layers as are undamaged; of none if the first is damaged.
+  LevelPayload Take(const FetchedPayload& batch, std::size_t index, int level, int layers, Status* damage) {
+    const PlannedPatch& patch = plan_.patches[batch.fetch.pieces[index].patch];
+    for (; layers > 0; --layers) {
+      const Result<LevelPayload> taken = TakePayload(batch, index, level, layers, plan_.parts, patch);
+      if (taken.ok()) return *taken;
+      if (damage->ok()) *damage = taken.status();
+    }
+    return {};
   }
 
   /// A damaged patch is an error if nothing of it can be shown, or damage is not allowed.
   Status Send(const StoredPayload& payload, const Status& damage) {
     const bool shows_nothing = payload.levels.empty() && payload.level == plan_.levels.front().level;
-    if (payload.damaged && (!plan_.query.allow_damage || shows_nothing)) return damage;
-    if (payload.damaged) {
+    if (!damage.ok() && (!plan_.query.allow_damage || shows_nothing)) return damage;
+    if (!damage.ok()) {
       sink_->Damaged(damage);
-      damaged_.emplace(payload.patch, damage);
+      const int layers = payload.damaged ? 0 : payload.levels.back().layers;
+      damaged_.insert_or_assign(payload.patch, Damage{damage, layers});
     }
     return sink_->Deliver(payload);
   }
+
+  struct Damage {
+    Status what;
+    int layers = 0;  ///< that finer levels may have
+  };
 
   const ReadPlan& plan_;
   const std::uint64_t chunk_;
   const Requester& requester_;
   PayloadSink* sink_;
   PayloadSource source_;
-  std::map<std::size_t, Status> damaged_;  ///< patches whose finer levels are useless
+  std::map<std::size_t, Damage> damaged_;  ///< by patch
 };
 
 }  // namespace

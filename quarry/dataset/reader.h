@@ -37,7 +37,9 @@ struct SampleBlock {
   ByteSpan samples;  ///< dense, x fastest, native byte order; valid as long as `owner` lives
   std::shared_ptr<const void> owner;
   std::size_t patch = 0;  ///< of the plan
-  int shown_level = 0;    ///< `level`; a coarser one, with samples repeated, if payload is damaged
+  /// `level` in the plan's layer; if payload is damaged a rougher layer, or a coarser level with samples
+  /// repeated
+  query::LevelChoice shown;
 };
 
 /// Receives the samples of a read, on the thread that called ExecuteRead.
@@ -55,12 +57,14 @@ class BlockSink {
   virtual Status Deliver(const SampleBlock& block) = 0;
 
   /// Instead of Deliver: the samples of a block are in the array of the level.
-  virtual Status Filled(int /*level*/, const Box& /*extent*/, int /*shown_level*/) { return Status::Ok(); }
+  virtual Status Filled(int /*level*/, const Box& /*extent*/, const query::LevelChoice& /*shown*/) {
+    return Status::Ok();
+  }
 
   /// All blocks of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent& level) = 0;
 
-  /// Called on damage, before the block that shows a coarser level.
+  /// Called on damage, before the block that shows something else.
   virtual void Damaged(const Status&) {}
 };
 
@@ -75,13 +79,15 @@ class PatchSink {
     return std::optional<SampleArray>();
   }
 
-  /// One patch of the plan at a level that it delivers; at a coarser one if the payload is damaged and the
-  /// question allows that. An error ends the read.
+  /// One patch of the plan at a level that it delivers; in a rougher layer or at a coarser level if the
+  /// payload is damaged and the question allows that. An error ends the read.
   /// @param index  of the patch in the plan
   virtual Status Patch(int level, std::size_t index, const StoredPatch& decoded) = 0;
 
   /// Instead of Patch: the samples of the answer in a patch are in the array of the level.
-  virtual Status Filled(int /*level*/, std::size_t /*index*/, int /*shown_level*/) { return Status::Ok(); }
+  virtual Status Filled(int /*level*/, std::size_t /*index*/, const query::LevelChoice& /*shown*/) {
+    return Status::Ok();
+  }
 
   /// All patches of this level are delivered.
   virtual Status LevelEnd(const query::LevelExtent&) { return Status::Ok(); }
@@ -92,10 +98,11 @@ class PatchSink {
 
 /// The stored payload that one level of the answer adds to a patch.
 struct StoredPayload {
-  int level = 0;                     ///< of the answer
-  std::size_t patch = 0;             ///< of the plan
-  std::vector<LevelPayload> levels;  ///< of the payload, coarse to fine; ends before a damaged one
-  bool damaged = false;
+  int level = 0;          ///< of the answer
+  std::size_t patch = 0;  ///< of the plan
+  /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them.
+  std::vector<LevelPayload> levels;
+  bool damaged = false;               ///< levels are missing
   std::shared_ptr<const void> owner;  ///< of the bytes
 };
 
@@ -117,7 +124,8 @@ class PayloadSink {
 /// read of more samples than its fair share of the store leaves those patches out of it that the array takes
 /// whole: they are decoded into the array.
 ///
-/// If payload is damaged and the question allows that, a patch shows its finest undamaged coarser level.
+/// If payload is damaged and the question allows that, a patch shows its finest undamaged level, in as many
+/// layers as are undamaged up to there.
 ///
 /// The caller has pinned query::PlanMemory, query::DeliveryMemory and what the sink takes.
 ///

@@ -136,7 +136,7 @@ Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
   pieces.reserve(batch.patch_count);
   for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
     pieces.push_back({i, pass.coarsest, pass.finest});
-  return PlanFetch(plan, std::move(pieces));
+  return PlanFetch(plan, std::move(pieces), plan.query.layer);
 }
 
 LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
@@ -493,10 +493,10 @@ std::uint64_t Fetch::bytes() const {
   return sum;
 }
 
-Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   Fetch fetch;
   fetch.pieces = std::move(pieces);
-  fetch.layers = plan.query.layer + 1;
+  fetch.layers = layer + 1;
   fetch.slices.resize(fetch.pieces.size());
   std::vector<Wanted> wanted;
   std::size_t most_wanted = 0;
@@ -515,8 +515,8 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces) {
     fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1) * per_level);
     for (int level = piece.finest; level <= piece.coarsest; ++level) {
       Slice* slices = fetch.slices[i].data() + fetch.SliceOf(i, level);
-      for (int layer = piece.first_layer; layer < fetch.layers; ++layer)
-        want({false, patch.entry.subfile}, PartOf(patch.entry, plan.parts, layer, level), slices + layer);
+      for (int k = piece.first_layer; k < fetch.layers; ++k)
+        want({false, patch.entry.subfile}, PartOf(patch.entry, plan.parts, k, level), slices + k);
       if (patch.mask && piece.first_layer == 0)
         want({true, patch.mask->subfile}, MaskLevel(*patch.mask, level), slices + fetch.layers);
     }

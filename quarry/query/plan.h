@@ -96,14 +96,14 @@ struct Piece {
   std::size_t patch = 0;  ///< of the plan
   int coarsest = 0;       ///< coarsest .. finest, inclusive
   int finest = 0;
-  int first_layer = 0;  ///< of the levels, up to the layer that is wanted
+  int first_layer = 0;  ///< of the levels, up to the last of the fetch
 };
 
 /// What to read for some patches.
 struct Fetch {
   std::vector<Piece> pieces;
   std::vector<ByteRange> ranges;    ///< by file and offset; no two overlap
-  int layers = 1;                   ///< of a level, up to the one that is wanted
+  int layers = 1;                   ///< of a level, from the first
   std::uint64_t payload_bytes = 0;  ///< without the gaps between payloads
 
   /// Of a piece and level; a slice means nothing where the payload is empty.
@@ -145,12 +145,6 @@ struct Pass {
 inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 inline constexpr std::size_t kBatchPatches = 4096;
-
-/// Which level of which layer.
-struct LevelChoice {
-  int level = 0;
-  int layer = 0;
-};
 
 /// The level and layer with the least payload at which every patch that meets the box has samples in the box,
 /// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
@@ -210,7 +204,8 @@ void BeginWith(std::size_t start, ReadPlan* plan);
 std::uint64_t Fingerprint(const ReadPlan& plan);
 
 /// The byte ranges that hold the payload of the pieces, neighbours joined.
-Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces);
+/// @param layer  the last to fetch; that of the plan, unless it is damaged
+Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer);
 
 /// Payload of a piece, masks included, without the gaps.
 std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece);

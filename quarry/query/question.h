@@ -12,6 +12,14 @@
 /// clients.
 namespace quarry::query {
 
+/// Which level of which layer of accuracy.
+struct LevelChoice {
+  int level = 0;
+  int layer = 0;
+
+  friend bool operator==(const LevelChoice&, const LevelChoice&) = default;
+};
+
 /// The length of the longest possible axis.
 inline constexpr std::int64_t kMaxStride = std::int64_t{1} << 31;
 
@@ -50,8 +58,8 @@ struct ReadRequest {
   /// [unit of the field] patches without a value between these, ends included, are neither read nor sent. No
   /// sample between them is left out, of the original field or of level 0
   std::optional<Bounds> values;
-  /// a patch with damaged payload shows its finest undamaged coarser level, and says so; otherwise damage is
-  /// an error
+  /// a patch with damaged payload shows the layer before, or its finest undamaged coarser level, and says so;
+  /// otherwise damage is an error
   bool allow_damage = false;
 };
 

@@ -52,8 +52,8 @@ class ReportingBlockSink final : public BlockSink {
     return sink_->ArrayFor(level);
   }
   Status Deliver(const SampleBlock& block) override { return sink_->Deliver(block); }
-  Status Filled(int level, const Box& extent, int shown_level) override {
-    return sink_->Filled(level, extent, shown_level);
+  Status Filled(int level, const Box& extent, const query::LevelChoice& shown) override {
+    return sink_->Filled(level, extent, shown);
   }
   Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
   void Damaged(const Status& what) override { control_->Damaged(what); }

@@ -23,6 +23,24 @@ def holes(dims):
     return qt.with_holes(qt.turbulent(dims), np.nan)
 
 
+def patch_table(subfile, levels, layers):
+    """Of each patch: (level, layer) to (offset, size) of the payload, by docs/format.md alone."""
+    data = subfile.read_bytes()
+    count = int.from_bytes(data[56:64], "little")
+    row = 28 + 36 * levels * layers
+    table = len(data) - 48 - count * row
+    rows = {}
+    for at in range(table, table + count * row, row):
+        places = {}
+        for k in range(layers):
+            for l in range(levels):
+                entry = at + 28 + 36 * (l + (layers - 1 - k) * levels)
+                places[l, k] = (int.from_bytes(data[entry:entry + 8], "little"),
+                                int.from_bytes(data[entry + 8:entry + 12], "little"))
+        rows[int.from_bytes(data[at:at + 8], "little")] = places
+    return rows
+
+
 class Layers(qt.QuarryTest):
     @classmethod
     def setUpClass(cls):
@@ -233,6 +251,75 @@ class Layers(qt.QuarryTest):
         outcome = qt.run("quarry", "verify", path)
         self.assertEqual(outcome.code, qt.DAMAGED)
         self.assertIn("of layer 2", outcome.out + outcome.err)
+
+    def test_damage_shows_what_is_left(self):
+        """The most layers of the finest level that are whole, at it and at all coarser ones; found here from the table."""
+        path = self.tmp / "left.quarry"
+        field = self.cases["exact"].original
+        qt.convert(field, path, "--relative-layers", "1e-2,1e-4,exact", "--files", 1, "--patch", PATCH)
+        levels, layers = qt.info(path)["levels"], 3
+        whole = {(k, l): self.array(path, "--layer", k, "--level", l)[0] for k in range(layers) for l in range(levels)}
+        subfile = next(path.rglob("*.qsf"))
+        rows = patch_table(subfile, levels, layers)
+        random = qt.random_numbers("damage")
+        damage = {patch: [] for patch in rows}
+        for patch, level, layer in [(0, 0, 2), (1, 0, 1), (2, 0, 0), (3, 1, 2), (4, 1, 1), (5, 1, 0), (6, 2, 2)]:
+            damage[patch].append((level, layer))
+        # Twice in a patch, in any order.
+        damage[7] += [(1, 2), (0, 1)]
+        damage[8] += [(2, 1), (1, 0)]
+        for patch in sorted(rows)[9:]:
+            damage[patch] = [(int(random.integers(0, levels - 1)), int(random.integers(0, layers)))
+                             for _ in range(random.integers(0, 3))]
+        data = bytearray(subfile.read_bytes())
+        for patch, places in damage.items():
+            places[:] = [place for place in places if rows[patch][place][1] > 0]
+            for place in places:
+                offset, size = rows[patch][place]
+                data[offset + int(random.integers(0, size))] ^= 0x10
+        subfile.write_bytes(data)
+
+        def left(patch, level):
+            """What a patch shows instead of a level: (level, layer)."""
+            for shown in range(level, levels):
+                bad = [layer for l, layer in damage[patch] if l >= shown]
+                if min(bad, default=layers) > 0:
+                    return shown, min(bad, default=layers) - 1
+            raise AssertionError("the coarsest level was left whole")
+
+        counts = [-(-n // PATCH) for n in field.shape[::-1]]
+        server = self.server_of(path)
+        for level in range(levels):
+            expected = whole[layers - 1, level].copy()
+            listed = set()
+            for patch in rows:
+                shown = left(patch, level)
+                if shown == (level, layers - 1):
+                    continue
+                position = [patch % counts[0], patch // counts[0] % counts[1], patch // (counts[0] * counts[1])]
+                begin = [-(-PATCH * i // 2**level) for i in position]
+                end = [min(-(-PATCH * (i + 1) // 2**level), n) for i, n in zip(position, expected.shape[::-1])]
+                if any(b >= e for b, e in zip(begin, end)):
+                    continue
+                places = [np.arange(b, e) >> (shown[0] - level) for b, e in zip(begin, end)]
+                inside = tuple(slice(b, e) for b, e in zip(begin, end))[::-1]
+                expected[inside] = whole[shown[1], shown[0]][np.ix_(*places[::-1])]
+                listed.add((tuple(begin), tuple(e - b for b, e in zip(begin, end)), *shown))
+            for target, options in ((path, ()), (server, ("--encoding", "samples")), (server, ("--encoding", "patches"))):
+                for progressive in ((), ("--progressive",)):
+                    answer, said = self.damaged(target, "--level", level, *options, *progressive)
+                    with self.subTest(level=level, options=options, progressive=progressive):
+                        self.assertEqual(answer.tobytes(), expected.tobytes())
+                        self.assertEqual({(tuple(box["begin"]), tuple(box["shape"]), box["shown_level"], box["shown_layer"])
+                                          for box in said["damaged"]}, listed)
+                        self.assertEqual(said["max_error"] is None, bool(listed))
+                        self.assertEqual(said["layer"], layers - 1)
+
+    def damaged(self, target, *options):
+        """The finest answer, with damage allowed, and what is said of it."""
+        output = self.tmp / "answer.npy"
+        outcome = qt.succeed("quarry", "get", target, "--output", output, "--json", "--allow-damage", *options)
+        return np.load(output), json.loads(outcome.out.splitlines()[-1])
 
     def server_of(self, path):
         return self.enterContext(qt.Server(path.parent)).target(path)

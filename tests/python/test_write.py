@@ -104,6 +104,33 @@ class Writing(qt.QuarryTest):
         quarry.write(ours, field, field="f", relative=1e-5, patch=16, memory=200 << 10, files=3)
         self.assert_same(ours, self.convert(field, "--relative", 1e-5, "--patch", 16, "--memory", "200KiB", "--files", 3))
 
+    def test_layers_of_accuracy(self):
+        """The same as by command; each layer keeps its tolerance."""
+        field = qt.with_holes(make("<f4"), np.nan)
+        extent = np.nanmax(field) - np.nanmin(field)
+        for name, option, arguments, tolerances in (
+                ("absolute", ("--layers", "0.5,1e-3"), {"layers": (0.5, 1e-3)}, (0.5, 1e-3)),
+                ("relative", ("--relative-layers", "1e-2,1e-4,exact"), {"relative_layers": [1e-2, 1e-4, "exact"]},
+                 (1e-2 * extent, 1e-4 * extent, 0)),
+                ("mapping", ("--layers", "0.5,exact"), {"layers": {"f": (0.5, "exact")}}, (0.5, 0))):
+            with self.subTest(name):
+                ours = self.tmp / f"{name}.quarry"
+                quarry.write(ours, field, field="f", patch=16, **arguments)
+                self.assert_same(ours, self.convert(field, *option, "--patch", 16))
+                shutil.rmtree(self.tmp / "by_command.quarry")
+                with quarry.open(ours) as dataset:
+                    for layer, tolerance in enumerate(tolerances):
+                        samples = dataset["f"].read(layer=layer)
+                        self.assertEqual(samples.layer, layer)
+                        self.assertLessEqual(np.nanmax(np.abs(samples.array - field)), tolerance * (1 + 1e-6))
+        for layers, says in (((1e-4, 1e-2), "largest tolerance first"), (("exact", 1e-2), "positive"), ([0.1, -1], "positive")):
+            with self.assertRaisesRegex(quarry.Error, says):
+                quarry.write(self.tmp / "x.quarry", field, field="f", layers=layers)
+        with self.assertRaisesRegex(quarry.Error, "several error bounds"):
+            quarry.write(self.tmp / "x.quarry", field, field="f", layers=(1e-1, 1e-2), tolerance=1)
+        with self.assertRaisesRegex(ValueError, "one of them"):
+            quarry.write(self.tmp / "x.quarry", field, field="f", layers=(1e-1, 1e-2), relative_layers=(1e-1, 1e-2))
+
     def test_any_arrangement_in_memory(self):
         field = make("<f4")
         theirs = self.convert(field, "--tolerance", 1e-3, "--patch", 16)

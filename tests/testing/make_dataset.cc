@@ -103,8 +103,8 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   std::vector<writer::PatchSamples> patches;
   for (const std::int64_t p : grid.MortonOrder())
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
-  const writer::EncodeSettings settings{
-      recipe.coder, DataType::kFloat32, recipe.levels, {recipe.lossless ? 0 : recipe.tolerance}, {}};
+  writer::EncodeSettings settings{recipe.coder, DataType::kFloat32, recipe.levels, recipe.rougher, {}};
+  settings.tolerances.push_back(recipe.lossless ? 0 : recipe.tolerance);
   const auto encoded = Require(writer::EncodePatches(grid, settings, patches));
 
   FieldStepDescription field;
@@ -113,6 +113,7 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   field.raw_bytes = samples.size() * sizeof(float);
   field.patches = encoded.size();
   field.levels.resize(static_cast<std::size_t>(recipe.levels));
+  for (const double tolerance : recipe.rougher) field.rougher.push_back({tolerance, field.levels});
   field.mask = WriteMask(recipe, grid, encoded, publisher);
 
   format::SubfileHeader header;
@@ -122,6 +123,7 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   header.patch = recipe.patch;
   header.levels = recipe.levels;
   header.coder = recipe.coder;
+  header.layers = static_cast<int>(settings.tolerances.size());
   header.order = recipe.order;
   header.field_name = recipe.field;
   header.mask = field.mask_name();
@@ -213,7 +215,8 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
                               recipe.lossless ? std::nullopt : std::optional(recipe.tolerance),
                               {},
                               recipe.lossless,
-                              {}});
+                              {},
+                              recipe.rougher});
   for (const std::uint64_t number : recipe.steps) {
     StepDescription step;
     step.step = number;

@@ -33,7 +33,8 @@ struct DatasetRecipe {
   std::string field = "pressure";
   CoderId coder = CoderId::kWaveletZfp;
   bool lossless = false;
-  bool missing = false;  ///< with the holes of MakeSamples
+  bool missing = false;         ///< with the holes of MakeSamples
+  std::vector<double> rougher;  ///< tolerances of the layers before that of `tolerance`
 };
 
 /// Samples of a step: smooth with some noise; the same for the same arguments.

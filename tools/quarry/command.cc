@@ -151,10 +151,10 @@ void QuestionOptions::DeclareSeriesOn(command_line::Parser* app) {
 }
 
 void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
-  app->AddFlag("--allow-damage", &allow_damage,
-               "show a coarser level in place of damaged data, list it, and promise no error bound; without "
-               "this, damage "
-               "ends the command with exit code 4");
+  app->AddFlag(
+      "--allow-damage", &allow_damage,
+      "show a rougher layer or a coarser level in place of damaged data, list it, and promise no error "
+      "bound; without this, damage ends the command with exit code 4");
   app->AddOption("--encoding", &server.encoding,
                  "what a server sends: samples, or patches as they are stored, which are fewer bytes and are "
                  "decoded here; default: auto, samples from this machine and patches from others")

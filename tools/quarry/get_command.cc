@@ -23,6 +23,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["field"] = samples.field;
   json["step"] = samples.step;
   json["level"] = samples.level;
+  json["layer"] = samples.layer;
   json["begin"] = samples.extent.begin;
   json["shape"] = samples.extent.shape();
   json["spacing"] = samples.spacing;
@@ -32,8 +33,10 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   json["coverage"] = samples.coverage;
   json["damaged"] = nlohmann::json::array();
   for (const client::DamagedBox& box : samples.damaged) {
-    json["damaged"].push_back(
-        {{"begin", box.extent.begin}, {"shape", box.extent.shape()}, {"shown_level", box.shown_level}});
+    json["damaged"].push_back({{"begin", box.extent.begin},
+                               {"shape", box.extent.shape()},
+                               {"shown_level", box.shown_level},
+                               {"shown_layer", box.shown_layer}});
   }
   json["left_out"] = nlohmann::json::array();
   for (const Box& box : samples.left_out)
@@ -48,11 +51,11 @@ void WarnOfDamage(const client::LevelSamples& samples) {
   if (samples.damaged.empty()) return;
   std::int64_t damaged = 0;
   for (const client::DamagedBox& box : samples.damaged) damaged += box.extent.volume();
-  fmt::print(
-      stderr,
-      "warning: {} of {} samples are damaged and repeat those of coarser levels (first in {}); no error "
-      "bound holds; run \"quarry verify\" where the dataset is\n",
-      damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
+  fmt::print(stderr,
+             "warning: {} of {} samples are damaged and come from coarser levels or rougher layers (first in "
+             "{}); no "
+             "error bound holds; run \"quarry verify\" where the dataset is\n",
+             damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
 }
 
 /// "0.25 m/s", or "unknown" if damaged samples are shown.

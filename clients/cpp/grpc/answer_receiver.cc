@@ -46,6 +46,12 @@ Status CheckSubject(const DatasetDescription& dataset, const query::SeriesReques
 
 Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& request,
                    const query::AnswerHeader& header) {
+  const int layers = dataset.fields[*dataset.FindField(header.field)].layers();
+  const bool chosen = request.max_error || request.max_bytes;
+  const bool expected = header.layer == request.layer.value_or(layers - 1);
+  if (header.layer >= layers || (!expected && !(chosen && !request.layer)))
+    return InternalError("the server announces layer {} of {}, which was not asked for", header.layer,
+                         layers);
   const auto [finest, coarsest] = ExpectedLevels(request, header);
   if (header.levels.size() != static_cast<std::size_t>(coarsest) - static_cast<std::size_t>(finest) + 1)
     return InternalError("the server announces {} levels instead of those from {} to {}",
@@ -132,19 +138,30 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   return Status::Ok();
 }
 
+/// What a block shows instead of a level that is damaged.
+Result<std::optional<query::LevelChoice>> AnswerReceiver::Shown(const pb::BlockExtent& block,
+                                                                std::uint32_t level) const {
+  std::optional<query::LevelChoice> shown;
+  if (!block.has_shown_level() && !block.has_shown_layer()) return shown;
+  const auto layer = static_cast<std::uint32_t>(header_.layer);
+  const std::uint32_t shown_level = block.has_shown_level() ? block.shown_level() : level;
+  const std::uint32_t shown_layer = block.has_shown_layer() ? block.shown_layer() : layer;
+  const bool rougher = shown_level > level || (shown_level == level && shown_layer < layer);
+  if (!request_.read.allow_damage || !rougher || shown_layer > layer ||
+      shown_level >= static_cast<std::uint32_t>(dataset_.levels))
+    return InternalError("the server shows layer {} of level {} for layer {} of level {}", shown_layer,
+                         shown_level, layer, level);
+  shown = {static_cast<int>(shown_level), static_cast<int>(shown_layer)};
+  return shown;
+}
+
 Status AnswerReceiver::Samples(const pb::SampleBlocks& part, MessageData* data) {
   if (!assembler_) return Status::Ok();
   begun_ = true;
   bytes_received_ += data->size();
   for (const pb::BlockExtent& block : part.blocks()) {
     QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(block));
-    std::optional<int> shown;
-    if (block.has_shown_level()) {
-      shown = static_cast<int>(block.shown_level());
-      if (!request_.read.allow_damage || *shown <= static_cast<int>(part.level()) ||
-          *shown >= dataset_.levels)
-        return InternalError("the server shows level {} for level {}", *shown, part.level());
-    }
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<query::LevelChoice> shown, Shown(block, part.level()));
     QUARRY_ASSIGN_OR_RETURN(const SamplePlace place,
                             assembler_->AddBlock(static_cast<int>(part.level()), extent, shown));
     if (!ReadBlock(data, extent.shape(), SizeOf(header_.type), place))

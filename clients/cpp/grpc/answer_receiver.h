@@ -46,6 +46,9 @@ class AnswerReceiver final : public AnswerHandler {
   void Position(std::string position) override { position_ = std::move(position); }
 
  private:
+  Result<std::optional<query::LevelChoice>> Shown(const ::quarry::v1::BlockExtent& block,
+                                                  std::uint32_t level) const;
+
   const DatasetDescription& dataset_;
   const query::SeriesRequest& request_;
   const LevelCallback& on_level_;

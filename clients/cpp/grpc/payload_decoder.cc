@@ -26,10 +26,10 @@ struct PayloadDecoder::Task {
   std::uint64_t patch = 0;
   int level = 0;  ///< of the answer
   query::PatchPart part;
-  Box samples;        ///< of the patch, level 0
-  int shown = 0;      ///< level that `levels` lead to
-  bool last = false;  ///< no finer level follows
-  SamplePlace place;  ///< unless the part is empty
+  Box samples;               ///< of the patch, level 0
+  query::LevelChoice shown;  ///< to which `levels` lead
+  bool last = false;         ///< no finer level follows
+  SamplePlace place;         ///< unless the part is empty
   std::vector<Level> levels;
   std::unique_ptr<PatchReader> reader;
   std::size_t sample_size = 0;
@@ -50,14 +50,16 @@ struct PayloadDecoder::Task {
 
  private:
   Status Decode() {
-    const bool into_place = last && shown == level && part.whole() && !levels.empty();
+    const bool into_place = last && shown.level == level && part.whole() && !levels.empty();
     for (const Level& payload : levels) {
       const std::vector<ByteSpan> layers(payload.payload.begin(), payload.payload.end());
+      reader->KeepLayers(static_cast<int>(layers.size()));
       if (into_place && &payload == &levels.back()) return reader->AdvanceInto(layers, payload.mask, place);
       QUARRY_RETURN_IF_ERROR(reader->Advance(layers, payload.mask));
     }
     if (part.extent.empty()) return Status::Ok();
-    query::WritePart(part, reader->samples(), LevelBox(samples, shown), shown - level, sample_size, place);
+    query::WritePart(part, reader->samples(), LevelBox(samples, shown.level), shown.level - level,
+                     sample_size, place);
     return Status::Ok();
   }
 };
@@ -134,22 +136,28 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
     if (size == 0 || Checksum(*bytes) == checksum) return Status::Ok();
     return DataLoss("payload of patch {} was damaged on its way; ask again", task->patch);
   };
+  int layers = task->reader->layers();
   for (const pb::LevelPayload& payload : patch.levels()) {
     Task::Level& added = task->levels.emplace_back();
     QUARRY_RETURN_IF_ERROR(take(payload.mask_size(), payload.mask_checksum(), &added.mask));
-    const int layers = 1 + payload.further_sizes_size();
-    if (layers != layers_ || payload.further_checksums_size() != layers - 1)
-      return InternalError("the server sent {} layers of patch {} instead of {}", layers, task->patch,
-                           layers_);
-    added.payload.resize(static_cast<std::size_t>(layers));
+    const int sent = 1 + payload.further_sizes_size();
+    if (sent > layers_ || payload.further_checksums_size() != sent - 1 ||
+        (sent < layers_ && !query_.allow_damage))
+      return InternalError("the server sent {} layers of patch {} instead of {}", sent, task->patch, layers_);
+    added.payload.resize(static_cast<std::size_t>(sent));
     QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload[0]));
-    for (int k = 1; k < layers; ++k) {
+    for (int k = 1; k < sent; ++k) {
       QUARRY_RETURN_IF_ERROR(take(payload.further_sizes(k - 1), payload.further_checksums(k - 1),
                                   &added.payload[static_cast<std::size_t>(k)]));
     }
+    // What lies beyond damage is useless. A server that goes on with an answer does not remember the damage.
+    layers = std::min(layers, sent);
+    added.payload.resize(static_cast<std::size_t>(layers));
   }
-  // Finer levels of a damaged patch are useless; the server does not remember damage from coarser levels.
-  if (damaged_.contains(task->patch)) task->levels.clear();
+  if (damaged_.contains(task->patch)) {
+    task->levels.clear();
+    layers = task->reader->layers();
+  }
   if (patch.damaged()) damaged_.insert(task->patch);
   const int reached = task->reader->level() - static_cast<int>(task->levels.size());
   if (damaged_.contains(task->patch) ? reached <= level : reached != level)
@@ -160,7 +168,7 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
                     task->patch);
   if (!arrived_.insert(task->patch).second)
     return InternalError("the server sent patch {} twice at level {}", task->patch, level);
-  task->shown = reached;
+  task->shown = {reached, layers - 1};
   task->last = level == answer_.back().level;
   task->sample_size = SizeOf(type_);
   task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * task->sample_size;
@@ -170,10 +178,10 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
 /// Has the samples of a patch go to their place.
 Status PayloadDecoder::SetPlace(LevelAssembler* assembler, Task* task) {
   if (task->part.extent.empty()) return Status::Ok();
-  if (LevelBox(task->samples, task->shown).empty())
-    return DataLoss("patch {} is damaged, and its coarser level {} has no sample", task->patch, task->shown);
-  const std::optional<int> damaged = task->shown == task->level ? std::nullopt : std::optional(task->shown);
-  QUARRY_ASSIGN_OR_RETURN(task->place, assembler->AddBlock(task->level, task->part.extent, damaged));
+  if (LevelBox(task->samples, task->shown.level).empty())
+    return DataLoss("patch {} is damaged, and its coarser level {} has no sample", task->patch,
+                    task->shown.level);
+  QUARRY_ASSIGN_OR_RETURN(task->place, assembler->AddBlock(task->level, task->part.extent, task->shown));
   return Status::Ok();
 }
 

@@ -56,7 +56,7 @@ class PayloadDecoder {
   const DataType type_;
   const std::vector<query::LevelExtent> answer_;                   ///< its levels, coarsest first
   std::map<std::uint64_t, std::unique_ptr<PatchReader>> readers_;  ///< a finer level continues from these
-  std::set<std::uint64_t> damaged_;                                ///< patches
+  std::set<std::uint64_t> damaged_;                                ///< patches without finer levels
   std::set<std::uint64_t> arrived_;                                ///< patches of the current level
   std::deque<std::shared_ptr<Task>> under_way_;
   std::size_t bytes_under_way_ = 0;

@@ -97,6 +97,11 @@ class HostileServerTest : public ::testing::Test {
   void SetUp() override {
     // The box below cuts patches and leaves some out.
     testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12}, .levels = 3, .steps = {0, 3}});
+    Serve();
+  }
+
+  /// Serves the dataset "a", and reads the truth from it.
+  void Serve() {
     EnableGrpc();
     service_ =
         std::make_unique<server::Service>(server::DatasetCatalogOptions{folder_.path(), {}, folder_.path()},
@@ -429,6 +434,152 @@ TEST_F(HostileServerTest, DamageIsNoAnswerUnlessItIsAllowed) {
   };
   for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
     EXPECT_EQ(Open({.encoding = encoding})->Read(strict).status().code(), StatusCode::kInternal);
+}
+
+/// The dataset is in two layers of accuracy.
+class HostileServerOfLayersTest : public HostileServerTest {
+ protected:
+  void SetUp() override {
+    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12},
+                                                       .levels = 3,
+                                                       .steps = {0, 3},
+                                                       .coder = CoderId::kInterpolate,
+                                                       .rougher = {0.1}});
+    Serve();
+  }
+
+  /// Takes the further layer of a level from the first patch of a message.
+  static void TakeLayer(pb::ReadResponse* message) {
+    pb::PatchPayloads* part = message->mutable_patches();
+    pb::LevelPayload* level = part->mutable_patches(0)->mutable_levels(0);
+    part->mutable_data()->erase(level->mask_size() + level->size(), level->further_sizes(0));
+    level->clear_further_sizes();
+    level->clear_further_checksums();
+  }
+};
+
+TEST_F(HostileServerOfLayersTest, WhatIsHandedOnUnchangedIsRead) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    const Status status = Read(encoding, [](int, Messages*) { return grpc::Status::OK; });
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(levels_, 3u);
+  }
+}
+
+TEST_F(HostileServerOfLayersTest, LayersThatWereNotAskedForAreRefused) {
+  for (const std::uint32_t layer : {0u, 2u, UINT32_MAX}) {
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+      ExpectError(encoding, fmt::format("a header with layer {}", layer), [&](int, Messages* messages) {
+        messages->front().mutable_header()->set_layer(layer);
+        return grpc::Status::OK;
+      });
+    }
+  }
+}
+
+TEST_F(HostileServerOfLayersTest, BlocksOfLayersThatCannotBeShownAreRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::BlockExtent*)>>;
+  const std::vector<Case> cases = {
+      {"the layer itself as the rougher one", [](auto* block) { block->set_shown_layer(1); }},
+      {"a layer that is not there", [](auto* block) { block->set_shown_layer(2); }},
+      {"a layer below zero", [](auto* block) { block->set_shown_layer(UINT32_MAX); }},
+      {"a finer level than the one before",
+       [](auto* block) { block->set_shown_layer(0), block->set_shown_level(0); }},
+      {"a level that is not there",
+       [](auto* block) { block->set_shown_layer(0), block->set_shown_level(3); }},
+  };
+  for (const auto& [what, change] : cases) {
+    ExpectError(Encoding::kSamples, what, [&](int, Messages* messages) {
+      change(Carrying(messages, 1).front()->mutable_samples()->mutable_blocks(0));
+      return grpc::Status::OK;
+    });
+  }
+}
+
+TEST_F(HostileServerOfLayersTest, PayloadOfOtherLayersIsRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::LevelPayload*)>>;
+  const std::vector<Case> cases = {
+      {"a layer more", [](auto* level) { level->add_further_sizes(0), level->add_further_checksums(0); }},
+      {"thousands of layers",
+       [](auto* level) {
+         for (int i = 0; i < 5000; ++i) level->add_further_sizes(0), level->add_further_checksums(0);
+       }},
+      {"no checksum", [](auto* level) { level->clear_further_checksums(); }},
+      {"a checksum more", [](auto* level) { level->add_further_checksums(0); }},
+      {"a layer without end", [](auto* level) { level->set_further_sizes(0, UINT64_MAX); }},
+  };
+  for (const auto& [what, change] : cases) {
+    ExpectError(Encoding::kPatches, what, [&](int, Messages* messages) {
+      change(Carrying(messages, 0).front()->mutable_patches()->mutable_patches(0)->mutable_levels(0));
+      return grpc::Status::OK;
+    });
+  }
+}
+
+TEST_F(HostileServerOfLayersTest, RougherLayersAreNoAnswerUnlessTheyAreAllowed) {
+  query::ReadRequest strict = kQuestion;
+  strict.allow_damage = false;
+  spoiler_->read = [](int, Messages* messages) {
+    pb::ReadResponse* message = Carrying(messages, 0).front();
+    if (message->has_samples()) message->mutable_samples()->mutable_blocks(0)->set_shown_layer(0);
+    if (message->has_patches()) TakeLayer(message);
+    return grpc::Status::OK;
+  };
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    EXPECT_EQ(Open({.encoding = encoding})->Read(strict).status().code(), StatusCode::kInternal);
+    const auto shown = Open({.encoding = encoding})->Read(kQuestion);
+    ASSERT_TRUE(shown.ok()) << shown.status().message();
+    ASSERT_EQ(shown->damaged.size(), 1u);
+    EXPECT_EQ(shown->damaged[0].shown_level, 0);
+    EXPECT_EQ(shown->damaged[0].shown_layer, 0);
+    EXPECT_TRUE(std::isinf(shown->max_error));
+  }
+}
+
+/// A server that goes on with an answer does not know what the one before it has left out.
+TEST_F(HostileServerOfLayersTest, ALayerThatIsMissingOnceIsMissingAtAllFinerLevels) {
+  spoiler_->read = [](int stream, Messages* messages) {
+    if (stream > 0) return grpc::Status::OK;
+    pb::ReadResponse* message = Carrying(messages, 2).front();
+    TakeLayer(message);
+    messages->resize(static_cast<std::size_t>(message - messages->data()) + 1);
+    return kBroken;
+  };
+  std::vector<LevelSamples> levels;
+  const Status status = Open({.encoding = Encoding::kPatches, .retries = 3})
+                            ->ReadLevels(kQuestion, [&](LevelSamples* samples, const ReadCost&) {
+                              levels.push_back(*samples);
+                              return Status::Ok();
+                            });
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(spoiler_->streams, 2);
+  query::ReadRequest rough = kQuestion;
+  rough.layer = 0;
+  std::vector<LevelSamples> rougher;
+  ASSERT_TRUE((*Dataset::Open(folder_.path() / "a.quarry"))
+                  ->ReadLevels(rough,
+                               [&](LevelSamples* samples, const ReadCost&) {
+                                 rougher.push_back(*samples);
+                                 return Status::Ok();
+                               })
+                  .ok());
+  ASSERT_EQ(levels.size(), truth_.size());
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    ASSERT_EQ(levels[i].damaged.size(), 1u);
+    const DamagedBox& damaged = levels[i].damaged[0];
+    EXPECT_EQ(damaged.shown_level, levels[i].level);
+    EXPECT_EQ(damaged.shown_layer, 0);
+    const Index3 shape = levels[i].extent.shape();
+    for (std::int64_t s = 0; s < levels[i].extent.volume(); ++s) {
+      const Index3 at = {levels[i].extent.begin[0] + s % shape[0],
+                         levels[i].extent.begin[1] + s / shape[0] % shape[1],
+                         levels[i].extent.begin[2] + s / (shape[0] * shape[1])};
+      const bool inside = damaged.extent.Contains(Box{at, {at[0] + 1, at[1] + 1, at[2] + 1}});
+      const std::span<const float> expected = (inside ? rougher : truth_)[i].SamplesAs<float>();
+      ASSERT_EQ(levels[i].SamplesAs<float>()[static_cast<std::size_t>(s)],
+                expected[static_cast<std::size_t>(s)]);
+    }
+  }
 }
 
 // --- streams that break ---

@@ -29,7 +29,7 @@ class Collector : public BlockSink {
         samples(static_cast<std::size_t>(extent_.volume()), -1) {}
 
   Status Deliver(const SampleBlock& block) override {
-    const auto& [level, extent, bytes, owner, patch, shown_level] = block;
+    const auto& [level, extent, bytes, owner, patch, shown] = block;
     ++blocks;
     if (on_block) on_block();
     if (level != level_) return Status::Ok();
@@ -177,7 +177,7 @@ TEST_F(ReaderTest, AnAnswerThatDoesNotFitBeginsWithWhatIsStored) {
   const PatchKeys keys(*dataset, in_order);
   std::vector<PatchKey> stored;
   for (std::size_t i = 0; i < patches / 4; ++i) {
-    const PatchKey key = keys.Of(in_order.patches[(next + i) % patches], 0).front();
+    const PatchKey key = keys.Of(in_order.patches[(next + i) % patches], {0, 0}).front();
     if (engine.store->Has(std::array{key}).front()) stored.push_back(key);
   }
   ASSERT_GT(stored.size(), patches / 8);
@@ -306,8 +306,8 @@ class ArrayCollector : public BlockSink {
         SampleArray{std::as_writable_bytes(std::span(samples)).data(), extent, sizeof(float)});
   }
   Status Deliver(const SampleBlock&) override { return InternalError("there is an array"); }
-  Status Filled(int, const Box& part, int shown_level) override {
-    filled.emplace_back(part, shown_level);
+  Status Filled(int, const Box& part, const query::LevelChoice& shown) override {
+    filled.emplace_back(part, shown.level);
     if (on_filled) on_filled();
     return Status::Ok();
   }

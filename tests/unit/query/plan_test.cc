@@ -70,7 +70,7 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
       std::vector<Piece> pieces;
       for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
         pieces.push_back({i, pass.coarsest, pass.finest});
-      const Fetch fetch = PlanFetch(plan, pieces);
+      const Fetch fetch = PlanFetch(plan, pieces, 0);
       for (std::size_t r = 1; r < fetch.ranges.size(); ++r) {
         const ByteRange& before = fetch.ranges[r - 1];
         EXPECT_TRUE(before.file < fetch.ranges[r].file ||

@@ -196,9 +196,9 @@ class Field:
             max_bytes: instead of a level: the finest of which at most so many bytes are read, and of samples
             stride: instead of a level: every so many-th sample, along all axes or along (z, y, x)
             values: (low, high): patches without a value between these are not read, see `Samples.left_out`
-            strict: damage is an Error; False: a coarser level is shown in its place, see `Samples.damaged`
+            strict: damage is an Error; False: a rougher layer or a coarser level is shown, see `Samples.damaged`
             masked: a numpy.ma array, with missing samples masked
-            progress: shows a bar; needs tqdm, and does not go with `stride`, `values` and `layer`
+            progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
             layer: of accuracy, 0 the roughest; the last if left out, and the best for `max_error` and `max_bytes`
 
         Raises:
@@ -208,11 +208,11 @@ class Field:
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict, layer=layer)
         if progress:
-            if stride is not None or values is not None or layer is not None:
-                raise ValueError("progress does not go with stride, values and layer; leave it out")
+            if stride is not None or values is not None:
+                raise ValueError("progress does not go with stride and values; leave it out")
             from quarry._pictures import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
-                                               max_bytes=max_bytes, strict=strict), masked)
+                                               max_bytes=max_bytes, strict=strict, layer=layer), masked)
         return self._samples(self.dataset.native.read(question, self._may_miss(step)), masked)
 
     def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,

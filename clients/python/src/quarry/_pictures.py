@@ -261,32 +261,33 @@ def _spacing(positions: npt.NDArray[np.float64]) -> float | None:
 
 
 def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int | None, max_error: float | None,
-                  max_bytes: int | None, strict: bool) -> Any:
-    """Reads a box layer by layer of patches, and shows how far it is. An answer like that of one read."""
+                  max_bytes: int | None, strict: bool, layer: int | None) -> Any:
+    """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
     import numpy as np
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress needs tqdm: pip install tqdm") from error
-    plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes)
+    plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, layer=layer)
     target = plan.levels[-1]
     (first, _), (top, bottom), (left, right) = target.extent
     shape = tuple(end - begin for begin, end in target.extent)
     whole = np.empty(shape, field.dtype)
-    errors, damaged, left_out = [0.0], [], []
+    errors, damaged, rougher, left_out = [0.0], [], [], []
     with tqdm(total=whole.nbytes, unit="B", unit_scale=True, desc=f"{field.name}, step {plan.step}") as bar:
-        for layer in _layers(field, box):
-            begin, end = (-(-bound // target.spacing[0]) - first for bound in layer[0])
+        for slab in _slabs(field, box):
+            begin, end = (-(-bound // target.spacing[0]) - first for bound in slab[0])
             if begin == end:
                 continue
-            part = field.read(box=layer, step=plan.step, level=target.level, strict=strict)
+            part = field.read(box=slab, step=plan.step, level=target.level, strict=strict, layer=plan.layer)
             whole[begin:end] = part.array
             errors.append(part.max_error)
             damaged += part.damaged
+            rougher += part.rougher
             left_out += part.left_out
             bar.update(part.array.nbytes)
-    return Merged(field.name, plan.step, target.level, target.level, max(errors), target.extent, target.spacing,
-                  damaged, left_out, whole)
+    return Merged(field.name, plan.step, target.level, plan.layer, target.level, max(errors), target.extent,
+                  target.spacing, damaged, rougher, left_out, whole)
 
 
 @dataclass(frozen=True)
@@ -296,16 +297,18 @@ class Merged:
     field: str
     step: int
     level: int
+    layer: int
     finest_level: int
     max_error: float
     extent: Box
     spacing: tuple[int, int, int]
     damaged: list[tuple[Box, int]]
+    rougher: list[tuple[Box, int]]
     left_out: list[Box]
     array: Any
 
 
-def _layers(field: Field, box: Box | None) -> Iterator[Box]:
+def _slabs(field: Field, box: Box | None) -> Iterator[Box]:
     """The box cut along z where patches begin."""
     z, y, x = field.dataset.shape
     (begin, end), rows, columns = box or ((0, z), (0, y), (0, x))

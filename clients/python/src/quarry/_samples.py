@@ -46,6 +46,11 @@ class Samples:
         return self._answer.level
 
     @property
+    def layer(self) -> int:
+        """Of accuracy, 0 is the roughest."""
+        return self._answer.layer
+
+    @property
     def is_last(self) -> bool:
         """Whether no finer level follows in a stream."""
         return self._answer.level == self._answer.finest_level
@@ -68,9 +73,14 @@ class Samples:
 
     @property
     def damaged(self) -> list[tuple[Box, int]]:
-        """Where a coarser level is shown in place of damaged data, and which. Empty unless the request had
-        strict=False."""
+        """Where data are damaged, and the level that is shown there: a coarser one, or this one in a rougher layer.
+        Empty unless the request had strict=False."""
         return self._answer.damaged
+
+    @property
+    def rougher(self) -> list[tuple[Box, int]]:
+        """Those of `damaged` that show a rougher layer of accuracy, and which."""
+        return self._answer.rougher
 
     @property
     def left_out(self) -> list[Box]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 T = TypeVar("T")
+Layers = Sequence[float | Literal["exact"]]
 Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
 
 
@@ -41,7 +42,8 @@ class Written:
 
 def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           tolerance: float | Mapping[str, float] | None = None, relative: float | Mapping[str, float] | None = None,
-          lossless: bool = False, step: int | Sequence[int] | None = None,
+          lossless: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
+          relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
           time: float | Sequence[float] | None = None, mode: Literal["create", "append", "resume"] = "create",
           units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
           codec: str = "", origin: Sequence[float] | None = None, spacing: Sequence[float] | None = None,
@@ -64,6 +66,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice
         lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
+        layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost. Readers
+            take those that they need
+        relative_layers: the same as fractions of the value range of each step
         step: the number of the first one, or those of all; the coordinate `step`, or from 0, if left out
         time: of each step; the coordinate `time` if left out: in its unit, or dates in seconds since 1970
         mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped
@@ -89,17 +94,22 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     """
     if mode not in ("create", "append", "resume"):
         raise ValueError(f"mode {mode!r} is none of \"create\", \"append\" and \"resume\"")
+    if layers is not None and relative_layers is not None:
+        raise ValueError("layers and relative_layers exclude each other; give one of them")
     fields = sources(data, field)
     for source in fields:
         source.declare_fill(_of(fill, source.name))
+    several = relative_layers if layers is None else layers
     first = _one_grid(fields)
     numbers = _numbers(step, first)
     requests = [_quarry.FieldRequest(
         name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
-        relative=_of(relative, source.name), lossless=lossless, units=_of(units, source.name) or source.units,
+        relative=_of(relative, source.name), lossless=lossless, layers=_tolerances(_of(several, source.name)),
+        relative_layers=relative_layers is not None, units=_of(units, source.name) or source.units,
         fill=source.fill, codec=codec) for source in fields]
     settings = _quarry.WriteSettings(mode=mode, memory=memory, files=files, break_lock=break_lock)
-    with _Bar(fields, passes=1 if relative is None else 2, shown=progress) as bar:
+    passes = 1 if relative is None and relative_layers is None else 2
+    with _Bar(fields, passes=passes, shown=progress) as bar:
         written = _quarry.write(
             os.fspath(path), settings, _grid(first, origin, spacing, patch, levels), requests,
             [*zip(numbers, _times(time, first), strict=True)], bar.watch(_loader(fields)))
@@ -109,6 +119,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
 def _of(value: T | Mapping[str, T] | None, name: str) -> T | None:
     """What was said for the field of this name."""
     return value.get(name) if isinstance(value, Mapping) else value
+
+
+def _tolerances(layers: Layers | None) -> list[float]:
+    return [0.0 if tolerance == "exact" else float(tolerance) for tolerance in layers or ()]
 
 
 def _one_grid(fields: Sequence[Source]) -> Source:

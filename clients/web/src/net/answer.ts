@@ -177,7 +177,9 @@ export class AnswerCheck {
 
   private shown(block: BlockExtent, level: number): number | null {
     if (block.shownLevel === undefined) return null;
-    if (block.shownLevel <= level || block.shownLevel >= this.query.info.levels) {
+    const isRougher = block.shownLayer !== undefined && block.shownLayer < this.query.field.layers - 1;
+    const first = isRougher ? level : level + 1;
+    if (block.shownLevel < first || block.shownLevel >= this.query.info.levels) {
       throw badAnswer(`it shows level ${block.shownLevel} for level ${level}`);
     }
     return block.shownLevel;

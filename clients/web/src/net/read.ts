@@ -36,7 +36,7 @@ export interface PatchPayload {
 export interface SampleBlock {
   /** In samples of the level. */
   readonly box: Box;
-  /** Coarser than the level where payload is damaged. */
+  /** Where payload is damaged: a coarser level, or this one in a rougher layer. */
   readonly shown: number | null;
   /** Little-endian, x fastest. A view of the message. */
   readonly data: Uint8Array;
