@@ -46,20 +46,24 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
-Status AnswerStream::Write(const Message& message) { return call_->Send(stream_, message); }
+Status AnswerStream::Write(const Message& message, Follows follows) {
+  return call_->Send(stream_, message, follows);
+}
 
 Status AnswerStream::Begin(const query::AnswerHeader& header, const ResumePoint& from) {
   number_ = header.number;
   fingerprint_ = from.fingerprint;
   start_ = from.position.start;
+  levels_ = header.levels.size();
+  count_ = header.count;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(header);
   message.set_position(ToToken(Position(from.position.pass, from.position.patch, from.parts)));
   return Send(message);
 }
 
-Status AnswerStream::Send(const pb::ReadResponse& message) {
-  return Write({OwnBytes(message.SerializeAsString())});
+Status AnswerStream::Send(const pb::ReadResponse& message, Follows follows) {
+  return Write({OwnBytes(message.SerializeAsString())}, follows);
 }
 
 Status AnswerStream::Send(int field, const google::protobuf::MessageLite& part, Message data,
@@ -85,7 +89,8 @@ Status AnswerStream::SendLevelEnd(const query::LevelExtent& level, const ResumeP
   message.mutable_level_end()->set_max_error(level.max_error);
   message.mutable_level_end()->set_coverage(level.coverage);
   message.set_position(ToToken(position));
-  return Send(message);
+  const bool is_last = position.position.pass == levels_ && number_ + 1 == count_;
+  return Send(message, is_last ? Follows::kSoon : Follows::kLater);
 }
 
 ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {

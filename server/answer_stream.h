@@ -33,7 +33,7 @@ class AnswerStream {
   /// Sends the header of an answer. Later positions are in this answer.
   Status Begin(const query::AnswerHeader& header, const ResumePoint& from);
 
-  Status Send(const ::quarry::v1::ReadResponse& message);
+  Status Send(const ::quarry::v1::ReadResponse& message, Follows follows = Follows::kLater);
 
   /// Sends a part of an answer whose field `data` is `data`.
   /// @param field  number of the part in ReadResponse
@@ -48,13 +48,15 @@ class AnswerStream {
   ResumePoint Position(std::size_t levels, std::size_t patches, std::size_t parts) const;
 
  private:
-  Status Write(const Message& message);
+  Status Write(const Message& message, Follows follows = Follows::kLater);
 
   MessageStream* const stream_;
   Call* const call_;
   std::uint64_t number_ = 0;       ///< of the answer
   std::uint64_t fingerprint_ = 0;  ///< of its plan
   std::size_t start_ = 0;          ///< the patch of the plan with which it begins
+  std::size_t levels_ = 0;         ///< of the answer
+  std::uint64_t count_ = 0;        ///< answers
 };
 
 /// Packs blocks of samples into messages.

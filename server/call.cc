@@ -166,12 +166,12 @@ void Call::Damaged(const Status& what) {
     spdlog::warn("{} (request {}; a coarser level or a rougher layer is shown)", what.message(), record_.id);
 }
 
-Status Call::Send(MessageStream* stream, const Message& message, bool last) {
+Status Call::Send(MessageStream* stream, const Message& message, Follows follows) {
   const DeadlineWatch::Entry stall = operations_->WatchMessage([this] {
     stalled_ = true;
     peer_->Cut();
   });
-  if (!stream->Send(message, last)) return {StatusCode::kCancelled, "the client has gone"};
+  if (!stream->Send(message, follows)) return {StatusCode::kCancelled, "the client has gone"};
   for (const SharedBytes& piece : message) record_.bytes += piece.bytes.size();
   return Status::Ok();
 }

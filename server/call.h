@@ -96,7 +96,7 @@ class Call final : public RequestControl {
 
   /// Sends a message of the answer, and counts it.
   /// @errors kCancelled: the client has gone, or took nothing for too long and was cut off
-  Status Send(MessageStream* stream, const Message& message, bool last = false);
+  Status Send(MessageStream* stream, const Message& message, Follows follows = Follows::kLater);
   void CountPatches(std::uint64_t patches) override { record_.patches += patches; }
   void Hold(PatchStore::Memory memory) override { held_ = std::move(memory); }
 

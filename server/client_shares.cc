@@ -29,9 +29,10 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
   const std::lock_guard lock(mutex_);
   const auto now = RateLimit::Clock::now();
   ForgetSome(now);
+  const bool alone = IsAlone(client, now);
   const double rate = limits_.calls_per_second;
   const auto use = uses_.try_emplace(client, Use{0, 0, RateLimit(rate, 2 * rate)}).first;
-  if (rate > 0 && !use->second.rate.Allow(now)) {
+  if (rate > 0 && !use->second.rate.Allow(now) && !alone) {
     return Status(
         StatusCode::kResourceExhausted,
         fmt::format("\"{}\" asks more than the {:.6g} calls a second that this server answers one client; "
@@ -49,8 +50,19 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
   return Share(this, client);
 }
 
+/// Whether no other client has called for a while. A client that is alone takes nothing from anybody.
+bool ClientShares::IsAlone(const std::string& client, Time now) {
+  constexpr auto kWhile = std::chrono::seconds(10);
+  if (client != last_client_) {
+    if (!last_client_.empty()) others_call_ = last_call_;
+    last_client_ = client;
+  }
+  last_call_ = now;
+  return !others_call_ || now - *others_call_ > kWhile;
+}
+
 /// Looks for clients that are gone when there are twice as many as after the last look.
-void ClientShares::ForgetSome(RateLimit::Clock::time_point now) {
+void ClientShares::ForgetSome(Time now) {
   if (uses_.size() < look_at_) return;
   std::erase_if(uses_,
                 [now](const auto& use) { return use.second.calls == 0 && use.second.rate.IsFull(now); });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace quarry::server {
 struct ClientLimits {
   int calls = 0;
   std::uint64_t bytes = 0;      ///< the prices of its reads together
-  double calls_per_second = 0;  ///< in the long run; twice as many may come at once
+  double calls_per_second = 0;  ///< in the long run, while others call too; twice as many may come at once
 };
 
 /// What every client has in progress, so that none can take the whole server. Clients without a call are
@@ -70,10 +71,16 @@ class ClientShares {
     RateLimit rate;
   };
 
-  void ForgetSome(RateLimit::Clock::time_point now);
+  using Time = RateLimit::Clock::time_point;
+
+  void ForgetSome(Time now);
+  bool IsAlone(const std::string& client, Time now);
 
   ClientLimits limits_;
   mutable std::mutex mutex_;
+  std::string last_client_;          ///< the last that has called,
+  Time last_call_;                   ///< when it did,
+  std::optional<Time> others_call_;  ///< and when another client did before
   std::map<std::string, Use> uses_;
   std::size_t look_at_ = kFewClients;  ///< clients at which those that are gone are looked for
 };

@@ -52,7 +52,12 @@ class Connection {
   /// number it need not any more: after Progress, if it has come.
   void Expect(std::int64_t bytes) { expected_ += bytes; }
   /// @param weight  one of the constants above
-  void CountFault(int weight) { faults_ += weight; }
+  void CountFault(int weight) {
+    faults_ += weight;
+    if (weight == kCancelled) has_cancelled_ = true;
+  }
+  /// Whether a call was ever cancelled.
+  bool has_cancelled() const { return has_cancelled_; }
 
   enum class Finding { kGood, kClosed, kFlood, kFaults, kHoldsOthersUp };
   /// Whether the transport has closed the connection, or the client has broken a rule since the last time.
@@ -72,6 +77,7 @@ class Connection {
   std::atomic<bool> progress_ = false;
   std::atomic<std::int64_t> expected_ = 0;
   std::atomic<int> faults_ = 0;
+  std::atomic<bool> has_cancelled_ = false;
   std::uint64_t worth_ = 0;  ///< [bytes] read at the last sign of progress
   RateLimit faults_limit_;
 };

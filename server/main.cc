@@ -160,7 +160,8 @@ void DeclareLimits(quarry::command_line::Parser* app, Options* options) {
       .Between(1, 1'000'000)
       .Group(group);
   app->AddOption("--client-rate", &options->client_rate,
-                 "most calls a second of one client, in the long run; 0: no limit; default: 1000")
+                 "most calls a second of one client, in the long run, while others call too; 0: no limit; "
+                 "default: 1000")
       .Between(0.0, 1e9)
       .Group(group);
   app->AddOption("--client-bytes", &options->client_bytes,

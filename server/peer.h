@@ -45,6 +45,13 @@ using Message = std::vector<SharedBytes>;
 /// `text` as bytes that own themselves.
 SharedBytes OwnBytes(std::string text);
 
+/// What comes after a message. Small messages that leave together cost the client, and us, one waking up.
+enum class Follows {
+  kLater,   ///< another one, some time: the message leaves now
+  kSoon,    ///< another one, or the status, at once: the message may leave together with it
+  kStatus,  ///< nothing but the status: the message may leave together with it
+};
+
 /// The messages of a call. One thread at a time.
 class MessageStream {
  public:
@@ -55,10 +62,8 @@ class MessageStream {
   virtual Result<std::string> Receive(std::size_t most) = 0;
   /// Sends the headers now, because the first message may take long.
   virtual void SendHeaders() = 0;
-  /// Waits until the transport has taken the message.
-  /// @param last  nothing but the status follows; the message may leave together with it
-  /// @returns false: the client has gone
-  virtual bool Send(const Message& message, bool last) = 0;
+  /// Waits until the transport has taken the message. @returns false: the client has gone
+  virtual bool Send(const Message& message, Follows follows) = 0;
   /// [bytes] that the stream keeps of the answer beside the message at hand, once the question has come.
   virtual std::uint64_t kept() const { return 0; }
   /// Ends the answer with its status. Waits until the transport has taken it, and the last message.

@@ -155,7 +155,7 @@ class AnswerMessages final : public AnswerSink {
   Status End(const query::Price& price) override {
     pb::ReadResponse end;
     *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
-    return stream_.Send(end);
+    return stream_.Send(end, Follows::kStatus);
   }
 
  private:
@@ -315,7 +315,7 @@ Status Service::AnswerOnce(Unary<Request> method, Peer* peer, MessageStream* str
   QUARRY_RETURN_IF_ERROR(Ask(peer, stream, call, &request, &memory));
   std::string answer;
   QUARRY_RETURN_IF_ERROR((this->*method)(&request, call, &answer));
-  return call->Send(stream, {OwnBytes(std::move(answer))}, true);
+  return call->Send(stream, {OwnBytes(std::move(answer))}, Follows::kStatus);
 }
 
 /// Makes a message with a part of a list, in memory that is pinned for it.

@@ -19,8 +19,12 @@ Result<std::string> Location::ReadText(std::uint64_t limit) const {
 }
 
 Location Location::Below(std::string_view name) const {
-  const bool separated = path.empty() || path.ends_with('/');
-  return {storage, fmt::format("{}{}{}", path, separated ? "" : "/", name)};
+  std::string below;
+  below.reserve(path.size() + 1 + name.size());
+  below += path;
+  if (!path.empty() && !path.ends_with('/')) below += '/';
+  below += name;
+  return {storage, std::move(below)};
 }
 
 Status StatusOfPart(Status error) {

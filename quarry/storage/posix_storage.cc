@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 
 #include "quarry/base/file.h"
@@ -51,6 +52,17 @@ unsigned TypeOf(int folder, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return DTTOIF(entry.d_type);
   struct stat info;
   return ::fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 ? info.st_mode : 0;
+}
+
+std::uint64_t NanosecondsOf(const statx_timestamp& time) {
+  constexpr std::uint64_t kPerSecond = 1'000'000'000;
+  return static_cast<std::uint64_t>(time.tv_sec) * kPerSecond + time.tv_nsec;
+}
+
+/// The bytes of numbers. Every read asks for stamps, and writing digits would take as long as the file
+/// system.
+std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
+  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(std::uint64_t)};
 }
 
 }  // namespace
@@ -108,13 +120,10 @@ Result<ObjectInfo> PosixStorage::Stat(const std::string& path) const {
   ObjectInfo found;
   found.kind = KindOf(info.stx_mode);
   found.size = info.stx_size;
-  const std::string inode =
-      fmt::format("{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, std::uint64_t{info.stx_ino});
+  const std::uint64_t device = std::uint64_t{info.stx_dev_major} << 32 | info.stx_dev_minor;
   // The inode number alone is not enough: a new folder may get that of a deleted one.
-  found.identity =
-      fmt::format("{}.{}.{}", inode, std::int64_t{info.stx_btime.tv_sec}, info.stx_btime.tv_nsec);
-  found.stamp = fmt::format("{}.{}.{}.{}", inode, std::uint64_t{info.stx_size},
-                            std::int64_t{info.stx_mtime.tv_sec}, info.stx_mtime.tv_nsec);
+  found.identity = TextOf({device, info.stx_ino, NanosecondsOf(info.stx_btime)});
+  found.stamp = TextOf({device, info.stx_ino, info.stx_size, NanosecondsOf(info.stx_mtime)});
   return found;
 }
 

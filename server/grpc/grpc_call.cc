@@ -19,13 +19,14 @@ grpc::Slice ToSlice(const SharedBytes& piece) {
 
 }  // namespace
 
-GrpcCall::~GrpcCall() {
+GrpcCall::~GrpcCall() { AwaitEnd(); }
+
+/// If a call has begun, its end is still to come; nothing may arrive after this object is gone.
+void GrpcCall::AwaitEnd() {
   queue_.Shutdown();
-  // If a call has begun, its end is still to come; nothing may arrive after this object is gone.
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
-  }
+  while (queue_.Next(&tag, &ok)) gone_ = gone_ || (tag == &done_ && context_.IsCancelled());
 }
 
 void GrpcCall::Accept(grpc::AsyncGenericService* service, grpc::ServerCompletionQueue* queue) {
@@ -35,8 +36,11 @@ void GrpcCall::Accept(grpc::AsyncGenericService* service, grpc::ServerCompletion
 void GrpcCall::Run(Service* service, std::shared_ptr<Connection> connection) {
   connection_ = std::move(connection);
   if (connection_) connection_->Progress();
-  // Clients that begin and cancel calls as fast as they can cost little more than gRPC's own part.
-  if (!Gone()) Answer(service);
+  // Clients that begin and cancel calls as fast as they can cost little more than gRPC's own part. To ask
+  // gRPC, which may look at all connections first, takes as long as half of a small answer.
+  const bool may_be_gone = !connection_ || connection_->has_cancelled();
+  if (!may_be_gone || !Gone()) Answer(service);
+  if (!leaving_) AwaitEnd();
   if (connection_ && gone_) connection_->CountFault(Connection::kCancelled);
 }
 
@@ -153,16 +157,18 @@ void GrpcCall::SendHeaders() {
   (void)Wait();
 }
 
-bool GrpcCall::Send(const Message& message, bool last) {
+bool GrpcCall::Send(const Message& message, Follows follows) {
   std::vector<grpc::Slice> slices;
   slices.reserve(message.size());
   for (const SharedBytes& piece : message) slices.push_back(ToSlice(piece));
   const grpc::ByteBuffer buffer(slices.data(), slices.size());
-  if (last) {
+  if (follows == Follows::kStatus) {
     last_ = buffer;
-    return !Gone();
+    return true;  // Finish sees
   }
-  stream_.Write(buffer, &operation_);
+  grpc::WriteOptions options;
+  if (follows == Follows::kSoon) options.set_buffer_hint();
+  stream_.Write(buffer, options, &operation_);
   if (!Wait()) return false;
   if (connection_) connection_->Progress();
   return true;

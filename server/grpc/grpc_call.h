@@ -50,12 +50,13 @@ class GrpcCall final : public Peer, public MessageStream {
 
   Result<std::string> Receive(std::size_t most) override;
   void SendHeaders() override;
-  bool Send(const Message& message, bool last) override;
+  bool Send(const Message& message, Follows follows) override;
   bool Finish(const Status& status, const std::string& request_id) override;
   void Refuse(const Status& status, const std::string& request_id) override;
 
  private:
   void Answer(Service* service);
+  void AwaitEnd();
   void AdviseRetry();
   bool Wait();
 

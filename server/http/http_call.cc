@@ -139,8 +139,8 @@ void HttpCall::SendHeaders() {
   (void)Write(&outgoing);
 }
 
-bool HttpCall::Send(const Message& message, bool last) {
-  if (last) {
+bool HttpCall::Send(const Message& message, Follows follows) {
+  if (follows == Follows::kStatus) {
     last_ = message;
     return !Gone();
   }

@@ -61,7 +61,7 @@ class HttpCall final : public HttpPeer, public MessageStream {
 
   Result<std::string> Receive(std::size_t most) override;
   void SendHeaders() override;
-  bool Send(const Message& message, bool last) override;
+  bool Send(const Message& message, Follows follows) override;
   bool Finish(const Status& status, const std::string& request_id) override;
   void Refuse(const Status& status, const std::string& request_id) override;
 

@@ -30,7 +30,7 @@ class InnerStream : public MessageStream {
     return Status(StatusCode::kResourceExhausted, "the name of the dataset is too long");
   }
   void SendHeaders() override {}
-  bool Send(const Message& message, bool) override {
+  bool Send(const Message& message, Follows) override {
     std::string bytes;
     for (const SharedBytes& piece : message)
       bytes.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());

@@ -67,6 +67,31 @@ class Trouble(Package):
                 undamaged[slice(*z), slice(*y), slice(*x)] = False
             np.testing.assert_array_equal(shown.array[undamaged], self.decoded["p"][1][undamaged])
 
+    def test_damage_in_a_layer_shows_the_one_before(self):
+        path = self.tmp / "layers.quarry"
+        field = qt.turbulent((40, 31, 20))
+        quarry.write(path, field, field="f", layers=(1e-1, 1e-3), patch=16, files=1)
+        with quarry.open(path) as dataset:
+            rough, fine = (dataset["f"].read(layer=layer).array for layer in (0, 1))
+            rough_bytes = dataset["f"].plan(layer=0).price.bytes
+        (subfile,) = path.rglob("*.qsf")
+        content = bytearray(subfile.read_bytes())
+        content[144 + rough_bytes + 50] ^= 0x10  # the first payload behind the header and the rough layer: coarsest, patch 0
+        subfile.write_bytes(content)
+        with quarry.open(path) as dataset:
+            with self.assertRaises(quarry.Error) as raised:
+                dataset["f"].read()
+            self.assertEqual(raised.exception.code, "DATA_LOSS")
+            for shown in (dataset["f"].read(strict=False), dataset["f"].read(strict=False, progress=True)):
+                self.assertEqual((shown.layer, shown.max_error), (1, float("inf")))
+                self.assertEqual(shown.damaged, [(box, 0) for box, _ in shown.rougher])
+                ((z, y, x), layer), = shown.rougher
+                self.assertEqual(layer, 0)
+                inside = (slice(*z), slice(*y), slice(*x))
+                np.testing.assert_array_equal(shown.array[inside], rough[inside])
+                fine[inside] = rough[inside]
+                np.testing.assert_array_equal(shown.array, fine)
+
     def test_pickles_open_again(self):
         for dataset in self.targets():
             again = pickle.loads(pickle.dumps(dataset["p"]))

@@ -64,14 +64,25 @@ TEST(ClientShares, ClientsWithoutCallsAreForgotten) {
 
 TEST(ClientShares, CallsComeNoFasterThanAllowed) {
   ClientShares shares({.calls_per_second = 1e-6});
-  EXPECT_EQ(shares.Begin("alice").status().code(), StatusCode::kResourceExhausted) << "less than one call";
+  EXPECT_TRUE(shares.Begin("alice").ok()) << "alone";
+  EXPECT_EQ(shares.Begin("bob").status().code(), StatusCode::kResourceExhausted) << "less than one call";
+  EXPECT_EQ(shares.Begin("alice").status().code(), StatusCode::kResourceExhausted);
   ClientShares quick({.calls_per_second = 2});
+  EXPECT_TRUE(quick.Begin("carol").ok());
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(quick.Begin("alice").ok()) << "twice as many at once";
   const Status refused = quick.Begin("alice").status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(refused.message().find("more than the 2 calls a second"), std::string::npos) << refused.message();
   EXPECT_TRUE(quick.Begin("bob").ok());
-  EXPECT_EQ(quick.size(), 2u) << "remembered, though no call runs";
+  EXPECT_EQ(quick.size(), 3u) << "remembered, though no call runs";
+}
+
+TEST(ClientShares, AClientThatIsAloneMayCallAsOftenAsItLikes) {
+  ClientShares shares({.calls_per_second = 2});
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(shares.Begin("alice").ok());
+  EXPECT_TRUE(shares.Begin("bob").ok());
+  EXPECT_FALSE(shares.Begin("alice").ok()) << "what it has had counts";
+  EXPECT_TRUE(shares.Begin("bob").ok()) << "and not against others";
 }
 
 TEST(RateLimit, RefillsWithTime) {

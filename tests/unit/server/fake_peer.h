@@ -47,13 +47,13 @@ class FakePeer final : public Peer, public MessageStream {
   }
   void SendHeaders() override {}
   std::uint64_t kept() const override { return keeps; }
-  bool Send(const Message& message, bool is_last) override {
+  bool Send(const Message& message, Follows follows) override {
     if (on_message) on_message();
     if (gone || messages.size() >= most_messages) return false;
     std::string& bytes = messages.emplace_back();
     for (const SharedBytes& piece : message)
       bytes.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-    last = is_last;
+    last = follows == Follows::kStatus;
     return true;
   }
 

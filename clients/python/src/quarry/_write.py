@@ -66,8 +66,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice
         lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
-        layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost. Readers
-            take those that they need
+        layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost
+            (docs/inputs.md). Readers take those that they need
         relative_layers: the same as fractions of the value range of each step
         step: the number of the first one, or those of all; the coordinate `step`, or from 0, if left out
         time: of each step; the coordinate `time` if left out: in its unit, or dates in seconds since 1970
