@@ -51,7 +51,7 @@ PatchKeys::PatchKeys(const Dataset& dataset, const ReadPlan& plan)
 
 std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, const LevelChoice& wanted) const {
   std::vector<PatchKey> keys;
-  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels - wanted.level + wanted.layer));
+  keys.reserve(static_cast<std::size_t>(plan_.dataset_levels) + static_cast<std::size_t>(wanted.layer));
   // From the finest level on; all of the last layer but for the first, which may be refined by a layer.
   AppendLevels(patch, wanted, &keys);
   for (int rougher = 0; rougher < wanted.layer; ++rougher) {

@@ -101,6 +101,7 @@ Status DecodeTask::AddLayers(const Work& work, PatchReader* reader) const {
   }
   for (int layer = piece.first_layer; layer < layers; ++layer) {
     std::vector<ByteSpan> payloads;
+    payloads.reserve(levels.size());
     for (const LevelPayload& level : levels)
       payloads.push_back(level.payload[static_cast<std::size_t>(layer - piece.first_layer)]);
     Status status = reader->AddLayer(payloads);

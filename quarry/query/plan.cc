@@ -493,6 +493,14 @@ std::uint64_t Fetch::bytes() const {
   return sum;
 }
 
+namespace {
+
+std::size_t LevelsOf(const Piece& piece) {
+  return static_cast<std::size_t>(piece.coarsest) + 1 - static_cast<std::size_t>(piece.finest);
+}
+
+}  // namespace
+
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   Fetch fetch;
   fetch.pieces = std::move(pieces);
@@ -500,9 +508,9 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   fetch.slices.resize(fetch.pieces.size());
   std::vector<Wanted> wanted;
   std::size_t most_wanted = 0;
-  const auto per_level = static_cast<std::size_t>(fetch.layers + 1);
+  const auto per_level = static_cast<std::size_t>(fetch.layers) + 1;
   for (const Piece& piece : fetch.pieces) {
-    const auto levels = static_cast<std::size_t>(piece.coarsest - piece.finest + 1);
+    const std::size_t levels = LevelsOf(piece);
     most_wanted += levels * (plan.patches[piece.patch].mask ? per_level : per_level - 1);
   }
   wanted.reserve(most_wanted);
@@ -512,7 +520,7 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
     const Piece& piece = fetch.pieces[i];
     const PlannedPatch& patch = plan.patches[piece.patch];
-    fetch.slices[i].resize(static_cast<std::size_t>(piece.coarsest - piece.finest + 1) * per_level);
+    fetch.slices[i].resize(LevelsOf(piece) * per_level);
     for (int level = piece.finest; level <= piece.coarsest; ++level) {
       Slice* slices = fetch.slices[i].data() + fetch.SliceOf(i, level);
       for (int k = piece.first_layer; k < fetch.layers; ++k)

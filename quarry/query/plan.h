@@ -118,7 +118,8 @@ struct Fetch {
   std::vector<std::vector<Slice>> slices;
   /// Where those of a level begin.
   std::size_t SliceOf(std::size_t piece, int level) const {
-    return static_cast<std::size_t>((level - pieces[piece].finest) * (layers + 1));
+    const auto per_level = static_cast<std::size_t>(layers) + 1;
+    return (static_cast<std::size_t>(level) - static_cast<std::size_t>(pieces[piece].finest)) * per_level;
   }
 
   std::uint64_t bytes() const;  ///< of all ranges

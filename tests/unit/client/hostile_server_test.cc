@@ -489,8 +489,8 @@ TEST_F(HostileServerOfLayersTest, BlocksOfLayersThatCannotBeShownAreRefused) {
        [](auto* block) { block->set_shown_layer(0), block->set_shown_level(3); }},
   };
   for (const auto& [what, change] : cases) {
-    ExpectError(Encoding::kSamples, what, [&](int, Messages* messages) {
-      change(Carrying(messages, 1).front()->mutable_samples()->mutable_blocks(0));
+    ExpectError(Encoding::kSamples, what, [&, &alter = change](int, Messages* messages) {
+      alter(Carrying(messages, 1).front()->mutable_samples()->mutable_blocks(0));
       return grpc::Status::OK;
     });
   }
@@ -509,8 +509,8 @@ TEST_F(HostileServerOfLayersTest, PayloadOfOtherLayersIsRefused) {
       {"a layer without end", [](auto* level) { level->set_further_sizes(0, UINT64_MAX); }},
   };
   for (const auto& [what, change] : cases) {
-    ExpectError(Encoding::kPatches, what, [&](int, Messages* messages) {
-      change(Carrying(messages, 0).front()->mutable_patches()->mutable_patches(0)->mutable_levels(0));
+    ExpectError(Encoding::kPatches, what, [&, &alter = change](int, Messages* messages) {
+      alter(Carrying(messages, 0).front()->mutable_patches()->mutable_patches(0)->mutable_levels(0));
       return grpc::Status::OK;
     });
   }
