@@ -22,6 +22,7 @@ void ClientShares::Share::Reset() {
   const std::lock_guard lock(shares->mutex_);
   const auto use = shares->uses_.find(client_);
   use->second.bytes -= bytes_;
+  --shares->running_;
   if (--use->second.calls == 0 && use->second.rate.IsFull(RateLimit::Clock::now())) shares->uses_.erase(use);
 }
 
@@ -29,9 +30,9 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
   const std::lock_guard lock(mutex_);
   const auto now = RateLimit::Clock::now();
   ForgetSome(now);
-  const bool alone = IsAlone(client, now);
   const double rate = limits_.calls_per_second;
   const auto use = uses_.try_emplace(client, Use{0, 0, RateLimit(rate, 2 * rate)}).first;
+  const bool alone = IsAlone(client, use->second, now);
   if (rate > 0 && !use->second.rate.Allow(now) && !alone) {
     return Status(
         StatusCode::kResourceExhausted,
@@ -47,18 +48,20 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
                     use->second.calls, client, limits_.calls));
   }
   ++use->second.calls;
+  ++running_;
   return Share(this, client);
 }
 
-/// Whether no other client has called for a while. A client that is alone takes nothing from anybody.
-bool ClientShares::IsAlone(const std::string& client, Time now) {
+/// Whether no call of another client runs, and none has come for a while. A client that is alone takes
+/// nothing from anybody.
+bool ClientShares::IsAlone(const std::string& client, const Use& use, Time now) {
   constexpr auto kWhile = std::chrono::seconds(10);
   if (client != last_client_) {
     if (!last_client_.empty()) others_call_ = last_call_;
     last_client_ = client;
   }
   last_call_ = now;
-  return !others_call_ || now - *others_call_ > kWhile;
+  return running_ == use.calls && (!others_call_ || now - *others_call_ > kWhile);
 }
 
 /// Looks for clients that are gone when there are twice as many as after the last look.

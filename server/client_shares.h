@@ -74,7 +74,7 @@ class ClientShares {
   using Time = RateLimit::Clock::time_point;
 
   void ForgetSome(Time now);
-  bool IsAlone(const std::string& client, Time now);
+  bool IsAlone(const std::string& client, const Use& use, Time now);
 
   ClientLimits limits_;
   mutable std::mutex mutex_;
@@ -82,6 +82,7 @@ class ClientShares {
   Time last_call_;                   ///< when it did,
   std::optional<Time> others_call_;  ///< and when another client did before
   std::map<std::string, Use> uses_;
+  int running_ = 0;                    ///< calls of all clients
   std::size_t look_at_ = kFewClients;  ///< clients at which those that are gone are looked for
 };
 

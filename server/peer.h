@@ -62,7 +62,8 @@ class MessageStream {
   virtual Result<std::string> Receive(std::size_t most) = 0;
   /// Sends the headers now, because the first message may take long.
   virtual void SendHeaders() = 0;
-  /// Waits until the transport has taken the message. @returns false: the client has gone
+  /// Waits until the transport has taken the message, unless it leaves with what follows.
+  /// @returns false: the client has gone, as far as that is known
   virtual bool Send(const Message& message, Follows follows) = 0;
   /// [bytes] that the stream keeps of the answer beside the message at hand, once the question has come.
   virtual std::uint64_t kept() const { return 0; }

@@ -310,10 +310,7 @@ class PatchReader::State {
   }
 
   void KeepLayers(int layers) {
-    if (layers >= this->layers()) return;
-    decoders_.resize(static_cast<std::size_t>(layers));
-    if (masked() && !none_valid_ && level_ < layout_.levels)
-      missing_->Refine(decoders_.back()->samples(), validity());
+    if (layers < this->layers()) decoders_.resize(static_cast<std::size_t>(layers));
   }
 
  private:

@@ -97,7 +97,7 @@ class PatchReader {
   Status AddLayer(std::span<const ByteSpan> payloads);
 
   int layers() const;
-  /// Goes on with the first layers alone: from level() on, samples are those of the last of these.
+  /// Goes on with the first layers alone: the next Advance gives samples of the last of these.
   /// @param layers  1 to layers()
   void KeepLayers(int layers);
 

@@ -451,7 +451,7 @@ class PayloadExecution {
       return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
     QUARRY_RETURN_IF_ERROR(batch.status());
     for (std::size_t piece = 0; piece < (*batch)->fetch.pieces.size(); ++piece)
-      QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece, Status::Ok()));
+      QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece));
     return Status::Ok();
   }
 
@@ -463,15 +463,19 @@ class PayloadExecution {
     return query::PlanFetch(plan_, std::move(pieces), plan_.query.layer);
   }
 
-  /// A patch of which not all can be read: tries without the last layer, and so on; then without the finest
-  /// level, and so on.
+  /// A patch of which not all can be read: what is left of the finest level of which something is, in as many
+  /// layers as possible.
   Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
     for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
       for (int layers = LayersLeft(index); layers > 0; --layers) {
         const Result<std::shared_ptr<FetchedPayload>> batch =
             Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}, layers - 1));
-        if (batch.ok()) return DeliverPiece(pass, *batch, 0, damage);
-        if (batch.status().code() != StatusCode::kDataLoss) return batch.status();
+        if (batch.status().code() == StatusCode::kDataLoss) continue;
+        QUARRY_RETURN_IF_ERROR(batch.status());
+        Status what = damage;
+        const StoredPayload payload = TakePiece(pass, *batch, 0, &what);
+        if (!payload.levels.empty() && payload.levels.back().level == finest) return Send(payload, what);
+        break;  // the first layer of a level is damaged: a coarser one may have more layers
       }
     }
     return Send({pass.finest, index, {}, true, nullptr}, damage);
@@ -496,21 +500,28 @@ class PayloadExecution {
     return known == damaged_.end() ? plan_.query.layer + 1 : known->second.layers;
   }
 
-  /// @param damage  known damage, in what the piece lacks
-  Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
-                      Status damage) {
+  Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index) {
     if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+    Status damage;
+    const StoredPayload payload = TakePiece(pass, batch, index, &damage);
+    return Send(payload, damage);
+  }
+
+  /// What is undamaged of a piece.
+  /// @param[in,out] damage  known damage, in what the piece lacks; that of earlier levels comes first
+  StoredPayload TakePiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
+                          Status* damage) {
     const query::Piece& piece = batch->fetch.pieces[index];
-    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) damage = known->second.what;
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) *damage = known->second.what;
     StoredPayload payload{pass.finest, piece.patch, {}, false, batch};
     int layers = std::min(LayersLeft(piece.patch), batch->fetch.layers);
     for (int level = piece.coarsest; level >= piece.finest && layers > 0; --level) {
-      const LevelPayload taken = Take(*batch, index, level, layers, &damage);
+      const LevelPayload taken = Take(*batch, index, level, layers, damage);
       layers = taken.layers;
       if (layers > 0) payload.levels.push_back(taken);
     }
     payload.damaged = layers == 0 || piece.finest > pass.finest;
-    return Send(payload, damage);
+    return payload;
   }
 
   /// A level of a piece, in as many layers as are undamaged; of none if the first is damaged.

@@ -19,7 +19,10 @@ grpc::Slice ToSlice(const SharedBytes& piece) {
 
 }  // namespace
 
-GrpcCall::~GrpcCall() { AwaitEnd(); }
+GrpcCall::~GrpcCall() {
+  AwaitEnd();
+  if (connection_ && gone_) connection_->CountFault(Connection::kCancelled);
+}
 
 /// If a call has begun, its end is still to come; nothing may arrive after this object is gone.
 void GrpcCall::AwaitEnd() {
@@ -40,8 +43,7 @@ void GrpcCall::Run(Service* service, std::shared_ptr<Connection> connection) {
   // gRPC, which may look at all connections first, takes as long as half of a small answer.
   const bool may_be_gone = !connection_ || connection_->has_cancelled();
   if (!may_be_gone || !Gone()) Answer(service);
-  if (!leaving_) AwaitEnd();
-  if (connection_ && gone_) connection_->CountFault(Connection::kCancelled);
+  if (!leaving_) AwaitEnd();  // here, where a drain can still cut it
 }
 
 void GrpcCall::Answer(Service* service) {
@@ -82,8 +84,10 @@ bool GrpcCall::IsLeaving() {
   void* tag = nullptr;
   bool ok = false;
   const gpr_timespec now = gpr_time_0(GPR_CLOCK_MONOTONIC);
-  while (leaving_ && queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT)
-    leaving_ = tag != &operation_;
+  while (leaving_ && queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT) {
+    if (tag == &operation_) leaving_ = false;
+    if (tag == &done_) gone_ = context_.IsCancelled();
+  }
   return leaving_;
 }
 
@@ -164,7 +168,7 @@ bool GrpcCall::Send(const Message& message, Follows follows) {
   const grpc::ByteBuffer buffer(slices.data(), slices.size());
   if (follows == Follows::kStatus) {
     last_ = buffer;
-    return true;  // Finish sees
+    return !gone_;
   }
   grpc::WriteOptions options;
   if (follows == Follows::kSoon) options.set_buffer_hint();

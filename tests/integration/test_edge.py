@@ -122,13 +122,14 @@ class Edge(qt.QuarryTest):
         """CVE-2023-44487: calls that are cancelled as soon as they begin."""
         # The next client has the same address, and so the same rate.
         with qt.Server(self.data, "--client-rate", 0) as server:
-            begin = http2.call_headers("Read")
-            with http2.Connection(server.address) as stranger, self.assertRaises(ConnectionError):
-                for stream in range(1, 2 * 70_000, 2):
-                    stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
-                                  http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8])))
-            self.assert_served(server)
-            self.assertIn("is cut", server.log_until("is cut"))
+            for method in ("Read", "NoSuchMethod"):  # the second is refused before it has a place among the calls
+                begin = http2.call_headers(method)
+                with http2.Connection(server.address) as stranger, self.assertRaises(ConnectionError):
+                    for stream in range(1, 2 * 70_000, 2):
+                        stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
+                                      http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8])))
+                self.assert_served(server)
+                self.assertIn("is cut", server.log_until("is cut"))
 
     def test_random_frames(self):
         """Frames of every type, good and bad, in any order, with any payload."""

@@ -315,6 +315,38 @@ class Layers(qt.QuarryTest):
                         self.assertEqual(said["max_error"] is None, bool(listed))
                         self.assertEqual(said["layer"], layers - 1)
 
+    def test_a_file_that_is_cut_shows_the_layers_before(self):
+        """With an index the tables are known, and payload that is gone cannot even be read."""
+        path = self.tmp / "cut.quarry"
+        field = self.cases["exact"].original
+        qt.convert(field, path, "--relative-layers", "1e-2,1e-4,exact", "--files", 1, "--patch", PATCH)
+        qt.succeed("quarry-index", path)
+        levels, layers = qt.info(path)["levels"], 3
+        whole = {(k, l): self.array(path, "--layer", k, "--level", l)[0] for k in range(layers) for l in range(levels)}
+        subfile = next(path.rglob("*.qsf"))
+        rows = patch_table(subfile, levels, layers)
+        data = bytearray(subfile.read_bytes())
+        # Layers lie one after the other: the last one is cut away behind its first patch, and two patches have a wrong
+        # byte in what is left.
+        end = sum(rows[0][0, layers - 1])
+        for patch, place in ((5, (0, 0)), (6, (0, 1))):
+            data[rows[patch][place][0]] ^= 0x10
+        subfile.write_bytes(data[:end])
+        server = self.server_of(path)
+        expected = whole[layers - 2, 0].copy()
+        expected[:PATCH, :PATCH, :PATCH] = whole[layers - 1, 0][:PATCH, :PATCH, :PATCH]
+        shape = [-(-n // PATCH) for n in field.shape[::-1]]
+        for patch, (layer, level) in ((5, (layers - 2, 1)), (6, (0, 0))):
+            at = [patch % shape[0] * PATCH, patch // shape[0] % shape[1] * PATCH, patch // (shape[0] * shape[1]) * PATCH]
+            places = [np.arange(b, min(b + PATCH, n)) for b, n in zip(at, field.shape[::-1])]
+            inside = np.ix_(*places[::-1])
+            expected[inside] = whole[layer, level][np.ix_(*[axis >> level for axis in places[::-1]])]
+        for encoding in ("samples", "patches"):
+            answer, said = self.damaged(server, "--encoding", encoding)
+            with self.subTest(encoding=encoding):
+                self.assertEqual(answer.tobytes(), expected.tobytes())
+                self.assertEqual(len(said["damaged"]), len(rows) - 1)
+
     def damaged(self, target, *options):
         """The finest answer, with damage allowed, and what is said of it."""
         output = self.tmp / "answer.npy"

@@ -128,6 +128,10 @@ class Writing(qt.QuarryTest):
                 quarry.write(self.tmp / "x.quarry", field, field="f", layers=layers)
         with self.assertRaisesRegex(quarry.Error, "several error bounds"):
             quarry.write(self.tmp / "x.quarry", field, field="f", layers=(1e-1, 1e-2), tolerance=1)
+        for layers in ("exact", 1e-3):
+            with self.assertRaisesRegex(ValueError, "several tolerances"):
+                quarry.write(self.tmp / "x.quarry", field, field="f", layers=layers)
+        quarry.write(self.tmp / "array.quarry", field, field="f", layers=np.logspace(-1, -3, 3))
         with self.assertRaisesRegex(ValueError, "one of them"):
             quarry.write(self.tmp / "x.quarry", field, field="f", layers=(1e-1, 1e-2), relative_layers=(1e-1, 1e-2))
 

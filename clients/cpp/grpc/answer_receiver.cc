@@ -122,7 +122,8 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
       return a.level == b.level && a.extent == b.extent && a.spacing == b.spacing;
     };
     const bool goes_on = header.field == header_.field && header.type == header_.type &&
-                         header.step == header_.step && header.left_out == header_.left_out &&
+                         header.step == header_.step && header.layer == header_.layer &&
+                         header.left_out == header_.left_out &&
                          std::ranges::equal(header.levels, header_.levels, same);
     return goes_on ? Status::Ok() : InternalError("the server goes on with another answer");
   }

@@ -84,7 +84,7 @@ export interface Brick {
   readonly level: number;
   /** In samples of `level`, of the whole grid. */
   readonly box: Box;
-  /** Coarser than `level` where payload is damaged: its samples are shown in their place. */
+  /** Payload is damaged: samples of a coarser level, or of a rougher layer, are shown in its place. */
   readonly damaged: boolean;
   /** Dense, x fastest, of the shape of `box`, as stored: what the cursor shows. */
   readonly samples: Samples;

@@ -85,6 +85,14 @@ TEST(ClientShares, AClientThatIsAloneMayCallAsOftenAsItLikes) {
   EXPECT_TRUE(shares.Begin("bob").ok()) << "and not against others";
 }
 
+TEST(ClientShares, AClientIsNotAloneWhileACallOfAnotherRuns) {
+  ClientShares shares({.calls_per_second = 0.5});
+  const auto first = shares.Begin("alice");
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(shares.Begin("alice").ok()) << "its own calls do not count";
+  EXPECT_TRUE(shares.Begin("alice").ok());
+}
+
 TEST(RateLimit, RefillsWithTime) {
   RateLimit limit(2, 4);
   const auto start = RateLimit::Clock::now();

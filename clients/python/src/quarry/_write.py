@@ -122,7 +122,11 @@ def _of(value: T | Mapping[str, T] | None, name: str) -> T | None:
 
 
 def _tolerances(layers: Layers | None) -> list[float]:
-    return [0.0 if tolerance == "exact" else float(tolerance) for tolerance in layers or ()]
+    if layers is None:
+        return []
+    if isinstance(layers, str) or not hasattr(layers, "__iter__"):
+        raise ValueError(f"layers are to be several tolerances, like (1e-2, 1e-4, \"exact\"), and not {layers!r}")
+    return [0.0 if isinstance(tolerance, str) and tolerance == "exact" else float(tolerance) for tolerance in layers]
 
 
 def _one_grid(fields: Sequence[Source]) -> Source:

@@ -176,13 +176,14 @@ export class AnswerCheck {
   }
 
   private shown(block: BlockExtent, level: number): number | null {
-    if (block.shownLevel === undefined) return null;
-    const isRougher = block.shownLayer !== undefined && block.shownLayer < this.query.field.layers - 1;
-    const first = isRougher ? level : level + 1;
-    if (block.shownLevel < first || block.shownLevel >= this.query.info.levels) {
-      throw badAnswer(`it shows level ${block.shownLevel} for level ${level}`);
+    if (block.shownLevel === undefined && block.shownLayer === undefined) return null;
+    const last = this.query.field.layers - 1;
+    const [shown, layer] = [block.shownLevel ?? level, block.shownLayer ?? last];
+    const first = layer < last ? level : level + 1;
+    if (layer > last || shown < first || shown >= this.query.info.levels) {
+      throw badAnswer(`it shows layer ${layer} of level ${shown} for level ${level}`);
     }
-    return block.shownLevel;
+    return shown;
   }
 
   private patchOf(message: PatchMessage): number {

@@ -256,7 +256,7 @@ function drawBox(
 /** More are not told apart. */
 const kMostDamaged = 100;
 
-/** The edges of damaged patches, dashed: rays through them show a coarser level. */
+/** The edges of damaged patches, dashed: rays through them show a coarser level or a rougher layer. */
 function drawDamage(
   context: Context,
   theme: Theme,

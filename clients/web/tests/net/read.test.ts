@@ -177,9 +177,10 @@ describe("a hostile answer", () => {
       ? create(ReadResponseSchema, { part: { case: "samples", value: { level: 2, blocks: [] } } }) : m)],
     ["a level that shows a finer one", "samples", changing("samples", (s) => { s.blocks[0]!.shownLevel = 1; })],
     ["a level in place of itself", "samples", changing("samples", (s) => { s.blocks[0]!.shownLevel = 2; })],
-    ["a rougher layer that is not there", "samples", changing("samples", (s) => {
-      s.blocks[0]!.shownLevel = 2;
-      s.blocks[0]!.shownLayer = 0;
+    ["the only layer in place of itself", "samples", changing("samples", (s) => { s.blocks[0]!.shownLayer = 0; })],
+    ["a layer that is not there", "samples", changing("samples", (s) => {
+      s.blocks[0]!.shownLevel = 3;
+      s.blocks[0]!.shownLayer = 1;
     })],
     ["an end of another level", "samples", changing("levelEnd", (e) => { e.level = 0; })],
     ["an end before its samples", "samples", (m) => (m.part.case === "samples"
