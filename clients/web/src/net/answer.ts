@@ -70,6 +70,7 @@ export class AnswerCheck {
     if (!names || message.step !== BigInt(query.selection.step) || sampleType(message.dtype) !== query.field.type) {
       throw badAnswer(`it is about step ${message.step.toString()} of "${message.field.slice(0, 100)}", which was not asked for`);
     }
+    if (message.layer !== query.field.layers - 1) throw badAnswer(`it announces layer ${message.layer} of ${query.field.layers}`);
     if (message.count > 1n || message.leftOut.length > 0) throw badAnswer("it has parts that were not asked for");
     const levels = message.levels.map((level) => this.level(level));
     if (levels.length !== query.first - query.level + 1 || levels.some((one, i) => one.level !== query.first - i)) {

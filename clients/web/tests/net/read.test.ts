@@ -151,6 +151,7 @@ describe("a hostile answer", () => {
     ["another step", "samples", changing("header", (h) => { h.step = 5n; })],
     ["another field", "samples", changing("header", (h) => { h.field = "pressure"; })],
     ["another type", "samples", changing("header", (h) => { h.dtype = 2; })],
+    ["another layer", "samples", changing("header", (h) => { h.layer = 1; })],
     ["no levels", "samples", changing("header", (h) => { h.levels = []; })],
     ["other levels", "samples", changing("header", (h) => { h.levels.reverse(); })],
     ["a larger extent", "samples", changing("header", (h) => { h.levels[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
