@@ -85,7 +85,7 @@ TEST(ClientShares, AClientThatIsAloneMayCallAsOftenAsItLikes) {
   EXPECT_TRUE(shares.Begin("bob").ok()) << "and not against others";
 }
 
-TEST(ClientShares, AClientIsNotAloneWhileACallOfAnotherRuns) {
+TEST(ClientShares, AClientWithManyCallsIsStillAlone) {
   ClientShares shares({.calls_per_second = 0.5});
   const auto first = shares.Begin("alice");
   ASSERT_TRUE(first.ok());
