@@ -181,6 +181,11 @@ export class Viewer {
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */
   async picture(): Promise<Buffer> { return this.page.locator(".stage").screenshot(); }
-  async hash(): Promise<string> { return this.page.evaluate(() => location.hash); }
+  /** The link that the page copies. In the address bar it is only a moment after the page has settled. */
+  async link(): Promise<string> {
+    await this.page.click("#copy-button");
+    await this.page.click("text=Link to this view");
+    return this.page.evaluate(() => location.hash);
+  }
   async close(): Promise<void> { await this.page.close(); }
 }
