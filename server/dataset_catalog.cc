@@ -18,8 +18,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kSuffix = ".quarry";
 
 Stamp StampOfParts(const Location& dataset, const Location& index) {
-  return StampOf(dataset / "dataset.json") + " " + StampOf(dataset / "steps") + " " +
-         StampOf(index / "seal.json");
+  const Stamp manifest = StampOf(dataset / "dataset.json");
+  const Stamp steps = StampOf(dataset / "steps");
+  const Stamp seal = StampOf(index / "seal.json");
+  return {manifest.text + " " + steps.text + " " + seal.text, manifest.old && steps.old && seal.old};
 }
 
 bool HasAllSteps(const Dataset& dataset) {

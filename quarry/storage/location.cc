@@ -34,7 +34,7 @@ Status StatusOfPart(Status error) {
 
 Stamp StampOf(const Location& location) {
   Result<ObjectInfo> info = location.Stat();
-  return info.ok() ? std::move(info->stamp) : Stamp("-");
+  return info.ok() ? std::move(info->stamp) : Stamp{"-"};
 }
 
 }  // namespace quarry

@@ -152,7 +152,7 @@ Result<ObjectInfo> MemoryStorage::Stat(const std::string& path) const {
   info.kind = node.bytes ? ObjectKind::kFile : ObjectKind::kFolder;
   info.size = node.bytes ? node.bytes->size() : 0;
   info.identity = fmt::format("{}", node.identity);
-  info.stamp = fmt::format("{}.{}", node.identity, node.changes);
+  info.stamp.text = fmt::format("{}.{}", node.identity, node.changes);
   return info;
 }
 

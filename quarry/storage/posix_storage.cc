@@ -59,6 +59,12 @@ std::uint64_t NanosecondsOf(const statx_timestamp& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * kPerSecond + time.tv_nsec;
 }
 
+bool IsOld(const statx_timestamp& changed) {
+  constexpr auto kOld = std::chrono::minutes(1);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return now - std::chrono::seconds(changed.tv_sec) > kOld;
+}
+
 /// The bytes of numbers. Every read asks for stamps, and writing digits would take as long as the file
 /// system.
 std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
@@ -123,7 +129,8 @@ Result<ObjectInfo> PosixStorage::Stat(const std::string& path) const {
   const std::uint64_t device = std::uint64_t{info.stx_dev_major} << 32 | info.stx_dev_minor;
   // The inode number alone is not enough: a new folder may get that of a deleted one.
   found.identity = TextOf({device, info.stx_ino, NanosecondsOf(info.stx_btime)});
-  found.stamp = TextOf({device, info.stx_ino, info.stx_size, NanosecondsOf(info.stx_mtime)});
+  found.stamp.text = TextOf({device, info.stx_ino, info.stx_size, NanosecondsOf(info.stx_mtime)});
+  found.stamp.old = IsOld(info.stx_mtime);
   return found;
 }
 

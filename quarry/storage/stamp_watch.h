@@ -6,9 +6,10 @@
 
 namespace quarry {
 
-/// Knows from stamps whether what was read is still current. The clock of the storage is not compared with
-/// ours, and may be wrong by any amount: a stamp settles when we have known it for longer than a tick. One
-/// caller at a time.
+/// Knows from stamps whether what was read is still current. A stamp settles when we have known it for longer
+/// than a tick: the clock of the storage may be wrong by any amount. Until then a stamp that is old by that
+/// clock counts as settled after one look, so that not each of the first questions lists the steps; if the
+/// clock is wrong, a change is seen a tick late. One caller at a time.
 class StampWatch {
  public:
   /// To be called before each look, with the stamp as it is now.
@@ -18,13 +19,16 @@ class StampWatch {
     if (stamp_ != now) {
       stamp_ = now;
       first_seen_ = time;
-      settled_ = false;
+      settled_ = presumed_ = false;
     }
     settling_ = time - first_seen_ >= tick;
-    return settled_;
+    return settled_ || (presumed_ && !settling_);
   }
   /// The look that began after the last call of Holds is complete.
-  void Looked() { settled_ = settling_; }
+  void Looked() {
+    settled_ = settling_;
+    presumed_ = stamp_->old;
+  }
   /// Whether this is another stamp than that of the last call of Holds.
   bool Differs(const Stamp& now) const { return stamp_ != now; }
 
@@ -35,6 +39,7 @@ class StampWatch {
   Clock::time_point first_seen_;
   bool settling_ = false;  ///< a look now sees every change that leaves this stamp
   bool settled_ = false;   ///< and so did the last complete look
+  bool presumed_ = false;  ///< the last complete look probably did
 };
 
 }  // namespace quarry

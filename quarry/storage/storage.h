@@ -26,7 +26,13 @@ struct FolderEntry {
 
 /// Shows that a file was replaced, or that a folder gained or lost a name: the text then differs, except for
 /// changes within one tick of the storage. StampWatch knows when that is over.
-using Stamp = std::string;
+struct Stamp {
+  std::string text;
+  /// By the clock of the storage and ours the last change is a minute ago. They may disagree.
+  bool old = false;
+
+  friend bool operator==(const Stamp& a, const Stamp& b) { return a.text == b.text; }
+};
 
 /// What a storage knows about an object without reading it.
 struct ObjectInfo {

@@ -146,7 +146,7 @@ TEST_P(StorageTest, AMissingThingIsNotFoundWhateverIsAskedOfIt) {
     EXPECT_EQ(missing.List().status().code(), StatusCode::kNotFound) << name;
     EXPECT_EQ(missing.ReadWhole(100).status().code(), StatusCode::kNotFound) << name;
     EXPECT_NE(missing.Open().status().message().find("\"" + missing.path + "\""), std::string::npos);
-    EXPECT_EQ(StampOf(missing), "-");
+    EXPECT_EQ(StampOf(missing).text, "-");
   }
   EXPECT_EQ((root_ / "file").List().status().code(), StatusCode::kNotFound);
 }
@@ -230,6 +230,14 @@ TEST_P(StorageTest, TheStampOfAReplacedFileIsAnother) {
   EXPECT_EQ(StampOf(root_ / "file"), before);
   site_->Put("file", "54321");
   EXPECT_NE(StampOf(root_ / "file"), before);
+}
+
+TEST(PosixStorageTest, AStampIsOldAMinuteAfterTheLastChange) {
+  PosixSite site;
+  site.Put("file", "text");
+  EXPECT_FALSE(StampOf(site.root() / "file").old);
+  site.Age("file");
+  EXPECT_TRUE(StampOf(site.root() / "file").old);
 }
 
 TEST_P(StorageTest, TheStampOfAFolderShowsNamesThatComeAndGo) {
@@ -411,15 +419,30 @@ TEST(StampWatchTest, ALookHoldsWhenItBeganATickAfterItsStampWasSeen) {
   constexpr std::chrono::milliseconds kLong = std::chrono::hours(1);
   constexpr std::chrono::milliseconds kNone(0);
   StampWatch watch;
-  EXPECT_FALSE(watch.Holds("a", kLong));
+  EXPECT_FALSE(watch.Holds({"a"}, kLong));
   watch.Looked();
-  EXPECT_FALSE(watch.Holds("a", kLong)) << "another change may have left this stamp";
-  EXPECT_FALSE(watch.Holds("a", kNone));
-  EXPECT_FALSE(watch.Holds("a", kNone)) << "the look has failed";
+  EXPECT_FALSE(watch.Holds({"a"}, kLong)) << "another change may have left this stamp";
+  EXPECT_FALSE(watch.Holds({"a"}, kNone));
+  EXPECT_FALSE(watch.Holds({"a"}, kNone)) << "the look has failed";
   watch.Looked();
-  EXPECT_TRUE(watch.Holds("a", kNone));
-  EXPECT_TRUE(watch.Differs("b"));
-  EXPECT_FALSE(watch.Holds("b", kNone));
+  EXPECT_TRUE(watch.Holds({"a"}, kNone));
+  EXPECT_TRUE(watch.Differs({"b"}));
+  EXPECT_FALSE(watch.Holds({"b"}, kNone));
+}
+
+TEST(StampWatchTest, AnOldStampHoldsAfterALookUntilItHasBeenKnownForATick) {
+  constexpr std::chrono::milliseconds kLong = std::chrono::hours(1);
+  constexpr std::chrono::milliseconds kNone(0);
+  const Stamp old{"a", true};
+  StampWatch watch;
+  EXPECT_FALSE(watch.Holds(old, kLong)) << "nobody has looked";
+  EXPECT_FALSE(watch.Holds(old, kLong)) << "the look has failed";
+  watch.Looked();
+  EXPECT_TRUE(watch.Holds(old, kLong));
+  EXPECT_FALSE(watch.Holds(old, kNone)) << "the clock of the storage may be wrong";
+  watch.Looked();
+  EXPECT_TRUE(watch.Holds(old, kNone));
+  EXPECT_FALSE(watch.Holds({"b", true}, kLong));
 }
 
 TEST(MemoryStorageTest, HasOnePlaceForEverySpellingOfAPath) {
