@@ -6,7 +6,11 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 view=
-[ "${1:-}" != --view ] || { view=1; shift; }
+case "${1:-}" in
+  --view) view=1; shift ;;
+  -h | --help) sed -n '2,5s/^# //p' "$0"; exit ;;
+  -*) echo "demo: \"$1\" is not known; see scripts/demo.sh --help" >&2; exit 2 ;;
+esac
 output=$(realpath -m "${1:-$root/demo-output}")
 cd "$root"
 source scripts/environment.sh
