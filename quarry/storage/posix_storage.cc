@@ -61,8 +61,9 @@ std::uint64_t NanosecondsOf(const statx_timestamp& time) {
 
 bool IsOld(const statx_timestamp& changed) {
   constexpr auto kOld = std::chrono::minutes(1);
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return now - std::chrono::seconds(changed.tv_sec) > kOld;
+  // In seconds: file systems have dates that nanoseconds in 64 bits do not reach.
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  return now.time_since_epoch() - std::chrono::seconds(changed.tv_sec) > kOld;
 }
 
 /// The bytes of numbers. Every read asks for stamps, and writing digits would take as long as the file

@@ -28,7 +28,7 @@ struct FolderEntry {
 /// changes within one tick of the storage. StampWatch knows when that is over.
 struct Stamp {
   std::string text;
-  /// By the clock of the storage and ours the last change is a minute ago. They may disagree.
+  /// By the clock of the storage and ours the last change is more than a minute ago. They may disagree.
   bool old = false;
 
   friend bool operator==(const Stamp& a, const Stamp& b) { return a.text == b.text; }

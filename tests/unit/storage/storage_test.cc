@@ -238,6 +238,10 @@ TEST(PosixStorageTest, AStampIsOldAMinuteAfterTheLastChange) {
   EXPECT_FALSE(StampOf(site.root() / "file").old);
   site.Age("file");
   EXPECT_TRUE(StampOf(site.root() / "file").old);
+  constexpr std::time_t kYear2400 = 13'569'465'600;  // in nanoseconds more than 64 bits have
+  const timespec times[2] = {{kYear2400, 0}, {kYear2400, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (site.root() / "file").path.c_str(), times, 0), 0);
+  EXPECT_FALSE(StampOf(site.root() / "file").old);
 }
 
 TEST_P(StorageTest, TheStampOfAFolderShowsNamesThatComeAndGo) {
