@@ -127,8 +127,10 @@ class Feed {
     return std::nullopt;
   }
 
-  /// Ends the work, and waits for that. Called with Python's lock held, by any thread: Next ends too.
+  /// Ends the work, and waits for that. Called with Python's lock held, by any thread: Next ends too. A forked
+  /// process has no such thread, and the mutex may be held for ever: it does nothing.
   void Close() {
+    if (process_ != getpid()) return;
     {
       const std::lock_guard lock(state_->mutex);
       state_->cancel.Cancel();

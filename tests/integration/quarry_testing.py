@@ -12,6 +12,7 @@ Shapes are x, y, z as in Quarry's options; arrays are [z, y, x].
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -232,6 +233,15 @@ class Server:
             if not self.runs():
                 raise AssertionError(f"the server ended: {self.log()}")
         return self.log()
+
+    @contextlib.contextmanager
+    def hanging(self):
+        """Meanwhile it does nothing, and keeps its connections."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self):
         """Ends it at once, without a chance to end cleanly."""

@@ -118,6 +118,9 @@ class Trouble(Package):
         with quarry.open(self.server.target(self.path)) as remote, multiprocessing.get_context("fork").Pool(1) as pool:
             self.assertEqual(pool.map_async(mean_of, [(remote, "p")]).get(timeout=60), ["FAILED_PRECONDITION"])
             self.assertEqual(float(remote["p"][0].mean()), wanted)
+            with multiprocessing.get_context("spawn").Pool(1) as spawned:
+                found = spawned.map_async(mean_of, [(dataset, "p"), (remote, "p")]).get(timeout=qt.TIMEOUT)
+            self.assertEqual(found, [wanted] * 2)
 
     def test_nothing_is_left_behind(self):
         def use(target):
@@ -172,6 +175,54 @@ class Trouble(Package):
                 process.send_signal(signal.SIGINT)
                 self.assertEqual(process.stdout.read(), "interrupted\n")
                 self.assertEqual(process.wait(), 0)
+
+    def interrupted(self, work):
+        """Ctrl-C, by another thread, ends what does not end by itself; nothing is left of it."""
+        with nothing_left(self):
+            timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                work()
+            timer.join()
+
+    def test_interrupt_of_a_read_from_a_server_that_hangs(self):
+        with qt.Server(self.data) as server, quarry.open(server.target(self.path), timeout=qt.TIMEOUT) as dataset:
+            field = dataset["p"]
+            for read in (lambda: field.read(step=5), lambda: field[1], lambda: next(field.stream(step=5)),
+                         lambda: field.stats(step=5), lambda: field.plan(step=5)):
+                np.testing.assert_array_equal(field[1], self.decoded["p"][1])
+                with server.hanging():
+                    self.interrupted(read)
+            np.testing.assert_array_equal(field[1], self.decoded["p"][1])
+
+    def test_interrupt_of_reads_from_a_directory(self):
+        path = self.tmp / "large.quarry"
+        quarry.write(path, np.random.default_rng(1).random((128, 256, 256), "f4"), field="f", lossless=True)
+
+        def read_for_ever():
+            while True:
+                dataset["f"].read()
+
+        with quarry.open(path) as dataset:
+            dataset["f"].read()  # starts the threads that decode, which stay
+            self.interrupted(read_for_ever)
+
+    def test_a_fork_that_only_exits(self):
+        """While the parent's stream and watch are open, and with everything that an exit of the interpreter runs."""
+        code = ("import os, sys; sys.path.insert(0, sys.argv[1]); import quarry, numpy\n"
+                "dataset = quarry.open(sys.argv[2])\n"
+                "feeds = [feed for name in 'pmk' for feed in (dataset[name].stream(), dataset.watch())]\n"
+                "for feed in feeds: next(feed)\n"
+                "child = os.fork()\n"
+                "if child == 0: sys.exit(0)\n"
+                "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(list(feeds[0])))\n")
+        with quarry.open(self.path) as dataset:
+            levels = dataset.levels
+        for target in (str(self.path), self.server.target(self.path)):
+            with self.subTest(target=target):
+                done = subprocess.run([sys.executable, "-c", code, str(PACKAGE), target], capture_output=True, text=True,
+                                      timeout=qt.TIMEOUT)
+                self.assertEqual((done.stdout, done.stderr), (f"0 {levels - 1}\n", ""))
 
     def fails(self, code, work, text=""):
         with self.assertRaisesRegex(quarry.Error, text) as raised:
