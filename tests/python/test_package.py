@@ -147,11 +147,57 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
                 field.read(layer=3)
 
     def test_masked_arrays(self):
-        with quarry.open(self.path) as dataset:
-            masked = dataset["m"].read(step=3, masked=True).array
-            np.testing.assert_array_equal(masked.mask, np.isnan(self.decoded["m"][0]))
-            masked = dataset["k"].read(step=3, masked=True).array
-            np.testing.assert_array_equal(masked.mask, self.decoded["k"][0] == -999)
+        """Missing integers are masked by default, floats on request; masked=False gives what is in the files."""
+        missing = {"m": np.isnan(self.decoded["m"][0]), "k": self.decoded["k"][0] == -999}
+        for dataset in self.targets():
+            for name, mask in missing.items():
+                field, plain = dataset[name], self.decoded[name][0]
+                for given in ({}, {"masked": True}, {"masked": False}):
+                    expected = given.get("masked", name == "k")
+                    for samples in (field.read(step=3, **given), [*field.stream(step=3, **given)][-1],
+                                    asyncio.run(field.aread(step=3, **given))):
+                        array = samples.array
+                        self.assertEqual(isinstance(array, np.ma.MaskedArray), expected, (name, given))
+                        np.testing.assert_array_equal(np.ma.getdata(array)[~mask], plain[~mask])
+                        if expected:
+                            np.testing.assert_array_equal(np.ma.getmaskarray(array), mask)
+                        else:
+                            np.testing.assert_array_equal(array, plain)
+            self.assertNotIsInstance(dataset["p"].read().array, np.ma.MaskedArray)
+            present = self.decoded["k"][0][~missing["k"]]
+            self.assertAlmostEqual(float(dataset["k"].read(step=3).array.mean()), present.mean(), places=6)
+
+    def test_integers_without_missing_samples_are_not_masked(self):
+        path = self.tmp / "counts.quarry"
+        quarry.write(path, qt.integers(DIMS, "<i2").reshape(SHAPE), field="n", lossless=True)
+        with quarry.open(path) as dataset:
+            self.assertIs(type(dataset["n"].read().array), np.ndarray)
+
+    def test_values_leave_out_patches(self):
+        """Without any of the values in a patch, its box is left out; everywhere else are the decoded samples."""
+        decoded = self.decoded["p"][0]
+        low, high = np.sort(decoded, axis=None)[[-3, -1]]
+        for dataset in self.targets():
+            answer = dataset["p"].read(step=3, values=(float(low), float(high)))
+            self.assertTrue(answer.left_out)
+            shown = np.ones(SHAPE, bool)
+            for z, y, x in answer.left_out:
+                part = np.s_[slice(*z), slice(*y), slice(*x)]
+                self.assertLess(decoded[part].max(), low + 1e-3)  # patches are told by what they held before
+                shown[part] = False
+            self.assertTrue(shown.any())
+            np.testing.assert_array_equal(answer.array[shown], decoded[shown])
+            self.assertLess(dataset["p"].plan(step=3, values=(float(low), float(high))).price.patches,
+                            dataset["p"].plan(step=3).price.patches)
+
+    def test_a_focus_changes_no_sample(self):
+        for dataset in self.targets():
+            levels = [answer.array for answer in dataset["p"].stream(step=3, focus=(20, 3, 40))]
+            np.testing.assert_array_equal(levels[-1], self.decoded["p"][0])
+            self.assertEqual(len(levels), dataset.levels)
+            with self.assertRaises(quarry.Error) as raised:
+                list(dataset["p"].stream(step=3, focus=(20, float("nan"), 40)))
+            self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
 
     def test_statistics_and_points(self):
         original = qt.turbulent(DIMS, name="p3").reshape(SHAPE)
@@ -168,6 +214,14 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
             with self.assertRaisesRegex(quarry.Error, "outside the grid") as raised:
                 dataset["p"].points([[0, 0, 45]])
             self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+
+    def test_points_in_units_of_the_axes(self):
+        path = self.tmp / "placed.quarry"
+        field = qt.turbulent(DIMS).reshape(SHAPE)
+        quarry.write(path, field, field="p", lossless=True, origin=(1, 2, 3), spacing=(0.5, 0.25, 0.125))
+        with quarry.open(path) as dataset:
+            values, error = dataset["p"].points([[1 + 0.5 * 7, 2 + 0.25 * 8, 3 + 0.125 * 9.5]], physical=True)
+        self.assertAlmostEqual(values[0], (float(field[7, 8, 9]) + float(field[7, 8, 10])) / 2, delta=error + 1e-6)
 
     def test_async(self):
         async def use(dataset):

@@ -143,6 +143,10 @@ class Pictures(Package):
             np.testing.assert_allclose(grid.shape["origin"], (3 + 6 * 0.125, 2, 1 + 2 * 0.5))
             np.testing.assert_allclose(grid.shape["spacing"], (0.25, 0.5, 1))
             np.testing.assert_array_equal(grid.point_data["a"], samples.array.reshape(-1))
+        with unittest.mock.patch.dict(sys.modules, pyvista=stand_in), quarry.open(self.path) as dataset:
+            integers = dataset["k"].read(step=3).to_pyvista().point_data["k"]
+            wanted = self.decoded["k"][0].astype("f4").reshape(-1)
+            np.testing.assert_array_equal(integers, np.where(wanted == -999, np.nan, wanted))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Field:
 
     The first axis is the position in the ascending list of the steps that hold the field. Integers, slices, `...` and
     `None` select as they do in numpy, in full resolution. Missing samples of floating-point fields are NaN; an integer
-    field with missing samples gives a masked array. Damage raises an Error.
+    field with missing samples gives a masked array, here and from `read` and `stream`. Damage raises an Error.
     """
 
     def __init__(self, dataset: Dataset, description: _quarry.FieldDescription) -> None:
@@ -178,13 +178,16 @@ class Field:
                 return said.has_missing
         return True  # a step that was published since
 
-    def _samples(self, answer: _quarry.Answer | Merged, masked: bool) -> Samples:
+    def _samples(self, answer: _quarry.Answer | Merged, masked: bool | None, missing: bool) -> Samples:
+        """`missing`: whether there may be missing samples."""
+        if masked is None:
+            masked = missing and self.dtype.kind in "iu"
         array = self._masked(answer.array) if masked else answer.array
         return Samples(answer, array, self.dataset.native)
 
     def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
-             values: tuple[float, float] | None = None, strict: bool = True, masked: bool = False,
+             values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
              progress: bool = False, layer: int | None = None) -> Samples:
         """Reads a box of one step.
 
@@ -197,7 +200,8 @@ class Field:
             stride: instead of a level: every so many-th sample, along all axes or along (z, y, x)
             values: (low, high): patches without a value between these are not read, see `Samples.left_out`
             strict: damage is an Error; False: a rougher layer or a coarser level is shown, see `Samples.damaged`
-            masked: a numpy.ma array, with missing samples masked
+            masked: True: a numpy.ma array, with missing samples masked; False: a plain array, in which they are NaN or,
+                in fields of integers, the fill value. If left out, only missing integers are masked
             progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
             layer: of accuracy, 0 the roughest; the last if left out, and the best for `max_error` and `max_bytes`
 
@@ -207,18 +211,19 @@ class Field:
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict, layer=layer)
+        missing = self._may_miss(step)
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
             from quarry._pictures import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
-                                               max_bytes=max_bytes, strict=strict, layer=layer), masked)
-        return self._samples(self.dataset.native.read(question, self._may_miss(step)), masked)
+                                               max_bytes=max_bytes, strict=strict, layer=layer), masked, missing)
+        return self._samples(self.dataset.native.read(question, missing), masked, missing)
 
     def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
                focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
-               strict: bool = True, masked: bool = False, layer: int | None = None) -> Iterator[Samples]:
+               strict: bool = True, masked: bool | None = None, layer: int | None = None) -> Iterator[Samples]:
         """Reads a box level by level, the coarsest first. The next level is read while this one is looked at. Close the
         generator, or leave its loop and drop it, to end the read.
 
@@ -228,17 +233,17 @@ class Field:
 
         The others, and the errors, are those of `read`.
         """
-        return (self._samples(answer, masked) for answer in taken(self._stream(
-            box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
+        missing = self._may_miss(step)
+        return (self._samples(answer, masked, missing) for answer in taken(self._stream(
+            missing, box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
             focus=focus, values=values, strict=strict, layer=layer)))
 
-    def _stream(self, *, step: int | None, first_level: int | None, **question: Any) -> _quarry.Stream:
+    def _stream(self, missing: bool, *, first_level: int | None, **question: Any) -> _quarry.Stream:
         if first_level is None:
             first_level = self.dataset.levels - 1
-        return self.dataset.native.stream(self._question(step=step, first_level=first_level, stride=None, **question),
-                                          self._may_miss(step))
+        return self.dataset.native.stream(self._question(first_level=first_level, stride=None, **question), missing)
 
-    async def aread(self, *, masked: bool = False, step: int | None = None, box: Box | None = None,
+    async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
                     strict: bool = True, layer: int | None = None) -> Samples:
@@ -248,18 +253,18 @@ class Field:
                                   stride=stride, values=values, strict=strict, layer=layer)
         missing = await asyncio.to_thread(self._may_miss, step)
         async for answer in taken_async(self.dataset.native.stream(question, missing)):
-            return self._samples(answer, masked)
+            return self._samples(answer, masked, missing)
         raise Error("INTERNAL", "the answer has no level")
 
-    async def astream(self, *, masked: bool = False, **question: Any) -> AsyncIterator[Samples]:
+    async def astream(self, *, masked: bool | None = None, **question: Any) -> AsyncIterator[Samples]:
         """`stream` for `async for`. A task that is cancelled ends the read."""
         import asyncio
         arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
                                      "first_level": None, "focus": None, "values": None, "strict": True, "layer": None,
                                      **question}
-        stream = await asyncio.to_thread(lambda: self._stream(**arguments))
-        async for answer in taken_async(stream):
-            yield self._samples(answer, masked)
+        missing = await asyncio.to_thread(self._may_miss, arguments["step"])
+        async for answer in taken_async(self._stream(missing, **arguments)):
+            yield self._samples(answer, masked, missing)
 
     def plan(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,

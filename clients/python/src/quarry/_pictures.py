@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quarry._samples import Box, Samples
+from quarry._samples import Box, Samples, with_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,7 +246,7 @@ def to_pyvista(samples: Samples) -> Any:
         grid = pyvista.RectilinearGrid(x, y, z)
     else:
         grid = pyvista.ImageData(dimensions=(len(x), len(y), len(z)), origin=(x[0], y[0], z[0]), spacing=spacing)
-    grid.point_data[samples.field] = samples.array.ravel()  # x is the fastest, as VTK has it
+    grid.point_data[samples.field] = with_nan(samples.array).ravel()  # x is the fastest, as VTK has it
     return grid
 
 
@@ -279,7 +279,8 @@ def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int
             begin, end = (-(-bound // target.spacing[0]) - first for bound in slab[0])
             if begin == end:
                 continue
-            part = field.read(box=slab, step=plan.step, level=target.level, strict=strict, layer=plan.layer)
+            part = field.read(box=slab, step=plan.step, level=target.level, layer=plan.layer, strict=strict,
+                              masked=False)
             whole[begin:end] = part.array
             errors.append(part.max_error)
             damaged += part.damaged

@@ -26,9 +26,13 @@ class Samples:
     def __init__(self, answer: _quarry.Answer | Merged, array: npt.NDArray[Any], grid: _quarry.Dataset) -> None:
         self._answer = answer
         self._grid = grid
-        self.array = array
-        """[z, y, x]. Missing samples of floating-point fields are NaN. Those of others hold the field's fill value, or
-        are masked if that was asked for."""
+        self._array = array
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """[z, y, x]. Missing samples of floating-point fields are NaN, and those of integers masked, unless the request
+        said something else."""
+        return self._array
 
     @property
     def field(self) -> str:
@@ -114,6 +118,7 @@ class Samples:
 
     def to_pyvista(self) -> Any:
         """A grid of VTK with the samples at its points: an image, or a rectilinear grid where the spacing differs.
+        Masked integers become floats with NaN.
 
         Raises:
             ImportError: PyVista is not installed
@@ -134,6 +139,22 @@ class Samples:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape))
         return f"<quarry.Samples {self.field!r}, step {self.step}, level {self.level}: {shape} {self.dtype}>"
+
+
+def floating(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """The smallest float that holds every integer of a type, and NaN."""
+    import numpy as np
+    return np.dtype(stored if stored.kind == "f" else np.float32 if stored.itemsize <= 2 else np.float64)
+
+
+def with_nan(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A masked array as floats with NaN, for those who know no masks; any other one as it is."""
+    import numpy as np
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    floats: Any = array.astype(floating(array.dtype))
+    filled: npt.NDArray[Any] = floats.filled(np.nan)
+    return filled
 
 
 def positions(grid: _quarry.Dataset, axis: int) -> npt.NDArray[np.float64]:

@@ -23,16 +23,21 @@ Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
 
 @dataclass(frozen=True)
 class Written:
-    """What became of one field of one step."""
+    """What became of one field of one step.
+
+    Attributes:
+        step: its number
+        field: its name
+        raw_bytes: of its samples
+        stored_bytes: on disk, with a mask that no other field had
+        max_error: largest difference of a stored sample from the given one, in the field's unit
+    """
 
     step: int
     field: str
     raw_bytes: int
-    """Of its samples."""
     stored_bytes: int
-    """On disk, with a mask that no other field had."""
     max_error: float
-    """Largest difference of a stored sample from the given one, in the field's unit."""
 
     @property
     def ratio(self) -> float:

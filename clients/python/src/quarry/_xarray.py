@@ -23,7 +23,7 @@ from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry._field import Field
 from quarry._level_array import LevelArray
-from quarry._samples import Samples, positions
+from quarry._samples import Samples, floating, positions, with_nan
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -129,11 +129,7 @@ def samples_to_xarray(samples: Samples) -> xr.DataArray:
     coords[names.step] = ((), np.int64(samples.step), {"long_name": "number of the step"})
     attrs = {"long_name": said.name, "units": said.units or None, "coder": said.coder, "level": samples.level,
              "max_error": samples.max_error}
-    array: Any = samples.array
-    if isinstance(array, np.ma.MaskedArray):
-        decoded: Any = array.astype(_decoded(array.dtype))
-        array = decoded.filled(np.nan)
-    return xr.DataArray(array, coords, names.axes, samples.field, _known(attrs))
+    return xr.DataArray(with_nan(samples.array), coords, names.axes, samples.field, _known(attrs))
 
 
 def _is_server(target: str) -> bool:
@@ -304,7 +300,7 @@ class _View:
         if stored.kind == "f" or (said.fill is None and series.held.all()):
             return stored
         if self._decode:
-            return _decoded(stored)
+            return floating(stored)
         if said.fill is not None:
             return stored
         without = self.numbers[~series.held].tolist()
@@ -312,11 +308,6 @@ class _View:
         raise ValueError(f"{said.name!r} is not in the steps {without[:10]}{others}, and has no fill value that "
                          "could stand there; leave out mask_and_scale=False, or those steps, "
                          f"or say drop_variables=[{said.name!r}]")
-
-
-def _decoded(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """The smallest float that holds every integer of a type, and NaN."""
-    return np.dtype(stored if stored.kind == "f" else np.float32 if stored.itemsize <= 2 else np.float64)
 
 
 def _chosen(dataset: Dataset, numbers: Iterable[int] | None) -> list[_quarry.Step]:

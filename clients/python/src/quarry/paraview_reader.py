@@ -24,6 +24,7 @@ from vtkmodules.vtkCommonCore import vtkDataArraySelection
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline as Pipeline
 
 import quarry
+from quarry._samples import with_nan
 
 
 @smproxy.source(name="Quarry", label="Quarry")
@@ -35,6 +36,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
         self._target = ""
         self._token = ""
         self._level = 0
+        self._chosen = -1
         self._box = (0, -1, 0, -1, 0, -1)
         self._dataset: quarry.Dataset | None = None
         self._fields = vtkDataArraySelection()
@@ -62,6 +64,13 @@ class QuarryReader(VTKPythonAlgorithmBase):
         """0 is full resolution; each next one has half the samples along each axis."""
         if level != self._level:
             self._level = level
+            self.Modified()
+
+    @smproperty.intvector(name="Step", default_values=-1)
+    def SetStep(self, step: int) -> None:
+        """The number of the step that is shown at any time; -1: the one of ParaView's time."""
+        if step != self._chosen:
+            self._chosen = step
             self.Modified()
 
     @smproperty.intvector(name="Box", default_values=[0, -1, 0, -1, 0, -1])
@@ -111,7 +120,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
         for name in dataset:
             if self._fields.ArrayIsEnabled(name) and step in dataset[name].steps:
                 samples = dataset[name].read(step=step, level=self._level, box=self._samples_box())
-                output.PointData.append(np.ascontiguousarray(samples.array).reshape(-1), name)
+                output.PointData.append(np.ascontiguousarray(with_nan(samples.array)).reshape(-1), name)
         return 1
 
     # ---- The dataset
@@ -157,8 +166,13 @@ class QuarryReader(VTKPythonAlgorithmBase):
         return times if ascending else [float(step) for step in dataset.steps]
 
     def _step(self, information: Any) -> int:
-        """The one whose time ParaView asks for, or the last before it."""
+        """The chosen one; else the one whose time ParaView asks for, or the last before it."""
         dataset, times = self._open(), self._times()
+        if self._chosen >= 0:
+            if self._chosen not in dataset.steps:
+                raise quarry.Error("NOT_FOUND", f"\"{self._target}\" has no step {self._chosen}; Step -1 follows "
+                                   "the time")
+            return self._chosen
         if not information.Has(Pipeline.UPDATE_TIME_STEP()):
             return dataset.steps[0]
         asked = float(information.Get(Pipeline.UPDATE_TIME_STEP()))
