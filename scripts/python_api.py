@@ -58,10 +58,17 @@ def of_class(name, kind):
     return "\n".join(parts)
 
 
+def returned():
+    """What functions and methods return besides: the module in C++ has the types, in the order of their use."""
+    names = ("Plan", "PlannedLevel", "Price", "Statistics", "Bounded", "Histogram", "Step", "FieldStep", "LevelRecord",
+             "LayerRecord", "FieldDescription", "DatasetSummary")
+    return [of_class(name, getattr(quarry._quarry, name)) for name in names]
+
+
 def page():
     """The text of the page."""
     beyond = quarry.outofcore
-    return "\n".join([INTRODUCTION, *of_module(quarry, ""), f"## quarry.outofcore\n\n{quoted(beyond.__doc__)}",
+    return "\n".join([INTRODUCTION, *of_module(quarry, ""), *returned(), f"## quarry.outofcore\n\n{quoted(beyond.__doc__)}",
                       *of_module(beyond, "outofcore.")])
 
 

@@ -290,48 +290,73 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
 // ---- What Python sees
 
 void BindDescriptions(nb::module_& m) {
-  nb::class_<LevelRecord>(m, "LevelRecord")
-      .def_ro("max_error", &LevelRecord::max_error)
-      .def_ro("rmse", &LevelRecord::rmse)
-      .def_ro("bytes", &LevelRecord::bytes)
-      .def_ro("coverage", &LevelRecord::coverage);
-  nb::class_<LayerRecord>(m, "LayerRecord")
-      .def_ro("tolerance", &LayerRecord::tolerance)
-      .def_ro("levels", &LayerRecord::levels);
-  nb::class_<FieldStepDescription>(m, "FieldStep")
-      .def_ro("name", &FieldStepDescription::name)
-      .def_ro("source", &FieldStepDescription::source)
-      .def_ro("tolerance", &FieldStepDescription::tolerance)
-      .def_ro("min", &FieldStepDescription::min)
-      .def_ro("max", &FieldStepDescription::max)
-      .def_ro("max_error", &FieldStepDescription::max_error)
-      .def_ro("rmse", &FieldStepDescription::rmse)
-      .def_ro("psnr", &FieldStepDescription::psnr)
-      .def_ro("raw_bytes", &FieldStepDescription::raw_bytes)
-      .def_ro("stored_bytes", &FieldStepDescription::stored_bytes)
-      .def_ro("valid", &FieldStepDescription::valid)
-      .def_ro("levels", &FieldStepDescription::levels)
-      .def_ro("rougher", &FieldStepDescription::rougher)
-      .def_prop_ro("has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); });
-  nb::class_<StepDescription>(m, "Step")
-      .def_ro("step", &StepDescription::step)
-      .def_ro("time", &StepDescription::time)
-      .def_ro("fields", &StepDescription::fields);
-  nb::class_<FieldDescription>(m, "FieldDescription")
-      .def_ro("name", &FieldDescription::name)
-      .def_prop_ro("dtype", [](const FieldDescription& field) { return std::string(Name(field.type)); })
-      .def_ro("units", &FieldDescription::units)
-      .def_prop_ro("coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); })
-      .def_ro("tolerance", &FieldDescription::tolerance)
-      .def_ro("relative_tolerance", &FieldDescription::relative_tolerance)
-      .def_ro("lossless", &FieldDescription::lossless)
-      .def_prop_ro("layers", [](const FieldDescription& field) { return field.layers(); })
-      .def_ro("fill", &FieldDescription::fill);
-  nb::class_<client::DatasetSummary>(m, "DatasetSummary")
-      .def_ro("name", &client::DatasetSummary::name)
-      .def_prop_ro("shape", [](const client::DatasetSummary& dataset) { return ToZyx(dataset.grid.dims); })
-      .def_ro("steps", &client::DatasetSummary::steps)
-      .def_ro("fields", &client::DatasetSummary::fields);
+  nb::class_<LevelRecord>(m, "LevelRecord", "What was recorded when a level was written, over all patches.")
+      .def_ro("max_error", &LevelRecord::max_error,
+              "What the original differs by at most from what the level shows by linear interpolation, in "
+              "the field's unit.")
+      .def_ro("rmse", &LevelRecord::rmse, "The root of the mean of the squares of these differences.")
+      .def_ro("bytes", &LevelRecord::bytes, "Stored bytes of this level alone, without masks.")
+      .def_ro("coverage", &LevelRecord::coverage,
+              "Share of the valid samples of full resolution that the level can show, 0 to 1.");
+  nb::class_<LayerRecord>(m, "LayerRecord", "A layer of accuracy before the last one.")
+      .def_ro("tolerance", &LayerRecord::tolerance, "Largest error that was allowed, in the field's unit.")
+      .def_ro("levels", &LayerRecord::levels,
+              "Its levels, the finest first; bytes are those of this layer alone.");
+  nb::class_<FieldStepDescription>(m, "FieldStep",
+                                   "A field in one step, as it was recorded when it was written. Errors and "
+                                   "levels are those of the last layer.")
+      .def_ro("name", &FieldStepDescription::name, "Name of the field.")
+      .def_ro("source", &FieldStepDescription::source, "What it was converted from.")
+      .def_ro("tolerance", &FieldStepDescription::tolerance,
+              "Largest error that was allowed, in the field's unit; 0: without loss.")
+      .def_ro("min", &FieldStepDescription::min, "Of the valid original samples; infinity if there is none.")
+      .def_ro("max", &FieldStepDescription::max,
+              "Of the valid original samples; minus infinity if there is none.")
+      .def_ro("max_error", &FieldStepDescription::max_error,
+              "Largest error of a sample, in the field's unit.")
+      .def_ro("rmse", &FieldStepDescription::rmse, "The root of the mean of the squares of the errors.")
+      .def_ro("psnr", &FieldStepDescription::psnr,
+              "Peak signal-to-noise ratio [dB]; infinite if nothing was lost.")
+      .def_ro("raw_bytes", &FieldStepDescription::raw_bytes, "Bytes of the samples.")
+      .def_ro("stored_bytes", &FieldStepDescription::stored_bytes, "Bytes of the compressed data.")
+      .def_ro("valid", &FieldStepDescription::valid, "Number of samples that are not missing.")
+      .def_ro("levels", &FieldStepDescription::levels, "Levels of resolution, the finest first.")
+      .def_ro("rougher", &FieldStepDescription::rougher,
+              "The layers of accuracy before the last, the roughest first.")
+      .def_prop_ro(
+          "has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); },
+          "Whether a sample is missing.");
+  nb::class_<StepDescription>(m, "Step", "A step of a dataset.")
+      .def_ro("step", &StepDescription::step, "Its number.")
+      .def_ro("time", &StepDescription::time, "Time of the simulation; None if nobody gave it.")
+      .def_ro("fields", &StepDescription::fields, "The fields that it holds.");
+  nb::class_<FieldDescription>(m, "FieldDescription", "What all steps of a field have in common.")
+      .def_ro("name", &FieldDescription::name, "Name, unique in the dataset.")
+      .def_prop_ro(
+          "dtype", [](const FieldDescription& field) { return std::string(Name(field.type)); },
+          "Name of the type of its samples, as numpy has it.")
+      .def_ro("units", &FieldDescription::units, "Unit of its values; empty if nobody gave it.")
+      .def_prop_ro(
+          "coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); },
+          "Name of what compresses its patches.")
+      .def_ro("tolerance", &FieldDescription::tolerance,
+              "Largest error, in the field's unit; None if it was given otherwise.")
+      .def_ro("relative_tolerance", &FieldDescription::relative_tolerance,
+              "Largest error as a fraction of the range of each step; None if it was given otherwise.")
+      .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
+      .def_prop_ro(
+          "layers", [](const FieldDescription& field) { return field.layers(); },
+          "Number of layers of accuracy; 1 for most fields.")
+      .def_ro("fill", &FieldDescription::fill,
+              "Samples with this value are missing; None: only those that are NaN or infinite.");
+  nb::class_<client::DatasetSummary>(m, "DatasetSummary", "What `list` says about a dataset.")
+      .def_ro("name", &client::DatasetSummary::name,
+              "Its name, as `open` takes it behind the address of the server.")
+      .def_prop_ro(
+          "shape", [](const client::DatasetSummary& dataset) { return ToZyx(dataset.grid.dims); },
+          "Samples along z, y, x.")
+      .def_ro("steps", &client::DatasetSummary::steps, "Number of steps.")
+      .def_ro("fields", &client::DatasetSummary::fields, "Number of fields.");
 }
 
 void BindAnswers(nb::module_& m) {
@@ -372,63 +397,94 @@ void BindAnswers(nb::module_& m) {
         for (const Box& box : answer.samples.left_out) left_out.push_back(ToZyx(box));
         return left_out;
       });
-  nb::class_<query::Price>(m, "Price")
-      .def_ro("patches", &query::Price::patches)
-      .def_ro("bytes", &query::Price::bytes)
-      .def_ro("bytes_read", &query::Price::bytes_read)
-      .def_ro("reads", &query::Price::reads)
-      .def_ro("reply_bytes", &query::Price::reply_bytes);
-  nb::class_<query::LevelExtent>(m, "PlannedLevel")
-      .def_ro("level", &query::LevelExtent::level)
-      .def_prop_ro("extent", [](const query::LevelExtent& level) { return ToZyx(level.extent); })
-      .def_prop_ro("spacing", [](const query::LevelExtent& level) { return ToZyx(level.spacing); })
-      .def_ro("max_error", &query::LevelExtent::max_error)
-      .def_ro("bytes", &query::LevelExtent::bytes)
-      .def_ro("coverage", &query::LevelExtent::coverage);
-  nb::class_<query::AnswerHeader>(m, "Plan")
-      .def_ro("field", &query::AnswerHeader::field)
-      .def_ro("step", &query::AnswerHeader::step)
-      .def_ro("layer", &query::AnswerHeader::layer)
-      .def_ro("levels", &query::AnswerHeader::levels)
-      .def_ro("price", &query::AnswerHeader::price);
+  nb::class_<query::Price>(m, "Price", "What an answer costs.")
+      .def_ro("patches", &query::Price::patches, "Number of patches that are decoded.")
+      .def_ro("bytes", &query::Price::bytes, "Bytes of the compressed data that are needed.")
+      .def_ro("bytes_read", &query::Price::bytes_read,
+              "Bytes read from disk if nothing is in memory yet, with the gaps between ranges that are read "
+              "together.")
+      .def_ro("reads", &query::Price::reads, "Number of reads from disk, if nothing is in memory yet.")
+      .def_ro("reply_bytes", &query::Price::reply_bytes, "Bytes of the samples of all levels of the answer.");
+  nb::class_<query::LevelExtent>(m, "PlannedLevel", "A level of an answer.")
+      .def_ro("level", &query::LevelExtent::level, "0 is full resolution.")
+      .def_prop_ro(
+          "extent", [](const query::LevelExtent& level) { return ToZyx(level.extent); },
+          "Samples of this level along z, y, x, half-open: sample i of an axis lies at i * spacing of full "
+          "resolution.")
+      .def_prop_ro(
+          "spacing", [](const query::LevelExtent& level) { return ToZyx(level.spacing); },
+          "Samples of full resolution between neighbours along z, y, x.")
+      .def_ro("max_error", &query::LevelExtent::max_error,
+              "What the original field differs by at most from what this level shows, in the field's unit.")
+      .def_ro("bytes", &query::LevelExtent::bytes,
+              "Bytes of compressed data that it adds to those of the levels before it.")
+      .def_ro("coverage", &query::LevelExtent::coverage,
+              "Share of the valid samples of full resolution that it can show, 0 to 1.");
+  nb::class_<query::AnswerHeader>(m, "Plan", "What a request would be answered with.")
+      .def_ro("field", &query::AnswerHeader::field, "Name of the field.")
+      .def_ro("step", &query::AnswerHeader::step, "Number of the step.")
+      .def_ro("layer", &query::AnswerHeader::layer, "Layer of accuracy, 0 is the roughest.")
+      .def_ro("levels", &query::AnswerHeader::levels, "In the order of delivery, the coarsest first.")
+      .def_ro("price", &query::AnswerHeader::price, "Price of the whole answer.");
 }
 
 void BindStatistics(nb::module_& m) {
-  nb::class_<query::Bounded>(m, "Bounded")
-      .def_ro("value", &query::Bounded::value)
-      .def_ro("low", &query::Bounded::low)
-      .def_ro("high", &query::Bounded::high)
+  nb::class_<query::Bounded>(
+      m, "Bounded", "A number of the decoded samples, and an interval that holds that of the original ones.")
+      .def_ro("value", &query::Bounded::value, "The number of the decoded samples; `float()` gives it.")
+      .def_ro("low", &query::Bounded::low, "The original's is at least this.")
+      .def_ro("high", &query::Bounded::high, "The original's is at most this.")
       .def("__float__", [](const query::Bounded& self) { return self.value; })
       .def("__repr__", [](const query::Bounded& self) {
         return fmt::format("Bounded(value={}, low={}, high={})", self.value, self.low, self.high);
       });
-  nb::class_<query::Histogram>(m, "Histogram")
-      .def_ro("begin", &query::Histogram::begin)
-      .def_ro("end", &query::Histogram::end)
-      .def_ro("counts", &query::Histogram::counts)
-      .def_ro("low", &query::Histogram::low)
-      .def_ro("high", &query::Histogram::high)
-      .def_ro("below", &query::Histogram::below)
-      .def_ro("above", &query::Histogram::above);
-  nb::class_<query::StatisticsAnswer>(m, "Statistics")
-      .def_prop_ro("valid", [](const query::StatisticsAnswer& self) { return self.statistics.valid; })
-      .def_prop_ro("missing", [](const query::StatisticsAnswer& self) { return self.statistics.missing; })
-      .def_prop_ro("min", [](const query::StatisticsAnswer& self) { return self.statistics.min; })
-      .def_prop_ro("max", [](const query::StatisticsAnswer& self) { return self.statistics.max; })
-      .def_prop_ro("mean", [](const query::StatisticsAnswer& self) { return self.statistics.mean; })
-      .def_prop_ro("stddev", [](const query::StatisticsAnswer& self) { return self.statistics.stddev; })
-      .def_prop_ro("percentiles",
-                   [](const query::StatisticsAnswer& self) {
-                     std::vector<std::pair<double, query::Bounded>> percentiles;
-                     for (const query::Percentile& one : self.statistics.percentiles)
-                       percentiles.emplace_back(one.percent, one.at);
-                     return percentiles;
-                   })
-      .def_prop_ro("histogram", [](const query::StatisticsAnswer& self) { return self.statistics.histogram; })
-      .def_prop_ro("level",
-                   [](const query::StatisticsAnswer& self) { return self.header.levels.back().level; })
-      .def_prop_ro("step", [](const query::StatisticsAnswer& self) { return self.header.step; })
-      .def_prop_ro("price", [](const query::StatisticsAnswer& self) { return self.header.price; });
+  nb::class_<query::Histogram>(m, "Histogram", "Counts in bins of equal width.")
+      .def_ro("begin", &query::Histogram::begin, "Left edge of the first bin.")
+      .def_ro("end", &query::Histogram::end, "Right edge of the last bin.")
+      .def_ro("counts", &query::Histogram::counts, "Decoded samples in each bin.")
+      .def_ro("low", &query::Histogram::low, "At least so many original samples are in each bin.")
+      .def_ro("high", &query::Histogram::high, "At most so many original samples are in each bin.")
+      .def_ro("below", &query::Histogram::below, "Samples before the first bin.")
+      .def_ro("above", &query::Histogram::above, "Samples behind the last bin.");
+  nb::class_<query::StatisticsAnswer>(
+      m, "Statistics",
+      "Statistics of the valid samples of a box at one level. Without any, the values are NaN.")
+      .def_prop_ro(
+          "valid", [](const query::StatisticsAnswer& self) { return self.statistics.valid; },
+          "Number of samples.")
+      .def_prop_ro(
+          "missing", [](const query::StatisticsAnswer& self) { return self.statistics.missing; },
+          "Number of missing samples.")
+      .def_prop_ro(
+          "min", [](const query::StatisticsAnswer& self) { return self.statistics.min; }, "The smallest.")
+      .def_prop_ro(
+          "max", [](const query::StatisticsAnswer& self) { return self.statistics.max; }, "The largest.")
+      .def_prop_ro(
+          "mean", [](const query::StatisticsAnswer& self) { return self.statistics.mean; },
+          "Sum over number.")
+      .def_prop_ro(
+          "stddev", [](const query::StatisticsAnswer& self) { return self.statistics.stddev; },
+          "The root of the mean of the squares of the differences from the mean.")
+      .def_prop_ro(
+          "percentiles",
+          [](const query::StatisticsAnswer& self) {
+            std::vector<std::pair<double, query::Bounded>> percentiles;
+            for (const query::Percentile& one : self.statistics.percentiles)
+              percentiles.emplace_back(one.percent, one.at);
+            return percentiles;
+          },
+          "(percent, value) for each that was asked for: the smallest value that this share does not exceed.")
+      .def_prop_ro(
+          "histogram", [](const query::StatisticsAnswer& self) { return self.statistics.histogram; },
+          "Histogram with as many bins as were asked for.")
+      .def_prop_ro(
+          "level", [](const query::StatisticsAnswer& self) { return self.header.levels.back().level; },
+          "The level that was looked at; 0 is full resolution.")
+      .def_prop_ro(
+          "step", [](const query::StatisticsAnswer& self) { return self.header.step; }, "Number of the step.")
+      .def_prop_ro(
+          "price", [](const query::StatisticsAnswer& self) { return self.header.price; },
+          "Price of reading the samples; none of them is delivered.");
 }
 
 void BindDataset(nb::module_& m) {
