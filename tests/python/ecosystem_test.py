@@ -3,7 +3,7 @@ ome-zarr-models, napari, neuroglancer and dask.distributed. ParaView reads by it
 hand, since they are large; what is not installed is skipped:
 
     apt-get install python3-paraview xvfb     # takes the place of python3-vtk9, which other tests need
-    pip install pyvista tensorstore ome-zarr ome-zarr-models napari-ome-zarr dask distributed xarray zarr aiohttp
+    pip install pyvista tensorstore ome-zarr ome-zarr-models napari-ome-zarr PyQt6 dask distributed xarray zarr aiohttp
     pip install neuroglancer playwright pillow    # and Debian's chromium
     python tests/python/ecosystem_test.py
 """
@@ -11,9 +11,11 @@ hand, since they are large; what is not installed is skipped:
 import contextlib
 import importlib.metadata
 import io
+import json
 import os
 import shutil
 import subprocess
+import sys
 import unittest
 
 import matplotlib.image
@@ -100,19 +102,32 @@ class Ecosystem(Hierarchy):
         image = Image.from_zarr(zarr.open_group(quarry.zarr_store(self.path), mode="r"))
         self.assertEqual([multiscale.name for multiscale in image.ome_attributes.multiscales], ["p", "m", "k"])
 
-    @needs("napari", "napari-ome-zarr")
+    @needs("napari", "napari-ome-zarr", "PyQt6")
     def test_napari(self):
-        import npe2
-        from napari.components import ViewerModel
-        npe2.PluginManager.instance().discover()
+        """Its window on Qt's offscreen platform; the X server is there for OpenGL alone."""
+        script = self.tmp / "napari_window.py"
+        script.write_text(f"""
+import json, sys
+import napari, numpy as np
+viewer = napari.Viewer(show=False)
+layer = viewer.open(sys.argv[1], plugin="napari-ome-zarr")[0]
+np.save({str(self.tmp / 'level2.npy')!r}, np.asarray(layer.data[2]))
+viewer.screenshot({str(self.tmp / 'napari.png')!r}, canvas_only=True, flash=False)
+print(json.dumps([layer.multiscale, [data.shape for data in layer.data], layer.extent.world[1].tolist()]))
+viewer.close()
+""")
         for field in "mp":
             for url in self.urls(self.path, field):
-                viewer = ViewerModel()
-                layer = viewer.open(url, plugin="napari-ome-zarr")[0]
-                self.assertTrue(layer.multiscale)
-                self.assertEqual([data.shape for data in layer.data], [level.shape for level in self.levels[field]])
-                np.testing.assert_array_equal(layer.data[2], self.levels[field][2])
-                np.testing.assert_array_equal(layer.extent.world[1], [2, 22, 33, 44])
+                done = subprocess.run(["xvfb-run", "-a", "-s", "-noreset", sys.executable, script, url], capture_output=True,
+                                      text=True, env=os.environ | {"QT_QPA_PLATFORM": "offscreen"}, timeout=qt.TIMEOUT)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                multiscale, shapes, corner = json.loads(done.stdout.splitlines()[-1])
+                self.assertTrue(multiscale)
+                self.assertEqual(shapes, [list(level.shape) for level in self.levels[field]])
+                self.assertEqual(corner, [2, 22, 33, 44])
+                np.testing.assert_array_equal(np.load(self.tmp / "level2.npy"), self.levels[field][2])
+                colours = np.unique(matplotlib.image.imread(self.tmp / "napari.png").reshape(-1, 4), axis=0)
+                self.assertGreater(len(colours), 50, "the field is not in the window")
 
     @needs("neuroglancer", "playwright", "pillow")
     def test_neuroglancer(self):
@@ -178,6 +193,10 @@ run = Quarry(Target={str(self.path)!r}, Level=1, Box=[5, 40, 0, -1, 2, 2])
 run.UpdatePipeline(time={STEPS[-1]})
 image = servermanager.Fetch(run)
 print(image.GetExtent(), image.GetBounds())
+chosen = Quarry(Target={str(self.path)!r}, Level=1, Step={STEPS[0]})
+chosen.UpdatePipeline(time={STEPS[-1]})
+numpy_support.vtk_to_numpy(servermanager.Fetch(chosen).GetPointData().GetArray("m")).tofile({str(self.tmp / 'first.raw')!r})
+Delete(chosen)
 numpy_support.vtk_to_numpy(image.GetPointData().GetArray("m")).tofile({str(self.tmp / 'm.raw')!r})
 view = GetActiveViewOrCreate("RenderView")
 shown = Show(run, view)
@@ -195,6 +214,7 @@ SaveScreenshot({str(picture)!r}, view)
         self.assertIn("(3, 20, 0, 16, 1, 1)", done.stdout)
         np.testing.assert_array_equal(np.fromfile(self.tmp / "m.raw", "f4"),
                                       self.levels["m"][1][-1, 1, :, 3:21].ravel())
+        np.testing.assert_array_equal(np.fromfile(self.tmp / "first.raw", "f4"), self.levels["m"][1][0].ravel())
         colours = np.unique(matplotlib.image.imread(picture).reshape(-1, 3), axis=0)
         self.assertGreater(len(colours), 50, "the slice is not on the picture")
 
