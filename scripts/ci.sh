@@ -53,12 +53,12 @@ stage_asan() {
   fi
 }
 
-# Without the parts that use gRPC, whose libraries ThreadSanitizer does not see into.
+# Without the tests that use gRPC or make a protobuf message, into whose libraries ThreadSanitizer does not see.
 stage_tsan() {
   scripts/build.sh tsan threaded_tests
-  local server='server/(Access|ClientShares|DeadlineWatch|IsGoodRequestId|MemoryGuard|Metrics|NewRequestId|ServerLog|TokenStoreTest)\.'
+  local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|DeadlineWatch|IsGoodRequestId|MemoryGuard|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
   TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1' \
-    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|session/|$server)"
+    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
 }
 
 stage_fuzz() {

@@ -400,7 +400,7 @@ quarry::Location RootOf(const Options& options) {
   return {std::make_shared<const quarry::PosixStorage>(options.root, links, DataFiles()), options.root};
 }
 
-server::DatasetCatalogOptions CatalogueOf(const Options& options) {
+server::DatasetCatalogOptions CatalogOptionsOf(const Options& options) {
   return {RootOf(options), options.index,
           options.scratch.empty() ? std::filesystem::temp_directory_path()
                                   : std::filesystem::path(options.scratch),
@@ -486,7 +486,7 @@ Status Serve(const Options& options) {
   operations.tokens = prepared.tokens;
   operations.log = log;
   const auto watch = std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000));
-  service.emplace(CatalogueOf(options),
+  service.emplace(CatalogOptionsOf(options),
                   server::EngineOptions{prepared.memory, options.threads, options.queue}, &operations, watch);
   const server::MemoryGuard guard(prepared.memory);
   service->OnLargeRelease([&guard] { guard.Look(); });

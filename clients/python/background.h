@@ -127,8 +127,8 @@ class Feed {
     return std::nullopt;
   }
 
-  /// Ends the work, and waits for that. Called with Python's lock held, by any thread: Next ends too. A forked
-  /// process has no such thread, and the mutex may be held for ever: it does nothing.
+  /// Ends the work, and waits for that. Called with Python's lock held, by any thread: Next ends too. A
+  /// forked process has no such thread, and the mutex may be held for ever: it does nothing.
   void Close() {
     if (process_ != getpid()) return;
     {

@@ -367,7 +367,7 @@ class Failures(qt.QuarryTest):
         step = sum(len(data) for data in qt.snapshot(self.existing).values() if data)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={5 * step // 2}", "tmpfs", str(place)]
         if os.geteuid() != 0 or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode != 0:
-            self.skipTest("this needs the right to mount a file system")
+            qt.skip("this needs the right to mount a file system")
         try:
             sources = [self.source] * 5
             dataset = place / "run.quarry"

@@ -594,8 +594,13 @@ CASES = ("test_array_type_after_indexing", "test_dataset_compute", "test_dropna"
          "test_vectorized_indexing", "test_dataset_caching")
 
 
-@unittest.skipUnless(test_backends, "xarray's tests are not installed")
 class CasesOfXarray(qt.QuarryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if test_backends is None:
+            qt.skip("xarray's tests are not installed")
+
     def test_cases(self):
         cases = type("Cases", (Stored, test_backends.DatasetIOBase), {})()
         for name in CASES:

@@ -461,6 +461,21 @@ TEST_F(DatasetStorageTest, ThePriceIsWhatIsReadWhereMemoryIsPlentiful) {
   }
 }
 
+/// The price is that of plentiful memory: a reader that decodes an answer in parts cannot join as many
+/// ranges, and reads some of them again.
+TEST_F(DatasetStorageTest, LittleMemoryReadsMoreOften) {
+  MakeDataset(disk(), {.dims = {70, 60, 50}});
+  const auto [faulty, location] = Faulty(Location(disk()));
+  const auto dataset = *Dataset::Open(location);
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .first_level = 3});
+  ReadEngine little(std::uint64_t{640} << 10, 2);
+  faulty->ForgetCalls();
+  IgnoringSink sink;
+  ASSERT_TRUE(ExecuteRead(*dataset, plan, &little, kNever, &sink).ok());
+  EXPECT_GT(TrafficOf(*faulty).reads, plan.price.reads);
+  EXPECT_GE(TrafficOf(*faulty).bytes, plan.price.bytes);
+}
+
 TEST_F(DatasetStorageTest, PlansReadThroughGapsThatTheirStorageWouldRatherReadThanSkip) {
   MakeDataset(disk(), {.dims = {70, 60, 50}, .files = 1});
   const query::ReadRequest request{.field = "pressure", .level = 1};

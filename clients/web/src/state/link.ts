@@ -60,7 +60,7 @@ const kReaders: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["with", field("compare", parseCompare)],
 ]);
 
-/** Reads what it can. Never throws. A token is none of its business. */
+/** Reads what it can, and never throws. Ignores a token, which is read elsewhere. */
 export function parseLink(hash: string): Link {
   let values: LinkValues = {};
   const problems: string[] = [];
