@@ -88,6 +88,24 @@ class Pictures(Package):
             self.assertEqual(levels, list(range(dataset.levels - 1, -1, -1)))
             self.assertEqual(len(mesh.figure.axes), 2)  # with one colour bar
 
+    def test_a_notebook_shows_one_picture_that_sharpens(self):
+        """Against a stand-in for IPython: shown once, updated in place for each level, and closed behind the last."""
+        titles, closed = [], []
+
+        class Handle:
+            def update(self, figure):
+                titles.append(figure.axes[0].get_title())
+
+        ipython, display = type(sys)("IPython"), type(sys)("IPython.display")
+        ipython.get_ipython, shown = object, []
+        display.display = lambda figure, display_id: shown.append(figure) or Handle()
+        with unittest.mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}), \
+                unittest.mock.patch("matplotlib.pyplot.close", closed.append), quarry.open(self.path) as dataset:
+            mesh = dataset["p"].show(level=0, step=5, index=8)
+            self.assertEqual(len(titles), dataset.levels)
+        self.assertEqual((shown, closed), ([mesh.figure], [mesh.figure]))
+        self.assertIn("level 0", titles[-1])
+
     def test_a_film(self):
         with quarry.open(self.path) as dataset:
             film = dataset["p"].animate(steps=STEPS[1:], index=4, level=0)
