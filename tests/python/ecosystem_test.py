@@ -11,6 +11,7 @@ hand, since they are large; what is not installed is skipped:
 import contextlib
 import importlib.metadata
 import io
+import itertools
 import json
 import os
 import shutil
@@ -104,30 +105,31 @@ class Ecosystem(Hierarchy):
 
     @needs("napari", "napari-ome-zarr", "PyQt6")
     def test_napari(self):
-        """Its window on Qt's offscreen platform; the X server is there for OpenGL alone."""
+        """Its window on Qt's offscreen platform, which paints no OpenGL, and in an X server, with a picture."""
         script = self.tmp / "napari_window.py"
         script.write_text(f"""
 import json, sys
 import napari, numpy as np
-viewer = napari.Viewer(show=False)
+viewer = napari.Viewer()
 layer = viewer.open(sys.argv[1], plugin="napari-ome-zarr")[0]
 np.save({str(self.tmp / 'level2.npy')!r}, np.asarray(layer.data[2]))
 viewer.screenshot({str(self.tmp / 'napari.png')!r}, canvas_only=True, flash=False)
 print(json.dumps([layer.multiscale, [data.shape for data in layer.data], layer.extent.world[1].tolist()]))
 viewer.close()
 """)
-        for field in "mp":
+        for field, platform in itertools.product("mp", ("offscreen", "xcb")):
             for url in self.urls(self.path, field):
                 done = subprocess.run(["xvfb-run", "-a", "-s", "-noreset", sys.executable, script, url], capture_output=True,
-                                      text=True, env=os.environ | {"QT_QPA_PLATFORM": "offscreen"}, timeout=qt.TIMEOUT)
+                                      text=True, env=os.environ | {"QT_QPA_PLATFORM": platform}, timeout=qt.TIMEOUT)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 multiscale, shapes, corner = json.loads(done.stdout.splitlines()[-1])
                 self.assertTrue(multiscale)
                 self.assertEqual(shapes, [list(level.shape) for level in self.levels[field]])
                 self.assertEqual(corner, [2, 22, 33, 44])
                 np.testing.assert_array_equal(np.load(self.tmp / "level2.npy"), self.levels[field][2])
-                colours = np.unique(matplotlib.image.imread(self.tmp / "napari.png").reshape(-1, 4), axis=0)
-                self.assertGreater(len(colours), 50, "the field is not in the window")
+                if platform == "xcb":
+                    colours = np.unique(matplotlib.image.imread(self.tmp / "napari.png").reshape(-1, 4), axis=0)
+                    self.assertGreater(len(colours), 50, "the field is not in the window")
 
     @needs("neuroglancer", "playwright", "pillow")
     def test_neuroglancer(self):
