@@ -21,6 +21,7 @@ inside python3 -m venv /env
 inside /env/bin/pip install --quiet --no-index --find-links /wheels "/wheels/$(basename "$wheel")"
 inside /env/bin/pip list --disable-pip-version-check
 for program in quarry quarry-index quarry-server quarry-write; do inside "/env/bin/$program" --version; done
+[ -s "$root"/env/lib/python3*/site-packages/quarry/share/quarry/viewer/index.html ] || fail "the wheel has no viewer"
 
 echo "== demo"
 inside /env/bin/quarry demo --output /demo

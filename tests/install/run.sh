@@ -22,7 +22,8 @@ for program in quarry quarry-index quarry-plan quarry-server quarry-write quarry
 done
 version=$("$prefix/bin/quarry" --version | cut -d ' ' -f 2)
 for file in share/man/man1/quarry.1 share/bash-completion/completions/quarry lib/systemd/system/quarry-server.service \
-            etc/quarry/server.toml share/doc/quarry/LICENSE share/doc/quarry/operations.md; do
+            etc/quarry/server.toml share/doc/quarry/LICENSE share/doc/quarry/operations.md \
+            share/quarry/viewer/index.html; do
   [ -s "$prefix/$file" ] || fail "$file is not installed"
 done
 grep -q "ExecStart=$prefix/bin/quarry-server --config $prefix/etc/quarry/server.toml" \
