@@ -221,6 +221,12 @@ class Operations(qt.QuarryTest):
             self.assertEqual("ListDatasets OK" in server.final_log, expected, options)
         self.assert_one_line(qt.run("quarry-server", self.data, "--log-level", "loud"), qt.USAGE, "loud")
 
+    def test_the_log_ends_with_the_hit_ratio(self):
+        with Server(self.data) as server:
+            for _ in range(4):
+                qt.succeed("quarry", "get", server.target("run42"), "--encoding", "samples", "--output", self.tmp / "out.raw")
+        self.assertIn("hit ratio 75.0 %: 3 of 4 patches", server.final_log)  # the dataset has one
+
     def test_limits(self):
         with Server(self.data, "--max-request-bytes", "10KiB") as server:
             get = ["quarry", "get", server.target("run42"), "--output", self.tmp / "out.raw"]
