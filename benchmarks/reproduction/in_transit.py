@@ -1,72 +1,49 @@
-#!/usr/bin/python3
 """Bytes of a flow as raw samples, as pictures, and as a Quarry dataset: table IV of Marrinan et al., Automated Dynamic
 Data Redistribution, at its smallest shape, 3238 x 1295.
 
 Two runs of examples/lbm in two dimensions:
 
-* at the paper's shape, 10 ranks simulate and 4 consume: they draw each step and write it. There is no time here for the paper's
-  20000 iterations, so the flow has only begun, and its pictures are smaller than those of a wake.
+* at the paper's shape, 10 ranks simulate and 4 consume: they draw each step and write it. There is no time here for the
+  paper's 20000 iterations, so the flow has only begun, and its pictures are smaller than those of a wake.
 * the same flow, at the same Reynolds number, on a fifth of the cells along each axis, until the wake has developed. Its
-  vorticity is interpolated to the paper's shape, coloured, and converted: this is what stands beside the paper's number.
+  vorticity is interpolated to the paper's shape, coloured, and converted: this stands beside the paper's number.
 
-Needs numpy and Pillow, and the programs lbm, quarry-write and quarry of the release preset. Takes about a minute.
+Needs numpy and Pillow, and the programs lbm and quarry-write. Takes about a minute.
 """
 
-import argparse
-import json
+import functools
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-from reproduction.running import ENVIRONMENT
+from reproduction.running import AGREES, NOT_IN_PAPER, Command, Row, row, this_module
 
 Field = np.ndarray[Any, np.dtype[np.floating[Any]]]
-Row = dict[str, str | float | None]
 
-ROOT = Path(__file__).resolve().parents[2]
 SHAPE = (3238, 1295)
 OUTPUTS = 200  # steps that the paper saves
-# The paper's grids, and its raw and processed data: "GB" is 1000 MiB, which all four raw sizes agree with.
+# The paper's grids: raw data ["GB", which are 1000 MiB], processed data ["MB", which are MiB], reduction [%].
 TABLE = {
-    (3238, 1295): (3.2, 19.9),
-    (6476, 2590): (12.8, 61.0),
-    (12952, 5180): (51.2, 217.8),
-    (25904, 10360): (204.7, 830.9),
+    (3238, 1295): (3.2, 19.9, 99.38),
+    (6476, 2590): (12.8, 61.0, 99.52),
+    (12952, 5180): (51.2, 217.8, 99.57),
+    (25904, 10360): (204.7, 830.9, 99.59),
 }
 MIB = 2**20
 FRACTION = 5  # of the cells along each axis that the developed wake has
 INFLOW = 0.15
 PATCH = "256x256x1"  # as lbm has it in two dimensions; the default, 64 along each axis, is for volumes
+EARLY, WAKE = (40, 20), (4000, 800)  # steps, and steps between outputs, of the two runs
 JPEG_QUALITY = 75  # libjpeg's default; the paper does not say
 
 
-def call(*command: object) -> str:
-    """Standard output of a program that succeeds."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"in_transit.py: {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
-    return done.stdout
-
-
-def lbm_command(ranks: int, *options: object) -> list[str]:
-    return ["mpirun", "-n", str(ranks), "build/release/bin/lbm", "--inflow", str(INFLOW), *map(str, options)]
-
-
-def run_lbm(command: list[str], folder: Path) -> None:
-    call(
-        *[
-            str(ROOT / word) if word.startswith("build/") else str(folder / word) if word.startswith("out-") else word
-            for word in command
-        ]
-    )
+def lbm(ranks: int, cells: tuple[int, ...], steps: int, every: int, *options: object) -> Command:
+    """A flow in a plane."""
+    words = ("--inflow", INFLOW, "--dims", "x".join(map(str, (*cells, 1))), "--steps", steps, "--dump-every", every)
+    return Command("lbm", *words, *options, ranks=ranks)
 
 
 def size_of(path: Path) -> int:
@@ -74,301 +51,243 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
-def at_the_papers_shape(folder: Path, steps: int, every: int) -> tuple[str, int, list[int]]:
-    """10 ranks simulate, 4 consume: command, bytes of a raw field, and of the last step as PNG, JPEG, Quarry's vorticity."""
-    command = lbm_command(
-        14,
-        "--dims",
-        "x".join(map(str, (*SHAPE, 1))),
-        "--steps",
-        steps,
-        "--dump-every",
-        every,
-        "--consumers",
-        4,
-        "--pictures",
-        "out-pictures",
-        "--insitu",
-        "out-run.quarry",
-        "--output",
-        "out-dump",
-    )
-    run_lbm(command, folder)
-    step = f"step{steps:06}"
-    raw = size_of(folder / "out-dump" / step / f"lbm-vorticity-[{SHAPE[0]}-{SHAPE[1]}-1]-Float32.raw")
-    shutil.rmtree(folder / "out-dump")
-    pictures = sorted((folder / "out-pictures").glob("*.png"))
+class Early(NamedTuple):
+    """Bytes of the last step of the run at the paper's shape."""
+
+    raw: int
+    png: int
+    jpeg: int
+    quarry: int
+
+
+def at_the_papers_shape(programs: Path, folder: Path) -> Early:
+    """10 ranks simulate, 4 consume."""
+    from PIL import Image
+
+    steps, every = EARLY
+    words = ("--consumers", 4, "--pictures", "pictures", "--insitu", "run.quarry", "--output", "dump")
+    lbm(14, SHAPE, steps, every, *words).run(programs, folder=folder)
+    raw = size_of(folder / "dump" / f"step{steps:06}" / f"lbm-vorticity-[{SHAPE[0]}-{SHAPE[1]}-1]-Float32.raw")
+    shutil.rmtree(folder / "dump")
+    pictures = sorted((folder / "pictures").glob("*.png"))
     if len(pictures) != steps // every:
-        sys.exit(f"in_transit.py: {len(pictures)} pictures of {steps // every} steps")
+        raise RuntimeError(f"{len(pictures)} pictures of {steps // every} steps")
     with Image.open(pictures[-1]) as image:
         if image.size != SHAPE:
-            sys.exit(f"in_transit.py: a picture of {image.size} pixels instead of {SHAPE}")
+            raise RuntimeError(f"a picture of {image.size} pixels instead of {SHAPE}")
         image.convert("RGB").save(folder / "early.jpg", quality=JPEG_QUALITY)
-    quarry = size_of(folder / "out-run.quarry" / "steps" / f"{steps:06}" / "vorticity")
-    return " ".join(command), raw, [size_of(pictures[-1]), size_of(folder / "early.jpg"), quarry]
+    quarry = size_of(folder / "run.quarry" / "steps" / f"{steps:06}" / "vorticity")
+    return Early(raw, size_of(pictures[-1]), size_of(folder / "early.jpg"), quarry)
 
 
 def interpolated(field: Field) -> Field:
     """A field at the paper's shape, by bicubic interpolation."""
+    from PIL import Image
+
     return np.asarray(Image.fromarray(field.astype(np.float32)).resize(SHAPE, Image.Resampling.BICUBIC))
 
 
-def coloured(vorticity: Field, scale: float) -> Image.Image:
-    """Blue, white and red as in lbm's pictures, y upwards; the three colours mixed evenly."""
+def coloured(vorticity: Field, scale: float) -> Any:
+    """A picture in blue, white and red as lbm's, y upwards; the three colours mixed evenly."""
+    from PIL import Image
+
     blue, white, red = (np.array(c, float) for c in ((59, 76, 192), (221, 220, 220), (180, 4, 38)))
     position = np.clip(vorticity / scale, -1, 1)[::-1, :, None]
     end = np.where(position < 0, blue, red)
     return Image.fromarray(np.uint8(np.rint(white + abs(position) * (end - white))))
 
 
-def converted(binaries: Path, folder: Path, name: str, *bound: str) -> int:
-    """Bytes of a field at the paper's shape as a dataset."""
-    dataset = folder / "field.quarry"
-    call(
-        binaries / "quarry-write",
-        folder / name,
-        "--dims",
-        "x".join(map(str, (*SHAPE, 1))),
-        "--type",
-        "float32",
-        "--field",
-        "vorticity",
-        *bound,
-        "--output",
-        dataset,
-    )
-    size = size_of(dataset / "steps")
-    shutil.rmtree(dataset)
+def converted(programs: Path, folder: Path, *bound: str) -> int:
+    """Bytes of vorticity.f32, a field at the paper's shape, as a dataset."""
+    words = ("--dims", "x".join(map(str, (*SHAPE, 1))), "--type", "float32", "--field", "vorticity")
+    Command("quarry-write", "vorticity.f32", *words, *bound, "--output", "field.quarry").run(programs, folder=folder)
+    size = size_of(folder / "field.quarry" / "steps")
+    shutil.rmtree(folder / "field.quarry")
     return size
 
 
-def developed_wake(binaries: Path, folder: Path, steps: int, every: int) -> tuple[str, list[float]]:
-    """Command, and mean bytes of a step at the paper's shape: PNG, JPEG, Quarry with 1e-3, 1e-2, without loss, and with
-    1e-3 in patches of the default size."""
+class Wake(NamedTuple):
+    """MiB of a step at the paper's shape; Quarry's vorticity within a fraction of its range."""
+
+    png: float
+    jpeg: float
+    thousandth: float
+    hundredth: float
+    lossless: float
+    small_patches: float
+
+
+def developed_wake(programs: Path, folder: Path) -> Wake:
+    """Means over the dumped steps."""
+    steps, every = WAKE
     cells = tuple(round(side / FRACTION) for side in SHAPE)
-    command = lbm_command(
-        2, "--dims", "x".join(map(str, (*cells, 1))), "--steps", steps, "--dump-every", every, "--output", "out-wake"
+    lbm(2, cells, steps, every, "--output", "wake").run(programs, folder=folder)
+    dumps = sorted((folder / "wake").iterdir())
+    if len(dumps) != steps // every:
+        raise RuntimeError(f"{len(dumps)} dumps of {steps // every} steps")
+    sizes = [sizes_of_step(programs, folder, dump, cells) for dump in dumps]
+    return Wake(*(float(mean) / MIB for mean in np.mean(sizes, axis=0)))
+
+
+def sizes_of_step(programs: Path, folder: Path, dump: Path, cells: tuple[int, ...]) -> list[int]:
+    """Bytes, in the order of Wake."""
+    ux, uy = (
+        np.fromfile(dump / f"lbm-velocity_{axis}-[{cells[0]}-{cells[1]}-1]-Float32.raw", "<f4").reshape(cells[::-1])
+        for axis in "xy"
     )
-    run_lbm(command, folder)
-    scale = 5 * INFLOW / (0.17 * cells[1])  # where lbm's colours end
-    sizes = []
-    for dump in sorted((folder / "out-wake").iterdir()):
-        ux, uy = (
-            np.fromfile(dump / f"lbm-velocity_{axis}-[{cells[0]}-{cells[1]}-1]-Float32.raw", "<f4").reshape(cells[::-1])
-            for axis in "xy"
-        )
-        vorticity = interpolated(np.gradient(uy, axis=1) - np.gradient(ux, axis=0))
-        vorticity.astype("<f4").tofile(folder / "vorticity.f32")
-        picture = coloured(vorticity, scale)
-        picture.save(folder / "wake.png")
-        picture.save(folder / "wake.jpg", quality=JPEG_QUALITY)
-        sizes.append(
-            [
-                size_of(folder / "wake.png"),
-                size_of(folder / "wake.jpg"),
-                *(
-                    converted(binaries, folder, "vorticity.f32", *bound)
-                    for bound in (
-                        ("--relative", "1e-3", "--patch", PATCH),
-                        ("--relative", "1e-2", "--patch", PATCH),
-                        ("--lossless", "--patch", PATCH),
-                        ("--relative", "1e-3"),
-                    )
-                ),
-            ]
-        )
-    if len(sizes) != steps // every:
-        sys.exit(f"in_transit.py: {len(sizes)} dumps of {steps // every} steps")
-    return " ".join(command), [float(mean) for mean in np.mean(sizes, axis=0)]
+    vorticity = interpolated(np.gradient(uy, axis=1) - np.gradient(ux, axis=0))
+    vorticity.astype("<f4").tofile(folder / "vorticity.f32")
+    picture = coloured(vorticity, 5 * INFLOW / (0.17 * cells[1]))  # where lbm's colours end
+    picture.save(folder / "wake.png")
+    picture.save(folder / "wake.jpg", quality=JPEG_QUALITY)
+    bounds = (
+        ("--relative", "1e-3", "--patch", PATCH),
+        ("--relative", "1e-2", "--patch", PATCH),
+        ("--lossless", "--patch", PATCH),
+        ("--relative", "1e-3"),
+    )
+    pictures = [size_of(folder / "wake.png"), size_of(folder / "wake.jpg")]
+    return pictures + [converted(programs, folder, *bound) for bound in bounds]
 
 
-def row(
-    what: str,
-    unit: str,
-    paper: float | None,
-    model: float | None,
-    measured: float | None,
-    verdict: str,
-    command: str = "",
-    note: str = "",
-) -> Row:
-    return {
-        "paper": "001",
-        "where": "table IV",
-        "what": what,
-        "unit": unit,
-        "paper_value": paper,
-        "model_value": model,
-        "measured_value": measured,
-        "verdict": verdict,
-        "command": command,
-        "note": note,
-    }
+of_table = functools.partial(row, "001", "table IV")
 
 
-def raw_rows(raw: int, command: str) -> list[Row]:
-    """Raw data are known to the byte: samples of 4 bytes, 200 times."""
-    result = []
-    for grid, (paper, _) in TABLE.items():
-        model = round(grid[0] * grid[1] * 4 * OUTPUTS / MIB / 1000, 3)
-        measured = round(raw * OUTPUTS / MIB / 1000, 3) if grid == SHAPE else None
-        agrees = round(model, 1) == paper and measured in (None, model)
-        result.append(
-            row(
-                f"raw data, {grid[0]} x {grid[1]}",
-                "1000 MiB of 200 steps",
-                paper,
-                model,
-                measured,
-                "agrees" if agrees else "differs",
-                command if measured else "",
-                "samples of 4 bytes; measured: a dumped field, 200 times",
-            )
-        )
-    return result
+def raw_mib(grid: tuple[int, int]) -> float:
+    """MiB of a step: samples of 4 bytes."""
+    return grid[0] * grid[1] * 4 / MIB
 
 
-def rows(
-    binaries: Path = ROOT / "build" / "release" / "bin",
-    early: tuple[int, int] = (40, 20),
-    wake: tuple[int, int] = (4000, 800),
-) -> list[Row]:
-    """The rows of the table. early, wake: steps, and steps between outputs, of the two runs."""
-    with tempfile.TemporaryDirectory(prefix="quarry-in-transit-") as name:
-        folder = Path(name)
-        command, raw, of_early = at_the_papers_shape(folder, *early)
-        wake_command, of_wake = developed_wake(binaries, folder, *wake)
+def raw_row(grid: tuple[int, int], measured_mib: float | None = None) -> Row:
+    """Raw data are known to the byte."""
+    model = round(raw_mib(grid) * OUTPUTS / 1000, 3)
+    measured = None if measured_mib is None else round(measured_mib * OUTPUTS / 1000, 3)
+    same = round(model, 1) == TABLE[grid][0] and measured in (None, model)
+    return of_table(
+        f"raw data of {OUTPUTS} steps, {grid[0]} x {grid[1]}",
+        "GB",
+        paper_value=TABLE[grid][0],
+        model_value=model,
+        measured_value=measured,
+        verdict=AGREES if same else "differs",
+        command="" if measured is None else this_module("in_transit"),
+        note="samples of 4 bytes; the paper's GB are 1000 MiB. Measured: a dumped field, times the number of steps",
+    )
+
+
+def reduction(size: float, raw: float) -> float:
+    """In percent."""
+    return round(100 * (1 - size / raw), 2)
+
+
+def reduction_row(grid: tuple[int, int], jpeg_mib: float | None = None) -> Row:
+    """What the paper's JPEG files save, from the sizes that it prints; and what ours save."""
+    _, processed, paper = TABLE[grid]
+    model = reduction(processed, raw_mib(grid) * OUTPUTS)
+    measured = None if jpeg_mib is None else reduction(jpeg_mib, raw_mib(grid))
+    close = abs((model if measured is None else measured) - paper) <= (0.011 if measured is None else 0.5)
+    smallest = "the model is computed from the paper's own sizes"
+    times = round(grid[0] * grid[1] / (SHAPE[0] * SHAPE[1]))
+    larger = (
+        f"{smallest}. Not measured: a step has {times} times the cells of the smallest grid, on which a wake already "
+        "takes too long, so that it is interpolated"
+    )
+    return of_table(
+        f"data reduction by JPEG, {grid[0]} x {grid[1]}",
+        "%",
+        paper_value=paper,
+        model_value=model,
+        measured_value=measured,
+        verdict=("differs" if not close else AGREES if measured is None else f"{AGREES} within 0.5 %"),
+        command="" if measured is None else this_module("in_transit"),
+        note=f"{smallest}; measured: the interpolated wake" if grid == SHAPE else larger,
+    )
+
+
+def modelled(programs: Path) -> list[Row]:
+    """Raw data, and the reductions that follow from the paper's sizes."""
+    del programs
+    return [raw_row(grid) for grid in TABLE] + [reduction_row(grid) for grid in TABLE]
+
+
+def wake_rows(wake: Wake) -> list[Row]:
+    """Pictures and datasets of the developed wake."""
     paper = TABLE[SHAPE][1] / OUTPUTS
-    png, jpeg, thousandth, hundredth, lossless, small_patches = (size / MIB for size in of_wake)
-    early_png, early_jpeg, early_quarry = (size / MIB for size in of_early)
-    diameters = wake[0] * INFLOW / (0.17 * SHAPE[1] / FRACTION)
+    diameters = WAKE[0] * INFLOW / (0.17 * SHAPE[1] / FRACTION)
     of = (
-        f"mean of {wake[0] // wake[1]} steps until {wake[0]}, in which the inflow passes {diameters:.0f} diameters; "
+        f"mean of {WAKE[0] // WAKE[1]} steps until {WAKE[0]}, in which the inflow passes {diameters:.0f} diameters; "
         f"computed on {round(SHAPE[0] / FRACTION)} x {round(SHAPE[1] / FRACTION)} cells and interpolated to 3238 x 1295"
     )
-    begun = f"10 + 4 ranks at this shape, step {early[0]}: the flow has only begun"
-    raw_mib = raw / MIB
-
     smooth = (
-        of
-        + ". Interpolated samples are smoother than computed ones, and the range is that of the layers at the barrier"
+        f"{of}. Interpolated samples are smoother than computed ones. The range is that of the layers at the barrier"
+    )
+    quality = f"{of}; quality {JPEG_QUALITY}. The paper gives neither its quality nor its Reynolds number"
+    small = f"{of}; 1071 patches, each with its tables: in a plane, larger patches pay"
+    share = "of the paper's picture"
+    jpeg = of_table(
+        "picture of a step, JPEG",
+        "MiB",
+        paper_value=round(paper, 4),
+        measured_value=round(wake.jpeg, 4),
+        verdict=f"not comparable: {wake.jpeg / paper:.2f} {share}, at another quality and Reynolds number",
+        command=this_module("in_transit"),
+        note=quality,
+    )
+    others = (
+        ("picture of a step, PNG", wake.png, "", of),
+        ("Quarry, vorticity of a step within 1e-2 of its range", wake.hundredth, share, smooth),
+        ("Quarry, vorticity of a step within 1e-3 of its range", wake.thousandth, share, smooth),
+        ("Quarry, vorticity of a step without loss", wake.lossless, "", smooth),
+        ("Quarry within 1e-3 in patches of 64 x 64", wake.small_patches, "", small),
+    )
+    saved = of_table(
+        "data reduction by Quarry within 1e-3, 3238 x 1295",
+        "%",
+        measured_value=reduction(wake.thousandth, raw_mib(SHAPE)),
+        verdict=NOT_IN_PAPER,
+        command=this_module("in_transit"),
+        note=smooth,
+    )
+    beside_it = [beside(what, mib, note, f": {mib / paper:.2f} {to}" if to else "") for what, mib, to, note in others]
+    return [jpeg, *beside_it, saved]
+
+
+def beside(what: str, mib: float, note: str, more: str = "") -> Row:
+    """A size that the paper does not have."""
+    return of_table(
+        what,
+        "MiB",
+        measured_value=round(mib, 4),
+        verdict=f"{NOT_IN_PAPER}{more}",
+        command=this_module("in_transit"),
+        note=note,
     )
 
-    def reduction(size: float) -> float:
-        return round(100 * (1 - size / raw_mib), 2)
 
-    result = raw_rows(raw, command)
-    result += [
-        row(
-            "picture of a step, JPEG",
-            "MiB",
-            round(paper, 4),
-            None,
-            round(jpeg, 4),
-            f"{jpeg / paper:.2f} of the paper's",
-            wake_command,
-            f"{of}; quality {JPEG_QUALITY}. The paper gives neither its quality nor its Reynolds number",
-        ),
-        row(
-            "data reduction by JPEG",
-            "%",
-            99.38,
-            reduction(paper),
-            reduction(jpeg),
-            "agrees within 0.5 %" if abs(reduction(jpeg) - 99.38) < 0.5 else "differs",
-            wake_command,
-            of,
-        ),
-        row("picture of a step, PNG", "MiB", None, None, round(png, 4), "beside", wake_command, of),
-        row(
-            "Quarry, vorticity of a step within 1e-2 of its range",
-            "MiB",
-            None,
-            None,
-            round(hundredth, 4),
-            f"{hundredth / paper:.2f} of the paper's picture",
-            wake_command,
-            smooth,
-        ),
-        row(
-            "Quarry, vorticity of a step within 1e-3 of its range",
-            "MiB",
-            None,
-            None,
-            round(thousandth, 4),
-            f"{thousandth / paper:.2f} of the paper's picture",
-            wake_command,
-            smooth,
-        ),
-        row(
-            "data reduction by Quarry within 1e-3",
-            "%",
-            None,
-            None,
-            reduction(thousandth),
-            "beside",
-            wake_command,
-            smooth,
-        ),
-        row(
-            "Quarry, vorticity of a step without loss",
-            "MiB",
-            None,
-            None,
-            round(lossless, 4),
-            "beside",
-            wake_command,
-            smooth,
-        ),
-        row(
-            "Quarry within 1e-3 in patches of 64 x 64",
-            "MiB",
-            None,
-            None,
-            round(small_patches, 4),
-            "beside",
-            wake_command,
-            of + "; 1071 patches, each with its tables: in a plane, larger patches pay",
-        ),
-        row("drawn and written while it runs: PNG", "MiB", None, None, round(early_png, 4), "beside", command, begun),
-        row(
-            "drawn and written while it runs: the same as JPEG",
-            "MiB",
-            round(paper, 4),
-            None,
-            round(early_jpeg, 4),
-            "not comparable",
-            command,
-            begun,
-        ),
-        row(
-            "drawn and written while it runs: Quarry, vorticity within 1e-3",
-            "MiB",
-            None,
-            None,
-            round(early_quarry, 4),
-            "beside",
-            command,
-            begun,
-        ),
+def early_rows(early: Early) -> list[Row]:
+    """Pictures and dataset of the run at the paper's shape."""
+    begun = f"10 + 4 ranks at this shape, step {EARLY[0]}: the flow has only begun"
+    jpeg = of_table(
+        "drawn and written while it runs: the same as JPEG",
+        "MiB",
+        paper_value=round(TABLE[SHAPE][1] / OUTPUTS, 4),
+        measured_value=round(early.jpeg / MIB, 4),
+        verdict="not comparable: the flow has only begun",
+        command=this_module("in_transit"),
+        note=begun,
+    )
+    return [
+        beside("drawn and written while it runs: PNG", early.png / MIB, begun),
+        jpeg,
+        beside("drawn and written while it runs: Quarry, vorticity within 1e-3", early.quarry / MIB, begun),
     ]
-    return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    arguments = parser.parse_args()
-    table = rows()
-    if arguments.json:
-        print(json.dumps(table, indent=1))
-        return
-    for r in table:
-        values = " | ".join(
-            "-" if r[key] is None else str(r[key]) for key in ("paper_value", "model_value", "measured_value")
-        )
-        print(f"{r['what']} [{r['unit']}] | {values} | {r['verdict']} | {r['note']}")
-
-
-if __name__ == "__main__":
-    main()
+def measured(programs: Path) -> list[Row]:
+    """The rows of the smallest grid."""
+    with tempfile.TemporaryDirectory(prefix="quarry-in-transit-") as name:
+        folder = Path(name)
+        early = at_the_papers_shape(programs, folder)
+        wake = developed_wake(programs, folder)
+    of_grid = [raw_row(SHAPE, early.raw / MIB), reduction_row(SHAPE, wake.jpeg)]
+    return of_grid + wake_rows(wake) + early_rows(early)
