@@ -36,6 +36,7 @@ stage_release() {
   scripts/install-dependencies.sh chromium
   scripts/build.sh all
   run_ctest --preset release
+  /usr/bin/python3 benchmarks/reproduce.py --check
 }
 
 stage_demo() { scripts/demo.sh build/ci/demo; }
