@@ -57,9 +57,9 @@ The verdicts:
 * **built**: the paper suggests it, and Quarry does it.
 * **not comparable**, **not reproduced**: the reason follows.
 
-`benchmarks/reproduce.py` writes the page. `benchmarks/reproduce.py --check`, whose quick rows are the test `docs/reproduction`,
-fails if a row that is the same on every machine has changed. The commands below run in the root of the repository,
-after these:
+`benchmarks/reproduce.py` writes the page. `benchmarks/reproduce.py --check` fails if a row that is the same on every
+machine has changed; its quick rows are the test `docs/reproduction`. The commands below run in the root of the
+repository, after these:
 
 ```console
 $ scripts/build.sh python
