@@ -423,15 +423,18 @@ std::string DefaultPage() {
   return !error && std::filesystem::exists(page / "index.html", error) ? page.string() : "";
 }
 
-/// Null without --http.
+/// Null without --http. The page hears of the port that gRPC has got, so that one listens already.
 Result<std::unique_ptr<server::HttpListener>> ServeHttp(const Options& options, const Prepared& prepared,
+                                                        const server::Listener& grpc,
                                                         server::Service* service) {
   if (options.http.empty()) return std::unique_ptr<server::HttpListener>();
+  QUARRY_ASSIGN_OR_RETURN(const quarry::HostPort grpc_address, quarry::ParseHostPort(grpc.address()));
   server::HttpOptions http;
   http.address = options.http;
   if (prepared.tls) http.tls = prepared.tls->pem();
   http.insecure = options.listen.insecure;
   http.connections = ConnectionsOf(options);
+  http.grpc_port = grpc_address.port;
   http.page = options.page.empty() ? DefaultPage() : options.page;
   http.cors = options.cors;
   QUARRY_ASSIGN_OR_RETURN(auto listener, server::HttpListener::Start(http, service));
@@ -507,7 +510,7 @@ Status Serve(const Options& options) {
   listen.connections = ConnectionsOf(options);
   if (prepared.tls) listen.tls = prepared.tls->credentials();
   QUARRY_ASSIGN_OR_RETURN(auto listener, server::Listener::Start(listen, &*service));
-  QUARRY_ASSIGN_OR_RETURN(auto http, ServeHttp(options, prepared, &*service));
+  QUARRY_ASSIGN_OR_RETURN(auto http, ServeHttp(options, prepared, *listener, &*service));
   operations.metrics.WatchConnections(
       [acceptor = listener->acceptor(), web = http ? http->acceptor() : nullptr] {
         return web ? Sum(acceptor->state(), web->state()) : acceptor->state();

@@ -17,6 +17,14 @@ Answer NoMethod(std::string_view method, const char* allowed) {
                      {{"allow", allowed}});
 }
 
+/// What a page cannot know of the server that it comes from.
+Answer DescribeServer(int grpc_port) {
+  Headers headers{{"content-type", "application/json"},
+                  {"cache-control", "no-store"},
+                  {"x-content-type-options", "nosniff"}};
+  return {200, std::move(headers), OwnBytes(fmt::format("{{\"grpc_port\": {}}}\n", grpc_port)), 0};
+}
+
 std::string HeaderOf(const Request& request, std::string_view name) {
   return std::string(request.Header(name).value_or(""));
 }
@@ -45,6 +53,7 @@ std::optional<Answer> Front::AnswerNow(const Request& request, const std::string
     return Answer::Say(200, "ok");
   }
   if (path.starts_with(kZarr)) return std::nullopt;
+  if (path == "/server.json" && options_.grpc_port != 0) return DescribeServer(options_.grpc_port);
   if (const auto file = page_.Find(path, request)) return *file;
   return Answer::Say(404, fmt::format("there is no \"{}\" here", Beginning(path, 200)));
 }

@@ -69,7 +69,7 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& opt
   QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(options.address));
   auto state =
       std::make_unique<State>(http::FrontOptions{options.tls && !options.tls->client_authority.empty(),
-                                                 IsLoopback(parsed.host), options.cors},
+                                                 IsLoopback(parsed.host), options.grpc_port, options.cors},
                               std::move(page), service);
   if (options.tls) {
     QUARRY_ASSIGN_OR_RETURN(state->tls, http::TlsContext::Make(*options.tls));

@@ -19,6 +19,7 @@ struct HttpOptions {
   std::optional<Pem> tls;         ///< nothing: plain text
   bool insecure = false;          ///< plain text also where others than this machine listen
   ConnectionLimits connections;   ///< of this port
+  int grpc_port = 0;              ///< of the same service, told to the page; 0: there is none
   std::string page;               ///< folder of the web page; empty: none
   std::vector<std::string> cors;  ///< origins whose pages may ask; "*": all
   /// How long a connection may be idle, and the head of a request may take from its first byte on.

@@ -175,8 +175,8 @@ class Http(qt.QuarryTest):
             with server.client(token=OTHER) as bob:
                 self.assertEqual(bob.ask("GET", "/zarr/wind/a.zarr/0/f/c/0/0/0/0")[0], 200)
                 self.assertEqual(bob.ask("GET", "/zarr/run42/0/f/c/0/0/0/0")[0], 403)
-            # The page holds no data, and the health check needs no token.
-            self.assertEqual([nobody.ask("GET", path)[0] for path in ("/", "/healthz")], [200, 200])
+            # The page and the port of gRPC are no data, and the health check needs no token.
+            self.assertEqual([nobody.ask("GET", path)[0] for path in ("/", "/server.json", "/healthz")], [200, 200, 200])
         self.assertNotIn(TOKEN, server.final_log)
 
     def test_reload(self):
@@ -333,6 +333,12 @@ class Http(qt.QuarryTest):
             self.assertEqual(client.ask("GET", "/quarry.v1.QuarryService/Read")[0], 405)
             self.assertEqual(client.ask("POST", "/", b"x")[0], 404)
             self.assertEqual(client.ask("GET", "/healthz")[::2], (200, b"ok\n"))
+
+    def test_the_port_of_grpc(self):
+        with WebServer(self.data) as server, server.client() as client:
+            status, headers, body = client.ask("GET", "/server.json")
+            self.assertEqual((status, headers["content-type"], headers["cache-control"]), (200, "application/json", "no-store"))
+            self.assertEqual(json.loads(body), {"grpc_port": int(server.address.rpartition(":")[2])})
 
     # --- Zarr ---
 

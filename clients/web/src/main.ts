@@ -1,5 +1,5 @@
-import { createSource, takeToken } from "./net/index";
+import { askGrpcPort, createSource, takeToken } from "./net/index";
 import { App } from "./ui/app";
 import "./ui/styles.css";
 
-new App(document.body, (token) => createSource(location.origin, { token: () => token }), takeToken(window));
+new App(document.body, (token) => createSource(location.origin, { token: () => token }), takeToken(window), () => askGrpcPort(location.origin));

@@ -237,6 +237,30 @@ TEST_F(HttpListenerTest, ServesOnlyTheFilesOfItsPage) {
   }
 }
 
+TEST_F(HttpListenerTest, TellsThePortOfGrpc) {
+  options_.grpc_port = 41234;
+  Start();
+  Client client = Connect();
+  client.Send(Get("/server.json"));
+  const std::string head = client.Until("\r\n\r\n");
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_NE(head.find("content-type: application/json\r\n"), std::string::npos);
+  EXPECT_NE(head.find("cache-control: no-store\r\n"), std::string::npos);
+  EXPECT_NE(head.find("cross-origin-resource-policy: same-origin\r\n"), std::string::npos);
+  EXPECT_EQ(client.Until("}\n"), "{\"grpc_port\": 41234}\n");
+
+  client.Send("HEAD /server.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(client.Until("\r\n\r\n").find("content-length: 21\r\n"), std::string::npos);
+  client.Send("GET /server.json HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(client.All().starts_with("HTTP/1.1 421 "));
+}
+
+TEST_F(HttpListenerTest, TellsNoPortWhereThereIsNone) {
+  Client client = Connect();
+  client.Send(Get("/server.json"));
+  EXPECT_TRUE(client.Until("\r\n\r\n").starts_with("HTTP/1.1 404 "));
+}
+
 TEST_F(HttpListenerTest, StartsOnlyWhereItMay) {
   const auto code = [&](HttpOptions options) {
     return HttpListener::Start(options, &service_).status().code();

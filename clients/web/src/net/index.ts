@@ -10,6 +10,7 @@ import { StreamQueue } from "./queue";
 import { createTransport } from "./transport";
 
 export { CallError, isTransient, toViewerError } from "./errors";
+export { askGrpcPort } from "./port";
 export { keepToken, takeToken, withoutToken } from "./token";
 
 export interface SourceOptions {

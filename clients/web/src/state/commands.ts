@@ -8,9 +8,15 @@ export interface OnScreen {
   readonly level: number;
 }
 
-/** Where the gRPC port of the server is, as far as the page can know: on its own machine, at the port that is the default. */
-export function grpcAddress(location: Pick<Location, "protocol" | "hostname">): string {
-  return `${location.protocol === "https:" ? "grpcs" : "grpc"}://${location.hostname}:50051`;
+/** The default of the server. */
+const kGrpcPort = 50051;
+
+/**
+ * Where gRPC is: on the machine that the page comes from.
+ * @param port  as the server says; null: it has not said
+ */
+export function grpcAddress(location: Pick<Location, "protocol" | "hostname">, port: number | null): string {
+  return `${location.protocol === "https:" ? "grpcs" : "grpc"}://${location.hostname}:${port ?? kGrpcPort}`;
 }
 
 /** One word of a POSIX shell. */

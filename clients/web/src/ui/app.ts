@@ -41,6 +41,9 @@ export class App {
   });
   state: ViewState | null = null;
   names: readonly string[] = [];
+  /** Of the server; null: not known. */
+  grpcPort: number | null = null;
+  private portAsked = false;
   drawing = false;
   drawingNow = false;
   hovered: { readonly index: Vec3; readonly side: "a" | "b" } | null = null;
@@ -57,6 +60,7 @@ export class App {
     parent: HTMLElement,
     private readonly makeSource: MakeSource,
     token: string | null = null,
+    private readonly askPort: () => Promise<number | null> = () => Promise.resolve(null),
   ) {
     this.dialogs = new Dialogs(this);
     this.address = new Address(window as unknown as AddressPage, (problem) => {
@@ -293,7 +297,15 @@ export class App {
   }
 
   toggleCopyMenu(): void {
+    // A server that was started anew may have another port.
+    void this.learnPort();
     this.dialogs.toggleCopy();
+  }
+
+  /** What is known stays where the server does not answer. */
+  private async learnPort(): Promise<void> {
+    this.portAsked = true;
+    this.grpcPort = (await this.askPort()) ?? this.grpcPort;
   }
 
   toggleTheme(): void {
@@ -330,6 +342,8 @@ export class App {
 
   private arrived(from: BrickSource, bricks: readonly Brick[]): void {
     this.stage.renderer.add(from, bricks);
+    // Not before: the first picture does not wait for what only copied lines need.
+    if (!this.portAsked) void this.learnPort();
     if (!this.state?.compare?.difference) return;
     const both = this.data.scenes.bricks(this.feeds, "difference");
     if (both)

@@ -25,7 +25,7 @@ export function commandOf(app: App, kind: "get" | "python"): string | null {
   if (!state || !a) return null;
   const { level, target } = a.status;
   const what = { selection: a.selection, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0 };
-  return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location), what);
+  return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, app.grpcPort), what);
 }
 
 /** First minus second at a point; null unless the difference is on screen. */

@@ -1,13 +1,15 @@
 /**
  * Datasets, a server and a browser for the tests of the page as it is served. Environment:
  *
- *     QUARRY_BIN    the folder of the programs
- *     QUARRY_PAGE   the folder of the built page; default: build/viewer of the repository
- *     CHROMIUM      the browser; default: Debian's
+ *     QUARRY_BIN     the folder of the programs
+ *     QUARRY_PAGE    the folder of the built page; default: build/viewer of the repository
+ *     QUARRY_PYTHON  the folder of the Python package; default: python beside QUARRY_BIN
+ *     PYTHON         the interpreter that it was built for; default: that of build/python-environment
+ *     CHROMIUM       the browser; default: Debian's
  */
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,11 +18,24 @@ import { type Browser, chromium, type Page } from "playwright-core";
 
 const kBin = process.env["QUARRY_BIN"] ?? "";
 const kPage = process.env["QUARRY_PAGE"] ?? join(import.meta.dirname, "../../../../build/viewer");
+const kPackage = process.env["QUARRY_PYTHON"] ?? join(kBin, "../python");
+const kPython = process.env["PYTHON"] ?? join(import.meta.dirname, "../../../../build/python-environment/bin/python");
 const kFlags = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 export function run(program: string, ...words: (string | number)[]): string {
   return execFileSync(join(kBin, program), words.map(String), { encoding: "utf8" });
+}
+
+/** Runs a line as a user pastes it into a shell. */
+export function runLine(line: string, folder: string): void {
+  execFileSync("/bin/sh", ["-c", line], { cwd: folder, env: { ...process.env, PATH: `${kBin}:${process.env["PATH"]}` } });
+}
+
+export const hasPython = existsSync(join(kPackage, "quarry/__init__.py")) && existsSync(kPython);
+
+export function runPython(lines: readonly string[], folder: string): void {
+  execFileSync(kPython, ["-c", lines.join("\n")], { cwd: folder, env: { ...process.env, PYTHONPATH: kPackage } });
 }
 
 export class Folder {
@@ -186,6 +201,14 @@ export class Viewer {
     await this.page.click("#copy-button");
     await this.page.click("text=Link to this view");
     return this.page.evaluate(() => location.hash);
+  }
+  /** What an entry of the menu copies. */
+  async copied(entry: string): Promise<string> {
+    await this.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await this.page.click("#copy-button");
+    await this.page.click(`text=${entry}`);
+    await this.page.waitForSelector(".toast:has-text('Copied: ')");
+    return this.page.evaluate(() => navigator.clipboard.readText());
   }
   async close(): Promise<void> { await this.page.close(); }
 }

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, openSync, readdirSync, closeSync, readSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { mkdirSync, openSync, readdirSync, readFileSync, closeSync, readSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Folder, launch, Road, Server, Viewer } from "./harness";
+import { Folder, hasPython, launch, Road, run, runLine, runPython, Server, Viewer } from "./harness";
 
 const kDims = [70, 50, 40] as const;
 const kLarge = [256, 256, 256] as const;
@@ -179,6 +179,44 @@ describe("the page as the server serves it", () => {
     await Promise.all(viewers.map((viewer) => viewer.settled()));
     expect(viewers.flatMap((viewer) => viewer.problems)).toEqual([]);
     await Promise.all(viewers.map((viewer) => viewer.close()));
+  });
+});
+
+describe("the lines that the page copies", () => {
+  /** The page has heard of the port of gRPC, which here is never the default. */
+  async function openWithPort(): Promise<Viewer> {
+    const viewer = await Viewer.open(browser, server, "d=wave&f=f&box=3:61,5:47,2:31");
+    await viewer.settled();
+    await expect.poll(() => viewer.page.evaluate(() => performance.getEntriesByName(`${location.origin}/server.json`)
+      .filter((entry) => (entry as PerformanceResourceTiming).responseEnd > 0).length), kWaiting).toBeGreaterThan(0);
+    return viewer;
+  }
+
+  /** What the command reads from the directory, of the level that a line names. */
+  function fromDirectory(line: string, output: string): Buffer {
+    const level = /level[ =](\d)/.exec(line)![1]!;
+    run("quarry", "get", folder.at("data/wave.quarry"), "--field", "f", "--step", 0, "--box", "3:61,5:47,2:31", "--level", level, "--output", folder.at(output));
+    return readFileSync(folder.at(output));
+  }
+
+  it("are a command that gets what the directory holds", async () => {
+    const viewer = await openWithPort();
+    const line = await viewer.copied("Command: quarry get");
+    mkdirSync(folder.at("shell"));
+    runLine(line, folder.at("shell"));
+    const [name] = readdirSync(folder.at("shell"));
+    expect(readFileSync(folder.at(`shell/${name}`)).equals(fromDirectory(line, "direct.npy"))).toBe(true);
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it.skipIf(!hasPython && process.env["QUARRY_REQUIRE_DATA"] !== "1")("are a line for Python that reads the same", async () => {
+    const viewer = await openWithPort();
+    const line = await viewer.copied("Python line");
+    runPython([line, "answer.array.tofile('python.raw')"], folder.path);
+    expect(readFileSync(folder.at("python.raw")).equals(fromDirectory(line, "direct.raw"))).toBe(true);
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
   });
 });
 

@@ -22,8 +22,17 @@ describe("a line for the shell", () => {
   });
 
   it("names the machine of the page", () => {
-    expect(grpcAddress({ protocol: "http:", hostname: "cluster" })).toBe("grpc://cluster:50051");
-    expect(grpcAddress({ protocol: "https:", hostname: "data.example.org" })).toBe("grpcs://data.example.org:50051");
+    expect(grpcAddress({ protocol: "http:", hostname: "cluster" }, null)).toBe("grpc://cluster:50051");
+    expect(grpcAddress({ protocol: "https:", hostname: "data.example.org" }, null)).toBe("grpcs://data.example.org:50051");
+  });
+
+  it("names the port that the server has got", () => {
+    const server = grpcAddress({ protocol: "http:", hostname: "[::1]" }, 41234);
+    const what = { selection: { dataset: "run42", field: "speed", step: 7 }, box: kBox, level: 1 };
+
+    expect(server).toBe("grpc://[::1]:41234");
+    expect(getCommand(server, what)).toContain("quarry get 'grpc://[::1]:41234/run42' ");
+    expect(pythonCommand(server, what)).toContain('quarry.open("grpc://[::1]:41234/run42")');
   });
 });
 
