@@ -92,6 +92,26 @@ describe("the page as the server serves it", () => {
     await viewer.close();
   });
 
+  it("says the statistics of the box on screen that the command computes", async () => {
+    const box = [[10, 5, 3], [50, 45, 33]] as const;
+    const viewer = await open("d=wave&f=f&level=0&box=10:50,5:45,3:33");
+    await viewer.settled();
+    const text = box[0].map((begin, axis) => `${begin}:${box[1][axis]!}`).join(",");
+    const said = JSON.parse(run("quarry", "stats", folder.at("data/wave.quarry"), "--field", "f", "--box", text, "--json")) as
+      Record<"min" | "mean" | "max" | "stddev", { value: number }> & { valid: number };
+    const shown = async (): Promise<number[]> =>
+      (await viewer.page.locator(".numbers td").allTextContents()).slice(0, 4).map((cell) => Number(cell.replace("−", "-")));
+    await expect.poll(shown, kWaiting).toHaveLength(4);
+    const values = await shown();
+    [said.min, said.mean, said.max, said.stddev].forEach(({ value }, i) => {
+      expect(Math.abs(values[i]! - value)).toBeLessThan(1e-4 * Math.max(1, Math.abs(value)));
+    });
+    expect(said.valid).toBe(40 * 40 * 30);
+    expect(await viewer.page.locator(".panel").textContent()).toContain("48,000 samples, none missing");
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
   it("restores everything from its link", async () => {
     const given = "d=wave&f=f&at=20,30,10&pane=y&map=magma&range=locked&low=-1&high=4&level=1&cam=40,10,2";
     const viewer = await open(given);
