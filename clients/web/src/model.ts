@@ -218,5 +218,12 @@ export interface ViewState {
   /** From one level-0 index to another, not rounded: values are shown along it. Null: none. */
   readonly profile: readonly [Vec3, Vec3] | null;
   /** Beside the main picture; null: nothing. */
-  readonly compare: { readonly field: string; readonly step: number | "live"; readonly dataset: string; readonly difference: boolean } | null;
+  readonly compare: {
+    readonly field: string;
+    readonly step: number | "live";
+    readonly dataset: string;
+    readonly difference: boolean;
+    /** The finest level to load for it; null: as beside it. A difference is one of equal levels, whatever this is. */
+    readonly level: number | null;
+  } | null;
 }

@@ -36,7 +36,7 @@ export interface LinePoint {
   readonly value: number;
 }
 
-/** Samples along an axis through a point, from what is in memory; not more than `most`. */
+/** Samples along an axis through a point, from what is in memory and not finer than `finest`; not more than `most`. */
 export function lineAlong(
   bricks: Bricks,
   axis: Axis,
@@ -44,13 +44,14 @@ export function lineAlong(
   begin: number,
   end: number,
   most: number,
+  finest = 0,
 ): readonly LinePoint[] {
   const stride = Math.max(1, Math.ceil((end - begin) / most));
   const points: LinePoint[] = [];
   const at: [number, number, number] = [...through];
   for (let i = begin; i < end; i += stride) {
     at[axis] = i;
-    const reading = readingAt(bricks, at);
+    const reading = readingAt(bricks, at, finest);
     points.push({ index: reading?.sample[axis] ?? i, value: !reading || reading.missing ? NaN : reading.value });
   }
   return points;

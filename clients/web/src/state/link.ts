@@ -2,8 +2,8 @@
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
 import { boxText } from "../store/geometry";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
-import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLine, parseName, parseNumber, parsePoint,
-         parseStep, parseVolume } from "./values";
+import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLevel, parseLine, parseName, parseNumber,
+         parsePoint, parseStep, parseVolume } from "./values";
 
 /** A link may say less than a whole view. */
 export type LinkValues = {
@@ -34,11 +34,6 @@ function colour<K extends keyof ViewState["colour"]>(key: K, parse: (text: strin
     const value = parse(text);
     return value === null ? null : { colour: { [key]: value } as Partial<ViewState["colour"]> };
   };
-}
-
-function parseLevel(text: string): number | null {
-  const level = parseNumber(text);
-  return level !== null && Number.isInteger(level) && level >= 0 && level < 32 ? level : null;
 }
 
 const kReaders: ReadonlyMap<string, Reader> = new Map<string, Reader>([

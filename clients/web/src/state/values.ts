@@ -37,6 +37,11 @@ export function parseStep(text: string): number | "live" | null {
   return Number.isSafeInteger(step) ? step : null;
 }
 
+export function parseLevel(text: string): number | null {
+  const level = parseNumber(text);
+  return level !== null && Number.isInteger(level) && level >= 0 && level < 32 ? level : null;
+}
+
 export function parsePoint(text: string): Vec3 | null {
   const values = parseNumbers(text, 3, 0, 2 ** 31);
   return values === null ? null : [values[0]!, values[1]!, values[2]!];
@@ -80,19 +85,25 @@ export function parseVolume(text: string): Volume | null {
 
 export type Compare = NonNullable<ViewState["compare"]>;
 
-/** step;field;dataset, and ;difference. A semicolon in a name is written as %3B. */
+const kLevelKey = "level=";
+
+/** step;field;dataset, then ;level=2 and ;difference if so. A semicolon in a name is written as %3B. */
 export function parseCompare(text: string): Compare | null {
-  const [stepText, fieldText, datasetText, difference, more] = text.split(";");
+  const [stepText, fieldText, datasetText, ...more] = text.split(";");
+  const levelText = more[0]?.startsWith(kLevelKey) === true ? more.shift()!.slice(kLevelKey.length) : null;
+  const difference = more.shift();
+  const level = levelText === null ? null : parseLevel(levelText);
   const step = parseStep(stepText ?? "");
   const [field, dataset] = [parseName(fieldText ?? ""), parseName(datasetText ?? "")];
-  if (step === null || field === null || dataset === null || more !== undefined) return null;
-  if (difference !== undefined && difference !== "difference") return null;
-  return { step, field, dataset, difference: difference !== undefined };
+  if (step === null || field === null || dataset === null || more.length > 0) return null;
+  if ((difference !== undefined && difference !== "difference") || (levelText !== null && level === null)) return null;
+  return { step, field, dataset, difference: difference !== undefined, level };
 }
 
-export function compareText({ step, field, dataset, difference }: Compare): string {
+export function compareText({ step, field, dataset, difference, level }: Compare): string {
   const name = (text: string): string => encodeText(text).replaceAll(";", "%3B");
-  return [String(step), name(field), name(dataset), ...(difference ? ["difference"] : [])].join(";");
+  const more = [...(level === null ? [] : [`${kLevelKey}${level}`]), ...(difference ? ["difference"] : [])];
+  return [String(step), name(field), name(dataset), ...more].join(";");
 }
 
 export const kPanes: readonly ViewState["pane"][] = ["all", "x", "y", "z", "volume"];

@@ -3,7 +3,7 @@ import type { App } from "./app";
 import { fillSelect, h, setText } from "./dom";
 import type { Part } from "./panel";
 
-/** A second field, step or dataset: beside the first with the same camera and cursor, or subtracted from it. */
+/** A second field, step, dataset or level: beside the first with the same camera and cursor, or subtracted from it. */
 export class ComparePart implements Part {
   readonly title = "Compare";
   readonly body: HTMLElement;
@@ -12,6 +12,8 @@ export class ComparePart implements Part {
   private readonly dataset: HTMLSelectElement;
   private readonly field: HTMLSelectElement;
   private readonly step: HTMLSelectElement;
+  private readonly level: HTMLSelectElement;
+  private readonly levelRow: HTMLElement;
   private readonly rows: HTMLElement;
   private readonly caption = h("p", { class: "hint" });
 
@@ -29,19 +31,22 @@ export class ComparePart implements Part {
         this.change();
       },
     });
-    [this.dataset, this.field, this.step] = [
+    [this.dataset, this.field, this.step, this.level] = [
       select("Dataset to compare with"),
       select("Field to compare with"),
       select("Step to compare with"),
+      select("Level to compare with"),
     ];
     const labelled = (text: string, control: HTMLElement): HTMLElement =>
       h("label", { class: "labelled" }, h("span", {}, text), control);
+    this.levelRow = labelled("Level", this.level);
     this.rows = h(
       "div",
       { class: "stack" },
       labelled("Dataset", this.dataset),
       labelled("Field", this.field),
       labelled("Step", this.step),
+      this.levelRow,
     );
     this.body = h("div", { class: "part-body" }, this.mode, this.rows, this.caption);
   }
@@ -54,7 +59,7 @@ export class ComparePart implements Part {
       app.set({ compare: null });
       return;
     }
-    const before = state.compare ?? { dataset: state.dataset, field: state.field, step: app.otherStep(), difference: false };
+    const before = state.compare ?? { dataset: state.dataset, field: state.field, step: app.otherStep(), difference: false, level: null };
     const chosen =
       state.compare === null
         ? before
@@ -63,6 +68,7 @@ export class ComparePart implements Part {
             dataset: this.dataset.value,
             field: this.field.value,
             step: this.step.value === "live" ? ("live" as const) : Number(this.step.value),
+            level: this.level.value === "" ? null : Number(this.level.value),
           };
     app.set({ compare: { ...chosen, difference: this.mode.value === "difference" } });
   }
@@ -101,6 +107,22 @@ export class ComparePart implements Part {
         { value: "live", text: "newest" },
       ],
       String(compare.step),
+    );
+    this.updateLevel(compare, other?.info.levels ?? 0);
+  }
+
+  private updateLevel({ difference, level }: NonNullable<ViewState["compare"]>, levels: number): void {
+    this.levelRow.hidden = difference;
+    // What the link says stays in the list until the dataset is there, which may have fewer levels.
+    const shown = level !== null && levels > 0 ? Math.min(level, levels - 1) : level;
+    const count = Math.max(levels, (shown ?? -1) + 1);
+    fillSelect(
+      this.level,
+      [
+        { value: "", text: "as beside it" },
+        ...Array.from({ length: count }, (_, i) => ({ value: String(i), text: `level ${i}` })),
+      ],
+      shown === null ? "" : String(shown),
     );
   }
 }

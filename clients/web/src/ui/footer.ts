@@ -6,6 +6,7 @@ import { readingAt } from "../render/probe";
 import type { App } from "./app";
 import { differenceError, differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
+import { finestOf } from "./panes";
 import { kStateNames, placeText, short, statusText, withError } from "./text";
 
 export class Footer {
@@ -58,14 +59,16 @@ export class Footer {
 
   updateReading(): void {
     const { feeds, state } = this.app;
-    const source = (this.app.hovered?.side === "b" ? feeds.b : null) ?? feeds.a;
+    const side = this.app.hovered?.side === "b" && feeds.b ? "b" : "a";
+    const source = feeds[side];
     if (!source || !state) {
       for (const element of [this.places, this.value, this.quality]) setText(element, "");
       return;
     }
     const index: Vec3 = this.app.hovered?.index ?? state.cursor;
     const { info, field, step } = source;
-    const reading = readingAt(source, index);
+    // Of two levels side by side, that of the picture under the pointer: the same bricks may be there finer.
+    const reading = readingAt(source, index, this.app.difference ? 0 : (finestOf(state, side) ?? 0));
     const axes = longAxes(info).length > 0 ? longAxes(info) : ([0] as const);
     const at = reading?.sample ?? index;
     setText(

@@ -7,6 +7,7 @@ import { drawPlot, plotGeometry, roomFor } from "../render/plot";
 import type { Curve } from "../render/plot";
 import { lineAlong } from "../render/probe";
 import type { Theme } from "../render/theme";
+import { finestOf } from "./panes";
 import type { Pane } from "./panes";
 import type { StageInput } from "./stage";
 
@@ -17,10 +18,10 @@ export function lineAxis(info: DatasetInfo): Axis {
   return longAxes(info)[0] ?? 0;
 }
 
-function curveOf(source: BrickSource, input: StageInput, colour: string): Curve {
+function curveOf(source: BrickSource, side: "a" | "b", input: StageInput, colour: string): Curve {
   const axis = lineAxis(source.info);
   const box = input.state.clip ?? wholeGrid(source.info);
-  const points = lineAlong(source, axis, [0, 0, 0], box.begin[axis], box.end[axis], kMost);
+  const points = lineAlong(source, axis, [0, 0, 0], box.begin[axis], box.end[axis], kMost, finestOf(input.state, side) ?? 0);
   const at = gridAxis(source.info, axis);
   const distinct = points.filter((point, i) => i === 0 || point.index !== points[i - 1]!.index);
   return {
@@ -44,7 +45,10 @@ export function lineGeometry(pane: Pane, input: StageInput, curves: readonly Cur
 export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: StageInput): void {
   const { a, b } = input.feeds;
   if (!a) return;
-  const curves = [curveOf(a, input, theme.accent), ...(b && input.state.compare ? [curveOf(b, input, theme.axes[0])] : [])];
+  const curves = [
+    curveOf(a, "a", input, theme.accent),
+    ...(b && input.state.compare ? [curveOf(b, "b", input, theme.axes[0])] : []),
+  ];
   const geometry = lineGeometry(pane, input, curves);
   if (!geometry) return;
   const axis = lineAxis(a.info);

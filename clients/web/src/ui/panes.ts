@@ -43,6 +43,11 @@ export function sidesOf(compare: ViewState["compare"]): readonly Side[] {
   return compare === null ? ["a"] : compare.difference ? ["difference"] : ["a", "b"];
 }
 
+/** The finest level that the user lets a side have; null: as the screen needs. */
+export function finestOf({ level, compare }: ViewState, side: Side): number | null {
+  return side === "b" && compare?.difference === false ? (compare.level ?? level) : level;
+}
+
 /** Parts of a rectangle between shares of its width and height. */
 function part(rect: Rect, left: number, right: number, top: number, bottom: number): Rect {
   const [x, y] = [Math.round(rect.x + rect.width * left), Math.round(rect.y + rect.height * top)];

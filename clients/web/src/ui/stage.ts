@@ -13,7 +13,7 @@ import { levelWithin, regionOf } from "../render/volume";
 import type { Scene, Stage as RenderStage, View } from "../render/views";
 import { h, setAttribute } from "./dom";
 import { drawLinePane, lineAxis } from "./linepane";
-import { axisOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
+import { axisOf, finestOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
 import type { Feeds, Scenes } from "./scenes";
 import { placeText } from "./text";
@@ -134,15 +134,16 @@ export class Stage {
     const clip = clipOf(state, info);
     const axis = axisOf(pane.kind);
     const key = `${pane.kind}-${pane.side}`;
+    const finest = Math.min(finestOf(state, pane.side) ?? 0, info.levels - 1);
     if (axis === null) {
-      const level = Math.max(state.level ?? 0, this.volumeLevel(scene, clip, pane.room));
+      const level = Math.max(finest, this.volumeLevel(scene, clip, pane.room));
       return { kind: "volume", key, scene, clip, level, plot: pane.room, camera: state.camera, volume: state.volume };
     }
     const geometry = sliceGeometry(info, axis, clip, pane.room);
     const [ua, va] = planeAxes(axis);
     const { ratio } = this.renderStage();
     const level = Math.max(
-      state.level ?? 0,
+      finest,
       Math.min(
         levelForPixels(clip.end[ua] - clip.begin[ua], geometry.plot.width * ratio, info.levels),
         levelForPixels(clip.end[va] - clip.begin[va], geometry.plot.height * ratio, info.levels),
@@ -170,16 +171,16 @@ export class Stage {
   wants(source: BrickSource, side: "a" | "b", input: StageInput): readonly Want[] {
     const feeds = { ...input.feeds, [side]: source };
     const mine = this.place(source, input.state).filter((pane) => pane.side === side || pane.side === "difference");
-    if (mine.some((pane) => pane.kind === "line")) return [this.lineWant(source, input)];
+    if (mine.some((pane) => pane.kind === "line")) return [this.lineWant(source, side, input)];
     const views = mine.flatMap((pane) => this.viewOf({ ...pane, side }, { ...input, feeds }) ?? []);
     return wantsOf(views, input.state.cursor, input.moving);
   }
 
-  private lineWant(source: BrickSource, { state }: StageInput): Want {
+  private lineWant(source: BrickSource, side: "a" | "b", { state }: StageInput): Want {
     const box = state.clip ?? wholeGrid(source.info);
     const axis = lineAxis(source.info);
     const level = levelForPixels((box.end[axis] - box.begin[axis]) / 4, this.root.clientWidth, source.info.levels);
-    return { box, level: Math.max(state.level ?? 0, level), focus: state.cursor, tier: "visible" };
+    return { box, level: Math.max(finestOf(state, side) ?? 0, level), focus: state.cursor, tier: "visible" };
   }
 
   /** The overlay is drawn in the next frame. */
@@ -254,7 +255,7 @@ export class Stage {
         width: `${pane.cell.width}px`,
         height: `${pane.cell.height}px`,
       });
-      setAttribute(element, "aria-label", labelOf(pane, input));
+      setAttribute(element, "aria-label", labelOf(pane, this.views.find((view) => view.key === `${pane.kind}-${pane.side}`), input));
     }
   }
 }
@@ -266,7 +267,13 @@ export function clipOf(state: ViewState, info: DatasetInfo): Box {
   return { begin: state.clip.begin.map((b, a) => Math.min(b, end[a]! - 1)) as unknown as Vec3, end };
 }
 
-function sideTitle(pane: Pane, { feeds, state }: StageInput): string {
+/** Titles have levels where these are what is compared. */
+function levelText(view: View, { state: { compare } }: StageInput): string {
+  return compare === null || compare.level === null ? "" : `, level ${view.level}`;
+}
+
+function sideTitle(pane: Pane, view: View, input: StageInput): string {
+  const { feeds, state } = input;
   if (state.compare === null) return "";
   const name = (source: BrickSource | null): string =>
     source
@@ -277,12 +284,12 @@ function sideTitle(pane: Pane, { feeds, state }: StageInput): string {
         ].join(", ")
       : "";
   if (pane.side === "difference") return `${name(feeds.a)} − ${name(feeds.b)}: `;
-  return `${name(feeds[pane.side])}: `;
+  return `${name(feeds[pane.side])}${levelText(view, input)}: `;
 }
 
 export function titleOf(view: View, panes: readonly Pane[], input: StageInput): string {
   const pane = panes.find((each) => `${each.kind}-${each.side}` === view.key);
-  const side = pane ? sideTitle(pane, input) : "";
+  const side = pane ? sideTitle(pane, view, input) : "";
   if (view.kind === "volume") return `${side}volume`;
   const axis = gridAxis(view.scene.bricks.info, view.axis);
   if (longAxes(view.scene.bricks.info).length < 3) return side.replace(/: $/, "") || (input.feeds.a?.field.name ?? "");
@@ -297,7 +304,7 @@ const kPaneNames: Readonly<Record<PaneKind, string>> = {
   line: "line plot",
 };
 
-function labelOf(pane: Pane, input: StageInput): string {
+function labelOf(pane: Pane, view: View | undefined, input: StageInput): string {
   const keys =
     pane.kind === "volume"
       ? "arrow keys turn, plus and minus zoom"
@@ -305,6 +312,7 @@ function labelOf(pane: Pane, input: StageInput): string {
         ? "arrow keys move the cursor"
         : "arrow keys move the cursor, page up and down move the slice, plus and minus zoom";
   const source = pane.side === "b" ? input.feeds.b : input.feeds.a;
-  const what = `${source?.field.name ?? "the field"}${pane.side === "difference" ? ", difference" : ""}`;
+  const more = pane.side === "difference" ? ", difference" : view ? levelText(view, input) : "";
+  const what = `${source?.field.name ?? "the field"}${more}`;
   return `${kPaneNames[pane.kind]} of ${what}; ${keys}`;
 }

@@ -226,6 +226,75 @@ describe("what the user sees", () => {
       );
   });
 
+  const bothSettled = (): Promise<unknown> =>
+    page.waitForFunction(() => {
+      const { a, b } = window.app.feeds;
+      return a?.status.state === "settled" && b?.status.state === "settled" && window.app.stage.renderer.settled;
+    });
+
+  /** Share of the pixels between black and white: cells of 8 samples have edges as wide as the samples are apart. */
+  async function grey(key: string): Promise<number> {
+    const red = (await pixelsOf(page, key)).data.filter((_, i) => i % 4 === 0);
+    return red.filter((value) => value > 40 && value < 215).length / red.length;
+  }
+
+  /** All that is written over the pictures. */
+  const written = (): Promise<readonly string[]> =>
+    page.evaluate(() => {
+      const texts: string[] = [];
+      const context = document.querySelector<HTMLCanvasElement>("canvas.overlay")!.getContext("2d")!;
+      context.fillText = (text: string) => {
+        texts.push(text);
+      };
+      window.app.stage.drawOver(context);
+      return texts;
+    });
+
+  it("is beside a coarser level of itself, though finer samples are there", async () => {
+    await open("#d=checkerboard&map=gray&pane=z&at=0,0,20&t=0&level=0&with=0;cells;checkerboard", { size: kDesk });
+    await bothSettled();
+    const fine = await pixelsOf(page, "z-a");
+    expect(farthest(fine, await pixelsOf(page, "z-b"))).toBe(0);
+    expect((await written()).filter((text) => text.includes("level"))).toEqual([]);
+
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    const select = page.locator("select[aria-label='Level to compare with']");
+    expect(await select.locator("option").allTextContents()).toEqual(["as beside it", "level 0", "level 1", "level 2", "level 3"]);
+    await select.selectOption({ label: "level 2" });
+    await page.waitForFunction(() => window.app.stage.shown.find((view) => view.key === "z-b")?.level === 2);
+    await bothSettled();
+
+    expect(farthest(fine, await pixelsOf(page, "z-a"))).toBe(0);
+    expect(await grey("z-a")).toBeLessThan(0.25);
+    expect(await grey("z-b")).toBeGreaterThan(0.4);
+    expect(await written()).toEqual(
+      expect.arrayContaining(["cells, step 0, level 0: z = 20 m", "cells, step 0, level 2: z = 20 m"]),
+    );
+    expect(await page.getAttribute("#pane-z-b", "aria-label")).toContain("cells, level 2");
+    const box = (await page.locator("#pane-z-b").boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    expect(await page.textContent(".quality")).toContain("level 2");
+    expect(await findings()).toEqual([]);
+  });
+
+  it("has the level beside it in its link, and none in a difference", async () => {
+    await open("#d=checkerboard&pane=volume&t=0&with=0;cells;checkerboard;level=2", { size: kDesk });
+    const levels = (): Promise<readonly number[]> => page.evaluate(() => window.app.stage.shown.map((view) => view.level));
+    expect(await levels()).toEqual([0, 2]);
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    const select = page.locator("select[aria-label='Level to compare with']");
+    expect(await select.inputValue()).toBe("2");
+
+    await page.selectOption("select[aria-label='Comparison']", "difference");
+    await expect.poll(levels).toEqual([0]);
+    expect(await select.isVisible()).toBe(false);
+    await expect.poll(() => page.evaluate(() => window.app.feeds.b?.status.target)).toBe(0);
+  });
+
   it("is saved with axes and legend", async () => {
     await open("#d=ball&pane=z", { size: kDesk });
     const download = page.waitForEvent("download");

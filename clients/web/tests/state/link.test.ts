@@ -8,7 +8,7 @@ const kState: ViewState = {
   camera: { azimuth: 300, elevation: -24.5, distance: 1.75 }, colour: { map: "viridis", mode: "locked", low: -1e-7, high: 3e22 },
   volume: { threshold: 0.25, opacity: 0.6, mode: "surface" }, level: 2,
   profile: [[1, 2, 3], [4.5, 6, 7.25]],
-  compare: { field: "p;q", step: "live", dataset: "other&run=1", difference: true },
+  compare: { field: "p;q", step: "live", dataset: "other&run=1", difference: true, level: 3 },
 };
 
 /** What a link says, as a whole view. */
@@ -45,7 +45,7 @@ function randomState(next: () => number): ViewState {
     volume: { threshold: next(), opacity: next(), mode: pick(["ray", "maximum", "surface"] as const) },
     level: maybe(() => whole(32)),
     profile: maybe(() => [[next() * 9, whole(9), 0], [whole(9), next() * 1e3, whole(1e6)]] as const),
-    compare: next() < 0.5 ? null : { field: name(), step: step(), dataset: name(), difference: next() < 0.5 },
+    compare: next() < 0.5 ? null : { field: name(), step: step(), dataset: name(), difference: next() < 0.5, level: maybe(() => whole(32)) },
   };
 }
 
@@ -55,7 +55,7 @@ describe("a link", () => {
 
     expect(hash).toBe("#v=1&d=runs/wake%2042&f=speed&t=17&at=10,20.5,30&box=0:10,1:20,2:30&pane=z&cam=300,-24.5,1.75" +
                       "&map=viridis&range=locked&low=-1e-7&high=3e22&vol=0.25,0.6,surface&level=2&line=1,2,3:4.5,6,7.25" +
-                      "&with=live;p%3Bq;other%26run%3D1;difference");
+                      "&with=live;p%3Bq;other%26run%3D1;level=3;difference");
     expect(restored(hash)).toEqual({ ...kState, problems: [] });
   });
 
@@ -84,7 +84,8 @@ describe("a link", () => {
                "box=0:1,0:1", "box=0:1,0:1,1:1", "box=0:1,0:1,2:1", "box=0:1:2,0:1,0:1", "box=0:1.5,0:1,0:1",
                "pane=w", "cam=1,2", "cam=1,2,0", "cam=NaN,1,1", "range=mine", "low=x", "high=1e999",
                "vol=2,0.5,ray", "vol=0.5,0.5,fog", "vol=0.5,0.5", "vol=0.1,0.1,ray,1", "level=-1", "level=1.5", "level=99",
-               "with=1;f", "with=x;f;d", "with=1;f;d;maybe", "with=1;f;d;difference;more", "with=1;;d"];
+               "with=1;f", "with=x;f;d", "with=1;f;d;maybe", "with=1;f;d;difference;more", "with=1;;d", "with=1;f;d;level=", "with=1;f;d;level=x",
+               "with=1;f;d;level=32", "with=1;f;d;difference;level=1", "with=1;f;d;level=1;level=2"];
   for (const pair of bad) {
     it(`reports ${pair}, and takes the rest`, () => {
       const { values, problems } = parseLink(`#${pair}&f=speed`);
@@ -94,6 +95,15 @@ describe("a link", () => {
       expect(problems[0]).toContain(pair.slice(0, 10));
     });
   }
+
+  it("compares levels as beside it where it does not say one, as links of before", () => {
+    const other = { step: 3, field: "f", dataset: "d" };
+    const read = (text: string): unknown => parseLink(`#with=${text}`).values.compare;
+
+    expect(read("3;f;d")).toEqual({ ...other, difference: false, level: null });
+    expect(read("3;f;d;difference")).toEqual({ ...other, difference: true, level: null });
+    expect(read("3;f;d;level=0")).toEqual({ ...other, difference: false, level: 0 });
+  });
 
   it("may be anything", () => {
     const next = random(5);

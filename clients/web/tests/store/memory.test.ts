@@ -131,6 +131,21 @@ describe("the budget", () => {
     expect(one.status).toMatchObject({ state: "settled", level: 0, target: 0, message: null });
   });
 
+  it("is shared by two levels of one field: each side has its own, and the coarse one never the finer bricks", async () => {
+    const t = await Harness.open();
+    const [fine, coarse] = [t.bricks(), t.bricks()];
+    fine.want([wantOf(t.whole, 0)]);
+    await settle();
+    coarse.want([wantOf(t.whole, 2)]);
+    await settle();
+
+    expect([fine.status.level, coarse.status.level, coarse.status.target]).toEqual([0, 2, 2]);
+    for (const patch of t.patchesIn(t.whole)) {
+      t.check(fine.best(patch, 0), patch, 0);
+      t.check(coarse.best(patch, 2), patch, 2);
+    }
+  });
+
   it("keeps what was looked at, for as long as there is room", async () => {
     const t = await Harness.open({ steps: [0, 1] });
     for (const step of [0, 1, 0, 1]) {

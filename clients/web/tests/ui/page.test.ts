@@ -109,8 +109,8 @@ describe("panes", () => {
 
   it("are two for comparisons, and one for a difference", () => {
     expect(sidesOf(null)).toEqual(["a"]);
-    expect(sidesOf({ dataset: "d", field: "f", step: 0, difference: false })).toEqual(["a", "b"]);
-    expect(sidesOf({ dataset: "d", field: "f", step: 0, difference: true })).toEqual(["difference"]);
+    expect(sidesOf({ dataset: "d", field: "f", step: 0, difference: false, level: null })).toEqual(["a", "b"]);
+    expect(sidesOf({ dataset: "d", field: "f", step: 0, difference: true, level: null })).toEqual(["difference"]);
   });
 });
 
