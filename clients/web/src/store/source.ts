@@ -126,6 +126,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     return this.visible.wished;
   }
 
+  /** Memory that the prefetched wants take. [bytes] */
+  get prefetchBytes(): number {
+    return this.prefetch.bytes;
+  }
+
   /** Another share of the memory, because of others. */
   reshare(): void {
     const share = this.host.share(this);

@@ -89,8 +89,11 @@ export class BrickStore implements Host {
   }
 
   room(source: PageBricks): number {
-    const taken = [...this.sources].reduce((sum, one) => (one === source ? sum : sum + one.visibleBytes), 0);
-    return this.memory.budget - taken;
+    const all = [...this.sources];
+    const older = all.slice(0, all.indexOf(source));
+    const visible = all.reduce((sum, one) => (one === source ? sum : sum + one.visibleBytes), 0);
+    // Who prefetches first keeps what it has: a later one would ask for bricks that find no room.
+    return this.memory.budget - visible - older.reduce((sum, one) => sum + one.prefetchBytes, 0);
   }
 
   closed(source: PageBricks): void {

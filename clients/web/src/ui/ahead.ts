@@ -1,24 +1,45 @@
 import type { BrickSource, Selection, Source, Want } from "../model";
+import { patchesOf } from "./session";
 import type { Opened } from "./session";
 
-/** The step that comes next while steps are played: its bricks are asked for when nothing on screen needs any more. */
-export class Ahead {
-  private source: BrickSource | null = null;
+function isOf(source: BrickSource | null, opened: Opened, { field, step }: Selection): boolean {
+  return source?.selection.step === step && source.selection.field === field && source.info === opened.info;
+}
 
-  ask(from: Source, opened: Opened, selection: Selection, wants: readonly Want[]): void {
-    if (
-      this.source?.selection.step !== selection.step
-      || this.source.selection.field !== selection.field
-      || this.source.info !== opened.info
-    ) {
-      this.close();
-      this.source = from.bricks(opened, selection);
-    }
-    this.source.want(wants.map((want) => ({ ...want, tier: "prefetch" })));
+function isComplete(source: BrickSource, wants: readonly Want[]): boolean {
+  return wants.every(({ box, level }) => patchesOf(source, box).every((patch) => source.best(patch, level)?.level === level));
+}
+
+/** The steps around the one on screen while steps are played: asked for when nothing on screen needs anything any more. */
+export class Ahead {
+  private next: BrickSource | null = null;
+  private before: BrickSource | null = null;
+  private askBefore: () => void = () => undefined;
+
+  /** @param before  for a step back: often still in memory, and asked for only once all of the next step is there */
+  ask(from: Source, opened: Opened, next: Selection, before: Selection | null, wants: readonly Want[]): void {
+    const later = wants.map((want): Want => ({ ...want, tier: "prefetch" }));
+    if (!isOf(this.next, opened, next)) this.open(from.bricks(opened, next));
+    this.askBefore = () => {
+      // Until then its bricks must not be held: the next step has their memory if there is no other.
+      if (!before || !this.next || !isComplete(this.next, later)) this.before?.want([]);
+      else (this.before ??= from.bricks(opened, before)).want(later);
+    };
+    this.next!.want(later);
+    this.askBefore();
+  }
+
+  private open(next: BrickSource): void {
+    this.close();
+    this.next = next;
+    next.subscribe(() => {
+      this.askBefore();
+    });
   }
 
   close(): void {
-    this.source?.close();
-    this.source = null;
+    this.next?.close();
+    this.before?.close();
+    this.next = this.before = null;
   }
 }

@@ -408,7 +408,7 @@ export class App {
     // The server answers while pictures are made of what is there.
     this.data.ask(this.stage, this.input);
     this.stage.update(this.input);
-    this.data.askAhead(this.stage, this.input, this.player.next());
+    this.data.askAhead(this.stage, this.input, this.player.next(), this.player.before());
     this.askStatistics();
     this.player.shown(this.feeds.a?.selection.step ?? null);
   }

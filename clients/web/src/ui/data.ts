@@ -1,5 +1,5 @@
 /** What is open of a server, and what follows from what the user wants to see: which fields, bricks and statistics to ask for. */
-import type { Brick, BrickSource, Source, ViewerError, ViewState } from "../model";
+import type { Brick, BrickSource, Selection, Source, ViewerError, ViewState } from "../model";
 import { wholeGrid } from "../render/layout";
 import { Ahead } from "./ahead";
 import { Scenes } from "./scenes";
@@ -112,12 +112,15 @@ export class Data {
     if (this.compares && this.otherFeed.latest) this.otherFeed.want(stage.wants(this.otherFeed.latest, "b", input));
   }
 
-  /** While steps are played: the one after the one on screen. */
-  askAhead(stage: Stage, input: StageInput, next: number | null): void {
+  /** While steps are played: the one after the one on screen, then the one before it. */
+  askAhead(stage: Stage, input: StageInput, next: number | null, before: number | null): void {
     const { shown } = this.feed;
     const { opened } = this.dataset;
     if (next === null || !shown || !opened) this.ahead.close();
-    else this.ahead.ask(this.source, opened, { ...shown.selection, step: next }, stage.wants(shown, "a", input));
+    else {
+      const of = (step: number): Selection => ({ ...shown.selection, step });
+      this.ahead.ask(this.source, opened, of(next), before === null ? null : of(before), stage.wants(shown, "a", input));
+    }
   }
 
   /** Of the box on screen, at the level on screen. */

@@ -39,6 +39,13 @@ export class Player {
     return this.on && list.length > 1 ? list[(at + 1) % list.length]! : null;
   }
 
+  /** The step that a step back would show; null where it is the next one as well. */
+  before(): number | null {
+    const list = this.app.stepNumbers;
+    const step = list[list.indexOf(this.app.wantedStep ?? NaN) - 1] ?? null;
+    return step === this.next() ? null : step;
+  }
+
   private advance(): void {
     const next = this.next();
     if (next !== null) this.app.stepTo(this.app.stepNumbers.indexOf(next));

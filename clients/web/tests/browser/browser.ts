@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { extname } from "node:path";
 import { chromium } from "playwright-core";
 import type { Browser, Page } from "playwright-core";
+import type { Source } from "../../src/model";
 import type { App } from "../../src/ui/app";
 
 const kPage = `${import.meta.dirname}/../../build/test-page`;
@@ -34,7 +35,7 @@ const kFlags = [
 declare global {
   interface Window {
     app: App;
-    fake: { publish(dataset: string): void };
+    fake: Source & { publish(dataset: string): void };
   }
 }
 

@@ -193,6 +193,22 @@ describe("what the user sees", () => {
     expect(await page.evaluate(() => window.app.playing)).toBe(false);
   });
 
+  it("has the step before it at hand while steps are played", async () => {
+    await open("#d=wake&t=40&pane=z");
+    await page.evaluate(() => {
+      const { fake, app } = window;
+      const asked: number[] = [];
+      const bricks = fake.bricks.bind(fake);
+      fake.bricks = (opened, selection) => {
+        asked.push(selection.step - (app.wantedStep ?? NaN));
+        return bricks(opened, selection);
+      };
+      Object.assign(window, { asked });
+    });
+    await page.keyboard.press(" ");
+    await expect.poll(() => page.evaluate(() => (window as unknown as { asked: number[] }).asked)).toEqual(expect.arrayContaining([10, -10]));
+  });
+
   it("follows the pointer in all slices", async () => {
     await open("#d=ramp&at=0,0,0", { size: kDesk });
     const box = (await page.locator("#pane-z-a").boundingBox())!;
