@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { farthest, pixelsOf, settled, Viewer } from "./browser";
-import type { Size } from "./browser";
+import type { Pixels, Size } from "./browser";
 
 const kAxe = createRequire(import.meta.url).resolve("axe-core");
 const kDesk: Size = { width: 1280, height: 800 };
@@ -129,6 +129,24 @@ describe("the keyboard", () => {
     expect(await page.locator("dialog[aria-label='Keys and help']").isVisible()).toBe(false);
   });
 });
+
+/** The pixels of a PNG file, as the browser reads it. */
+async function decoded(path: string): Promise<Pixels> {
+  const base64 = await (await import("node:fs/promises")).readFile(path, "base64");
+  const { width, height, text } = await page.evaluate(async (bytes) => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${bytes}`;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.width, image.height];
+    const context = canvas.getContext("2d")!;
+    context.drawImage(image, 0, 0);
+    let text = "";
+    for (const byte of context.getImageData(0, 0, image.width, image.height).data) text += String.fromCharCode(byte);
+    return { width: image.width, height: image.height, text: btoa(text) };
+  }, base64);
+  return { width, height, data: Buffer.from(text, "base64") };
+}
 
 describe("what the user sees", () => {
   it("is restored by its link", async () => {
@@ -315,7 +333,38 @@ describe("what the user sees", () => {
     await open("#d=ball&pane=z", { size: kDesk });
     const download = page.waitForEvent("download");
     await page.keyboard.press("s");
-    expect((await download).suggestedFilename()).toBe("ball-density.png");
+    const file = await download;
+    expect(file.suggestedFilename()).toBe("ball-density.png");
+
+    const [picture, saved] = [await pixelsOf(page, "z-a"), await decoded(await file.path())];
+    const place = await page.evaluate(() => {
+      const { stage } = window.app;
+      const view = stage.shown[0]!;
+      const { clientWidth: width, clientHeight: height } = stage.root;
+      return { plot: view.kind === "slice" ? view.geometry.plot : view.plot, width, height };
+    });
+    const { plot } = place;
+    // A line of text is above the pictures.
+    const line = saved.height - place.height;
+    expect([saved.width, line]).toEqual([place.width, 26]);
+    const at = (pixels: Pixels, x: number, y: number): readonly number[] =>
+      [...pixels.data.subarray((y * pixels.width + x) * 4, (y * pixels.width + x) * 4 + 3)];
+    // The field, away from the lines of the cursor in its middle.
+    for (const [u, v] of [[0.3, 0.3], [0.4, 0.7], [0.7, 0.4], [0.65, 0.7]] as const) {
+      const [x, y] = [Math.round(u * picture.width), Math.round(v * picture.height)];
+      expect(at(saved, plot.x + x, line + plot.y + y), `pixel ${x}, ${y} of the slice`).toEqual(at(picture, x, y));
+    }
+    // The axes at the left and below, the caption above, the legend on the right with its colours.
+    const kinds = (x: number, y: number, width: number, height: number): number => {
+      const colours = new Set<string>();
+      for (let j = y; j < y + height; ++j) for (let i = x; i < x + width; ++i) colours.add(at(saved, i, j).join());
+      return colours.size;
+    };
+    expect(kinds(plot.x - 50, line + plot.y, 48, plot.height)).toBeGreaterThan(5);
+    expect(kinds(plot.x, line + plot.y + plot.height + 2, plot.width, 30)).toBeGreaterThan(5);
+    expect(kinds(0, 0, 300, line)).toBeGreaterThan(5);
+    expect(kinds(place.width - 80, line, 80, place.height)).toBeGreaterThan(100);
+    expect(kinds(0, line + plot.y, 3, plot.height)).toBe(1);
   });
 });
 

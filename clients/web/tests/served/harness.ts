@@ -196,6 +196,22 @@ export class Viewer {
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */
   async picture(): Promise<Buffer> { return this.page.locator(".stage").screenshot(); }
+  /** Of the pixels of two pictures, the share that differs, and the colours of the second. */
+  async compared(first: Buffer, second: Buffer): Promise<{ readonly different: number; readonly colours: number }> {
+    return this.page.evaluate(async (files) => {
+      const [one, other] = await Promise.all(files.map(async (file) => {
+        const image = new Image();
+        image.src = `data:image/png;base64,${file}`;
+        await image.decode();
+        const context = new OffscreenCanvas(image.width, image.height).getContext("2d")!;
+        context.drawImage(image, 0, 0);
+        return new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
+      }));
+      const different = one!.reduce((sum, pixel, i) => sum + (pixel === other![i] ? 0 : 1), 0) / one!.length;
+      return { different, colours: new Set(other).size };
+    }, [first.toString("base64"), second.toString("base64")]);
+  }
+
   /** The link that the page copies. In the address bar it is only a moment after the page has settled. */
   async link(): Promise<string> {
     await this.page.click("#copy-button");

@@ -46,7 +46,8 @@ beforeAll(async () => {
   folder.write("flat", "f", [90, 60, 1], samples(wave, [90, 60, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("line", "f", [200, 1, 1], samples(wave, [200, 1, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("growing", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16");
-  folder.write("bad", "f", kDims, samples((x, y, z) => Math.sin(x * 91 + y * 57 + z * 33)), "float32", "--tolerance", "1e-5", "--patch", "32");
+  for (const name of ["bad", "good"])
+    folder.write(name, "f", kDims, samples((x, y, z) => Math.sin(x * 91 + y * 57 + z * 33)), "float32", "--tolerance", "1e-5", "--patch", "32");
   // Hardly compressed, so that it takes a while where the network is slow.
   const noise = samples((x, y, z) => Math.sin(x * x * 91.7 + y * y * 57.3 + z * z * 33.1 + x * y * z), kLarge);
   folder.write("large", "f", kLarge, noise, "float32", "--lossless", "--patch", "32");
@@ -67,10 +68,15 @@ async function open(link: string, decodes = true): Promise<Viewer> { return View
 
 describe("the page as the server serves it", () => {
   it("shows a coarse picture first, never goes back, and settles", async () => {
-    const viewer = await open("d=wave&f=f");
+    // So slow that the page has time to show every level.
+    road.limit = 4_000_000;
+    const viewer = await Viewer.open(browser, road, "d=large&f=f&level=0&pane=z");
     await viewer.settled();
+    road.limit = Infinity;
     const levels = (await viewer.seen()).map((text) => /level (\d)/.exec(text)?.[1]).filter((level) => level !== undefined).map(Number);
-    expect(levels.length).toBeGreaterThan(0);
+    // Coarser levels were complete on screen before the finest one.
+    expect(levels[0]).toBeGreaterThan(0);
+    expect(levels.at(-1)).toBe(0);
     expect(levels).toEqual([...levels].sort((a, b) => b - a));
     expect(await viewer.text(".load")).toContain("error ≤");
     expect(viewer.problems).toEqual([]);
@@ -138,6 +144,14 @@ describe("the page as the server serves it", () => {
     const viewer = await open("d=bad&f=f&level=0", decodes);
     await viewer.settled();
     expect(await viewer.text(".load")).toMatch(/[1-9]\d* damaged patch/);
+    const picture = await viewer.picture();
+    await viewer.go("d=good&f=f&level=0");
+    await viewer.settled();
+    const { different, colours } = await viewer.compared(await viewer.picture(), picture);
+    // An eighth, around the damaged patch: stripes, dashes and what the legend says of it.
+    expect(different).toBeGreaterThan(0.01);
+    expect(different).toBeLessThan(0.3);
+    expect(colours).toBeGreaterThan(500);
     await viewer.close();
   });
 
