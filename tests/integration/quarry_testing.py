@@ -238,6 +238,7 @@ class Server:
     def hanging(self):
         """Meanwhile it does nothing, and keeps its connections."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # until then it may still answer
         try:
             yield
         finally:
