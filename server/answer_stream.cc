@@ -32,6 +32,17 @@ void AppendVarint(std::uint64_t value, std::string* out) {
   CodedOutputStream(&stream).WriteVarint64(value);
 }
 
+/// A part of a message up to its data.
+std::string HeadOf(const AnswerPart& part, std::uint64_t data_bytes) {
+  std::string inner = part.description->SerializeAsString();
+  AppendTag(pb::SampleBlocks::kDataFieldNumber, &inner);
+  AppendVarint(data_bytes, &inner);
+  std::string head;
+  AppendTag(part.field, &head);
+  AppendVarint(inner.size() + data_bytes, &head);
+  return head + inner;
+}
+
 }  // namespace
 
 SharedBytes OwnBytes(std::string text) {
@@ -46,51 +57,61 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
-Status AnswerStream::Write(const Message& message, Follows follows) {
-  return call_->Send(stream_, message, follows);
-}
-
-Status AnswerStream::Begin(const query::AnswerHeader& header, const ResumePoint& from) {
-  number_ = header.number;
-  fingerprint_ = from.fingerprint;
-  start_ = from.position.start;
-  levels_ = header.levels.size();
-  count_ = header.count;
+Status AnswerStream::Begin(const AnswerStart& start) {
+  number_ = start.header.number;
+  fingerprint_ = start.from.fingerprint;
+  start_ = start.from.position.start;
+  levels_ = start.header.levels.size();
+  count_ = start.header.count;
+  price_ = start.price;
   pb::ReadResponse message;
-  *message.mutable_header() = wire::ToProto(header);
-  message.set_position(ToToken(Position(from.position.pass, from.position.patch, from.parts)));
-  return Send(message);
+  *message.mutable_header() = wire::ToProto(start.header);
+  const auto& [pass, patch, begin] = start.from.position;
+  message.set_position(ToToken(Position(pass, patch, start.from.parts)));
+  return Write(std::nullopt, message);
 }
 
-Status AnswerStream::Send(const pb::ReadResponse& message, Follows follows) {
-  return Write({OwnBytes(message.SerializeAsString())}, follows);
+Status AnswerStream::Send(AnswerPart part, const ResumePoint& position) {
+  pb::ReadResponse rest;
+  rest.set_position(ToToken(position));
+  return Write(std::move(part), rest);
 }
 
-Status AnswerStream::Send(int field, const google::protobuf::MessageLite& part, Message data,
-                          const ResumePoint& position) {
+Status AnswerStream::EndLevel(const query::LevelExtent& level, std::optional<AnswerPart> last,
+                              const ResumePoint& position) {
+  pb::ReadResponse rest;
+  rest.mutable_level_end()->set_level(static_cast<std::uint32_t>(level.level));
+  rest.mutable_level_end()->set_max_error(level.max_error);
+  rest.mutable_level_end()->set_coverage(level.coverage);
+  if (position.position.pass == levels_ && number_ + 1 == count_) {
+    *rest.mutable_read_end()->mutable_price() = wire::ToProto(price_);
+  } else {
+    rest.set_position(ToToken(position));
+  }
+  return Write(std::move(last), rest);
+}
+
+Status AnswerStream::End() {
+  if (ended_) return Status::Ok();
+  pb::ReadResponse message;
+  *message.mutable_read_end()->mutable_price() = wire::ToProto(price_);
+  return Write(std::nullopt, message);
+}
+
+/// The last message waits for the status only where it shares no memory: the read gives back what it has
+/// pinned before the status comes.
+Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadResponse& rest) {
   std::uint64_t data_bytes = 0;
-  for (const SharedBytes& piece : data) data_bytes += piece.bytes.size();
-  std::string inner = part.SerializeAsString();
-  AppendTag(pb::SampleBlocks::kDataFieldNumber, &inner);
-  AppendVarint(data_bytes, &inner);
-  std::string head;
-  AppendTag(field, &head);
-  AppendVarint(inner.size() + data_bytes, &head);
-  data.insert(data.begin(), OwnBytes(head + inner));
-  pb::ReadResponse tail;  // a message's fields may arrive one after the other
-  tail.set_position(ToToken(position));
-  data.push_back(OwnBytes(tail.SerializeAsString()));
-  return Write(data);
-}
-
-Status AnswerStream::SendLevelEnd(const query::LevelExtent& level, const ResumePoint& position) {
-  pb::ReadResponse message;
-  message.mutable_level_end()->set_level(static_cast<std::uint32_t>(level.level));
-  message.mutable_level_end()->set_max_error(level.max_error);
-  message.mutable_level_end()->set_coverage(level.coverage);
-  message.set_position(ToToken(position));
-  const bool is_last = position.position.pass == levels_ && number_ + 1 == count_;
-  return Send(message, is_last ? Follows::kSoon : Follows::kLater);
+  Message message;
+  if (part) {
+    message = std::move(part->data);
+    for (const SharedBytes& piece : message) data_bytes += piece.bytes.size();
+    message.insert(message.begin(), OwnBytes(HeadOf(*part, data_bytes)));
+  }
+  message.push_back(OwnBytes(rest.SerializeAsString()));  // a message's fields may come one after the other
+  ended_ = rest.has_read_end();
+  const bool waits = ended_ && data_bytes < kSmallBlock;
+  return call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
 }
 
 ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
@@ -175,20 +196,24 @@ void SampleSink::EndSmall() {
   pieces_.push_back(OwnBytes(std::exchange(small_, {})));
 }
 
-Status SampleSink::Flush() {
-  if (pending_.blocks().empty()) return Status::Ok();
+AnswerPart SampleSink::TakePart() {
   EndSmall();
-  const auto position = stream_->Position(level_index_, patch_, parts_);
-  QUARRY_RETURN_IF_ERROR(
-      stream_->Send(pb::ReadResponse::kSamplesFieldNumber, pending_, std::exchange(pieces_, {}), position));
-  pending_.Clear();
   pending_bytes_ = 0;
+  return {pb::ReadResponse::kSamplesFieldNumber, &pending_, std::exchange(pieces_, {})};
+}
+
+Status SampleSink::Flush() {
+  QUARRY_RETURN_IF_ERROR(stream_->Send(TakePart(), stream_->Position(level_index_, patch_, parts_)));
+  pending_.Clear();
   return Status::Ok();
 }
 
 Status SampleSink::LevelEnd(const query::LevelExtent& level) {
-  QUARRY_RETURN_IF_ERROR(Flush());
-  return stream_->SendLevelEnd(level, stream_->Position(++level_index_, 0, 0));
+  std::optional<AnswerPart> last;
+  if (!pending_.blocks().empty()) last = TakePart();
+  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, std::move(last), stream_->Position(++level_index_, 0, 0)));
+  pending_.Clear();
+  return Status::Ok();
 }
 
 // ---- Payload
@@ -231,19 +256,23 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   return Status::Ok();
 }
 
-Status PayloadStreamSink::Flush() {
-  if (pending_.patches().empty()) return Status::Ok();
-  const auto position = stream_->Position(level_index_, patches_, 0);
-  QUARRY_RETURN_IF_ERROR(
-      stream_->Send(pb::ReadResponse::kPatchesFieldNumber, pending_, std::exchange(pieces_, {}), position));
-  pending_.Clear();
+AnswerPart PayloadStreamSink::TakePart() {
   pending_bytes_ = 0;
+  return {pb::ReadResponse::kPatchesFieldNumber, &pending_, std::exchange(pieces_, {})};
+}
+
+Status PayloadStreamSink::Flush() {
+  QUARRY_RETURN_IF_ERROR(stream_->Send(TakePart(), stream_->Position(level_index_, patches_, 0)));
+  pending_.Clear();
   return Status::Ok();
 }
 
 Status PayloadStreamSink::LevelEnd(const query::LevelExtent& level) {
-  QUARRY_RETURN_IF_ERROR(Flush());
-  return stream_->SendLevelEnd(level, stream_->Position(++level_index_, 0, 0));
+  std::optional<AnswerPart> last;
+  if (!pending_.patches().empty()) last = TakePart();
+  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, std::move(last), stream_->Position(++level_index_, 0, 0)));
+  pending_.Clear();
+  return Status::Ok();
 }
 
 }  // namespace quarry::server

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/dataset/reader.h"
+#include "quarry/session/session.h"
 #include "quarry/v1/service.pb.h"
 #include "server/call.h"
 #include "server/peer.h"
@@ -23,40 +25,48 @@ std::string ToToken(const ResumePoint& point);
 /// @errors kInvalidArgument: not such a text
 Result<ResumePoint> FromToken(const std::string& token);
 
-/// The messages of one Read. Samples and payload go from the patch or the file buffer to the transport
-/// without a copy: messages are assembled of pieces that share the memory with its owner. A slow client
-/// blocks the writing, reading and decoding of its own read only.
+/// Samples or payload of an answer.
+struct AnswerPart {
+  int field;                                         ///< number of the part in ReadResponse
+  const google::protobuf::MessageLite* description;  ///< the part without its data
+  Message data;                                      ///< its field `data`
+};
+
+/// The messages of one Read. A level's end goes with its last samples, and so does the end of the read: each
+/// message costs tens of microseconds, and a small read from memory takes half a millisecond. Samples and
+/// payload go from the patch or the file buffer to the transport without a copy: messages are assembled of
+/// pieces that share the memory with its owner. A slow client blocks the writing, reading and decoding of its
+/// own read only.
 class AnswerStream {
  public:
   AnswerStream(MessageStream* stream, Call* call) : stream_(stream), call_(call) {}
 
   /// Sends the header of an answer. Later positions are in this answer.
-  Status Begin(const query::AnswerHeader& header, const ResumePoint& from);
-
-  Status Send(const ::quarry::v1::ReadResponse& message, Follows follows = Follows::kLater);
-
-  /// Sends a part of an answer whose field `data` is `data`.
-  /// @param field  number of the part in ReadResponse
-  /// @param part   the part without its data
-  Status Send(int field, const google::protobuf::MessageLite& part, Message data,
-              const ResumePoint& position);
-
-  Status SendLevelEnd(const query::LevelExtent& level, const ResumePoint& position);
+  Status Begin(const AnswerStart& start);
+  Status Send(AnswerPart part, const ResumePoint& position);
+  /// @param last  of the level; none: its parts, if it has any, are sent
+  Status EndLevel(const query::LevelExtent& level, std::optional<AnswerPart> last,
+                  const ResumePoint& position);
+  /// Ends the read, if its last level did not.
+  Status End();
 
   /// The position after this many levels of the answer, patches of the next level, and parts of the patch
   /// after them.
   ResumePoint Position(std::size_t levels, std::size_t patches, std::size_t parts) const;
 
  private:
-  Status Write(const Message& message, Follows follows = Follows::kLater);
+  /// @param rest  of the message, after the part
+  Status Write(std::optional<AnswerPart> part, const ::quarry::v1::ReadResponse& rest);
 
   MessageStream* const stream_;
   Call* const call_;
+  query::Price price_;
   std::uint64_t number_ = 0;       ///< of the answer
   std::uint64_t fingerprint_ = 0;  ///< of its plan
   std::size_t start_ = 0;          ///< the patch of the plan with which it begins
   std::size_t levels_ = 0;         ///< of the answer
   std::uint64_t count_ = 0;        ///< answers
+  bool ended_ = false;
 };
 
 /// Packs blocks of samples into messages.
@@ -80,6 +90,8 @@ class SampleSink final : public BlockSink {
   void Add(const SampleBlock& block, const Box& extent, ByteSpan samples);
   void EndSmall();
   Status Flush();
+  /// What is pending. `pending_` stays until it is sent.
+  AnswerPart TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
@@ -107,6 +119,8 @@ class PayloadStreamSink final : public PayloadSink {
 
  private:
   Status Flush();
+  /// What is pending. `pending_` stays until it is sent.
+  AnswerPart TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;

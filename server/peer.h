@@ -45,10 +45,9 @@ using Message = std::vector<SharedBytes>;
 /// `text` as bytes that own themselves.
 SharedBytes OwnBytes(std::string text);
 
-/// What comes after a message. Small messages that leave together cost the client, and us, one waking up.
+/// What comes after a message.
 enum class Follows {
   kLater,   ///< another one, some time: the message leaves now
-  kSoon,    ///< another one, or the status, at once: the message may leave together with it
   kStatus,  ///< nothing but the status: the message may leave together with it
 };
 
@@ -62,7 +61,7 @@ class MessageStream {
   virtual Result<std::string> Receive(std::size_t most) = 0;
   /// Sends the headers now, because the first message may take long.
   virtual void SendHeaders() = 0;
-  /// Waits until the transport has taken the message, unless it leaves with what follows.
+  /// Waits until the transport has taken the message, unless it leaves with the status.
   /// @returns false: the client has gone, as far as that is known
   virtual bool Send(const Message& message, Follows follows) = 0;
   /// [bytes] that the stream keeps of the answer beside the message at hand, once the question has come.

@@ -139,7 +139,7 @@ class AnswerMessages final : public AnswerSink {
       : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes), kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override {
-    QUARRY_RETURN_IF_ERROR(stream_.Begin(start.header, start.from));
+    QUARRY_RETURN_IF_ERROR(stream_.Begin(start));
     if (encoding_ == pb::ENCODING_PATCHES) {
       payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
       return Taker(&*payloads_);
@@ -152,11 +152,7 @@ class AnswerMessages final : public AnswerSink {
   /// One message being assembled, one on its way.
   std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
 
-  Status End(const query::Price& price) override {
-    pb::ReadResponse end;
-    *end.mutable_read_end()->mutable_price() = wire::ToProto(price);
-    return stream_.Send(end, Follows::kStatus);
-  }
+  Status End() override { return stream_.End(); }
 
  private:
   AnswerStream stream_;

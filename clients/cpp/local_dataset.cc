@@ -121,7 +121,7 @@ class AssembledAnswers final : public AnswerSink {
     sink_.emplace(&*assembler_, start.header.price, start.usage);
     return Taker(&*sink_);
   }
-  Status End(const query::Price&) override { return CheckComplete(); }
+  Status End() override { return CheckComplete(); }
 
  private:
   Status CheckComplete() const { return assembler_ ? assembler_->CheckComplete() : Status::Ok(); }

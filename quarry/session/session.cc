@@ -189,13 +189,14 @@ Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoin
 }
 
 Status ReadSession::Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
-                            const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
+                            const ResumePoint& from, const query::Price& price, RequestControl* control,
+                            AnswerSink* sink) {
   const Dataset& dataset = *series.opened->dataset;
   const Requester requester = RequesterOf(control);
   ReadUsage usage;
   QUARRY_ASSIGN_OR_RETURN(const AnswerSink::Taker taker,
                           sink->Begin({dataset.description().fields[plan.query.field_number], plan,
-                                       NumberedHeader(plan, number, series.size()), from, usage}));
+                                       NumberedHeader(plan, number, series.size()), from, usage, price}));
   if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
     ReportingBlockSink reporting(*blocks, control);
     QUARRY_RETURN_IF_ERROR(
@@ -231,9 +232,9 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
       price = plan.price;
       QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, &plan, ""}));
     }
-    QUARRY_RETURN_IF_ERROR(Deliver(series, i, plan, begin, control, sink));
+    QUARRY_RETURN_IF_ERROR(Deliver(series, i, plan, begin, price, control, sink));
   }
-  return sink->End(price);
+  return sink->End();
 }
 
 Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& dataset,

@@ -78,8 +78,9 @@ struct AnswerStart {
   const FieldDescription& field;
   const query::ReadPlan& plan;
   query::AnswerHeader header;
-  const ResumePoint& from;  ///< complete; an earlier call delivered what comes before it
-  const ReadUsage& usage;   ///< what was read for this answer so far; grows while it is delivered
+  const ResumePoint& from;    ///< complete; an earlier call delivered what comes before it
+  const ReadUsage& usage;     ///< what was read for this answer so far; grows while it is delivered
+  const query::Price& price;  ///< of all answers, those before the resume point too
 };
 
 /// Receives the answers to a read, on the thread that called ReadSession::Read.
@@ -93,8 +94,8 @@ class AnswerSink {
   virtual bool takes_payload() const { return false; }
   /// [bytes] that the taker may keep from one call to the next.
   virtual std::uint64_t memory() const { return 0; }
-  /// All answers are complete. @param price  of all of them, those before the resume point too
-  virtual Status End(const query::Price&) { return Status::Ok(); }
+  /// All answers are complete.
+  virtual Status End() { return Status::Ok(); }
 };
 
 /// Receives the headers of a plan, one for each answer.
@@ -179,7 +180,8 @@ class ReadSession {
   Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,
                              const Requester& requester, query::ReadPlan* plan) const;
   Status Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
-                 const ResumePoint& from, RequestControl* control, AnswerSink* sink);
+                 const ResumePoint& from, const query::Price& price, RequestControl* control,
+                 AnswerSink* sink);
 
   DatasetSource* const source_;
   ReadEngine engine_;

@@ -170,9 +170,7 @@ bool GrpcCall::Send(const Message& message, Follows follows) {
     last_ = buffer;
     return !gone_;
   }
-  grpc::WriteOptions options;
-  if (follows == Follows::kSoon) options.set_buffer_hint();
-  stream_.Write(buffer, options, &operation_);
+  stream_.Write(buffer, &operation_);
   if (!Wait()) return false;
   if (connection_) connection_->Progress();
   return true;

@@ -48,7 +48,7 @@ ChunkAssembler::ChunkAssembler(const Chunk& chunk)
 }
 
 Status ChunkAssembler::Add(const pb::ReadResponse& message) {
-  if (message.has_samples()) return AddBlocks(message.samples());
+  QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples()));
   if (!message.has_level_end()) return Status::Ok();
   if (left_ != 0) return InternalError("the answer lacks {} samples of the chunk", left_);
   if (chunk_.array->field->steps[chunk_.index[0]].missing) MarkMissing();

@@ -67,14 +67,11 @@ query::AnswerHeader MakeHeader(const DatasetDescription& dataset, const query::R
 /// Messages of an answer, in the form of an input.
 class Answer {
  public:
-  explicit Answer(unsigned choice) : bytes_(1, static_cast<char>(choice)) {}
+  explicit Answer(unsigned choice) : choice_(choice) {}
 
   void Add(pb::ReadResponse message) {
     message.set_position("position");
-    const std::string text = message.SerializeAsString();
-    bytes_ += static_cast<char>(text.size() & 0xff);
-    bytes_ += static_cast<char>(text.size() >> 8);
-    bytes_ += text;
+    messages_.push_back(std::move(message));
   }
   void AddHeader(const query::AnswerHeader& header) {
     pb::ReadResponse message;
@@ -82,20 +79,26 @@ class Answer {
     Add(message);
   }
   void AddLevelEnd(int level) {
-    pb::ReadResponse message;
-    message.mutable_level_end()->set_level(static_cast<std::uint32_t>(level));
-    message.mutable_level_end()->set_coverage(1);
-    Add(message);
+    pb::LevelEnd* end = messages_.back().mutable_level_end();
+    end->set_level(static_cast<std::uint32_t>(level));
+    end->set_coverage(1);
   }
-  void AddEnd() {
-    pb::ReadResponse message;
-    message.mutable_read_end();
-    Add(message);
+  void AddEnd() { messages_.back().mutable_read_end(); }
+
+  std::string bytes() const {
+    std::string bytes(1, static_cast<char>(choice_));
+    for (const pb::ReadResponse& message : messages_) {
+      const std::string text = message.SerializeAsString();
+      bytes += static_cast<char>(text.size() & 0xff);
+      bytes += static_cast<char>(text.size() >> 8);
+      bytes += text;
+    }
+    return bytes;
   }
-  const std::string& bytes() const { return bytes_; }
 
  private:
-  std::string bytes_;
+  const unsigned choice_;
+  std::vector<pb::ReadResponse> messages_;
 };
 
 /// Blocks of a level: two halves along z.

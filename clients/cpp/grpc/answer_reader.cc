@@ -3,6 +3,10 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+
 namespace quarry::client::internal {
 namespace {
 
@@ -66,9 +70,22 @@ Status ReadPart(CodedInputStream* stream, Add add, Handle handle) {
 
 static_assert(int{pb::SampleBlocks::kBlocksFieldNumber} == int{pb::PatchPayloads::kPatchesFieldNumber});
 
-Status ReadField(CodedInputStream* stream, std::uint32_t tag, AnswerHandler* handler) {
-  if (!IsBytes(tag)) return WireFormatLite::SkipField(stream, tag) ? Status::Ok() : Malformed();
-  switch (FieldOf(tag)) {
+/// What follows the part of a message. Its fields may come in any order.
+struct Ending {
+  std::optional<pb::LevelEnd> level_end;
+  std::optional<pb::ReadEnd> read_end;
+  std::optional<std::string> position;
+};
+
+template <typename Message>
+bool ReadOptional(CodedInputStream* stream, std::optional<Message>* message) {
+  if (!*message) message->emplace();
+  return ReadMessage(stream, &**message);
+}
+
+Status ReadField(CodedInputStream* stream, std::uint32_t tag, AnswerHandler* handler, Ending* ending) {
+  bool good = true;
+  switch (IsBytes(tag) ? FieldOf(tag) : 0) {
     case pb::ReadResponse::kHeaderFieldNumber: {
       pb::ReadHeader header;
       return ReadMessage(stream, &header) ? handler->Header(header) : Malformed();
@@ -81,23 +98,19 @@ Status ReadField(CodedInputStream* stream, std::uint32_t tag, AnswerHandler* han
       return ReadPart<pb::PatchPayloads>(
           stream, [](auto* part) { return part->add_patches(); },
           [&](const auto& part, MessageData* data) { return handler->Patches(part, data); });
-    case pb::ReadResponse::kLevelEndFieldNumber: {
-      pb::LevelEnd end;
-      return ReadMessage(stream, &end) ? handler->LevelEnd(end) : Malformed();
-    }
-    case pb::ReadResponse::kReadEndFieldNumber: {
-      pb::ReadEnd end;
-      return ReadMessage(stream, &end) ? handler->ReadEnd() : Malformed();
-    }
-    case pb::ReadResponse::kPositionFieldNumber: {
-      std::string position;
-      if (!WireFormatLite::ReadBytes(stream, &position)) return Malformed();
-      handler->Position(std::move(position));
-      return Status::Ok();
-    }
+    case pb::ReadResponse::kLevelEndFieldNumber:
+      good = ReadOptional(stream, &ending->level_end);
+      break;
+    case pb::ReadResponse::kReadEndFieldNumber:
+      good = ReadOptional(stream, &ending->read_end);
+      break;
+    case pb::ReadResponse::kPositionFieldNumber:
+      good = WireFormatLite::ReadBytes(stream, &ending->position.emplace());
+      break;
     default:
-      return WireFormatLite::SkipField(stream, tag) ? Status::Ok() : Malformed();
+      good = WireFormatLite::SkipField(stream, tag);
   }
+  return good ? Status::Ok() : Malformed();
 }
 
 }  // namespace
@@ -107,8 +120,14 @@ Status ParseAnswer(const grpc::ByteBuffer& message, AnswerHandler* handler) {
   grpc::ProtoBufferReader reader(&copy);
   if (!reader.status().ok()) return Malformed();
   CodedInputStream stream(&reader);
-  while (const std::uint32_t tag = stream.ReadTag()) QUARRY_RETURN_IF_ERROR(ReadField(&stream, tag, handler));
-  return stream.ConsumedEntireMessage() ? Status::Ok() : Malformed();
+  Ending ending;
+  while (const std::uint32_t tag = stream.ReadTag())
+    QUARRY_RETURN_IF_ERROR(ReadField(&stream, tag, handler, &ending));
+  if (!stream.ConsumedEntireMessage()) return Malformed();
+  if (ending.level_end) QUARRY_RETURN_IF_ERROR(handler->LevelEnd(*ending.level_end));
+  if (ending.read_end) QUARRY_RETURN_IF_ERROR(handler->ReadEnd());
+  if (ending.position) handler->Position(*std::move(ending.position));
+  return Status::Ok();
 }
 
 }  // namespace quarry::client::internal

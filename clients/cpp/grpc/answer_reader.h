@@ -37,7 +37,7 @@ class MessageData {
   std::size_t size_;
 };
 
-/// Receives the parts of an answer.
+/// Receives the parts of an answer. The ends and the position of a message come after its samples or patches.
 class AnswerHandler {
  public:
   virtual ~AnswerHandler() = default;
@@ -48,7 +48,6 @@ class AnswerHandler {
   virtual Status Patches(const ::quarry::v1::PatchPayloads& part, MessageData* data) = 0;
   virtual Status LevelEnd(const ::quarry::v1::LevelEnd& end) = 0;
   virtual Status ReadEnd() = 0;
-  /// After the part that it belongs to.
   virtual void Position(std::string position) = 0;
 };
 

@@ -268,7 +268,7 @@ TEST_F(CoreTest, TheAdviceOfARefusalIsNotRefused) {
 }
 
 TEST_F(CoreTest, AClientThatLeavesEndsItsCallAndNothingStaysBehind) {
-  for (std::size_t most = 0; most < 3; ++most) {
+  for (std::size_t most = 0; most < 2; ++most) {  // its header is taken, its samples are not
     FakePeer peer(ReadOf("a").SerializeAsString());
     peer.most_messages = most;
     EXPECT_EQ(Ask(&service_, "Read", &peer).code(), StatusCode::kCancelled);

@@ -357,11 +357,10 @@ struct PartOfAnAnswer {
     const auto reader = stub->Read(&context, request);
     pb::ReadResponse message;
     for (std::size_t i = 0; i <= count && !complete && reader->Read(&message); ++i) {
-      complete = message.part_case() == pb::ReadResponse::kReadEnd;
-      if (complete) continue;
-      EXPECT_FALSE(message.position().empty());
+      complete = message.has_read_end();
+      EXPECT_EQ(message.position().empty(), complete);
       position = message.position();
-      const bool header = message.part_case() == pb::ReadResponse::kHeader;
+      const bool header = message.has_header();
       EXPECT_TRUE(header || i > 0);
       if (header) {
         if (i > 0) ++answer;
@@ -370,6 +369,7 @@ struct PartOfAnAnswer {
       }
       messages.push_back(message);
     }
+    if (complete) EXPECT_FALSE(reader->Read(&message)) << "nothing comes after the end";
     if (!complete) context.TryCancel();
     (void)reader->Finish();
   }
@@ -415,10 +415,34 @@ TEST_F(ServiceTest, AStreamThatWasCutGoesOnWithWhatIsMissing) {
   }
 }
 
+TEST_F(ServiceTest, EndsComeWithTheLastSamples) {
+  pb::ReadRequest request;
+  request.mutable_query()->set_dataset("a");
+  request.mutable_query()->set_field("pressure");
+  request.mutable_query()->set_first_level(2);
+  for (const pb::Encoding encoding : {pb::ENCODING_SAMPLES, pb::ENCODING_PATCHES}) {
+    request.set_encoding(encoding);
+    PartOfAnAnswer whole;
+    whole.Read(stub_.get(), request, SIZE_MAX - 1);
+    ASSERT_TRUE(whole.complete);
+    // One message for each level: all are small.
+    ASSERT_EQ(whole.messages.size(), 3u);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const pb::ReadResponse& message = whole.messages[i];
+      EXPECT_TRUE(encoding == pb::ENCODING_SAMPLES ? message.has_samples() : message.has_patches());
+      ASSERT_TRUE(message.has_level_end());
+      EXPECT_EQ(message.level_end().level(), 2 - i);
+      EXPECT_EQ(message.has_read_end(), i == 2);
+    }
+    EXPECT_GT(whole.messages[2].read_end().price().bytes(), 0u);
+  }
+}
+
 TEST_F(ServiceTest, APositionOfOtherDataIsRefused) {
   pb::ReadRequest request;
   request.mutable_query()->set_dataset("a");
   request.mutable_query()->set_field("pressure");
+  request.mutable_query()->set_first_level(2);
   PartOfAnAnswer part;
   part.Read(stub_.get(), request, 1);
   ASSERT_FALSE(part.position.empty());

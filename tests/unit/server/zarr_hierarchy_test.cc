@@ -194,8 +194,9 @@ TEST_F(AssemblerTest, PutsBlocksInTheirPlacesAndPadsTheRest) {
   Open("0/k/c/0/1/2/2");
   ChunkAssembler assembler(entry_->chunk);
   ASSERT_TRUE(assembler.Add(Block<std::int16_t>({32, 32, 16}, {13, 2, 3}, 7)).ok());
-  ASSERT_TRUE(assembler.Add(Block<std::int16_t>({32, 32, 19}, {13, 2, 4}, 8)).ok());
-  ASSERT_TRUE(assembler.Add(End()).ok());
+  pb::ReadResponse last = Block<std::int16_t>({32, 32, 19}, {13, 2, 4}, 8);
+  last.mutable_level_end();
+  ASSERT_TRUE(assembler.Add(last).ok());
   ASSERT_TRUE(assembler.is_complete());
   const auto chunk = assembler.Take();
   EXPECT_EQ(chunk->size(), entry_->size);

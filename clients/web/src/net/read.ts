@@ -73,19 +73,26 @@ function request(query: ReadQuery, resumeAfter: Uint8Array): Parameters<Client<t
   };
 }
 
-function event(message: ReadResponse, check: AnswerCheck): ReadEvent | null {
-  const { part } = message;
+/** The events of a message: none for the header of an answer that goes on. */
+function eventsOf(message: ReadResponse, check: AnswerCheck): ReadEvent[] {
+  const { part, levelEnd, readEnd } = message;
+  const events: ReadEvent[] = [];
   switch (part.case) {
     case "header": {
       const header = check.header(part.value);
-      return header === null ? null : { kind: "header", header };
+      if (header !== null) events.push({ kind: "header", header });
+      break;
     }
-    case "patches": return { kind: "patches", level: part.value.level, patches: check.patches(part.value) };
-    case "samples": return { kind: "samples", level: part.value.level, blocks: check.samples(part.value) };
-    case "levelEnd": return { kind: "level", ...check.levelEnd(part.value) };
-    case "readEnd": check.end(); return { kind: "end" };
-    default: throw badAnswer("a message of the answer is empty");
+    case "patches": events.push({ kind: "patches", level: part.value.level, patches: check.patches(part.value) }); break;
+    case "samples": events.push({ kind: "samples", level: part.value.level, blocks: check.samples(part.value) }); break;
+    default: if (levelEnd === undefined && readEnd === undefined) throw badAnswer("a message of the answer is empty");
   }
+  if (levelEnd !== undefined) events.push({ kind: "level", ...check.levelEnd(levelEnd) });
+  if (readEnd !== undefined) {
+    check.end();
+    events.push({ kind: "end" });
+  }
+  return events;
 }
 
 /** Reads; at most options.retries times in a row without anything new. */
@@ -98,11 +105,10 @@ export async function* read(client: Client<typeof QuarryService>, query: ReadQue
       check.connect();
       // To the end of the stream, not of the answer: the browser can use the connection again.
       for await (const message of client.read(request(query, position), { signal })) {
-        const next = event(message, check);
+        const events = eventsOf(message, check);
         if (message.position.length > 0) position = Uint8Array.from(message.position);
-        if (next === null) continue;
-        if (next.kind !== "header") attempt = 0;
-        yield next;
+        if (events.some((one) => one.kind !== "header")) attempt = 0;
+        yield* events;
       }
       if (check.ended) return;
       throw check.incomplete();

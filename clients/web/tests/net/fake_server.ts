@@ -3,7 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, createRouterTransport, type HandlerContext, type Transport } from "@connectrpc/connect";
 import { DataType, type DatasetManifest, DatasetManifestSchema, type StepManifest,
          StepManifestSchema } from "../../build/proto/quarry/v1/dataset_pb";
-import { Encoding, QuarryService, type ReadRequest, type ReadResponse,
+import { Encoding, LevelEndSchema, QuarryService, ReadEndSchema, type ReadRequest, type ReadResponse,
          ReadResponseSchema } from "../../build/proto/quarry/v1/service_pb";
 import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/decode/index";
 import { ViewerError } from "../../src/model";
@@ -59,6 +59,8 @@ export class FakeServer {
   openWatches = 0;
   /** Messages after which a read ends in good order. */
   cutAfter = Infinity;
+  /** The ends of levels and of the read come in messages of their own. */
+  endsApart = false;
   datasets: string[] = ["run42"];
   watchers: ((step: number | Error) => void)[] = [];
   readonly value: (x: number, y: number, z: number, step: number) => number;
@@ -218,7 +220,8 @@ export class FakeServer {
     const header = all[0]!;
     const from = record.resumed ? new DataView(Uint8Array.from(request.resumeAfter).buffer).getUint32(0) + 1 : 1;
     try {
-      for (const [index, message] of [header, ...all.slice(from)].entries()) {
+      const messages = [header, ...all.slice(from)];
+      for (const [index, message] of (this.endsApart ? messages.flatMap(apart) : messages).entries()) {
         if (index >= this.cutAfter) break;
         await this.beforeMessage(record, message, index);
         if (context.signal.aborted) return;
@@ -231,10 +234,18 @@ export class FakeServer {
     }
   }
 
-  private message(index: number, part: ReadResponse["part"]): ReadResponse {
+  /** @param end  the level ends with this message, and the read with that of the last level */
+  private message(record: ReadRecord, index: number, part: ReadResponse["part"], end: number | null = null): ReadResponse {
     const position = new Uint8Array(4);
     new DataView(position.buffer).setUint32(0, index);
-    return create(ReadResponseSchema, { part, position: part.case === "readEnd" ? new Uint8Array() : position });
+    const message = create(ReadResponseSchema, { part, position });
+    if (end === null) return message;
+    message.levelEnd = create(LevelEndSchema, { level: end, maxError: 0.01 * 4 ** end });
+    if (end === record.level) {
+      message.readEnd = create(ReadEndSchema);
+      message.position = new Uint8Array();
+    }
+    return message;
   }
 
   /** Patches of the box, and the header. */
@@ -258,7 +269,7 @@ export class FakeServer {
   private *patchMessages(record: ReadRecord): Generator<ReadResponse> {
     const { header, patches } = this.outline(record);
     let index = 0;
-    yield this.message(index++, header);
+    yield this.message(record, index++, header);
     for (let level = record.first; level >= record.level; --level) {
       for (let i = 0; i < patches.length; i += 2) {
         const some = patches.slice(i, i + 2);
@@ -276,18 +287,16 @@ export class FakeServer {
         const isLost = some.some((patch) => this.damage.get(patch) === this.levels - 1);
         if (isLost) throw new ConnectError("a patch is damaged at every level", Code.DataLoss);
         const value = { level, patches: list, data: Uint8Array.from(data) };
-        yield this.message(index++, create(ReadResponseSchema, { part: { case: "patches", value } }).part);
+        const { part } = create(ReadResponseSchema, { part: { case: "patches", value } });
+        yield this.message(record, index++, part, i + 2 >= patches.length ? level : null);
       }
-      const last = { level, maxError: 0.01 * 4 ** level };
-      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: last } }).part);
     }
-    yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
   }
 
   /** One block for every layer of samples: blocks that cross patches, to hold clients to what is promised. */
   private *sampleMessages(record: ReadRecord): Generator<ReadResponse> {
     let index = 0;
-    yield this.message(index++, this.outline(record).header);
+    yield this.message(record, index++, this.outline(record).header);
     for (let level = record.first; level >= record.level; --level) {
       const [begin, end] = [three((a) => ceilShift(record.begin[a]!, level)), three((a) => ceilShift(record.end[a]!, level))];
       for (let z = begin[2]; z < end[2]; ++z) {
@@ -296,13 +305,18 @@ export class FakeServer {
           level, blocks: [{ begin: [begin[0], begin[1], z], shape: [end[0] - begin[0], end[1] - begin[1], 1] }],
           data: new Uint8Array(Float32Array.from(samples).buffer),
         };
-        yield this.message(index++, create(ReadResponseSchema, { part: { case: "samples", value } }).part);
+        const { part } = create(ReadResponseSchema, { part: { case: "samples", value } });
+        yield this.message(record, index++, part, z === end[2] - 1 ? level : null);
       }
-      const last = { level, maxError: 0.01 * 4 ** level };
-      yield this.message(index++, create(ReadResponseSchema, { part: { case: "levelEnd", value: last } }).part);
     }
-    yield this.message(index, create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }).part);
   }
+}
+
+/** A message, with its ends in messages of their own. */
+function apart(message: ReadResponse): ReadResponse[] {
+  const { part, levelEnd, readEnd, position } = message;
+  return [{ part }, { levelEnd }, { readEnd }].filter((one) => Object.values(one)[0] !== undefined)
+    .map((one) => create(ReadResponseSchema, { ...one, position }));
 }
 
 /** Payload of the fake server is samples as they are. Keeps the promises of src/decode/index.ts. */

@@ -1,8 +1,8 @@
-import { create } from "@bufbuild/protobuf";
+import { clone, create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { BoxSchema } from "../../build/proto/quarry/v1/dataset_pb";
-import { ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import { type LevelEnd, ReadEndSchema, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import type { Box } from "../../src/model";
 import { QuarryClient } from "../../src/net/client";
 import type { ReadEncoding, ReadEvent, ReadQuery } from "../../src/net/read";
@@ -79,6 +79,14 @@ describe("an answer", () => {
     expect(events.find((event) => event.kind === "patches")!.patches[0]!.levels[0]!.maskChecksum).toBe(0x2d06800538d394c2n);
   });
 
+  it("may have its ends in messages of their own", async () => {
+    const { client, server } = open();
+    const whole = await readAll(client, "samples");
+    server.endsApart = true;
+
+    expect(await readAll(client, "samples")).toEqual(whole);
+  });
+
   it("that breaks is taken up, and its header comes once", async () => {
     const { client, server, waits } = open();
     const whole = await readAll(client, "samples");
@@ -140,9 +148,21 @@ function changing<C extends Part["case"]>(kind: C, change: (value: Value<C>) => 
   return (message) => {
     if (done || message.part.case !== kind) return message;
     done = true;
-    const value = structuredClone(message.part.value) as Value<C>;
-    change(value);
-    return create(ReadResponseSchema, { part: { case: kind, value } as Part, position: message.position });
+    const changed = clone(ReadResponseSchema, message);
+    change(changed.part.value as Value<C>);
+    return changed;
+  };
+}
+
+/** Changes the first message in which a level ends. */
+function changingEnd(change: (message: ReadResponse, end: LevelEnd) => unknown): Tamper {
+  let done = false;
+  return (message) => {
+    if (done || message.levelEnd === undefined) return message;
+    done = true;
+    const changed = clone(ReadResponseSchema, message);
+    change(changed, changed.levelEnd!);
+    return changed;
   };
 }
 
@@ -183,11 +203,12 @@ describe("a hostile answer", () => {
       s.blocks[0]!.shownLevel = 3;
       s.blocks[0]!.shownLayer = 1;
     })],
-    ["an end of another level", "samples", changing("levelEnd", (e) => { e.level = 0; })],
+    ["an end of another level", "samples", changingEnd((_, end) => { end.level = 0; })],
+    ["no end of a level", "samples", changingEnd((m) => { m.levelEnd = undefined; })],
     ["an end before its samples", "samples", (m) => (m.part.case === "samples"
-      ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2, maxError: 1 } } }) : m)],
-    ["an end before its levels", "samples", (m) => (m.part.case === "samples"
-      ? create(ReadResponseSchema, { part: { case: "readEnd", value: {} } }) : m)],
+      ? create(ReadResponseSchema, { levelEnd: { level: 2, maxError: 1 } }) : m)],
+    ["an end before its levels", "samples", (m) => (m.part.case === "samples" ? create(ReadResponseSchema, { readEnd: {} }) : m)],
+    ["an end with a level that is not the last", "samples", changingEnd((m) => { m.readEnd = create(ReadEndSchema); })],
     ["a patch that was not asked for", "patches", changing("patches", (p) => { p.patches[0]!.patch = 2n; })],
     ["a patch that does not exist", "patches", changing("patches", (p) => { p.patches[0]!.patch = 10n ** 15n; })],
     ["a patch twice", "patches", changing("patches", (p) => { p.patches[1]!.patch = 0n; })],
@@ -195,11 +216,11 @@ describe("a hostile answer", () => {
     ["payload of too few levels", "patches", changing("patches", (p) => { p.patches[0]!.levels = []; })],
     ["payload that is short", "patches", changing("patches", (p) => { p.patches[0]!.levels[0]!.size += 2n ** 40n; })],
     ["payload that nobody describes", "patches", changing("patches", (p) => { p.data = new Uint8Array(p.data.length + 1); })],
-    ["nothing in a message", "patches", (m) => (m.part.case === "levelEnd" ? create(ReadResponseSchema, {}) : m)],
+    ["nothing in a message", "patches", (m) => (m.part.case === "patches" ? create(ReadResponseSchema, {}) : m)],
     ["a second header", "samples", (m) => (m.part.case === "samples"
       ? create(ReadResponseSchema, { part: { case: "header", value: {} } }) : m)],
     ["no header", "samples", (m) => (m.part.case === "header"
-      ? create(ReadResponseSchema, { part: { case: "levelEnd", value: { level: 2 } } }) : m)],
+      ? create(ReadResponseSchema, { levelEnd: { level: 2 } }) : m)],
   ];
   for (const [what, encoding, tamper] of cases) {
     it(`with ${what} is refused`, async () => {

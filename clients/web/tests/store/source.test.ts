@@ -183,7 +183,7 @@ describe("a change", () => {
     const { first } = t.server.reads[0]!;
     bricks.want([wantOf(t.whole, first)]);
     // Stands after the first level, until the client has had time to see it.
-    t.server.beforeMessage = (_read, message) => (message.part.case === "levelEnd" ? undefined : settle(20));
+    t.server.beforeMessage = (_read, message) => (message.levelEnd === undefined ? settle(20) : undefined);
     release();
     t.server.beforeMessage = (read) => (read.sent > 3 ? settle(50) : undefined);
     await settle(400);

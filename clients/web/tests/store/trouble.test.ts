@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { clone } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { ReadResponseSchema } from "../../build/proto/quarry/v1/service_pb";
@@ -68,8 +68,9 @@ describe("damage", () => {
     const t = await Harness.open({ samples: true });
     t.server.tamper = (message) => {
       if (message.part.case !== "samples" || message.part.value.blocks[0]!.begin[2] !== 0) return message;
-      const value = { ...message.part.value, blocks: message.part.value.blocks.map((block) => ({ ...block, shownLevel: 2 })) };
-      return create(ReadResponseSchema, { part: { case: "samples", value }, position: message.position });
+      const damaged = clone(ReadResponseSchema, message);
+      if (damaged.part.case === "samples") for (const block of damaged.part.value.blocks) block.shownLevel = 2;
+      return damaged;
     };
     const bricks = t.bricks();
     bricks.want([wantOf(t.whole, 0)]);
