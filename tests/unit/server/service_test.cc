@@ -369,8 +369,11 @@ struct PartOfAnAnswer {
       }
       messages.push_back(message);
     }
-    if (complete) EXPECT_FALSE(reader->Read(&message)) << "nothing comes after the end";
-    if (!complete) context.TryCancel();
+    if (complete) {
+      EXPECT_FALSE(reader->Read(&message)) << "nothing comes after the end";
+    } else {
+      context.TryCancel();
+    }
     (void)reader->Finish();
   }
 };
