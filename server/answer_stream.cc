@@ -99,18 +99,20 @@ Status AnswerStream::End() {
 }
 
 /// The last message waits for the status only where it shares no memory: the read gives back what it has
-/// pinned before the status comes.
+/// pinned before the status comes. A large one has nothing to gain.
 Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadResponse& rest) {
   std::uint64_t data_bytes = 0;
   Message message;
+  bool shares = false;
   if (part) {
+    shares = part->shares;
     message = std::move(part->data);
     for (const SharedBytes& piece : message) data_bytes += piece.bytes.size();
     message.insert(message.begin(), OwnBytes(HeadOf(*part, data_bytes)));
   }
   message.push_back(OwnBytes(rest.SerializeAsString()));  // a message's fields may come one after the other
   ended_ = rest.has_read_end();
-  const bool waits = ended_ && data_bytes < kSmallBlock;
+  const bool waits = ended_ && !shares && data_bytes < kSmallBlock;
   return call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
 }
 
@@ -189,6 +191,7 @@ void SampleSink::Add(const SampleBlock& block, const Box& extent, ByteSpan sampl
   }
   EndSmall();
   pieces_.push_back({samples, block.owner});
+  shares_ = true;
 }
 
 void SampleSink::EndSmall() {
@@ -196,22 +199,22 @@ void SampleSink::EndSmall() {
   pieces_.push_back(OwnBytes(std::exchange(small_, {})));
 }
 
-AnswerPart SampleSink::TakePart() {
+std::optional<AnswerPart> SampleSink::TakePart() {
+  if (pending_.blocks().empty()) return std::nullopt;
   EndSmall();
   pending_bytes_ = 0;
-  return {pb::ReadResponse::kSamplesFieldNumber, &pending_, std::exchange(pieces_, {})};
+  return AnswerPart{pb::ReadResponse::kSamplesFieldNumber, &pending_, std::exchange(pieces_, {}),
+                    std::exchange(shares_, false)};
 }
 
 Status SampleSink::Flush() {
-  QUARRY_RETURN_IF_ERROR(stream_->Send(TakePart(), stream_->Position(level_index_, patch_, parts_)));
+  QUARRY_RETURN_IF_ERROR(stream_->Send(*TakePart(), stream_->Position(level_index_, patch_, parts_)));
   pending_.Clear();
   return Status::Ok();
 }
 
 Status SampleSink::LevelEnd(const query::LevelExtent& level) {
-  std::optional<AnswerPart> last;
-  if (!pending_.blocks().empty()) last = TakePart();
-  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, std::move(last), stream_->Position(++level_index_, 0, 0)));
+  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, TakePart(), stream_->Position(++level_index_, 0, 0)));
   pending_.Clear();
   return Status::Ok();
 }
@@ -256,21 +259,21 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   return Status::Ok();
 }
 
-AnswerPart PayloadStreamSink::TakePart() {
+std::optional<AnswerPart> PayloadStreamSink::TakePart() {
+  if (pending_.patches().empty()) return std::nullopt;
   pending_bytes_ = 0;
-  return {pb::ReadResponse::kPatchesFieldNumber, &pending_, std::exchange(pieces_, {})};
+  const bool shares = !pieces_.empty();
+  return AnswerPart{pb::ReadResponse::kPatchesFieldNumber, &pending_, std::exchange(pieces_, {}), shares};
 }
 
 Status PayloadStreamSink::Flush() {
-  QUARRY_RETURN_IF_ERROR(stream_->Send(TakePart(), stream_->Position(level_index_, patches_, 0)));
+  QUARRY_RETURN_IF_ERROR(stream_->Send(*TakePart(), stream_->Position(level_index_, patches_, 0)));
   pending_.Clear();
   return Status::Ok();
 }
 
 Status PayloadStreamSink::LevelEnd(const query::LevelExtent& level) {
-  std::optional<AnswerPart> last;
-  if (!pending_.patches().empty()) last = TakePart();
-  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, std::move(last), stream_->Position(++level_index_, 0, 0)));
+  QUARRY_RETURN_IF_ERROR(stream_->EndLevel(level, TakePart(), stream_->Position(++level_index_, 0, 0)));
   pending_.Clear();
   return Status::Ok();
 }

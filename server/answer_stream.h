@@ -30,6 +30,7 @@ struct AnswerPart {
   int field;                                         ///< number of the part in ReadResponse
   const google::protobuf::MessageLite* description;  ///< the part without its data
   Message data;                                      ///< its field `data`
+  bool shares;                                       ///< memory that the read has pinned
 };
 
 /// The messages of one Read. A level's end goes with its last samples, and so does the end of the read: each
@@ -90,8 +91,8 @@ class SampleSink final : public BlockSink {
   void Add(const SampleBlock& block, const Box& extent, ByteSpan samples);
   void EndSmall();
   Status Flush();
-  /// What is pending. `pending_` stays until it is sent.
-  AnswerPart TakePart();
+  /// What is pending, if anything. `pending_` stays until it is sent.
+  std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
@@ -103,6 +104,7 @@ class SampleSink final : public BlockSink {
   std::size_t parts_ = 0;  ///< of it that are added or skipped
   ::quarry::v1::SampleBlocks pending_;
   Message pieces_;
+  bool shares_ = false;            ///< a piece is memory of a patch
   std::string small_;              ///< small blocks, which are copied, after the pieces
   std::size_t pending_bytes_ = 0;  ///< of samples and block extents: tiny blocks have more of the latter
 };
@@ -119,8 +121,8 @@ class PayloadStreamSink final : public PayloadSink {
 
  private:
   Status Flush();
-  /// What is pending. `pending_` stays until it is sent.
-  AnswerPart TakePart();
+  /// What is pending, if anything. `pending_` stays until it is sent.
+  std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;

@@ -130,6 +130,23 @@ std::vector<std::string> Blocks(std::span<const pb::ReadResponse> messages) {
   return blocks;
 }
 
+TEST_F(CoreTest, OnlyAMessageThatSharesNoMemoryWaitsForTheStatus) {
+  pb::ReadRequest request = ReadOf("a");
+  request.mutable_query()->set_level(2);
+  for (const pb::Encoding encoding : {pb::ENCODING_SAMPLES, pb::ENCODING_PATCHES}) {
+    request.set_encoding(encoding);
+    FakePeer peer(request.SerializeAsString());
+    ASSERT_TRUE(Ask(&service_, "Read", &peer).ok());
+    pb::ReadResponse message;
+    ASSERT_TRUE(message.ParseFromString(peer.messages.back()));
+    ASSERT_TRUE(message.has_read_end());
+    // Samples so few are copied. Payload never is: it lies in the buffer of its read.
+    const bool samples = encoding == pb::ENCODING_SAMPLES;
+    EXPECT_GT(samples ? message.samples().data().size() : message.patches().data().size(), 0u);
+    EXPECT_EQ(peer.last, samples);
+  }
+}
+
 TEST_F(CoreTest, AReadThatDoesNotFitBeginsWhereTheOneBeforeEndedAndGoesOnAnywhere) {
   testing::MakeDataset(folder_.path() / "large.quarry", {.dims = {128, 64, 64}, .patch = {16, 16, 16}});
   Service little(DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{2 << 20, 2},
