@@ -456,10 +456,9 @@ void Drain(const sigset_t& signals, std::chrono::seconds time, server::Listener*
            server::HttpListener* http) {
   ToldAgain told_again(signals);
   const std::function<bool()> hurry = [&told_again] { return told_again(); };
-  std::thread other;
-  if (http != nullptr) other = std::thread([&] { http->Drain(time, hurry); });
+  std::jthread other;
+  if (http != nullptr) other = std::jthread([&] { http->Drain(time, hurry); });
   listener->Drain(time, hurry);
-  if (other.joinable()) other.join();
 }
 
 /// Ends the process where connections do not close soon: clients that take nothing keep gRPC from it, and no

@@ -1,6 +1,6 @@
 #include "server/workers.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace quarry::server {
@@ -31,7 +31,7 @@ bool Workers::AddThread() {
   try {
     threads_.emplace_back([this] { Loop(); });
     return true;
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no more threads, or no memory for one
     return false;
   }
 }

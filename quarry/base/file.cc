@@ -1,12 +1,14 @@
 #include "quarry/base/file.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 namespace quarry {
@@ -289,6 +291,15 @@ Status Rename(const fs::path& from, const fs::path& to) {
     return ErrnoStatus(errno, fmt::format("rename \"{}\" to", from.string()), to.string());
   }
   return Status::Ok();
+}
+
+Status RemoveTree(const fs::path& path) {
+  constexpr int kOpenFolders = 8;
+  const auto remove = [](const char* entry, const struct stat*, int, FTW*) { return std::remove(entry); };
+  if (::nftw(path.c_str(), remove, kOpenFolders, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+    return Status::Ok();
+  const std::string why = ErrnoText(errno);
+  return InternalError("cannot remove \"{}\": {}; remove it by hand", path.string(), why);
 }
 
 Status CreateDirectories(const fs::path& path) {

@@ -173,6 +173,11 @@ Status SyncDirectory(const std::filesystem::path& path);
 /// rename(2), with the message that users need.
 Status Rename(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// rm -r; nothing there is as well. Of links only the links. No memory is an error as others are: what
+/// std::filesystem offers ends the process then.
+/// @errors kInternal: something is left
+Status RemoveTree(const std::filesystem::path& path);
+
 /// mkdir -p. @errors kInternal with the path, when it cannot be made or is a file
 Status CreateDirectories(const std::filesystem::path& path);
 

@@ -15,6 +15,7 @@
 #include "quarry/index/lmdb.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
+#include "quarry/storage/location.h"
 
 namespace quarry::index {
 
@@ -195,12 +196,14 @@ Status PublishIndex(const fs::path& folder, const fs::path& working) {
 
 /// Removes older indices, and leftovers of a killed run. Called under the folder's lock.
 void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
+  const Result<std::vector<FolderEntry>> entries = Location(folder).List();
+  if (!entries.ok()) return;
+  for (const FolderEntry& entry : *entries) {
     // The whole name must be one of ours: the user chooses the folder, and it may hold other files.
     static const std::regex ours(R"(patches-[0-9a-f]{16}\.mdb|working-\d+\.mdb|seal\.json\.partial-\d+)");
-    if (std::regex_match(name, ours) && name != data_file) fs::remove(entry.path(), ignored);
+    std::error_code ignored;
+    if (std::regex_match(entry.name, ours) && entry.name != data_file)
+      fs::remove(folder / entry.name, ignored);
   }
 }
 

@@ -10,15 +10,20 @@
 #include <filesystem>
 
 #include "quarry/base/file.h"
+#include "quarry/base/per_thread.h"
 #include "quarry/input/formats.h"
+#include "quarry/storage/location.h"
 
 namespace quarry::input::internal {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The library's last error; it calls back from inside its functions.
-thread_local std::string last_error;
+/// The library's last error in this thread; it calls back from inside its functions.
+std::string& LastText() {
+  static const PerThread<std::string> texts;
+  return *texts;
+}
 
 /// Collects the library's errors, which it would print to stderr, and drops its warnings about unknown tags.
 void Silence() {
@@ -26,11 +31,11 @@ void Silence() {
   TIFFSetErrorHandler([](const char* module, const char* format, va_list arguments) {
     char text[512] = {};
     std::vsnprintf(text, sizeof(text), format, arguments);
-    last_error = module == nullptr ? text : fmt::format("{}: {}", module, text);
+    LastText() = module == nullptr ? text : fmt::format("{}: {}", module, text);
   });
 }
 
-std::string LastError() { return last_error.empty() ? "no reason given" : last_error; }
+std::string LastError() { return LastText().empty() ? "no reason given" : LastText(); }
 
 struct CloseTiff {
   void operator()(TIFF* tiff) const { TIFFClose(tiff); }
@@ -40,7 +45,7 @@ using Tiff = std::unique_ptr<TIFF, CloseTiff>;
 Result<Tiff> OpenFile(const std::string& path) {
   // The file system's own errors first.
   QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(RandomAccessFile::Open(path)));
-  last_error.clear();
+  LastText().clear();
   // Not mapped (m): a file that gets truncated must give an error, not a signal.
   Tiff tiff(TIFFOpen(path.c_str(), "rm"));
   if (tiff) return tiff;
@@ -134,7 +139,7 @@ class ImageReader {
   /// @param box      x and y
   /// @param samples  exactly its bytes
   Status Read(const Box& box, std::span<std::byte> samples) {
-    last_error.clear();
+    LastText().clear();
     return TIFFIsTiled(tiff_) ? ReadTiles(box, samples) : ReadStrips(box, samples);
   }
 
@@ -279,14 +284,14 @@ Result<std::vector<std::string>> ListFiles(const InputName& name) {
   const fs::path pattern = fs::path(name.file).filename();
   fs::path parent = folder ? fs::path(name.file) : fs::path(name.file).parent_path();
   std::vector<std::string> files;
-  for (fs::directory_iterator it(parent.empty() ? "." : parent, error), end; !error && it != end;
-       it.increment(error)) {
-    const fs::path file = it->path().filename();
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries,
+                          Location(parent.empty() ? "." : parent).List());
+  for (const FolderEntry& entry : entries) {
+    const fs::path file = entry.name;
     const bool wanted =
         folder ? HasTiffEnding(file) : fnmatch(pattern.c_str(), file.c_str(), FNM_PERIOD) == 0;
     if (wanted) files.push_back((parent / file).string());
   }
-  if (error) return ErrnoStatus(error.value(), "cannot list", parent.string());
   if (files.empty()) {
     return NotFound("there is no {} \"{}\"; give a folder of .tif files, a pattern, or a file",
                     folder ? ".tif or .tiff file in" : "file", name.file);
@@ -298,7 +303,7 @@ Result<std::vector<std::string>> ListFiles(const InputName& name) {
 /// The pages of a file that holds several images; skips previews in between.
 Result<std::vector<ImagePlace>> ListPages(TIFF* tiff, const std::string& path, const ImageShape& first) {
   std::vector<ImagePlace> pages;
-  last_error.clear();
+  LastText().clear();
   do {
     std::uint32_t kind = 0;
     TIFFGetFieldDefaulted(tiff, TIFFTAG_SUBFILETYPE, &kind);

@@ -1,7 +1,6 @@
 #include "quarry/storage/file_pool.h"
 
 #include <utility>
-#include <vector>
 
 namespace quarry {
 
@@ -44,13 +43,15 @@ Result<std::shared_ptr<const RandomAccessFile>> FilePool::File::Get() const {
 /// Keeps a file open, unless another thread has opened it meanwhile, and closes what is too much.
 std::shared_ptr<const RandomAccessFile> FilePool::Keep(const File* file,
                                                        std::shared_ptr<const RandomAccessFile> opened) {
-  std::vector<std::shared_ptr<const RandomAccessFile>> closed;  // after the lock
+  std::list<const File*> place{file};  // from here on nothing needs memory: a file and its place are one
+  std::shared_ptr<const RandomAccessFile> closed;  // after the lock
   const std::lock_guard lock(mutex_);
   if (file->file_) return file->file_;
   file->file_ = opened;
-  file->place_ = open_files_.insert(open_files_.begin(), file);
-  while (open_files_.size() > most_) {
-    closed.push_back(std::move(open_files_.back()->file_));
+  file->place_ = place.begin();
+  open_files_.splice(open_files_.begin(), place);
+  if (open_files_.size() > most_) {  // by one
+    closed = std::move(open_files_.back()->file_);
     open_files_.pop_back();
   }
   return opened;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -41,9 +42,19 @@ DecodePool::~DecodePool() {
   changed_.notify_all();
 }
 
+/// Fewer threads decode as well, only slower.
+void DecodePool::StartThreads() {
+  try {
+    while (threads_.size() < static_cast<std::size_t>(thread_count_))
+      threads_.emplace_back([this] { Work(); });
+  } catch (const std::exception&) {  // no more threads, or no memory for one
+    if (threads_.empty()) throw;
+  }
+}
+
 void DecodePool::Submit(DecodePriority priority, std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  while (threads_.size() < static_cast<std::size_t>(thread_count_)) threads_.emplace_back([this] { Work(); });
+  StartThreads();
   Add(priority, {std::move(task), priority.work});
 }
 
@@ -85,8 +96,15 @@ DecodePool::Queue* DecodePool::QueueOf(std::uint64_t client) {
 void DecodePool::Add(const DecodePriority& priority, Task task) {
   Queue* const queue = QueueOf(priority.client);
   const Place place{-priority.level, priority.bytes, submitted_++};
-  queue->waiting.emplace(place, std::move(task));
-  queue->by_age.emplace(place.number, place);
+  TaskNode node;
+  node.push_back(std::move(task));
+  const auto aged = queue->by_age.emplace(place.number, place).first;
+  try {
+    queue->waiting.emplace(place, std::move(node));
+  } catch (...) {  // no memory
+    queue->by_age.erase(aged);
+    throw;
+  }
   ++waiting_;
   BeginNext();
 }
@@ -98,7 +116,8 @@ void DecodePool::BeginNext() {
     for (auto& [client, queue] : queues_) {
       if (!queue.waiting.empty() && (next == nullptr || queue.start < next->start)) next = &queue;
     }
-    Task task = next->TakeNext();
+    TaskNode node = next->TakeNext();
+    const Task& task = node.front();
     --waiting_;
     ++running_;
     now_ = std::max(now_, next->start);
@@ -107,7 +126,7 @@ void DecodePool::BeginNext() {
       task.turn->begun = true;
       task.turn->begins.notify_one();
     } else {
-      begun_.push_back(std::move(task.run));
+      begun_.splice(begun_.end(), node);
       changed_.notify_one();
     }
   }
@@ -127,20 +146,20 @@ void DecodePool::Work() {
   while (true) {
     changed_.wait(lock, [this] { return !begun_.empty() || (ending_ && waiting_ == 0); });
     if (begun_.empty()) return;
-    std::function<void()> task = std::move(begun_.front());
-    begun_.pop_front();
+    TaskNode task;
+    task.splice(task.end(), begun_, begun_.begin());
     lock.unlock();
-    task();
-    task = nullptr;  // what it holds may take its time to go
+    task.front().run();
+    task.clear();  // what it holds may take its time to go
     lock.lock();
     End();
   }
 }
 
-DecodePool::Task DecodePool::Queue::TakeNext() {
+DecodePool::TaskNode DecodePool::Queue::TakeNext() {
   auto next = waiting.begin();
   if (++taken % kOldestEvery == 0) next = waiting.find(by_age.begin()->second);
-  Task task = std::move(next->second);
+  TaskNode task = std::move(next->second);
   by_age.erase(next->first.number);
   waiting.erase(next);
   return task;

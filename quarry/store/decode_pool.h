@@ -3,8 +3,8 @@
 #include <compare>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -43,6 +43,8 @@ class DecodePool {
   /// Runs `task` soon on one of the threads. Of the tasks of one client, by priority, then in the order of
   /// submission; now and then the oldest is next whatever its priority, so that none waits for ever. It must
   /// not throw.
+  /// @errors throws where there is no memory, or the system gives no thread at all; the task does not run
+  /// then
   void Submit(DecodePriority priority, std::function<void()> task);
 
   /// Computes on the calling thread, in the client's turn and before its tasks, as if a thread of the pool
@@ -69,18 +71,21 @@ class DecodePool {
     std::uint64_t work = 0;
     Turn* turn = nullptr;  ///< begins instead of running something
   };
+  /// A list of one task, which moves to another list without memory: a turn that ends always begins the next.
+  using TaskNode = std::list<Task>;
   /// The tasks of one client.
   struct Queue {
-    std::map<Place, Task> waiting;
+    std::map<Place, TaskNode> waiting;
     std::map<std::uint64_t, Place> by_age;  ///< of the waiting tasks
     std::uint64_t taken = 0;
     std::uint64_t start = 0;  ///< [bytes] the "start tag" of the next task
 
-    Task TakeNext();
+    TaskNode TakeNext();
   };
 
   using Lock = std::unique_lock<std::mutex>;
 
+  void StartThreads();
   void Work();
   void Add(const DecodePriority& priority, Task task);
   Queue* QueueOf(std::uint64_t client);
@@ -90,9 +95,9 @@ class DecodePool {
   const int thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Queue> queues_;    ///< of clients with waiting tasks, or more than others have had
-  std::deque<std::function<void()>> begun_;  ///< tasks whose turn it is, for the next threads
-  int running_ = 0;                          ///< turns that have begun, at most one for each thread
+  std::map<std::uint64_t, Queue> queues_;  ///< of clients with waiting tasks, or more than others have had
+  std::list<Task> begun_;                  ///< tasks whose turn it is, for the next threads
+  int running_ = 0;                        ///< turns that have begun, at most one for each thread
   std::uint64_t now_;  ///< [bytes] "virtual time": the largest start of a task that was taken
   std::uint64_t submitted_ = 0;
   std::size_t waiting_ = 0;

@@ -89,9 +89,11 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& opt
     const std::lock_guard lock(s->mutex);
     s->sessions.erase(session);
   };
-  state->thread = std::thread([s = state.get()] { s->RunIo(); });
-  state->acceptor->Start([s = state.get()](int, int socket) { s->Open(socket); });
-  return std::unique_ptr<HttpListener>(new HttpListener(std::move(state)));
+  State* const started = state.get();
+  std::unique_ptr<HttpListener> listener(new HttpListener(std::move(state)));  // ends the threads that start
+  started->thread = std::thread([started] { started->RunIo(); });
+  started->acceptor->Start([started](int, int socket) { started->Open(socket); });
+  return listener;
 }
 
 HttpListener::HttpListener(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -159,7 +161,7 @@ HttpListener::~HttpListener() {
   state_->acceptor->Stop();
   // Nothing begins any more; a call whose connection is cut ends soon.
   state_->io.stop();
-  state_->thread.join();
+  if (state_->thread.joinable()) state_->thread.join();
   state_->CutSessions(false);
   state_->workers.reset();
   // Sessions belong to the io_context, as does what waits in it.

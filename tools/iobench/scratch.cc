@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "quarry/base/file.h"
 #include "writer/pipeline/comm.h"
 
 namespace quarry::iobench {
@@ -38,8 +39,7 @@ Scratch::Scratch(Scratch&& other) noexcept
 
 Scratch::~Scratch() {
   if (path_.empty() || keep_ || (!removes_ && std::uncaught_exceptions() == 0)) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  (void)RemoveTree(path_);
 }
 
 }  // namespace quarry::iobench

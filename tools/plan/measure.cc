@@ -273,8 +273,7 @@ class ScratchFolder {
     return ScratchFolder(name);
   }
   ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!path_.empty()) (void)RemoveTree(path_);
   }
   ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   ScratchFolder& operator=(ScratchFolder&&) = delete;
@@ -334,8 +333,7 @@ Status PublishLikeStep(const fs::path& folder) {
   QUARRY_RETURN_IF_ERROR(SyncDirectory(staging / "steps"));
   QUARRY_RETURN_IF_ERROR(Rename(staging, folder / "published"));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  std::error_code ignored;
-  fs::remove_all(folder / "published", ignored);
+  (void)RemoveTree(folder / "published");
   return Status::Ok();
 }
 

@@ -1,6 +1,6 @@
 #include "writer/pipeline/encoder_pool.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "writer/pipeline/phases.h"
@@ -12,8 +12,8 @@ EncoderPool::EncoderPool(int threads, std::uint64_t most_bytes, Work work, Repor
   threads_.reserve(static_cast<std::size_t>(threads));
   try {
     for (int t = 0; t < threads; ++t) threads_.emplace_back([this] { Run(); });
-  } catch (const std::system_error&) {
-    if (threads_.empty()) throw;  // fewer threads encode as well, only slower
+  } catch (const std::exception&) {  // no more threads, or no memory for one
+    if (threads_.empty()) throw;
   }
 }
 

@@ -24,7 +24,7 @@ class EncoderPool {
   using Report = std::function<void(std::size_t)>;
 
   /// @param most_bytes  of samples that are reserved at a time
-  /// @errors throws std::system_error where the system gives no thread at all
+  /// @errors throws where the system gives no thread at all; fewer encode as well, only slower
   EncoderPool(int threads, std::uint64_t most_bytes, Work work, Report report);
   /// Waits for patches that are being encoded, and drops the others.
   ~EncoderPool();

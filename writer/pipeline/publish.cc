@@ -20,23 +20,15 @@ fs::path DatasetStaging(const fs::path& dataset) {
 
 ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-Status RemoveAll(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error)
-    return InternalError("cannot remove \"{}\": {}; remove it by hand", path.string(), error.message());
-  return Status::Ok();
-}
-
 /// Removes the entries of a folder that are chosen by their names.
 template <typename IsStale>
 Status RemoveEntries(const fs::path& folder, IsStale is_stale) {
-  std::error_code error;
-  std::vector<fs::path> stale;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (is_stale(it->path().filename().string())) stale.push_back(it->path());
+  const Result<std::vector<FolderEntry>> entries = Location(folder).List();
+  if (entries.status().code() == StatusCode::kNotFound) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(entries.status());
+  for (const FolderEntry& entry : *entries) {
+    if (is_stale(entry.name)) QUARRY_RETURN_IF_ERROR(RemoveTree(folder / entry.name));
   }
-  for (const fs::path& path : stale) QUARRY_RETURN_IF_ERROR(RemoveAll(path));
   return Status::Ok();
 }
 
@@ -274,7 +266,7 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, existing_->grid));
   for (const FieldStepDescription& field : step.fields) {
     // A folder that step.json does not list is left over from an interrupted run.
-    QUARRY_RETURN_IF_ERROR(RemoveAll(folder / field.name));
+    QUARRY_RETURN_IF_ERROR(RemoveTree(folder / field.name));
     QUARRY_RETURN_IF_ERROR(Rename(StepStaging(step.step) / field.name, folder / field.name));
     whole.fields.push_back(field);
   }
@@ -284,7 +276,7 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", format::EncodeManifest(whole)));
   QUARRY_RETURN_IF_ERROR(Rename(staged / "step.json", folder / "step.json"));
   Status kept = KeepPublished(step.step, folder);
-  const Status removed = RemoveAll(staged);
+  const Status removed = RemoveTree(staged);
   (void)removed;  // the next run removes what could not be removed now
   return kept;
 }

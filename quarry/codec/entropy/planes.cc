@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/entropy/zstd_frame.h"
 
@@ -28,7 +29,8 @@ constexpr std::size_t kSmallestFrame = 8;
 /// Scratch of this thread, one for each purpose; its contents are unset.
 template <int purpose>
 std::span<std::byte> Scratch(std::size_t bytes) {
-  thread_local Bytes buffer;
+  static const PerThread<Bytes> buffers;
+  Bytes& buffer = *buffers;
   if (buffer.size() < bytes) buffer.resize(bytes);
   return std::span(buffer).first(bytes);
 }
@@ -40,7 +42,8 @@ void AppendPlane(ByteSpan plane, int zstd_level, Bytes* out) {
     if (first != std::byte{0}) out->push_back(first);
     return;
   }
-  thread_local Bytes frame;
+  static const PerThread<Bytes> scratch;
+  Bytes& frame = *scratch;
   frame.clear();
   if (plane.size() >= kSmallestFrame) AppendZstdFrame(plane, zstd_level, &frame);
   const bool worthwhile = !frame.empty() && frame.size() + plane.size() / kWorthwhile + 2 < plane.size();

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/binary_coder.h"
 
 namespace quarry::entropy {
@@ -177,7 +178,8 @@ SymbolCode MakeCode(std::uint32_t frequency, std::uint32_t begin, int bits) {
 
 /// Of all coded symbols; those of symbols that do not occur are unset.
 const SymbolCode* MakeCodes(std::span<const SymbolTable> tables, int bits) {
-  thread_local std::vector<SymbolCode> codes;
+  static const PerThread<std::vector<SymbolCode>> scratch;
+  std::vector<SymbolCode>& codes = *scratch;
   if (codes.size() < tables.size() * kSymbols) codes.resize(tables.size() * kSymbols);
   SymbolCode* code = codes.data();
   for (const SymbolTable& table : tables) {
@@ -210,7 +212,8 @@ void EncodeRans(std::span<const CodedSymbol> symbols, std::span<const std::size_
                 std::span<const SymbolTable> tables, int bits, std::size_t lanes, EncodeRun encode_run,
                 Bytes* out) {
   // A symbol gives up at most one word.
-  thread_local std::vector<std::uint16_t> words;
+  static const PerThread<std::vector<std::uint16_t>> scratch;
+  std::vector<std::uint16_t>& words = *scratch;
   if (words.size() < symbols.size() + kWordsBefore) words.resize(symbols.size() + kWordsBefore);
   std::uint16_t* const words_end = words.data() + words.size();
   RansWriter writer;

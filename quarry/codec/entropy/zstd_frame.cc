@@ -5,18 +5,12 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
-#include <memory>
 #include <new>
+
+#include "quarry/base/per_thread.h"
 
 namespace quarry::entropy {
 namespace {
-
-struct CompressorDeleter {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-};
-struct DecompressorDeleter {
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
 
 ZSTD_CCtx* MakeCompressor() {
   ZSTD_CCtx* context = ZSTD_createCCtx();
@@ -36,24 +30,38 @@ ZSTD_DCtx* MakeDecompressor() {
   return context;
 }
 
+/// Contexts of a thread.
+struct Compressor {
+  Compressor() : context(MakeCompressor()) {}
+  ~Compressor() { ZSTD_freeCCtx(context); }
+  ZSTD_CCtx* const context;
+};
+struct Decompressor {
+  Decompressor() : context(MakeDecompressor()) {}
+  ~Decompressor() { ZSTD_freeDCtx(context); }
+  ZSTD_DCtx* const context;
+};
+
 }  // namespace
 
 void AppendZstdFrame(ByteSpan bytes, int level, Bytes* out) {
-  thread_local const std::unique_ptr<ZSTD_CCtx, CompressorDeleter> context(MakeCompressor());
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
+  static const PerThread<Compressor> compressors;
+  ZSTD_CCtx* const context = compressors->context;
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
   const std::size_t begin = out->size();
   out->resize(begin + ZSTD_compressBound(bytes.size()));
   const std::size_t size =
-      ZSTD_compress2(context.get(), out->data() + begin, out->size() - begin, bytes.data(), bytes.size());
+      ZSTD_compress2(context, out->data() + begin, out->size() - begin, bytes.data(), bytes.size());
   // The output is large enough: the only possible error is a failed allocation of tables.
   if (ZSTD_isError(size)) throw std::bad_alloc();
   out->resize(begin + size);
 }
 
 Status ReadZstdFrame(ByteSpan frame, std::span<std::byte> bytes) {
-  thread_local const std::unique_ptr<ZSTD_DCtx, DecompressorDeleter> context(MakeDecompressor());
+  static const PerThread<Decompressor> decompressors;
+  ZSTD_DCtx* const context = decompressors->context;
   const std::size_t size =
-      ZSTD_decompressDCtx(context.get(), bytes.data(), bytes.size(), frame.data(), frame.size());
+      ZSTD_decompressDCtx(context, bytes.data(), bytes.size(), frame.data(), frame.size());
   if (ZSTD_isError(size)) return DataLoss("a zstd frame cannot be decoded: {}", ZSTD_getErrorName(size));
   if (size != bytes.size()) return DataLoss("a zstd frame has {} bytes instead of {}", size, bytes.size());
   return Status::Ok();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/interpolate/fixed_log.h"
 
 namespace quarry::interpolate {
@@ -50,8 +51,8 @@ struct Scratch {
   std::vector<SymbolCounts> counts = std::vector<SymbolCounts>(kMostContexts);
 
   static Scratch& OfThread() {
-    thread_local Scratch scratch;
-    return scratch;
+    static const PerThread<Scratch> scratch;
+    return *scratch;
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
 
@@ -38,8 +39,8 @@ struct LevelScratch {
   std::vector<std::uint8_t> validity;    ///< of a band
 
   static LevelScratch& OfThread() {
-    thread_local LevelScratch scratch;
-    return scratch;
+    static const PerThread<LevelScratch> scratch;
+    return *scratch;
   }
 };
 
@@ -84,8 +85,8 @@ struct IntervalScratch {
   std::vector<std::uint8_t> classes;
 
   static IntervalScratch& OfThread() {
-    thread_local IntervalScratch scratch;
-    return scratch;
+    static const PerThread<IntervalScratch> scratch;
+    return *scratch;
   }
 
   /// @param size  of what is clamped at a time

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/instruction_sets.h"
@@ -155,8 +156,8 @@ struct EncoderScratch {
   std::vector<T> signed_plane;  ///< originals of a plane, times their signs
 
   static EncoderScratch& OfThread() {
-    thread_local EncoderScratch scratch;
-    return scratch;
+    static const PerThread<EncoderScratch> scratch;
+    return *scratch;
   }
 };
 

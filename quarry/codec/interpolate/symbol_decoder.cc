@@ -7,6 +7,7 @@
 #include <span>
 
 #include "quarry/base/endian.h"
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/named_tables.h"
 #include "quarry/codec/entropy/varint.h"
 
@@ -44,8 +45,8 @@ struct SymbolDecoder::Scratch {
   Bytes low_bits;
 
   static Scratch& OfThread() {
-    thread_local Scratch scratch;
-    return scratch;
+    static const PerThread<Scratch> scratch;
+    return *scratch;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/error_record/error_record.h"
 #include "quarry/codec/mask/fill_missing.h"
 #include "quarry/codec/wavelet_zfp/lifting.h"
@@ -150,7 +151,8 @@ class Decoder final : public PatchDecoder {
     } else if (mode_ == PatchMode::kWavelet && payload.empty()) {
       wavelet_zfp::Inverse<T>(coarse.get(), nullptr, shape, samples_.get());
     } else {
-      thread_local std::vector<T> details;
+      static const PerThread<std::vector<T>> scratch;
+      std::vector<T>& details = *scratch;
       const auto count = static_cast<std::size_t>(wavelet_zfp::DetailVolume(shape));
       if (details.size() < count) details.resize(count);
       if (mode_ == PatchMode::kVerbatim) {
@@ -225,7 +227,8 @@ Result<bool> AppendArrays(std::span<const T> coefficients, std::span<const Index
                           Bytes* out) {
   const T inverse = static_cast<T>(1 / unit);
   if (!std::isfinite(inverse) || !(inverse > 0) || !(static_cast<T>(unit) > 0)) return false;
-  thread_local std::vector<T> scaled;
+  static const PerThread<std::vector<T>> scratch;
+  std::vector<T>& scaled = *scratch;
   scaled.resize(coefficients.size());
   T largest = 0;
   for (std::size_t i = 0; i < coefficients.size(); ++i) {

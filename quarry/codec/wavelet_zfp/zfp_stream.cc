@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/varint.h"
 
 namespace quarry::wavelet_zfp {
@@ -51,7 +52,8 @@ Stream UnitAccuracyStream() {
 
 /// Scratch memory of a thread, in whole words because zfp reads and writes words of up to 64 bits.
 std::span<std::uint64_t> Scratch(std::size_t bytes) {
-  thread_local std::vector<std::uint64_t> buffer;
+  static const PerThread<std::vector<std::uint64_t>> buffers;
+  std::vector<std::uint64_t>& buffer = *buffers;
   const std::size_t words = bytes / sizeof(std::uint64_t) + 1;
   if (buffer.size() < words) buffer.resize(words);
   return std::span(buffer).first(words);

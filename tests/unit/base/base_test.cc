@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "quarry/base/address.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "quarry/base/per_thread.h"
 #include "quarry/base/stream_bytes.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
@@ -39,6 +42,48 @@ TEST(IsLoopback, KnowsWhatStaysOnThisMachine) {
   for (const char* away :
        {"0.0.0.0", "[::]", "10.0.0.1", "node7", "127.0.0.1.example.org", "localhost.example.org", ""})
     EXPECT_FALSE(IsLoopback(away)) << away;
+}
+
+TEST(RemoveTree, RemovesFoldersAndOfLinksOnlyTheLinks) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(::testing::TempDir()) / "quarry-remove-tree";
+  fs::remove_all(root);
+  fs::create_directories(root / "tree" / "a folder with a long name" / "inner");
+  fs::create_directories(root / "outside");
+  std::ofstream(root / "outside" / "kept") << "x";
+  std::ofstream(root / "tree" / "a folder with a long name" / "a file with a long name") << "x";
+  fs::create_directory_symlink(root / "outside", root / "tree" / "link");
+
+  EXPECT_TRUE(RemoveTree(root / "tree").ok());
+  EXPECT_FALSE(fs::exists(root / "tree"));
+  EXPECT_TRUE(fs::exists(root / "outside" / "kept"));
+  EXPECT_TRUE(RemoveTree(root / "tree").ok()) << "nothing there";
+  EXPECT_TRUE(RemoveTree(root / "outside" / "kept").ok()) << "a file";
+  EXPECT_TRUE(fs::exists(root / "outside"));
+  const Status wrong = RemoveTree("/proc/self/stat");
+  EXPECT_EQ(wrong.code(), StatusCode::kInternal);
+  EXPECT_NE(wrong.message().find("\"/proc/self/stat\""), std::string::npos) << wrong.message();
+  fs::remove_all(root);
+}
+
+TEST(PerThread, IsOneForEachThreadAndGoesWithIt) {
+  static std::atomic<int> alive = 0;
+  struct Counted {
+    Counted() { ++alive; }
+    ~Counted() { --alive; }
+    int value = 0;
+  };
+  static const PerThread<Counted> counted;
+  EXPECT_EQ(alive, 0) << "made when it is asked for";
+  counted->value = 1;
+  EXPECT_EQ((*counted).value, 1);
+  std::thread([] {
+    EXPECT_EQ(counted->value, 0);
+    counted->value = 2;
+    EXPECT_EQ(alive, 2);
+  }).join();
+  EXPECT_EQ(alive, 1);
+  EXPECT_EQ(counted->value, 1);
 }
 
 TEST(ErrnoStatus, DistinguishesMissingFilesFromFailingOnes) {

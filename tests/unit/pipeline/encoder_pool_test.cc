@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <latch>
+#include <new>
 #include <set>
+
+#include "tests/testing/failing_memory.h"
 
 namespace quarry::writer {
 namespace {
@@ -95,6 +98,24 @@ TEST(EncoderPool, TurnsExceptionsIntoErrors) {
   pool.Submit(Patch(0, 0));
 
   EXPECT_EQ(pool.Drain().code(), StatusCode::kInternal);
+}
+
+TEST(EncoderPool, EncodesOnTheThreadsThatMemoryAllows) {
+  const int failures = testing::ForEveryAllocation([](int n) {
+    std::atomic<int> encoded = 0;
+    const testing::FailingAllocation failing(n);
+    try {
+      EncoderPool pool(
+          3, 100, [&](const PatchSamples&) { return ++encoded, Status::Ok(); }, [](std::size_t) {});
+      pool.Submit(Patch(0));
+      pool.Submit(Patch(1));
+      EXPECT_TRUE(pool.Drain().ok());
+      EXPECT_EQ(encoded, 2);
+    } catch (const std::bad_alloc&) {
+    }
+    return failing.failed();
+  });
+  EXPECT_GT(failures, 3);
 }
 
 TEST(EncoderPool, EndsWhilePatchesWait) {

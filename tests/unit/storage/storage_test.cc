@@ -10,12 +10,14 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "quarry/base/file.h"
 #include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/storage/stamp_watch.h"
+#include "tests/testing/failing_memory.h"
 #include "tests/testing/faulty_storage.h"
 
 namespace quarry {
@@ -558,6 +560,32 @@ TEST(FilePool, HasNoMoreFilesOpenThanAllowedAndOpensThemAgain) {
   EXPECT_EQ(pool->size(), 2u);
   files.clear();
   EXPECT_EQ(pool->size(), 0u);
+}
+
+TEST(FilePool, KeepsItsFilesWhereMemoryEnds) {
+  PosixSite site;
+  for (const char* name : {"a", "b"}) site.Put(name, name);
+  const auto open = [&](const char* name) {
+    return [path = (site.root() / name).path] { return RandomAccessFile::Open(path); };
+  };
+  const int failures = testing::ForEveryAllocation([&](int n) {
+    const auto pool = std::make_shared<FilePool>(1);
+    const auto a = *pool->Add(open("a"));
+    bool failed = false;
+    {
+      const testing::FailingAllocation failing(n);
+      try {
+        const auto b = pool->Add(open("b"));
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.failed();
+    }
+    EXPECT_LE(pool->size(), 1u);
+    EXPECT_TRUE(a->Get().ok());
+    EXPECT_EQ(pool->size(), 1u);
+    return failed;
+  });
+  EXPECT_GT(failures, 3);
 }
 
 TEST(FilePool, AFileThatTookThePlaceOfAnotherIsNotReadForIt) {

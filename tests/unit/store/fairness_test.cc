@@ -3,14 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <future>
 #include <latch>
+#include <new>
 #include <string>
 #include <thread>
 
 #include "quarry/store/decode_pool.h"
 #include "quarry/store/patch_store.h"
+#include "tests/testing/failing_memory.h"
 
 namespace quarry {
 namespace {
@@ -231,6 +234,31 @@ TEST(DecodePoolClients, ComputeInTurnBeforeTheirOwnTasks) {
   order.ComputeInTurn('A', 1, kMiB);
   for (int i = 0; i < 2; ++i) order.ComputeInTurn('B', 2, kMiB);
   EXPECT_EQ(order.Run(), "ABaBaa");
+}
+
+TEST(DecodePool, RunsWhatItHasTakenWhereMemoryEnds) {
+  constexpr int kTasks = 40;
+  const int failures = testing::ForEveryAllocation([](int n) {
+    std::atomic<int> ran = 0;
+    int taken = 0;
+    bool failed = false;
+    {
+      DecodePool pool(2);
+      const testing::FailingAllocation failing(n);
+      for (int t = 0; t < kTasks; ++t) {
+        try {
+          pool.Submit({.bytes = 1, .client = static_cast<std::uint64_t>(t % 3)}, [&] { ++ran; });
+          ++taken;
+        } catch (const std::bad_alloc&) {
+        }
+      }
+      failed = failing.failed();
+    }
+    EXPECT_EQ(ran, taken);
+    EXPECT_GE(taken, kTasks - 1);
+    return failed;
+  });
+  EXPECT_GT(failures, kTasks);
 }
 
 TEST(DecodePoolInTurn, TakesThePlaceOfAThread) {
