@@ -8,8 +8,8 @@
 namespace quarry {
 
 /// An object for each thread, made when the thread first asks for it, and destroyed with the thread. For
-/// scratch memory that threads use again; declare it static. A thread_local would do the same, but where there
-/// is no memory to register its destructor, the C library ends the process. Thread-safe.
+/// scratch memory that threads use again; declare it static. A thread_local would do the same, but where
+/// there is no memory to register its destructor, the C library ends the process. Thread-safe.
 template <typename T>
 class PerThread {
  public:

@@ -1,8 +1,13 @@
 #include "quarry/format/manifest.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/type_resolver_util.h>
 
 #include <cctype>
+#include <memory>
+#include <new>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/proto_convert.h"
@@ -23,17 +28,59 @@ std::size_t ChecksumPosition(const std::string& text) {
 
 std::uint64_t TextChecksum(const std::string& text) { return Checksum(std::as_bytes(std::span(text))); }
 
-template <typename Message>
-std::string ToText(Message message) {
-  message.set_checksum(std::string(kChecksumDigits, '0'));
+/// A text that grows, and ends where memory does: Protocol Buffers' own stream throws then, and the writer to
+/// it does not survive that.
+class GrowingText final : public google::protobuf::io::ZeroCopyOutputStream {
+ public:
+  bool Next(void** data, int* size) override {
+    try {
+      return stream_.Next(data, size);
+    } catch (const std::bad_alloc&) {
+      complete_ = false;
+      return false;
+    }
+  }
+  void BackUp(int count) override { stream_.BackUp(count); }
+  std::int64_t ByteCount() const override { return stream_.ByteCount(); }
+
+  /// @errors throws std::bad_alloc: the text is not complete
+  std::string Take() {
+    if (!complete_) throw std::bad_alloc();
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+  google::protobuf::io::StringOutputStream stream_{&text_};
+  bool complete_ = true;
+};
+
+/// @returns false where it cannot be printed
+bool Print(const google::protobuf::Message& message, GrowingText* text) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
-  std::string text;
+  const std::string bytes = message.SerializeAsString();
+  google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
+  const std::string prefix = "type.googleapis.com";
+  const std::unique_ptr<google::protobuf::util::TypeResolver> types(
+      google::protobuf::util::NewTypeResolverForDescriptorPool(
+          prefix, google::protobuf::DescriptorPool::generated_pool()));
+  return google::protobuf::util::BinaryToJsonStream(
+             types.get(), prefix + "/" + message.GetDescriptor()->full_name(), &input, text, options)
+      .ok();
+}
+
+template <typename Message>
+std::string ToText(Message message) {
+  message.set_checksum(std::string(kChecksumDigits, '0'));
+  GrowingText printed;
   // Printing a message that this program built cannot fail: every string in it is checked UTF-8 or made from
   // it.
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return {};
+  const bool is_printed = Print(message, &printed);
+  std::string text = printed.Take();
+  if (!is_printed) return {};
   text.replace(ChecksumPosition(text), kChecksumDigits, ChecksumText(TextChecksum(text)));
   return text;
 }

@@ -67,7 +67,7 @@ Result<Seal> ReadSeal(const Location& folder) {
 }
 
 Status WriteSeal(const fs::path& folder, const Seal& seal) {
-  nlohmann::ordered_json json;
+  auto json = nlohmann::ordered_json::object();  // a null that becomes one does not survive that memory ends
   json["version"] = kIndexVersion;
   json["data_file"] = seal.data_file;
   json["bytes"] = seal.bytes;

@@ -95,7 +95,7 @@ std::string WriteReport::ToTable() const {
 }
 
 std::string WriteReport::ToJson() const {
-  nlohmann::ordered_json json;
+  auto json = nlohmann::ordered_json::object();
   json["bytes_in"] = bytes_in();
   json["bytes_out"] = bytes_out();
   json["ratio"] = ratio();

@@ -84,7 +84,7 @@ Result<Machine> ParseMachine(std::string_view json, const std::string& where) {
 }
 
 std::string ToJson(const Machine& machine) {
-  nlohmann::ordered_json json;
+  auto json = nlohmann::ordered_json::object();
   json["name"] = machine.name;
   json["topology"] = Name(machine.topology);
   for (const MachineConstant& constant : kConstants) {
