@@ -105,11 +105,11 @@ class EveryCall(qt.QuarryTest):
     def left(self, outcome):
         """What a run has said and left: two that are the same need to be looked at once."""
         self.report.unlink(missing_ok=True)
-        files = sorted(path for path in self.tmp.rglob("*") if path.is_file())
+        paths = sorted(self.tmp.rglob("*"))
         contents = hashlib.sha256()
-        for path in files:
-            contents.update(hashlib.sha256(path.read_bytes()).digest())
-        return outcome.code, outcome.out, *(str(path) for path in files), contents.digest()
+        for path in paths:
+            contents.update(hashlib.sha256(path.read_bytes() if path.is_file() else b"").digest())
+        return outcome.code, outcome.out, *(str(path) for path in paths), contents.digest()
 
     def each_failure(self, prepare, command, check, **options):
         """Runs `command` with each call failing, after `prepare`, and looks at what is left with `check`."""
