@@ -14,7 +14,9 @@ import argparse
 import hashlib
 import json
 import lzma
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -208,6 +210,35 @@ def existing(path):
     return path
 
 
+ENDINGS = {".f32": "<f4", ".d64": "<f8", ".f64": "<f8"}
+# 100x500x500 or 1_26_1800_3600, as the archives of SDRBench and their files are named, slowest axis first.
+DIMS = re.compile(r"(?<![0-9])[0-9]+(?:[x_][0-9]+){2,3}(?![0-9])")
+
+
+def sdrbench_shape(path, root, samples):
+    """z, y, x of a volume, from its name or that of a folder above it. Of four axes the slowest two are one."""
+    names = [path.name, *(folder.name for folder in path.parents if folder.is_relative_to(root))]
+    for name in names:
+        for text in DIMS.findall(name):
+            shape = [int(number) for number in re.split("[x_]", text)]
+            if math.prod(shape) == samples:
+                return (math.prod(shape[:-2]), *shape[-2:])
+    raise Missing(f"the dimensions of {path}, {samples} samples, are neither in its name nor in that of a folder; name it like "
+                  "pressure_100x500x500.f32, slowest axis first")
+
+
+def sdrbench_volume(path, root):
+    volume = np.fromfile(path, ENDINGS[path.suffix])
+    return volume.reshape(sdrbench_shape(path, root, volume.size))
+
+
+def sdrbench_fields(root):
+    """Volumes below a folder with unpacked archives of https://sdrbench.github.io, as entries like those of FIELDS."""
+    paths = sorted(path for path in root.rglob("*") if path.suffix in ENDINGS and path.is_file())
+    return [("_".join(path.relative_to(root).with_suffix("").parts), lambda args, path=path: sdrbench_volume(path, root), "lossy", {})
+            for path in paths]
+
+
 # name, how to make it, its purpose, and further notes
 FIELDS = [
     ("wmag91", wmag91, "lossy", {}),
@@ -278,16 +309,20 @@ def main():
     parser.add_argument("output", type=Path, help="folder for the volumes and fields.json; existing ones are kept")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the real data")
     parser.add_argument("--lbm", type=Path, help="program of examples/lbm")
+    parser.add_argument("--sdrbench", type=Path, metavar="FOLDER", help="also the volumes of SDRBench that are unpacked below it")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these volumes only")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    unknown = set(args.only or []) - {name for name, *_ in FIELDS}
+    if args.sdrbench and not args.sdrbench.is_dir():
+        parser.error(f"there is no folder {args.sdrbench} for --sdrbench")
+    fields = FIELDS + (sdrbench_fields(args.sdrbench) if args.sdrbench else [])
+    unknown = set(args.only or []) - {name for name, *_ in fields}
     if unknown:
-        parser.error(f"unknown volumes {sorted(unknown)}; there are {[name for name, *_ in FIELDS]}")
+        parser.error(f"unknown volumes {sorted(unknown)}; there are {[name for name, *_ in fields]}")
 
     listing = args.output / "fields.json"
     known = {entry["name"]: entry for entry in json.loads(listing.read_text())} if listing.exists() else {}
-    for name, build, purpose, extra in FIELDS:
+    for name, build, purpose, extra in fields:
         if (args.only and name not in args.only) or cached(args, known, name):
             continue
         try:
@@ -296,7 +331,7 @@ def main():
             print(f"fields.py: {name} is left out: {error}", file=sys.stderr)
             continue
         print(f"fields.py: made {name}", file=sys.stderr)
-        ordered = [known[n] for n, *_ in FIELDS if n in known]
+        ordered = [known[n] for n, *_ in fields if n in known]
         listing.write_text(json.dumps(ordered, indent=1) + "\n")
 
 

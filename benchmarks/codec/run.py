@@ -60,6 +60,7 @@ def measure(command, args, environment=None):
 def make_fields(python, args):
     fields = args.output / "fields"
     command = [python, str(HERE / "fields.py"), str(fields), "--data", str(args.data), "--lbm", str(args.lbm)]
+    command += ["--sdrbench", str(args.sdrbench)] if args.sdrbench else []
     subprocess.run(command + (["--only"] + args.only if args.only else []), check=True)
     entries = json.loads((fields / "fields.json").read_text()) if (fields / "fields.json").exists() else []
     entries = [entry for entry in entries if not args.only or entry["name"] in args.only]
@@ -149,6 +150,8 @@ def parse_arguments():
     parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/codec_bench")
     parser.add_argument("--lbm", type=Path, default=ROOT / "build/release/bin/lbm", help="program of examples/lbm")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the real data")
+    parser.add_argument("--sdrbench", type=Path, metavar="FOLDER",
+                        help="also the volumes of SDRBench that are unpacked below it; their dimensions are taken from their names")
     parser.add_argument("--python", default="/usr/bin/python3", help="makes the environment")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_VOLUME} only, at 1e-2 and 1e-3")
     parser.add_argument("--only", nargs="+", metavar="VOLUME")
