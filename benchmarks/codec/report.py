@@ -17,8 +17,9 @@ from common import number, table
 
 # Order in tables and plot; missing measurements are left out.
 LOSSY = ["interpolate", "wavelet-zfp", "zfp", "zfp-tuned", "sz3-3.4.0", "sz3-3.3.2", "sz3-hdf5plugin", "sperr", "zfp, whole"]
-LOSSLESS = ["lossless", "zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3", "zstd-1", "zstd-3"]
 LOSSLESS_PEERS = ["zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3"]
+WHOLE_LOSSLESS_PEERS = ["pcodec", "fpzip", "blosc2"]
+LOSSLESS = ["lossless"] + LOSSLESS_PEERS + ["zstd-1", "zstd-3"] + WHOLE_LOSSLESS_PEERS
 # [dB] The first three are those of the data sets of paper 000, table I, which it stores 7.1, 13.2 and 10.6 times smaller.
 PSNRS = [33.9, 35.6, 37.7, 60, 80, 100]
 OURS = ["interpolate", "wavelet-zfp", "lossless"]
@@ -208,14 +209,18 @@ def lossless_rows(results):
     if not measured:
         return []
     rows = []
-    for peers in (LOSSLESS_PEERS, LOSSLESS_PEERS + ["zstd-1", "zstd-3"]):
+    for peers in (LOSSLESS_PEERS, LOSSLESS_PEERS + ["zstd-1", "zstd-3"], WHOLE_LOSSLESS_PEERS):
+        if not results.coders(peers):
+            continue
         quotients, below = [], []
         for volume, r in measured:
-            best = max(results.get(volume, peer)["ratio"] for peer in peers if results.get(volume, peer))
+            best = max((results.get(volume, peer)["ratio"] for peer in peers if results.get(volume, peer)), default=None)
+            if best is None:
+                continue
             quotients.append(r["ratio"] / best)
             if r["ratio"] < best:
                 below.append(volume)
-        note = f"at least as good in {len(measured) - len(below)} of {len(measured)}"
+        note = f"at least as good in {len(quotients) - len(below)} of {len(quotients)}"
         rows.append(["lossless ratio / best of " + ", ".join(peers), spread(quotients), "",
                      note + (f"; not on {', '.join(below)}" if below else "")])
     decode = sorted(r["decode_mbps"] for _, r in measured)
@@ -288,8 +293,8 @@ def heading(results):
     m = results.machine
     return (f"# Coders compared\n\n{m['processor']}, {m['processors']} processors, pinned to number {m['pinned_to']}; load average "
             f"{m['load_before'][0]:.1f} before, {m['load_after'][0]:.1f} after; {m['date']}; source {m['source']}. One thread, in memory. Coders, zfp and "
-            f"zstd on patches of {results.patch}^3 in turns, the best of {m['repeats']} times of each patch; zfp-tuned is zfp at equal true error. SZ3, SPERR "
-            f"and \"zfp, whole\" on whole volumes. MB/s are 1e6 bytes of samples a second.\n")
+            f"zstd on patches of {results.patch}^3 in turns, the best of {m['repeats']} times of each patch; zfp-tuned is zfp at equal true error. SZ3, SPERR, "
+            f"\"zfp, whole\", pcodec, fpzip and blosc2 on whole volumes. MB/s are 1e6 bytes of samples a second.\n")
 
 
 def plot(results, path):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares Quarry's coders with each other and with SZ3, SPERR, zfp and zstd: makes the volumes, measures, writes the tables.
+"""Compares Quarry's coders with each other and with SZ3, SPERR, zfp, zstd, pcodec, fpzip and blosc2: makes the volumes, measures, writes the tables.
 
 All output goes to one folder (default build/benchmark): venv/ with the Python packages, fields/ with the volumes,
 results.json with every figure, tables.md, and rate-distortion.png. Builds nothing: build the benchmarks preset first
@@ -25,7 +25,7 @@ sys.path.append(str(HERE.parent))
 from common import ROOT, make_venv, processor, say, source_version
 
 BASE_PACKAGES = ["numpy==2.*", "scipy==1.*", "h5py==3.*", "matplotlib==3.*"]
-PEER_PACKAGES = ["hdf5plugin==7.1.0", "pysz==1.1.0"]
+PEER_PACKAGES = ["hdf5plugin==7.1.0", "pysz==1.1.0", "pcodec==1.1.0", "fpzip==1.2.5", "blosc2==4.14.1"]
 # SZ3 3.3.2, used for earlier figures. Outside the environment, since pysz 1.1.0 has the same module name.
 OLDER_SZ3 = "pysz==1.0.3"
 QUICK_VOLUME = "wmag91"
