@@ -9,6 +9,7 @@
 #include <set>
 
 #include "benchmarks/codec/candidate.h"
+#include "benchmarks/codec/ladder.h"
 #include "benchmarks/codec/stages.h"
 #include "quarry/base/memory.h"
 #include "quarry/command_line/command_line.h"
@@ -30,6 +31,7 @@ struct Options {
   std::vector<std::int64_t> patches = {64};
   std::vector<std::string> coders;
   std::string isa;
+  std::vector<double> ladder;
   bool stages = false;
   int repeats = 3;
   int cpu = -1;
@@ -242,6 +244,11 @@ Result<bool> Run(const Options& options) {
       QUARRY_RETURN_IF_ERROR(PrintAllStages(options, volume));
       continue;
     }
+    if (!options.ladder.empty()) {
+      QUARRY_ASSIGN_OR_RETURN(const bool kept, PrintLadder(volume, options.ladder, options.repeats));
+      held = held && kept;
+      continue;
+    }
     for (const double relative : options.tolerances) {
       QUARRY_ASSIGN_OR_RETURN(
           const bool kept,
@@ -287,6 +294,11 @@ void Declare(command_line::Parser* app, Options* options, Text* text) {
   app->AddOption("--coders", &options->coders, "these only; default: all").SeparatedBy(',').OneOf(names);
   app->AddOption("--isa", &options->isa, "instructions that coders may use; default: the best there are")
       .OneOf(kInstructionSets);
+  app->AddOption(
+         "--ladder", &options->ladder,
+         "instead of comparing: interpolate in layers of these tolerances, of the range, 0 the last: bit "
+         "by bit; and each tolerance alone")
+      .SeparatedBy(',');
   app->AddFlag("--stages", &options->stages,
                "instead of comparing: how long each stage of interpolate takes, with every instruction set");
   app->AddOption("--repeats", &options->repeats,
@@ -315,6 +327,8 @@ int main(int argc, char** argv) {
       R"(Ratio, error and speed of Quarry's coders on one volume, next to zfp alone and zstd alone. Prints JSON lines.
 Ends with 1 when a decoded sample is not what was promised.
 Example: codec_bench wmag91.f32 --dims 91x91x91 --tolerances 1e-2,1e-3 --patches 64
+With --ladder one line for a volume in layers of accuracy.
+Example: codec_bench wmag91.f32 --dims 91x91x91 --ladder 1e-2,1e-4,0
 With --stages a table instead: nanoseconds a new sample that each stage of "interpolate" takes.
 "The rest" is all that is no kernel: tables, flags of zeros, adaptive bits, memory; in encoding also the choices
 and the entropy coder.

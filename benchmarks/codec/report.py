@@ -42,6 +42,7 @@ class Results:
         self.machine = content["machine"]
         self.patch = content["patch"]
         self.all = content["results"]
+        self.ladders = content["ladders"]
         self.volumes = list(dict.fromkeys(result["volume"] for result in self.all))
         self.tolerances = sorted({r["tolerance"] for r in self.all if "tolerance" in r}, reverse=True)
         self._main = {(r["volume"], label(r), r.get("tolerance")): r for r in self.all if self._is_main(r)}
@@ -165,6 +166,33 @@ def lossless(results):
             row.append(f"{r['ratio']:.3f}: {r['encode_mbps']:.0f}, {r['decode_mbps']:.0f}" if r else "")
         rows.append(row)
     return "## Lossless\n\nRatio: MB/s of encoding, decoding.\n\n" + table(["volume"] + coders, rows)
+
+
+def sz3_of_each(results, volume, tolerances):
+    """Bytes of SZ3 coded anew for each tolerance, over those of the last one alone; None: not measured."""
+    found = [results.get(volume, results.newest_sz3(), tolerance) for tolerance in tolerances]
+    return sum(r["bytes"] for r in found) / found[-1]["bytes"] if all(found) else None
+
+
+def ladders(results):
+    rows, quotients = [], {}
+    for r in results.ladders:
+        steps = r["ladder"]
+        tolerances = [step["tolerance"] for step in steps]
+        name = ", ".join(f"{t:g}" if t else "exact" for t in tolerances)
+        last = steps[-1]["bytes_alone"] + r["mask_bytes"]
+        quotient = (sum(step["bytes"] for step in steps) + r["mask_bytes"]) / last
+        quotients.setdefault(name, []).append(quotient)
+        sz3 = sz3_of_each(results, r["volume"], tolerances)
+        rows.append([r["volume"], name, f"{quotient:.3f}", f"{steps[0]['bytes'] / last:.1%}", f"{sz3:.3f}" if sz3 else "",
+                     " ".join(f"{step['decode_mbps'] / steps[0]['decode_mbps']:.2f}" for step in steps[1:])])
+    rows += [["geometric mean", name, f"{geometric_mean(found):.3f}", "", "", ""] for name, found in quotients.items()]
+    if not rows:
+        return ""
+    return ("## Layers of accuracy\n\nBytes of all layers over those of the last tolerance alone, with masks; exact alone is `lossless`. The first "
+            "layer's share of the same. SZ3 of each: a stream for every tolerance over that of the last one. Decoding of each further layer over "
+            "that of the first.\n\n"
+            + table(["volume", "layers", "all / last alone", "first / last alone", "SZ3 of each", "decoding"], rows))
 
 
 def spread(values):
@@ -337,7 +365,7 @@ def main():
     parser.add_argument("results", type=Path, help="results.json of run.py")
     path = parser.parse_args().results
     results = Results(json.loads(path.read_text()))
-    parts = [heading(results), acceptance(results), means(results), ratios(results), equal_psnr(results), lossless(results),
+    parts = [heading(results), acceptance(results), means(results), ratios(results), equal_psnr(results), ladders(results), lossless(results),
              levels(results),
              patch_sizes(results), details(results)]
     path.with_name("tables.md").write_text("\n".join(part for part in parts if part))

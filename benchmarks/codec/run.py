@@ -132,6 +132,22 @@ def run_instruction_sets(entries, measured, args):
     return results, violated
 
 
+def run_ladders(entries, args):
+    """`interpolate` in layers of accuracy, and each tolerance alone."""
+    results, violated = [], False
+    for entry in entries:
+        if entry["purpose"] == "lossless":
+            continue
+        say(f"layers of accuracy on {entry['name']}")
+        for ladder in args.ladders:
+            lines, status = measure(codec_command(entry, args) + ["--patches", str(args.patches[0]), "--ladder", ladder], args)
+            if status not in (0, 1):
+                sys.exit(f"run.py: codec_bench --ladder {ladder} ended with {status} on {entry['name']}")
+            results += lines
+            violated = violated or status == 1
+    return results, violated
+
+
 def describe_machine(args):
     return {
         "date": datetime.datetime.now().isoformat(timespec="minutes"),
@@ -157,6 +173,8 @@ def parse_arguments():
     parser.add_argument("--only", nargs="+", metavar="VOLUME")
     parser.add_argument("--tolerances", type=float, nargs="+", help="of the range; default 1e-1 to 1e-5")
     parser.add_argument("--patches", type=int, nargs="+", default=[64], help="the tables show the first")
+    parser.add_argument("--ladders", nargs="+", metavar="TOLERANCES", default=["1e-2,1e-4", "1e-2,1e-4,0"],
+                        help="layers of accuracy, of the range; 0 the last: bit by bit; default: %(default)s")
     parser.add_argument("--isa", nargs="+", choices=list(ISA_FLAGS), help="default: those of this machine")
     parser.add_argument("--repeats", type=int, default=3, help="the best time of each patch counts")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="where measured programs run")
@@ -182,13 +200,14 @@ def main():
     machine = describe_machine(args)
     coders, violated = run_coders(entries, args)
     by_isa, isa_violated = run_instruction_sets(entries, coders, args)
+    ladders, ladders_violated = run_ladders(entries, args)
     peers = [] if args.no_peers else run_peers(python, args)
     machine["load_after"] = os.getloadavg()
-    results = {"machine": machine, "patch": args.patches[0], "results": coders + by_isa + peers}
+    results = {"machine": machine, "patch": args.patches[0], "results": coders + by_isa + peers, "ladders": ladders}
     (args.output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     subprocess.run([python, str(HERE / "report.py"), str(args.output / "results.json")], check=True)
     say(f"figures in {args.output}: results.json, tables.md, rate-distortion.png")
-    if violated or isa_violated:
+    if violated or isa_violated or ladders_violated:
         say("a coder broke its promise: see VIOLATION above")
         return 1
     return 0
