@@ -82,12 +82,9 @@ class Ladder {
                        {"bytes_alone", alone_[k].bytes},
                        {"decode_mbps_alone", Speed(alone_[k])}});
     }
-    return {{"program", "codec_bench"},
-            {"volume", volume_.options.name},
-            {"type", Name(volume_.options.type)},
-            {"dims", volume_.options.dims},
-            {"patch", volume_.patch_shape},
-            {"mask_bytes", mask_bytes_},
+    return {{"program", "codec_bench"},           {"volume", volume_.options.name},
+            {"type", Name(volume_.options.type)}, {"dims", volume_.options.dims},
+            {"patch", volume_.patch_shape},       {"mask_bytes", mask_bytes_},
             {"ladder", std::move(steps)}};
   }
 
@@ -100,14 +97,15 @@ class Ladder {
   Status Encode() {
     const PatchCoder& coder = *FindCoder(CoderId::kInterpolate);
     for (const Patch& patch : volume_.patches) {
-      QUARRY_ASSIGN_OR_RETURN(EncodedPatch layered,
-                              EncodePatch(coder, patch.layout, patch.samples, fill_, Tolerances(tolerances_)));
+      QUARRY_ASSIGN_OR_RETURN(EncodedPatch layered, EncodePatch(coder, patch.layout, patch.samples, fill_,
+                                                                Tolerances(tolerances_)));
       mask_bytes_ += layered.mask_size();
       std::vector<EncodedPatch> singles;
       for (std::size_t k = 0; k < relative_.size(); ++k) {
-        for (const ByteSpan payload : PayloadsOf(layered, static_cast<int>(k))) layers_[k].bytes += payload.size();
-        QUARRY_ASSIGN_OR_RETURN(EncodedPatch single, EncodePatch(Coder(k), patch.layout, patch.samples, fill_,
-                                                                 tolerances_[k]));
+        for (const ByteSpan payload : PayloadsOf(layered, static_cast<int>(k)))
+          layers_[k].bytes += payload.size();
+        QUARRY_ASSIGN_OR_RETURN(EncodedPatch single,
+                                EncodePatch(Coder(k), patch.layout, patch.samples, fill_, tolerances_[k]));
         alone_[k].bytes += single.size();
         singles.push_back(std::move(single));
       }

@@ -4,7 +4,8 @@
 
 namespace quarry {
 
-FilePool::File::File(std::shared_ptr<FilePool> pool, Open open, std::shared_ptr<const RandomAccessFile> file)
+FilePool::File::File(std::shared_ptr<FilePool> pool, Open open,
+                     const std::shared_ptr<const RandomAccessFile>& file)
     : pool_(std::move(pool)),
       open_(std::move(open)),
       path_(file->path()),

@@ -38,7 +38,7 @@ class FilePool : public std::enable_shared_from_this<FilePool> {
 
    private:
     friend class FilePool;
-    File(std::shared_ptr<FilePool> pool, Open open, std::shared_ptr<const RandomAccessFile> file);
+    File(std::shared_ptr<FilePool> pool, Open open, const std::shared_ptr<const RandomAccessFile>& file);
 
     const std::shared_ptr<FilePool> pool_;
     const Open open_;

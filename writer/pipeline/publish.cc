@@ -39,7 +39,7 @@ Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
 /// Makes the rename durable by which a step has become visible.
 /// @errors kUnknown: that has failed, and nobody can take the rename back
 Status KeepPublished(std::uint64_t step, const fs::path& folder) {
-  const Status synced = SyncDirectory(folder);
+  Status synced = SyncDirectory(folder);
   if (synced.ok()) return synced;
   return {
       StatusCode::kUnknown,
