@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
-#include "quarry/base/file.h"
 #include "quarry/base/version.h"
+#include "quarry/storage/location.h"
 #include "server/http/request.h"
 
 namespace quarry::server::http {
@@ -36,6 +36,31 @@ std::string CacheControlOf(std::string_view path) {
   return path.starts_with("/assets/") ? "public, max-age=31536000, immutable" : "no-cache";
 }
 
+using Texts = std::map<std::string, std::string>;
+
+std::uint64_t BytesOf(const Texts& texts) {
+  std::uint64_t bytes = 0;
+  for (const auto& [path, text] : texts) bytes += text.size();
+  return bytes;
+}
+
+/// Adds the files of a folder and its folders, by their paths from "/". A link to a folder may lead back here,
+/// and is passed over.
+Status AddFiles(const Location& folder, const std::string& at, Texts* found) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, folder.List());
+  for (const FolderEntry& entry : entries) {
+    const std::string path = fmt::format("{}/{}", at, entry.name);
+    if (entry.kind == ObjectKind::kFolder && !entry.is_link)
+      QUARRY_RETURN_IF_ERROR(AddFiles(folder / entry.name, path, found));
+    if (entry.kind != ObjectKind::kFile) continue;
+    QUARRY_ASSIGN_OR_RETURN((*found)[path], (folder / entry.name).ReadText(kMostBytes));
+    if (found->size() > kMostFiles || BytesOf(*found) > kMostBytes)
+      return InvalidArgument("\"{}\" is beyond the {} files and {} bytes of a page; give the folder of the page",
+                             folder / entry.name, kMostFiles, kMostBytes);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Headers PageHeaders() {
@@ -46,21 +71,9 @@ Headers PageHeaders() {
 }
 
 Result<Page> Page::Load(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
   Page page;
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  std::map<std::string, std::string> found;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (!it->is_regular_file(error)) continue;
-    QUARRY_ASSIGN_OR_RETURN(std::string text, ReadTextFile(it->path(), kMostBytes));
-    bytes += text.size();
-    if (found.size() >= kMostFiles || bytes > kMostBytes)
-      return InvalidArgument(
-          "\"{}\" has more than {} files or {} bytes, and a page has fewer; give the folder of the page",
-          folder.string(), kMostFiles, kMostBytes);
-    found[fmt::format("/{}", it->path().lexically_relative(folder).generic_string())] = std::move(text);
-  }
+  Texts found;
+  QUARRY_RETURN_IF_ERROR(AddFiles(folder, "", &found));
   if (!found.contains(std::string(kIndex)))
     return NotFound("\"{}\" holds no page: there is no index.html in it", folder.string());
   for (auto& [path, text] : found) {

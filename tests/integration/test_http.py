@@ -282,6 +282,7 @@ class Http(qt.QuarryTest):
         (page / "assets" / "index-1a2b.js").write_bytes(script)
         (page / "assets" / "index-1a2b.js.gz").write_bytes(gzip.compress(script))
         (page / "assets" / "decoder.wasm").write_bytes(b"\0asm")
+        (page / "assets" / "again").symlink_to(page)  # a loop is passed over
         (self.tmp / "secret").write_text("secret")
         with WebServer(self.data, "--http-page", page) as server, server.client() as client:
             status, headers, body = client.ask("GET", "/")
@@ -312,12 +313,25 @@ class Http(qt.QuarryTest):
             # What is not there at the start is not served.
             (page / "later.html").write_text("later")
             for path in ("/later.html", "/assets", "/assets/", "/favicon.ico", "/page/index.html", "/../secret", "/assets/../../secret",
-                         "/%2e%2e/secret", "/..%2fsecret", "//secret", "/%00", "/assets/index-1a2b.js.gz"):
+                         "/%2e%2e/secret", "/..%2fsecret", "//secret", "/%00", "/assets/index-1a2b.js.gz",
+                         "/assets/again/index.html"):
                 status, _, body = client.ask("GET", path)
                 self.assertIn(status, (400, 404), path)
                 self.assertNotIn(b"secret" if "secret" not in path else b"secret\n\n", body)
-        self.assert_one_line(qt.run("quarry-server", self.data, "--http", "127.0.0.1:0", "--http-page", self.tmp / "none", "--listen",
-                                    "127.0.0.1:0", "--quiet"), qt.NOT_FOUND, "none")
+
+    def test_a_folder_that_is_no_page(self):
+        def assert_refused(folder, code, *mentions):
+            self.assert_one_line(qt.run("quarry-server", self.data, "--http", "127.0.0.1:0", "--http-page", folder, "--listen",
+                                        "127.0.0.1:0", "--quiet"), code, folder, *mentions)
+
+        folder = self.tmp / "folder"
+        assert_refused(folder, qt.NOT_FOUND)
+        folder.mkdir()
+        assert_refused(folder, qt.NOT_FOUND, "index.html")
+        (folder / "index.html").write_text("a page")
+        for number in range(1000):
+            (folder / str(number)).touch()
+        assert_refused(folder, qt.USAGE, "1000 files")
 
     def test_without_a_page(self):
         page = self.tmp / "empty"
