@@ -295,7 +295,10 @@ Status Rename(const fs::path& from, const fs::path& to) {
 
 Status RemoveTree(const fs::path& path) {
   constexpr int kOpenFolders = 8;
-  const auto remove = [](const char* entry, const struct stat*, int, FTW*) { return std::remove(entry); };
+  // What another process removes meanwhile is as good as removed.
+  const auto remove = [](const char* entry, const struct stat*, int, FTW*) {
+    return std::remove(entry) == 0 || errno == ENOENT ? 0 : -1;
+  };
   if (::nftw(path.c_str(), remove, kOpenFolders, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
     return Status::Ok();
   const std::string why = ErrnoText(errno);
