@@ -3,7 +3,9 @@
 sends one kind of large request again and again, with the server's default limits.
 
 Each client has a token of its own. Everything shares this machine; the neighbour's own work, which would be another
-machine's, has the lowest priority (nice 19). Needs the programs of the preset benchmarks and the target hostile_client.
+machine's, has the lowest priority (nice 19). How much of the waiting is for the processors and not for the server shows
+when the neighbour asks another server ("other"): then the clients share nothing else.
+Needs the programs of the preset benchmarks and the target hostile_client.
 
 Example: benchmarks/serve/run.py --edge 256 --parts questions
          benchmarks/serve/neighbours.py build/benchmark-serve/edge256-0.0001-interpolate/served
@@ -88,22 +90,57 @@ def summary(seconds):
     return {"median_ms": 1e3 * statistics.median(ordered), "p99_ms": 1e3 * ordered[int(0.99 * len(ordered))]}
 
 
+def start_server(args, tokens):
+    return Server([args.bin / "quarry-server", args.root, "--listen", "127.0.0.1:0", "--tokens", tokens, "--quiet",
+                   "--memory", args.memory])
+
+
+def alone(args, tokens):
+    """Times of a client that has a freshly started server to itself."""
+    with start_server(args, tokens) as server, victim(args, server) as client:
+        times(client, args)  # decoded, as far as there is memory
+        return summary(times(client, args))
+
+
+def beside(args, tokens, kind, other):
+    """The same beside a neighbour, who asks the same server or another one."""
+    with start_server(args, tokens) as server, start_server(args, tokens) as second, victim(args, server) as client:
+        times(client, args)
+        with Neighbour(args, (second if other else server).address, kind) as neighbour:
+            times(client, args)  # until the neighbour is in full swing
+            return summary(times(client, args)) | {"rounds": neighbour.rounds}
+
+
+def victim(args, server):
+    os.environ["QUARRY_TOKEN"] = "victim"
+    return Conversation([args.bin / "client_bench", f"grpc://{server.address}/{args.dataset}"])
+
+
+def middle(rows):
+    """Medians of each figure over the turns."""
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
 def measure(args, tokens):
-    """Alone, then beside each kind of neighbour, then alone again, each with a freshly started server."""
-    results = {}
-    for kind in ["alone", *args.kinds, "alone again"]:
-        with Server([args.bin / "quarry-server", args.root, "--listen", "127.0.0.1:0", "--tokens", tokens, "--quiet",
-                     "--memory", args.memory]) as server:
-            os.environ["QUARRY_TOKEN"] = "victim"
-            with Conversation([args.bin / "client_bench", f"grpc://{server.address}/{args.dataset}"]) as client:
-                times(client, args)  # decoded, as far as there is memory
-                if kind.startswith("alone"):
-                    results[kind] = summary(times(client, args))
-                    continue
-                with Neighbour(args, server.address, kind) as neighbour:
-                    times(client, args)  # until the neighbour is in full swing
-                    results[kind] = summary(times(client, args)) | {"rounds": neighbour.rounds}
-    return results
+    """Of each kind of neighbour, [with the same server, with another one], and alone; in turns."""
+    turns = []
+    for _ in range(args.repeat):
+        turns.append({"alone": [alone(args, tokens)]} |
+                     {kind: [beside(args, tokens, kind, other) for other in (False, True)] for kind in args.kinds})
+    return {kind: [middle([turn[kind][n] for turn in turns]) for n in range(len(turns[0][kind]))] for kind in turns[0]}
+
+
+def table(results):
+    ms = "{:7.2f} ms"
+    base = results["alone"][0]
+    lines = [f"{'neighbour':12} {'median':>10} {'p99':>10} {'of alone':>9} {'other: p99':>11} {'of other':>9}",
+             f"{'alone':12} {ms.format(base['median_ms'])} {ms.format(base['p99_ms'])}"]
+    for kind, rows in list(results.items())[1:]:
+        same, other = rows
+        lines.append(f"{kind:12} {ms.format(same['median_ms'])} {ms.format(same['p99_ms'])} "
+                     f"{same['p99_ms'] / base['p99_ms']:8.1f}x {other['p99_ms']:8.2f} ms "
+                     f"{same['p99_ms'] / other['p99_ms']:8.1f}x")
+    return "\n".join(lines)
 
 
 def main():
@@ -117,6 +154,7 @@ def main():
     parser.add_argument("--count", type=int, default=64, help="requests of the neighbour at a time")
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--memory", default="2GiB", help="of the server")
+    parser.add_argument("--repeat", type=int, default=3, help="turns, of which the medians are shown")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -126,10 +164,7 @@ def main():
     if args.json:
         print(json.dumps(results, indent=1))
         return 0
-    alone = results["alone"]
-    print(f"{'neighbour':12} {'median':>10} {'p99':>10} {'of alone':>9}")
-    for kind, row in results.items():
-        print(f"{kind:12} {row['median_ms']:7.2f} ms {row['p99_ms']:7.2f} ms {row['p99_ms'] / alone['p99_ms']:8.1f}x")
+    print(table(results))
     return 0
 
 
