@@ -21,6 +21,14 @@ ByteSpan MaskOf(const EncodedPatch& encoded, int level) {
                                      : ByteSpan(encoded.mask_levels[static_cast<std::size_t>(level)]);
 }
 
+/// Decodes layer 0, from the coarsest level on.
+Status DecodeLevels(const EncodedPatch& encoded, PatchReader* reader) {
+  int level = encoded.parts.levels;
+  for (const ByteSpan payload : PayloadsOf(encoded, 0))
+    QUARRY_RETURN_IF_ERROR(reader->Advance(payload, MaskOf(encoded, --level)));
+  return Status::Ok();
+}
+
 /// One tolerance, as a layer or alone, over all patches.
 struct Step {
   explicit Step(std::size_t patches) : decode_times(patches) {}
@@ -122,14 +130,12 @@ class Ladder {
     auto begin = std::chrono::steady_clock::now();
     PatchReader reader(*FindCoder(CoderId::kInterpolate), patch.layout);
     for (std::size_t k = 0; k < relative_.size(); ++k) {
-      const std::vector<ByteSpan> payloads = PayloadsOf(encoded, static_cast<int>(k));
-      if (k > 0) {
+      if (k == 0) {
+        QUARRY_RETURN_IF_ERROR(DecodeLevels(encoded, &reader));
+      } else {
+        const std::vector<ByteSpan> payloads = PayloadsOf(encoded, static_cast<int>(k));
         begin = std::chrono::steady_clock::now();
         QUARRY_RETURN_IF_ERROR(reader.AddLayer(payloads));
-      } else {
-        int level = encoded.parts.levels;
-        for (const ByteSpan payload : payloads)
-          QUARRY_RETURN_IF_ERROR(reader.Advance(payload, MaskOf(encoded, --level)));
       }
       layers_[k].decode_times.Add(index, SecondsSince(begin));
       if (compare) layers_[k].deviation.Add(patch, reader.samples(), tolerances_[k]);
@@ -142,9 +148,7 @@ class Ladder {
     const Patch& patch = volume_.patches[index];
     const auto begin = std::chrono::steady_clock::now();
     PatchReader reader(Coder(k), patch.layout);
-    int level = encoded.parts.levels;
-    for (const ByteSpan payload : PayloadsOf(encoded, 0))
-      QUARRY_RETURN_IF_ERROR(reader.Advance(payload, MaskOf(encoded, --level)));
+    QUARRY_RETURN_IF_ERROR(DecodeLevels(encoded, &reader));
     alone_[k].decode_times.Add(index, SecondsSince(begin));
     if (compare) alone_[k].deviation.Add(patch, reader.samples(), tolerances_[k]);
     return Status::Ok();

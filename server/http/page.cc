@@ -44,8 +44,8 @@ std::uint64_t BytesOf(const Texts& texts) {
   return bytes;
 }
 
-/// Adds the files of a folder and its folders, by their paths from "/". A link to a folder may lead back here,
-/// and is passed over.
+/// Adds the files of a folder and its folders, by their paths from "/". A link to a folder may lead back
+/// here, and is passed over.
 Status AddFiles(const Location& folder, const std::string& at, Texts* found) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, folder.List());
   for (const FolderEntry& entry : entries) {
@@ -55,8 +55,9 @@ Status AddFiles(const Location& folder, const std::string& at, Texts* found) {
     if (entry.kind != ObjectKind::kFile) continue;
     QUARRY_ASSIGN_OR_RETURN((*found)[path], (folder / entry.name).ReadText(kMostBytes));
     if (found->size() > kMostFiles || BytesOf(*found) > kMostBytes)
-      return InvalidArgument("\"{}\" is beyond the {} files and {} bytes of a page; give the folder of the page",
-                             folder / entry.name, kMostFiles, kMostBytes);
+      return InvalidArgument(
+          "\"{}\" is beyond the {} files and {} bytes of a page; give the folder of the page",
+          folder / entry.name, kMostFiles, kMostBytes);
   }
   return Status::Ok();
 }
