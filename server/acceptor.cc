@@ -76,7 +76,7 @@ const char* ReasonOf(Connection::Finding finding) {
   if (finding == Connection::Finding::kFlood) return "it sent much without asking anything";
   if (finding == Connection::Finding::kHoldsOthersUp)
     return "it sent so much as soon as it was open that no other could be taken";
-  return "too many calls were cancelled at once, or had a wrong token";
+  return "too many calls were cancelled at once, or had a wrong token or method";
 }
 
 FileDescriptor Spare() { return FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -135,7 +135,7 @@ Status Acceptor::Bind(const HostPort& address) {
   for (const addrinfo* it = found; it != nullptr; it = it->ai_next) {
     FileDescriptor listener(::socket(it->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     SetOption(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    // Connections inherit it. Questions are short, and what lies here is still parsed when a flood is cut.
+    // Connections inherit it. Questions are short, and a flood fills it before its connection is cut.
     constexpr int kReceiveBytes = 128 << 10;
     SetOption(listener.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
     auto* const at = it->ai_addr;
@@ -279,9 +279,10 @@ void Acceptor::InspectAll() {
   for (const auto& [peer, entry] : connections_) {
     const Connection::Finding finding = entry.connection->Inspect(now);
     if (finding == Connection::Finding::kGood) continue;
-    closed.push_back(peer);
-    if (finding == Connection::Finding::kClosed) continue;
-    entry.connection->Cut();
+    if (finding == Connection::Finding::kClosed) {
+      closed.push_back(peer);
+      continue;
+    }
     ++state_.cut;
     LogRefusal(fmt::format("the connection from {} is cut: {}", peer, ReasonOf(finding)));
   }

@@ -55,8 +55,19 @@ std::uint64_t InodeOf(int descriptor) {
 bool Connection::IsOpen() const { return InodeOf(descriptor_) == inode_; }
 
 Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
-  if (!IsOpen()) return Finding::kClosed;
+  const Finding finding = found_ ? Finding::kGood : Judge(now);
+  if (finding != Finding::kGood) {
+    found_ = true;
+    Cut();
+    return finding;
+  }
+  return IsOpen() ? Finding::kGood : Finding::kClosed;
+}
+
+/// Whether a rule was broken since the last time.
+Connection::Finding Connection::Judge(RateLimit::Clock::time_point now) {
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
+  if (!IsOpen()) return Finding::kGood;
   // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
   // one that is not expected any more has been counted as progress.
   const std::optional<std::uint64_t> read = LeastRead(descriptor_);
@@ -71,13 +82,14 @@ Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
   return *read > worth_ + rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
 }
 
-void Connection::Cut() const {
+void Connection::Cut() {
+  cut_ = true;
   // A file that has taken the place of the socket since then is no socket, or one whose client asks again.
   if (!IsOpen()) return;
-  // The transport's close resets the connection, so that a client that still sends learns of it.
-  constexpr linger kReset{1, 0};
-  (void)::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &kReset, sizeof(kReset));
-  (void)::shutdown(descriptor_, SHUT_RDWR);
+  // Unlike shutdown, it discards what has arrived and was not read yet: the transport has nothing more to
+  // parse. The client gets a reset, so that one that still sends learns of it.
+  constexpr sockaddr kNobody{AF_UNSPEC, {}};
+  (void)::connect(descriptor_, &kNobody, sizeof(kNobody));
 }
 
 }  // namespace quarry::server

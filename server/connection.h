@@ -30,6 +30,8 @@ class Connection {
  public:
   /// A call was cancelled before it had its answer: as a viewer does that moves on.
   static constexpr int kCancelled = 1;
+  /// A call asked for a method that there is none of.
+  static constexpr int kUnknownMethod = 1;
   /// A call came with a wrong token: as those of a script do whose token has expired, some at a time.
   static constexpr int kWrongToken = 8;
 
@@ -51,22 +53,28 @@ class Connection {
   /// A question of at most so many bytes may arrive: before the transport is asked for it. With a negative
   /// number it need not any more: after Progress, if it has come.
   void Expect(std::int64_t bytes) { expected_ += bytes; }
+  /// Cuts the connection by itself when there are too many at once: in the time until the next inspection a
+  /// transport parses thousands of calls.
   /// @param weight  one of the constants above
   void CountFault(int weight) {
-    faults_ += weight;
     if (weight == kCancelled) has_cancelled_ = true;
+    if ((faults_ += weight) > rules_.faults_at_once) Cut();
   }
   /// Whether a call was ever cancelled.
   bool has_cancelled() const { return has_cancelled_; }
 
   enum class Finding { kGood, kClosed, kFlood, kFaults, kHoldsOthersUp };
-  /// Whether the transport has closed the connection, or the client has broken a rule since the last time.
+  /// Whether the client has broken a rule since the last time: then the connection is cut. That is found
+  /// once; from then on, as of any other, whether the transport has closed it.
   Finding Inspect(RateLimit::Clock::time_point now);
   /// Ends the connection under the transport, which then closes it.
-  void Cut() const;
+  void Cut();
+  /// Whether it was cut: nobody waits for the answers to the calls that had arrived.
+  bool is_cut() const { return cut_; }
 
  private:
   bool IsOpen() const;
+  Finding Judge(RateLimit::Clock::time_point now);
 
   const int descriptor_;       ///< the transport's: it may be closed, and be another file, at any moment
   const std::uint64_t inode_;  ///< of the socket, which tells
@@ -78,8 +86,10 @@ class Connection {
   std::atomic<std::int64_t> expected_ = 0;
   std::atomic<int> faults_ = 0;
   std::atomic<bool> has_cancelled_ = false;
+  std::atomic<bool> cut_ = false;
   std::uint64_t worth_ = 0;  ///< [bytes] read at the last sign of progress
   RateLimit faults_limit_;
+  bool found_ = false;  ///< that it has broken a rule
 };
 
 /// The inode of an open socket or file; 0 if the descriptor is closed.

@@ -230,7 +230,10 @@ Service::Service(DatasetCatalogOptions catalog, const EngineOptions& engine, Ope
       look_every_(look_every) {}
 
 void Service::Answer(const std::string& method, Peer* peer, MessageStream* stream) {
-  Call call(operations_, peer, IsMethod(method) ? method : "unknown");
+  const bool known = IsMethod(method);
+  if (Connection* connection = peer->connection(); !known && connection != nullptr)
+    connection->CountFault(Connection::kUnknownMethod);
+  Call call(operations_, peer, known ? method : "unknown");
   if (const Status status = call.Enter(); !status.ok()) {
     call.End(status);
     return stream->Refuse(status, call.id());

@@ -42,7 +42,11 @@ void GrpcCall::Run(Service* service, std::shared_ptr<Connection> connection) {
   // Clients that begin and cancel calls as fast as they can cost little more than gRPC's own part. To ask
   // gRPC, which may look at all connections first, takes as long as half of a small answer.
   const bool may_be_gone = !connection_ || connection_->has_cancelled();
-  if (!may_be_gone || !Gone()) Answer(service);
+  if (connection_ && connection_->is_cut()) {
+    Cut();
+  } else if (!may_be_gone || !Gone()) {
+    Answer(service);
+  }
   if (!leaving_) AwaitEnd();  // here, where a drain can still cut it
 }
 
@@ -50,6 +54,7 @@ void GrpcCall::Answer(Service* service) {
   try {
     if (const std::optional<std::string> method = MethodOf(context_.method()))
       return service->Answer(*method, this, this);
+    if (connection_) connection_->CountFault(Connection::kUnknownMethod);
     Refuse({StatusCode::kUnimplemented, fmt::format("there is no service for \"{}\"", context_.method())},
            "");
   } catch (const std::exception&) {  // no memory for the answer's end

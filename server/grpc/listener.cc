@@ -4,6 +4,7 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -115,12 +116,18 @@ void Listener::Answer(const std::shared_ptr<GrpcCall>& call) {
   }
   call->Run(service_, acceptor_->Find(call->address()));
   const bool leaving = call->IsLeaving();
-  const std::lock_guard lock(mutex_);
-  answered_.erase(call.get());
-  if (leaving) refused_.push_back(call);
+  bool many = false;
+  {
+    const std::lock_guard lock(mutex_);
+    answered_.erase(call.get());
+    if (leaving) refused_.push_back(call);
+    many = refused_.size() >= forget_at_;
+  }
+  if (many) ForgetRefused();
 }
 
-/// A client that does not even take its refusal is cut off.
+/// Lets go of the calls that have their refusal, or were cancelled, which counts against their connection. A
+/// client that does not even take its refusal is cut off.
 void Listener::ForgetRefused() {
   constexpr auto kTime = std::chrono::seconds(10);
   const auto too_long_ago = std::chrono::steady_clock::now() - kTime;
@@ -132,6 +139,7 @@ void Listener::ForgetRefused() {
     if (!(*it)->IsLeaving()) left.splice(left.end(), refused_, it);
     it = next;
   }
+  forget_at_ = std::max(kFewRefused, 2 * refused_.size());
 }
 
 /// Whether a call runs, or its last words are on their way.

@@ -72,6 +72,8 @@ class Listener {
   void CutCalls();
   void Stop();
 
+  static constexpr std::size_t kFewRefused = 64;
+
   const std::shared_ptr<grpc::ServerCredentials>
       tls_;  ///< asked for the certificate by the server, which does not own it
   Service* const service_;
@@ -84,6 +86,7 @@ class Listener {
   bool stopping_ = false;  ///< guarded by mutex_, as the next
   std::set<GrpcCall*> answered_;
   std::list<std::shared_ptr<GrpcCall>> refused_;                ///< until gRPC has sent their refusals
+  std::size_t forget_at_ = kFewRefused;                         ///< refused calls at which they are looked at
   std::unique_ptr<Workers> workers_;                            ///< receive and answer calls
   std::atomic<int> receiving_ = 0;                              ///< threads that wait for a call
   std::atomic<std::chrono::steady_clock::time_point> swept_{};  ///< the last ForgetRefused

@@ -120,22 +120,39 @@ class Edge(qt.QuarryTest):
 
     def test_rapid_reset(self):
         """CVE-2023-44487: calls that are cancelled as soon as they begin."""
+        connections = 20  # of each method: a client may come again
         # The next client has the same address, and so the same rate.
         with qt.Server(self.data, "--client-rate", 0) as server:
+            before = server.cpu_seconds()
             for method in ("Read", "NoSuchMethod"):  # the second is refused before it has a place among the calls
                 begin = http2.call_headers(method)
                 calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
                                  http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8]))
                                  for stream in range(1, 2 * 2000, 2))
                 self.assertLess(len(calls), 512 << 10, "so few bytes are no flood: the calls are what is counted")
-                with http2.Connection(server.address) as stranger:
-                    try:
-                        stranger.send(calls)
-                    except ConnectionError:
-                        pass
-                    self.assertTrue(stranger.is_closed(), f"a connection whose calls of {method} are all cancelled")
+                for _ in range(connections):
+                    with http2.Connection(server.address) as stranger:
+                        try:
+                            stranger.send(calls)
+                        except ConnectionError:
+                            pass
+                        self.assertTrue(stranger.is_closed(), f"a connection whose calls of {method} are all cancelled")
                 self.assert_served(server)
                 self.assertIn("too many calls were cancelled", server.log_until("is cut"))
+            cpu_seconds = server.cpu_seconds() - before
+            self.assertLess(cpu_seconds, 5 * (5 if qt.SANITIZED else 1), "what was not parsed yet is discarded")
+
+    def test_unknown_methods(self):
+        begin = http2.call_headers("NoSuchMethod")
+        with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
+            try:
+                for stream in range(1, 2 * 300, 2):  # each has its answer, none is cancelled
+                    stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, stream, begin))
+                    stranger.socket.recv(1 << 16)
+            except ConnectionError:
+                pass
+            self.assertTrue(stranger.is_closed(), "a connection that asks for what there is not")
+            self.assertIn("wrong token or method", server.log_until("is cut"))
 
     def test_random_frames(self):
         """Frames of every type, good and bad, in any order, with any payload."""

@@ -128,17 +128,21 @@ TEST(Acceptor, OneAddressDoesNotTakeAllConnections) {
 TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
   constexpr std::size_t kAllowed = 1000;
   Running running({}, {.idle_bytes = kAllowed});
-  const FileDescriptor quiet = running.Open();
   const FileDescriptor loud = running.Open();
+  const FileDescriptor quiet = running.Open();
   const std::string bytes(kAllowed, 'x');
-  ASSERT_EQ(::send(quiet.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   ASSERT_EQ(::send(loud.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::send(quiet.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   ASSERT_EQ(::send(loud.get(), bytes.data(), 1, 0), 1);
-  running.transport.Read(0, kAllowed);
-  running.transport.Read(1, kAllowed + 1);
+  running.transport.Read(0, kAllowed + 1);
+  running.transport.Read(1, kAllowed);
   EXPECT_TRUE(IsClosed(loud));
-  EXPECT_EQ(running.acceptor->state().cut, 1u);
-  EXPECT_EQ(running.acceptor->state().open, 1u) << "what is allowed is allowed";
+  while (running.acceptor->state().cut == 0) std::this_thread::yield();
+  EXPECT_EQ(running.acceptor->state().open, 2u) << "the transport has its descriptor still";
+  running.transport.CloseFirst();
+  while (running.acceptor->state().open == 2) std::this_thread::yield();
+  EXPECT_EQ(running.acceptor->state().cut, 1u) << "what is allowed is allowed";
+  EXPECT_NE(running.acceptor->Find(PeerOf(quiet)), nullptr);
 }
 
 /// gRPC does so when the first bytes are there before it has set up the connection.
@@ -149,7 +153,11 @@ TEST(Acceptor, ATransportThatReadsWhatItTakesIsFreedFromAFlood) {
     const FileDescriptor connection(descriptor);
     std::vector<char> bytes(1 << 16);
     const auto its = acceptor->Find(NameAt(::getpeername, descriptor));
-    while (taken == 0 && ::recv(descriptor, bytes.data(), bytes.size(), 0) != 0) its->Progress();
+    const auto is_open = [&] {
+      const ssize_t read = ::recv(descriptor, bytes.data(), bytes.size(), 0);
+      return read > 0 || (read < 0 && errno == EAGAIN);
+    };
+    while (taken == 0 && is_open()) its->Progress();
     ++taken;
   });
   const FileDescriptor flood = Connect(acceptor->address());
@@ -270,6 +278,28 @@ TEST(Connection, SendsLittleUntilTheTransportHasTakenIt) {
   EXPECT_EQ(connection.Inspect(late), Connection::Finding::kHoldsOthersUp);
   connection.Taken();
   EXPECT_EQ(connection.Inspect(late), Connection::Finding::kGood);
+}
+
+TEST(Connection, LeavesNothingToParseWhenItIsCut) {
+  Pair pair;
+  Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer", {});
+  std::string bytes(1000, 'x');
+  ASSERT_EQ(::send(pair.sender.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  pollfd polled{pair.receiver.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&polled, 1, -1), 1);
+  connection.Cut();
+  EXPECT_LE(::recv(pair.receiver.get(), bytes.data(), bytes.size(), 0), 0);
+  EXPECT_TRUE(IsClosed(pair.sender));
+}
+
+TEST(Connection, IsCutByTheFaultThatIsOneTooMany) {
+  Pair pair;
+  Connection connection(pair.receiver.get(), InodeOf(pair.receiver.get()), "peer", {.faults_at_once = 10});
+  connection.CountFault(10);
+  EXPECT_EQ(::send(pair.receiver.get(), "x", 1, MSG_NOSIGNAL), 1);
+  connection.CountFault(1);
+  EXPECT_EQ(::send(pair.receiver.get(), "x", 1, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(connection.Inspect(RateLimit::Clock::now()), Connection::Finding::kFaults);
 }
 
 TEST(Connection, FaultsAreForgivenSlowly) {
