@@ -343,6 +343,8 @@ void BindDescriptions(nb::module_& m) {
               "Largest error, in the field's unit; None if it was given otherwise.")
       .def_ro("relative_tolerance", &FieldDescription::relative_tolerance,
               "Largest error as a fraction of the range of each step; None if it was given otherwise.")
+      .def_ro("pointwise_relative_tolerance", &FieldDescription::pointwise_relative_tolerance,
+              "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
       .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
       .def_prop_ro(
           "layers", [](const FieldDescription& field) { return field.layers(); },

@@ -287,8 +287,9 @@ void BindWriting(nb::module_& m) {
       .def(
           "__init__",
           [](writer::FieldRequest* self, std::string name, const std::string& dtype,
-             std::optional<double> tolerance, std::optional<double> relative, bool lossless,
-             std::vector<double> layers, bool relative_layers, std::string units, std::optional<double> fill,
+             std::optional<double> tolerance, std::optional<double> relative,
+             std::optional<double> pointwise_relative, bool lossless, std::vector<double> layers,
+             bool relative_layers, std::string units, std::optional<double> fill,
              const std::string& codec) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
@@ -301,9 +302,11 @@ void BindWriting(nb::module_& m) {
                                             fill,
                                             coder,
                                             std::move(layers),
-                                            relative_layers};
+                                            relative_layers,
+                                            pointwise_relative};
           },
-          nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(), "lossless"_a,
+          nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
+          "pointwise_relative"_a.none(), "lossless"_a,
           "layers"_a, "relative_layers"_a, "units"_a, "fill"_a.none(), "codec"_a);
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "

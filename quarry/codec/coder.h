@@ -20,6 +20,9 @@ enum class CoderId : std::uint8_t {
   kInterpolate = 2,
   kLossless = 3,
   kValidity = 4,  ///< of masks: uint8 samples that are 0 or 1
+  kInterpolateZeros = 5,
+  kInterpolateSigns = 6,
+  kInterpolateRelative = 7,
 };
 
 /// Validity of the samples of an array, in their order: 1 for valid, 0 for missing. Empty: all are valid.
@@ -124,14 +127,25 @@ class PatchCoder {
   /// coarse levels are filtered, and the tolerance holds only at level 0.
   virtual bool BoundsEveryLevel() const = 0;
 
+  /// Whether a tolerance is a fraction of the magnitude of each sample, below 1, instead of an absolute error.
+  virtual bool BoundIsRelative() const { return false; }
+  /// Whether the coder promises more of each sample than a largest absolute error: see Keeps.
+  virtual bool HasSafeguards() const { return false; }
+  /// Whether level 0 has all that the coder promises beside the largest absolute error.
+  /// @param samples, validity, tolerance  as at encoding
+  virtual bool Keeps(DataType /*type*/, ByteSpan /*samples*/, Validity /*validity*/, double /*tolerance*/,
+                     ByteSpan /*decoded*/) const {
+    return true;
+  }
+
   /// How many layers of accuracy a patch may have.
   virtual int MostLayers() const { return 1; }
 
   /// @param samples    dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are
   ///                   finite unless the coder is lossless
   /// @param validity   of the samples; at least one is valid
-  /// @param tolerance  [unit of the field] largest absolute error of a valid sample at level 0, >= 0.
-  ///                   Lossless coders ignore it
+  /// @param tolerance  [unit of the field] largest absolute error of a valid sample at level 0, >= 0; or see
+  ///                   BoundIsRelative. Lossless coders ignore it
   virtual Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                     double tolerance) const = 0;
 

@@ -160,10 +160,15 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
         std::span(coded.decoded).subspan(parts.Of(k, 0), static_cast<std::size_t>(layout.levels));
     const std::vector<LevelError> errors = RecordErrors(layout, original, validity, decoded);
     const double bound = coder.IsLossless() ? 0 : tolerances[static_cast<std::size_t>(k)];
-    if (!(errors[0].max_error <= bound)) {
+    if (!coder.BoundIsRelative() && !(errors[0].max_error <= bound)) {
       return InternalError(
           "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
           errors[0].max_error, bound);
+    }
+    if (!coder.Keeps(layout.type, original, validity, bound, decoded.front())) {
+      return InternalError(
+          "a patch decodes without what {} keeps, at {}: this is a bug in Quarry, please report it",
+          coder.name(), bound);
     }
     encoded.errors.insert(encoded.errors.end(), errors.begin(), errors.end());
   }

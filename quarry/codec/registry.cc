@@ -8,6 +8,7 @@
 #include "quarry/codec/interpolate/interpolate.h"
 #include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/mask/validity_coder.h"
+#include "quarry/codec/safeguards/safeguarded_coder.h"
 #include "quarry/codec/wavelet_zfp/wavelet_zfp.h"
 
 namespace quarry {
@@ -18,7 +19,11 @@ std::span<const PatchCoder* const> AllCoders() {
   static const InterpolateCoder interpolate;
   static const LosslessCoder lossless;
   static const ValidityCoder validity;
-  static const std::array<const PatchCoder*, 4> coders = {&wavelet_zfp, &interpolate, &lossless, &validity};
+  static const SafeguardedCoder zeros(Safeguard::kZeros);
+  static const SafeguardedCoder signs(Safeguard::kSigns);
+  static const SafeguardedCoder relative(Safeguard::kRelative);
+  static const std::array<const PatchCoder*, 7> coders = {&wavelet_zfp, &interpolate, &lossless, &validity,
+                                                          &zeros,       &signs,       &relative};
   return coders;
 }
 

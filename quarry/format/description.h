@@ -42,6 +42,8 @@ struct FieldDescription {
   /// above is that of the last.
   std::vector<double> rougher;
   bool rougher_relative = false;  ///< they are fractions of the value range of each step
+  /// Instead of the bounds above: a fraction of the magnitude of each sample.
+  std::optional<double> pointwise_relative_tolerance;
 
   int layers() const { return static_cast<int>(rougher.size()) + 1; }
 

@@ -36,6 +36,8 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   out.set_codec(std::string(Name(field.coder)));
   if (field.tolerance) out.set_tolerance(*field.tolerance);
   if (field.relative_tolerance) out.set_relative_tolerance(*field.relative_tolerance);
+  if (field.pointwise_relative_tolerance)
+    out.set_pointwise_relative_tolerance(*field.pointwise_relative_tolerance);
   if (field.lossless) out.set_lossless(true);
   if (field.fill) out.set_fill(*field.fill);
   for (const double tolerance : field.rougher) out.add_rougher(tolerance);
@@ -58,6 +60,8 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
   if (field.bound_case() == pb::FieldDescription::kRelativeTolerance)
     out.relative_tolerance = field.relative_tolerance();
+  if (field.bound_case() == pb::FieldDescription::kPointwiseRelativeTolerance)
+    out.pointwise_relative_tolerance = field.pointwise_relative_tolerance();
   out.lossless = field.bound_case() == pb::FieldDescription::kLossless && field.lossless();
   if (field.has_fill()) {
     out.fill = field.fill();

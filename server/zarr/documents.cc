@@ -55,6 +55,8 @@ json FieldAttributes(const Contents& contents, const Array& array) {
   if (said.lossless) attributes["lossless"] = true;
   if (said.tolerance) attributes["tolerance"] = *said.tolerance;
   if (said.relative_tolerance) attributes["relative_tolerance"] = *said.relative_tolerance;
+  if (said.pointwise_relative_tolerance)
+    attributes["pointwise_relative_tolerance"] = *said.pointwise_relative_tolerance;
   attributes["max_error"] = Number(field.max_errors[static_cast<std::size_t>(array.level)]);
   attributes["level"] = array.level;
   if (field.has_times()) attributes["coordinates"] = StepNamesOf(contents, &field).time;

@@ -32,6 +32,9 @@ FIELDS = (
     ("labels", "uint8", "lossless", (), None),
     ("wide", "uint32", "lossless", ("--fill", "4294967295"), 4294967295),
     ("ladder", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("dry", "float32", "interpolate-zeros", ("--tolerance", "0.5", "--keep-zeros"), None),
+    ("charge", "int16", "interpolate-signs", ("--tolerance", "40", "--keep-sign"), None),
+    ("ratios", "float64", "interpolate-relative", ("--pointwise-relative", "1e-3"), math.nan),
     ("rungs", "float64", "interpolate", ("--layers", "1,1e-2,1e-6"), math.nan),
 )
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}

@@ -784,6 +784,73 @@ class PatchDecoder:
         return np.clip(values, self.T(limits.min), self.T(limits.max)).astype(self.S)
 
 
+# --- "Safeguards" -----------------------------------------------------------------------------------------------------
+
+
+def power_of_two(codes, bits, offset):
+    """The magnitudes of codes, float64."""
+    codes = codes.astype(np.int64)
+    exponent = np.clip((codes >> bits) + offset, -1100, 1100)
+    x = ((codes & (2**bits - 1)) / 2.0**bits - 0.5) * 0.6931471805599453
+    p = np.ones_like(x)
+    for d in range(13, 0, -1):
+        p = 1 + p * x * (1 / d)
+    half = exponent >> 1
+    return 1.4142135623730951 * p * np.ldexp(1.0, half) * np.ldexp(1.0, exponent - half)
+
+
+class SafeguardedDecoder:
+    """Of the coders 5 to 7. Planes are payloads of masks, which other tests decode: here their samples are given."""
+
+    def __init__(self, coder, dtype, shape, levels):
+        self.coder, self.S, self.shape, self.levels = coder, np.dtype(dtype), shape, levels
+
+    def decode(self, payloads, masks, nonzero, positive):
+        """@param masks, nonzero, positive  [z, y, x] of each level; masks may be None
+        @returns samples of each level, [z, y, x]"""
+        payloads = [Bytes(payload) for payload in payloads]
+        head = payloads[-1]
+        mode, least, scale = head.number("B"), 0, None
+        SEEN[f"safeguards: mode {mode}"] += 1
+        if mode == 0:
+            require(not any(payload.left() for payload in payloads), "bytes in a patch of zeros")
+            return [np.zeros(level_shape(self.shape, level)[::-1], self.S) for level in range(self.levels)]
+        relative = self.coder == "interpolate-relative"
+        require(mode in ((2, 3) if relative else (1,)), f"mode {mode}")
+        if mode == 1 and self.coder == "interpolate-signs":
+            least = np.frombuffer(head.take(self.S.itemsize), self.S)[0]
+        if mode == 2:
+            scale = head.number("B"), head.number("h")
+            require(scale[0] <= 30, "the scale is too fine")
+        if mode != 3:
+            planes = [self.take_planes(payload) for payload in payloads]
+            SEEN["safeguards: zeros"] += planes[-1][0] > 0
+            SEEN["safeguards: signs"] += planes[-1][-1] > 0 and len(planes[-1]) > 1
+            masks = [nonzero[level] if masks is None else nonzero[level] & masks[level] for level in range(self.levels)]
+            masks = None if all(mask.all() for mask in masks) else masks
+        inner = PatchDecoder("int32" if mode == 2 else str(self.S), self.shape, self.levels)
+        coded = inner.decode([payload.take(payload.left()) for payload in payloads], masks)
+        if mode == 3:
+            return coded
+        return [self.restore(values, least, scale, nonzero[level], positive[level]) for level, values in enumerate(coded)]
+
+    def take_planes(self, payload):
+        sizes = []
+        for _ in range(1 if self.coder == "interpolate-zeros" else 2):
+            sizes.append(payload.varint())
+            payload.take(sizes[-1])
+        return sizes
+
+    def restore(self, values, least, scale, nonzero, positive):
+        if scale:
+            values = power_of_two(values, *scale).astype(self.S)
+            values = np.where(positive, values, -values)
+        elif least:
+            most = self.S.type(-least) if self.S.kind != "u" else least
+            values = np.where(positive, np.maximum(values, least), np.minimum(values, most))
+        return np.where(nonzero, values, self.S.type(0)).astype(self.S)
+
+
 # --- The test ---------------------------------------------------------------------------------------------------------
 
 
@@ -917,7 +984,26 @@ def layered_cases():
     yield "layers, largest numbers", np.sign(waves((8, 8, 8), 26)).astype("float32") * np.finfo("float32").max, 2, (1e36, 1e30), None
 
 
+def safeguarded_cases():
+    """(name, coder, samples [z, y, x], levels, tolerance, mask or None)"""
+    for n, shape in enumerate(((9, 7, 5), (33, 17, 1), (1, 1, 77), (16, 16, 16))):
+        field = waves(shape, 70 + n, 0.02)
+        holes = np.where(ball(shape, 3), field, 0)
+        for dtype in ("float32", "float64"):
+            for coder, tolerance in (("interpolate-zeros", 1e-2), ("interpolate-signs", 0.3), ("interpolate-relative", 1e-3)):
+                yield f"{coder} {shape} {dtype}", coder, holes.astype(dtype), 2, tolerance, None
+                yield f"{coder} {shape} {dtype} without zeros", coder, np.exp(field).astype(dtype), 2, tolerance, None
+        yield f"signs {shape} of int16", "interpolate-signs", np.round(300 * holes).astype("int16"), 3, 80, None
+        yield f"zeros {shape} of bytes", "interpolate-zeros", np.round(np.abs(100 * holes)).astype("uint8"), 2, 9, None
+    many = np.where(ball((20, 18, 16), 4), 10.0 ** (30 * waves((20, 18, 16), 80)) * np.sign(waves((20, 18, 16), 81)), 0)
+    yield "many magnitudes", "interpolate-relative", many, 3, 0.05, ball((20, 18, 16), 7)
+    yield "small numbers", "interpolate-relative", (1e-310 * waves((9, 9, 9), 27)), 2, 1e-3, None
+    yield "a narrow bound", "interpolate-relative", waves((9, 9, 9), 27).astype("float32"), 2, 1e-9, None
+    yield "nothing but zeros", "interpolate-signs", np.zeros((4, 5, 6), "float32"), 2, 0.1, None
+
+
 REQUIRED = (
+    *(f"safeguards: {part}" for part in ("mode 0", "mode 1", "mode 2", "mode 3", "zeros", "signs")),
     "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
     *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
@@ -929,16 +1015,25 @@ REQUIRED = (
     *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "adds nothing", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
 
 
-def check(folder, samples, levels, tolerances, mask):
-    """What is wrong with one patch, or an empty text."""
-    shape = list(samples.shape[::-1])
+def encode(folder, coder, samples, levels, tolerances, mask):
+    """Leaves payloads and decoded samples in a folder. @returns what is wrong, or an empty text"""
+    shape = samples.shape[::-1]
     (folder / "samples").write_bytes(samples.astype(samples.dtype.newbyteorder("<")).tobytes())
     if mask is not None:
         (folder / "mask").write_bytes(mask.astype(np.uint8).tobytes())
-    done = subprocess.run([ENCODE_PATCH, "interpolate", str(samples.dtype), "x".join(map(str, shape)), str(levels), ",".join(repr(float(tolerance)) for tolerance in tolerances),
+    done = subprocess.run([ENCODE_PATCH, coder, str(samples.dtype), "x".join(map(str, shape)), str(levels), ",".join(repr(float(tolerance)) for tolerance in tolerances),
                            folder / "samples", "-" if mask is None else folder / "mask", folder], capture_output=True, text=True)
     if done.returncode != 0:
         return done.stderr.strip() or f"encode_patch ends with {done.returncode}"
+    return ""
+
+
+def check(folder, samples, levels, tolerances, mask):
+    """What is wrong with one patch, or an empty text."""
+    shape = list(samples.shape[::-1])
+    wrong = encode(folder, "interpolate", samples, levels, tolerances, mask)
+    if wrong:
+        return wrong
     masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
     decoder = None
     for layer, tolerance in enumerate(tolerances):
@@ -971,6 +1066,35 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
             bits = samples[::2**level, ::2**level, ::2**level].tobytes() == got.tobytes()
             if masks is None and not bits:
                 return f"level {level}: not bit by bit"
+    return ""
+
+
+def check_safeguards(folder, coder, samples, levels, tolerance, mask):
+    """What is wrong with one patch of a coder with safeguards, or an empty text."""
+    wrong = encode(folder, coder, samples, levels, (tolerance,), mask)
+    if wrong:
+        return wrong
+    originals = [samples[::2**level, ::2**level, ::2**level] for level in range(levels)]
+    masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
+    decoder = SafeguardedDecoder(coder, str(samples.dtype), list(samples.shape[::-1]), levels)
+    payloads = [(folder / f"payload.0.{level}").read_bytes() for level in range(levels)]
+    try:
+        decoded = decoder.decode(payloads, masks, [level != 0 for level in originals], [level > 0 for level in originals])
+    except Damaged as error:
+        return f"refused: {error}"
+    for level, got in enumerate(decoded):
+        valid = np.ones(got.shape, bool) if masks is None else masks[level]
+        expected = np.frombuffer((folder / f"decoded.0.{level}").read_bytes(), samples.dtype.newbyteorder("<")).reshape(got.shape)
+        if got[valid].tobytes() != expected[valid].astype(samples.dtype).tobytes():
+            return f"level {level}: {(got != expected)[valid].sum()} of {valid.sum()} samples differ"
+        original = originals[level].astype(np.float64)
+        allowed = tolerance * np.abs(original) if coder == "interpolate-relative" else tolerance
+        if not (np.abs(got - original) <= allowed)[valid].all():
+            return f"level {level}: an error above the tolerance"
+        if not (got[(original == 0) & valid] == 0).all():
+            return f"level {level}: a zero is lost"
+        if coder != "interpolate-zeros" and not (np.sign(got.astype(np.float64)) == np.sign(original))[valid].all():
+            return f"level {level}: a sign is lost"
     return ""
 
 
@@ -1017,6 +1141,12 @@ def main():
         for name_of_case, samples, levels, tolerances, mask in itertools.chain(single, layered_cases()):
             count += 1
             wrong = check(Path(name), samples, levels, tolerances, mask)
+            if wrong:
+                print(f"{name_of_case}: {wrong}")
+                failures += 1
+        for name_of_case, coder, samples, levels, tolerance, mask in safeguarded_cases():
+            count += 1
+            wrong = check_safeguards(Path(name), coder, samples, levels, tolerance, mask)
             if wrong:
                 print(f"{name_of_case}: {wrong}")
                 failures += 1

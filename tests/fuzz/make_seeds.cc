@@ -89,6 +89,38 @@ bool AddLayers(const std::string& folder, const std::string& target, const Patch
   return corpus.ok();
 }
 
+/// Patches for the coders with safeguards, by their places in safeguards_target.cc.
+bool AddSafeguards(const std::string& folder) {
+  Corpus corpus(folder, "safeguards");
+  constexpr CoderId kCoders[] = {CoderId::kInterpolateZeros, CoderId::kInterpolateSigns,
+                                 CoderId::kInterpolateRelative};
+  Random random(2026);
+  GeneratedPatch patch;
+  for (std::size_t i = 0; i < kSeedsPerCoder;) {
+    const std::size_t place = i % std::size(kCoders);
+    const PatchCoder& coder = *FindCoder(kCoders[place]);
+    const std::vector<DataType> types = SupportedTypes(coder);
+    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 1500, &random);
+    for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
+    if (i % 2 == 0) spec.shape = Shape::kMostlyZero;
+    testing::Generate(spec, &patch);
+    const double ratio = 1.0 / static_cast<double>(2 << random.Below(20));
+    const double range = coder.BoundIsRelative() ? 1 : testing::ValueRange(spec.layout.type, patch);
+    const Result<EncodedPatch> encoded =
+        EncodePatch(coder, spec.layout, patch.samples, patch.fill, i % 8 == 0 ? 0 : ratio * range);
+    if (!encoded.ok()) {
+      fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
+      return false;
+    }
+    Bytes input = {static_cast<std::byte>(place)};
+    const Bytes rest = WriteInput(spec.layout, types, encoded->levels, encoded->mask_levels);
+    input.insert(input.end(), rest.begin(), rest.end());
+    if (input.size() > kLargestSeed) continue;
+    corpus.Add(fmt::format("{:02}", i++), input);
+  }
+  return corpus.ok();
+}
+
 /// A row of version 1: without the count of valid samples and the coverage.
 void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   Bytes bytes;
@@ -199,7 +231,7 @@ bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
          AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
-         AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddSafeguards(folder) && AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddFiles(folder);
 }

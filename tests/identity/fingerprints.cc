@@ -44,7 +44,8 @@ bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_to
   GeneratedPatch patch;
   Generate(spec, &patch);
   Add(patch.samples, &checksums->samples);
-  std::vector<double> tolerances = {relative_tolerance * ValueRange(spec.layout.type, patch)};
+  const double range = coder.BoundIsRelative() ? 1 : ValueRange(spec.layout.type, patch);
+  std::vector<double> tolerances = {relative_tolerance * range};
   while (tolerances.size() < static_cast<std::size_t>(layers)) tolerances.push_back(tolerances.back() / 64);
   const Result<EncodedPatch> encoded = EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerances);
   if (!encoded.ok()) {

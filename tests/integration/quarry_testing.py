@@ -560,7 +560,8 @@ def coders():
 
 
 def lossy_coders():
-    return [name for name in coders() if name != "lossless"]
+    """Those that promise a tolerance and nothing more."""
+    return [name for name in coders() if name != "lossless" and not name.startswith("interpolate-")]
 
 
 def subfiles(dataset):

@@ -62,7 +62,7 @@ class Layout(qt.QuarryTest):
         field = qt.turbulent((SIZE, SIZE, SIZE))
         for codec in qt.coders():
             with self.subTest(codec=codec):
-                bound = [] if codec == "lossless" else ["--relative", 1e-4]
+                bound = {"lossless": [], "interpolate-relative": ["--pointwise-relative", 1e-4]}.get(codec, ["--relative", 1e-4])
                 self.check_preview(field, codec, bound, FILES)
         with self.subTest("with a mask"):
             self.check_preview(qt.with_holes(field, np.nan), "wavelet-zfp", ["--relative", 1e-4], 2 * FILES)

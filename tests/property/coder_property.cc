@@ -74,9 +74,27 @@ double RandomTolerance(double range, Random* random) {
   }
 }
 
+/// Mostly 1e-1 to 1e-12 of each sample.
+double RandomRatio(Random* random) {
+  if (random->OneIn(24)) return 0;
+  return random->OneIn(12) ? random->Fraction() : std::pow(10, -1 - 11 * random->Fraction());
+}
+
+/// Makes some samples zero, and some the negative zero of floats.
+void PutZeros(DataType type, Random* random, Bytes* samples) {
+  DispatchType(type, [&]<typename T>(T) {
+    const std::uint64_t one_in = 1 + random->Below(20);
+    T* begin = reinterpret_cast<T*>(samples->data());
+    std::for_each(begin, begin + samples->size() / sizeof(T), [&](T& sample) {
+      if (random->OneIn(one_in)) sample = sample > 0 ? T(0) : static_cast<T>(T(0) * T(-1));
+    });
+  });
+}
+
 /// Several layers now and then, where the coder has them: each at least a hundredth below the one before.
 std::vector<double> RandomTolerances(const PatchCoder& coder, double range, Random* random) {
-  std::vector<double> tolerances = {RandomTolerance(range, random)};
+  std::vector<double> tolerances = {coder.BoundIsRelative() ? RandomRatio(random)
+                                                            : RandomTolerance(range, random)};
   const std::size_t layers =
       random->OneIn(3) ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers())) : 1;
   while (tolerances.size() < layers) {
@@ -148,6 +166,7 @@ class Run {
     const PatchCoder& coder = *coders_[number % coders_.size()];
     const PatchSpec spec = RandomSpec(RandomType(coder, &random), options_.max_volume, &random);
     Generate(spec, patch);
+    if (coder.HasSafeguards() && random.OneIn(2)) PutZeros(spec.layout.type, &random, &patch->samples);
     const std::vector<double> tolerances =
         RandomTolerances(coder, ValueRange(spec.layout.type, *patch), &random);
     const std::string text =

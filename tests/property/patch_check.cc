@@ -46,6 +46,14 @@ PatchParts PartsOf(const PatchCase& patch) {
   return {patch.layout.levels, static_cast<int>(patch.tolerances.size())};
 }
 
+/// Whether a valid sample has what a coder with safeguards promises beside the largest error.
+template <typename T>
+bool IsKept(CoderId coder, T original, T decoded) {
+  if (coder == CoderId::kInterpolateZeros) return original != 0 || decoded == 0;
+  if (coder != CoderId::kInterpolateSigns && coder != CoderId::kInterpolateRelative) return true;
+  return (original > 0) == (decoded > 0) && (original < 0) == (decoded < 0);
+}
+
 bool EndsWith(const Bytes& bytes, const Bytes& end) {
   return bytes.size() >= end.size() &&
          std::equal(end.begin(), end.end(), bytes.end() - static_cast<std::ptrdiff_t>(end.size()));
@@ -233,11 +241,16 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int layer, int level, By
         broken = fmt::format("a missing sample is not what it was: {}", Place(patch.layout, level, i));
       return !broken;
     }
-    const double error = std::abs(static_cast<double>(sample) - static_cast<double>(originals[original]));
+    const auto value = static_cast<double>(originals[original]);
+    const double error = std::abs(static_cast<double>(sample) - value);
+    const double allowed = patch.coder->BoundIsRelative() ? tolerance * std::abs(value) : tolerance;
     // Not written with >: a NaN breaks the promise.
-    if (bounded && !exact && !(error <= tolerance)) {
-      broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, tolerance,
+    if (bounded && !exact && !(error <= allowed)) {
+      broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, allowed,
                            Place(patch.layout, level, i), originals[original], sample);
+    } else if (!IsKept(patch.coder->id(), originals[original], sample)) {
+      broken = fmt::format("a zero or a sign is lost: {}, {} decoded as {}", Place(patch.layout, level, i),
+                           originals[original], sample);
     } else if (exact && !SameBits(sample, originals[original])) {
       broken =
           fmt::format("{} decoded as {}: {}", originals[original], sample, Place(patch.layout, level, i));

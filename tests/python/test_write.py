@@ -115,6 +115,30 @@ class Writing(qt.QuarryTest):
         quarry.write(ours, field, field="f", relative=1e-5, patch=16, memory=200 << 10, files=3)
         self.assert_same(ours, self.convert(field, "--relative", 1e-5, "--patch", 16, "--memory", "200KiB", "--files", 3))
 
+    def test_safeguards(self):
+        field = np.where(make("<f4") > 0.3, make("<f4") - 1, 0).astype("<f4")
+        cases = ((("--tolerance", 0.2, "--keep-zeros"), {"tolerance": 0.2, "keep_zeros": True}),
+                 (("--relative", 0.1, "--keep-sign"), {"relative": {"f": 0.1}, "keep_sign": True}),
+                 (("--pointwise-relative", 0.05), {"pointwise_relative": 0.05, "keep_sign": True}))
+        for number, (options, arguments) in enumerate(cases):
+            ours = self.tmp / f"ours{number}.quarry"
+            (written,) = quarry.write(ours, field, field="f", patch=16, **arguments)
+            theirs = self.convert(field, *options, "--patch", 16)
+            self.assert_same(ours, theirs)
+            shutil.rmtree(theirs)
+            read = quarry.open(ours)["f"]
+            self.assertTrue(np.array_equal(read[0] == 0, field == 0) or number == 0)
+            self.assertTrue((read[0][field == 0] == 0).all())
+            self.assertEqual(read.attrs.get("pointwise_relative_tolerance"), arguments.get("pointwise_relative"))
+            self.assertGreaterEqual(written.max_error, np.abs(read[0] - field).max())
+        with self.assertRaisesRegex(ValueError, "choose the coder"):
+            quarry.write(self.tmp / "x.quarry", field, field="f", tolerance=1, keep_sign=True, codec="interpolate")
+        for wrong, says in (({"pointwise_relative": 1.5}, "between 0 and 1"), ({"pointwise_relative": 0.1, "tolerance": 1}, "several"),
+                            ({"tolerance": 1, "codec": "interpolate-relative"}, "leave one of them out"),
+                            ({"layers": (0.1, 0.01), "keep_zeros": True}, "layers")):
+            with self.assertRaisesRegex(quarry.Error, says):
+                quarry.write(self.tmp / "x.quarry", field, field="f", **wrong)
+
     def test_layers_of_accuracy(self):
         """The same as by command; each layer keeps its tolerance."""
         field = qt.with_holes(make("<f4"), np.nan)

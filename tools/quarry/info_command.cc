@@ -106,6 +106,8 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["lossless"] = s.field->lossless;
   json["tolerance"] = s.tolerance;
   if (s.field->relative_tolerance) json["relative_tolerance"] = *s.field->relative_tolerance;
+  if (s.field->pointwise_relative_tolerance)
+    json["pointwise_relative_tolerance"] = *s.field->pointwise_relative_tolerance;
   // JSON has no NaN and no infinity: null stands for them.
   if (s.field->fill) json["fill"] = *s.field->fill;
   json["valid_fraction"] = s.valid_fraction();
@@ -206,8 +208,9 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     if (s.field->lossless) {
       Print("           lossless\n");
     } else {
-      Print("           max error {:.5g}, promised {:.5g}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
-            s.psnr);
+      const std::optional<double>& relative = s.field->pointwise_relative_tolerance;
+      Print("           max error {:.5g}, promised {:.5g}{}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
+            relative ? fmt::format(" ({:.5g} of each sample)", *relative) : "", s.psnr);
     }
     PrintLevels(dataset, s.levels);
     for (std::size_t k = s.rougher.size(); k-- > 0;) {

@@ -68,6 +68,7 @@ struct Comparison {
   std::uint64_t missing = 0;
   std::uint64_t different = 0;          ///< samples with other bits, missing ones included
   std::uint64_t different_missing = 0;  ///< samples that are missing in the source, with other bits
+  bool kept = true;                     ///< what the coder promises beside the largest error
 
   double psnr() const {
     return valid == 0 ? Psnr(low, high, 0) : Psnr(low, high, std::sqrt(squares / static_cast<double>(valid)));
@@ -132,6 +133,16 @@ std::span<const T> SamplesIn(const Bytes& bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
+/// Whether the valid samples have what the coder promises beside the largest error.
+template <typename T>
+bool Keeps(const FieldDescription& field, std::span<const T> source, std::span<const T> decoded) {
+  std::vector<std::uint8_t> valid;
+  for (const T sample : source) valid.push_back(IsMissing(sample, field.fill_bits()) ? 0 : 1);
+  return FindCoder(field.coder)
+      ->Keeps(field.type, std::as_bytes(source), valid, field.pointwise_relative_tolerance.value_or(0),
+              std::as_bytes(decoded));
+}
+
 /// The moment of a file with several from which a step was made: the steps from this file are its moments in
 /// order.
 Result<const input::Input*> ChooseMoment(const std::vector<std::unique_ptr<input::Input>>& moments,
@@ -185,7 +196,10 @@ Result<int> VerifyAgainst(VerifyOptions options) {
       rounded ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,
                                field.fill_bits())
               : DispatchType(decoded.type, [&]<typename T>(T) {
-                  return Compare(SamplesIn<T>(original), decoded.SamplesAs<T>(), field.fill_bits());
+                  Comparison found =
+                      Compare(SamplesIn<T>(original), decoded.SamplesAs<T>(), field.fill_bits());
+                  found.kept = Keeps(field, SamplesIn<T>(original), decoded.SamplesAs<T>());
+                  return found;
                 });
 
   double tolerance = 0;
@@ -193,7 +207,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     const FieldStepDescription* record = step.FindField(request.field);
     if (step.step == plan.step && record != nullptr) tolerance = record->tolerance;
   }
-  const bool holds = comparison.max_error <= tolerance && comparison.different_missing == 0 &&
+  const bool holds = comparison.max_error <= tolerance && comparison.kept &&
+                     comparison.different_missing == 0 &&
                      (!field.lossless || comparison.different == 0);
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
@@ -204,6 +219,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
                                               {"missing", comparison.missing},
                                               {"different", comparison.different},
                                               {"different_missing", comparison.different_missing},
+                                              {"kept", comparison.kept},
                                               {"holds", holds}}
                            .dump());
     return holds ? 0 : kCheckFailed;
@@ -211,6 +227,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (comparison.missing > 0 || comparison.different_missing > 0) {
     Print("{} samples are missing, {} of them differ\n", comparison.missing, comparison.different_missing);
   }
+  if (FindCoder(field.coder)->HasSafeguards())
+    Print("what {} keeps of each sample: {}\n", Name(field.coder), comparison.kept ? "holds" : "DOES NOT HOLD");
   if (field.lossless) {
     Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {

@@ -29,9 +29,12 @@ struct WriteOptions {
 
   std::optional<double> tolerance;
   std::optional<double> relative_tolerance;
+  std::optional<double> pointwise_relative_tolerance;
   bool lossless = false;
   std::vector<double> layers;  ///< see FieldRequest
   bool relative_layers = false;
+  bool keep_zeros = false;
+  bool keep_sign = false;
   std::string codec;                 ///< empty: chosen by type and bound
   std::optional<DataType> store_as;  ///< kFloat32 for float64 input: rounding counts towards the tolerance
   std::string fill;  ///< value of missing samples, as the user wrote it; empty: only NaN and infinity

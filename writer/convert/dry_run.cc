@@ -59,7 +59,7 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
     patches.push_back({patch, std::move(samples), change});
   }
   const EncodeSettings settings{field.coder, field.type, dataset.levels,
-                                AbsoluteTolerances(field, range.min, range.max), field.fill_bits()};
+                                CoderTolerances(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, settings, patches));
   for (const EncodedPatchOfGrid& patch : encoded) {
     estimate.coded_bytes += StoredBytes(SampleRow(patch));

@@ -33,6 +33,22 @@ Result<DataType> StoredType(const WriteOptions& options, const input::InputInfo&
                          input.path, Name(input.type), Name(*options.store_as));
 }
 
+/// The coder that options name; nothing leaves it to type and bound, of which some keep zeros and signs anyway.
+Result<std::optional<CoderId>> CoderOf(const WriteOptions& options) {
+  const bool keeps = options.keep_zeros || options.keep_sign;
+  const char* option = options.keep_sign ? "--keep-sign" : "--keep-zeros";
+  if (keeps && !options.codec.empty())
+    return InvalidArgument("{} chooses the coder; leave --codec {} out", option, options.codec);
+  if (keeps && !options.layers.empty())
+    return InvalidArgument("{} does not go with layers of accuracy; leave one of them out", option);
+  if (keeps && (options.lossless || options.pointwise_relative_tolerance)) return std::optional<CoderId>();
+  if (options.keep_sign) return std::optional(CoderId::kInterpolateSigns);
+  if (options.keep_zeros) return std::optional(CoderId::kInterpolateZeros);
+  if (options.codec.empty()) return std::optional<CoderId>();
+  QUARRY_ASSIGN_OR_RETURN(const CoderId coder, ParseCoder(options.codec));
+  return std::optional(coder);
+}
+
 /// Describes the field from options and file; for the rest, a continued field keeps its declaration.
 Result<FieldRequest> RequestField(const WriteOptions& options, const input::InputInfo& input,
                                   const FieldDescription* existing) {
@@ -47,15 +63,14 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   }
   field.tolerance = options.tolerance;
   field.relative = options.relative_tolerance;
+  field.pointwise_relative = options.pointwise_relative_tolerance;
   field.lossless = options.lossless;
   field.layers = options.layers;
   field.relative_layers = options.relative_layers;
   field.units = options.units.empty() ? ToUtf8(input.units) : options.units;
   QUARRY_ASSIGN_OR_RETURN(const std::optional<double> fill, SourceFill(options, input));
   field.fill = StoredFill(field.type, fill);
-  if (!options.codec.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(field.coder, ParseCoder(options.codec));
-  }
+  QUARRY_ASSIGN_OR_RETURN(field.coder, CoderOf(options));
   if (existing == nullptr) return field;
   const std::optional<double> stored = field.fill;
   field = ContinueField(std::move(field), *existing);
@@ -177,8 +192,15 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
       Result<FieldDescription> field =
-          DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers"});
+          DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers",
+                                  "--pointwise-relative"});
       Status status = field.status();
+      if (status.ok() && input.type != field->type && FindCoder(field->coder)->HasSafeguards()) {
+        status = InvalidArgument(
+            "--store-as rounds samples before {} sees them, which may lose a sign or a zero; leave it out, or "
+            "give --tolerance alone",
+            Name(field->coder));
+      }
       if (status.ok() && known) status = CheckSameField(*field, *continued);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
       if (!known) dataset.fields.push_back(*std::move(field));

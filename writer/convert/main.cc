@@ -87,10 +87,13 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(meaning);
   app->AddOption("--units", &o->units, "unit of the field").Group(meaning);
   const char* quality =
-      "Quality (one of the first five is required for a new field of floats; integers are lossless "
+      "Quality (one of the first six is required for a new field of floats; integers are lossless "
       "otherwise)";
   app->AddOption("--tolerance", &o->tolerance, "largest absolute error of any sample").Group(quality);
   app->AddOption("--relative", &o->relative_tolerance, "the same as a fraction of the step's value range")
+      .Group(quality);
+  app->AddOption("--pointwise-relative", &o->pointwise_relative_tolerance,
+                 "the same as a fraction of each sample's own magnitude; keeps zeros and signs")
       .Group(quality);
   app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
   app->AddOption("--layers", &line->layers,
@@ -100,6 +103,11 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(quality);
   app->AddOption("--relative-layers", &line->relative_layers,
                  "the same with tolerances as fractions of the step's value range")
+      .Group(quality);
+  app->AddFlag("--keep-zeros", &o->keep_zeros, "samples that are zero stay zero, beside a tolerance")
+      .Group(quality);
+  app->AddFlag("--keep-sign", &o->keep_sign,
+               "no sample changes its sign, and zero stays zero, beside a tolerance")
       .Group(quality);
   app->AddOption("--codec", &o->codec,
                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "

@@ -197,9 +197,10 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
       field.tolerance = bound;
     } else if (bound_kind == QUARRY_RELATIVE) {
       field.relative = bound;
+    } else if (bound_kind == QUARRY_POINTWISE_RELATIVE) {
+      field.pointwise_relative = bound;
     } else {
-      return InvalidArgument(
-          "{} is no kind of bound; give QUARRY_LOSSLESS, QUARRY_TOLERANCE or QUARRY_RELATIVE", bound_kind);
+      return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list", bound_kind);
     }
     run->setup.declaration.fields.push_back(std::move(field));
     return Status::Ok();

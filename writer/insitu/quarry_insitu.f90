@@ -20,7 +20,8 @@ module quarry_insitu
   integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, &
                                        QUARRY_UINT8 = 4, QUARRY_INT16 = 5, QUARRY_UINT16 = 6, &
                                        QUARRY_INT32 = 7, QUARRY_UINT32 = 8
-  integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2
+  integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2, &
+    QUARRY_POINTWISE_RELATIVE = 3
   integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1
 
   public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_patch, &

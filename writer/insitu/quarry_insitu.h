@@ -69,7 +69,8 @@ enum {
 enum {
   QUARRY_LOSSLESS = 0,
   QUARRY_TOLERANCE = 1, /* largest absolute error, in units of the field */
-  QUARRY_RELATIVE = 2   /* the same as a fraction of the value range of each step */
+  QUARRY_RELATIVE = 2,  /* the same as a fraction of the value range of each step */
+  QUARRY_POINTWISE_RELATIVE = 3 /* the same as a fraction of the magnitude of each sample */
 };
 
 /* Which axis lies densest in memory. */
@@ -102,7 +103,8 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
                             const char* units);
 /* Samples with this value are missing, besides NaN and infinity. */
 int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill);
-/* "interpolate", "wavelet-zfp" or "lossless"; else from type and bound. */
+/* "interpolate", "interpolate-zeros" (zero stays zero), "interpolate-signs" (and no sign changes),
+ * "wavelet-zfp" or "lossless"; else from type and bound. */
 int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* codec);
 
 /* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers,

@@ -35,7 +35,8 @@ json ToJson(const Field& field) {
           {"fill", ToJson(field.fill)},
           {"coder", EnumToJson(field.coder)},
           {"layers", field.layers},
-          {"relative_layers", field.relative_layers}};
+          {"relative_layers", field.relative_layers},
+          {"pointwise_relative", ToJson(field.pointwise_relative)}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -48,7 +49,8 @@ Field FieldFromJson(const json& j) {
           FromJson<double>(j.at("fill")),
           EnumFromJson<CoderId>(j.at("coder")),
           j.at("layers").get<std::vector<double>>(),
-          j.at("relative_layers")};
+          j.at("relative_layers"),
+          FromJson<double>(j.at("pointwise_relative"))};
 }
 
 json ToJson(const Setup& setup) {

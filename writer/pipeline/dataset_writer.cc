@@ -96,7 +96,8 @@ std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, in
                                    static_cast<std::size_t>(wanted.value_or(std::max(1, ranks / 8))));
 }
 
-std::vector<double> AbsoluteTolerances(const FieldDescription& field, double min, double max) {
+std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max) {
+  if (field.pointwise_relative_tolerance) return {*field.pointwise_relative_tolerance};
   const double range = min <= max ? max - min : 0;
   std::vector<double> tolerances = field.rougher;
   if (field.rougher_relative) {
@@ -201,7 +202,7 @@ class DatasetWriter::FieldRun {
   /// A tolerance relative to the range needs the whole field before the first patch is encoded. A field that
   /// fits the memory is held from here on, and read once.
   Status FindTolerance(const std::string& source_name) {
-    tolerances_ = AbsoluteTolerances(field_, 0, 0);
+    tolerances_ = CoderTolerances(field_, 0, 0);
     if (!field_.relative_tolerance && !field_.rougher_relative) return Status::Ok();
     const PhaseTimer timer(&w_.seconds_, Phase::kRead);
     held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
@@ -212,7 +213,7 @@ class DatasetWriter::FieldRun {
                                          })));
     QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
     QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
-    tolerances_ = AbsoluteTolerances(field_, scan.min, scan.max);
+    tolerances_ = CoderTolerances(field_, scan.min, scan.max);
     if (std::isfinite(tolerances_.front())) return Status::Ok();
     return InvalidArgument(
         "the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
@@ -461,6 +462,9 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   d.raw_bytes = run.raw_bytes();
   d.patches = outcome.stored_bytes.size();
   d.tolerance = run.tolerances().back();
+  // The largest sample has the largest error.
+  if (field.pointwise_relative_tolerance)
+    d.tolerance *= d.min <= d.max ? std::max(std::abs(d.min), std::abs(d.max)) : 0;
   for (std::size_t k = 0; k + 1 < run.tolerances().size(); ++k)
     d.rougher.push_back({run.tolerances()[k], {}});
   if (mask.name != 0) d.mask = std::move(mask.description);

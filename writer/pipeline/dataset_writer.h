@@ -45,8 +45,10 @@ struct FieldOutcome {
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks);
 
-/// Absolute tolerance of a field whose valid samples span [min, max]; min above max if there are none.
-std::vector<double> AbsoluteTolerances(const FieldDescription& field, double min, double max);
+/// What the coder of a field gets for each layer: absolute tolerances, or one that is relative (see
+/// PatchCoder::BoundIsRelative).
+/// @param min, max  of the valid samples; min above max if there are none
+std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max);
 
 /// A dataset that the ranks of a communicator write, step by step: for each field exchange, encode, assign,
 /// transfer, write; then publish. The bytes do not depend on the number of ranks.

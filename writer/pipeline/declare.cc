@@ -17,9 +17,16 @@ Status CheckBound(const FieldRequest& field, const FieldWords& words) {
   if (field.relative) given.push_back(words.relative);
   if (field.lossless) given.push_back(words.lossless);
   if (!field.layers.empty()) given.push_back(words.layers);
+  if (field.pointwise_relative) given.push_back(words.pointwise_relative);
   if (given.size() > 1) {
     return InvalidArgument("field \"{}\" has several error bounds, {}; give one of them", field.name,
                            fmt::join(given, " and "));
+  }
+  const std::optional<double> ratio = field.pointwise_relative;
+  if (ratio && !(*ratio > 0 && *ratio < 1)) {
+    return InvalidArgument(
+        "{} {} of field \"{}\" is not between 0 and 1; give the largest error as a fraction of a sample",
+        words.pointwise_relative, *ratio, field.name);
   }
   const auto& bound = field.tolerance ? field.tolerance : field.relative;
   if (!bound || (*bound > 0 && std::isfinite(*bound))) return Status::Ok();
@@ -61,9 +68,10 @@ FieldRequest TakeLayers(FieldRequest field, std::vector<double>* rougher) {
   return field;
 }
 
-CoderId DefaultCoder(DataType type, bool lossless) {
+CoderId DefaultCoder(const FieldRequest& field, bool lossless) {
   if (lossless) return CoderId::kLossless;
-  return IsFloat(type) ? kDefaultFloatCoder : kDefaultIntegerCoder;
+  if (field.pointwise_relative) return CoderId::kInterpolateRelative;
+  return IsFloat(field.type) ? kDefaultFloatCoder : kDefaultIntegerCoder;
 }
 
 bool IsLossless(std::optional<CoderId> coder) {
@@ -83,10 +91,14 @@ Result<CoderId> ChooseLayeredCoder(const FieldRequest& field, const FieldWords& 
 
 /// @param lossless  whether nothing may be lost
 Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const FieldWords& words) {
-  const CoderId coder = field.coder.value_or(DefaultCoder(field.type, lossless));
+  const CoderId coder = field.coder.value_or(DefaultCoder(field, lossless));
   const PatchCoder* found = FindCoder(coder);
-  if (found != nullptr && found->IsLossless() != lossless) {
-    const char* bound = field.tolerance ? words.tolerance : field.relative ? words.relative : words.lossless;
+  const bool relative = field.pointwise_relative.has_value();
+  if (found != nullptr && (found->IsLossless() != lossless || found->BoundIsRelative() != relative)) {
+    const char* bound = field.tolerance  ? words.tolerance
+                        : field.relative ? words.relative
+                        : relative       ? words.pointwise_relative
+                                         : words.lossless;
     return InvalidArgument(
         "field \"{}\" is to be stored {} ({}), which does not go with {} {}; leave one of them out",
         field.name, lossless ? "without loss" : "with a tolerance", bound, words.codec, Name(coder));
@@ -116,6 +128,8 @@ std::string BoundText(const FieldDescription& field) {
   }
   if (field.lossless) return "without loss";
   if (field.tolerance) return fmt::format("with tolerance {}", *field.tolerance);
+  if (field.pointwise_relative_tolerance)
+    return fmt::format("with tolerance {} of each sample", *field.pointwise_relative_tolerance);
   return fmt::format("with relative tolerance {}", field.relative_tolerance.value_or(0));
 }
 
@@ -129,12 +143,14 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
     return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
                            field.name);
   }
-  const bool bounded = field.tolerance || field.relative || !field.layers.empty();
+  const bool bounded =
+      field.tolerance || field.relative || field.pointwise_relative || !field.layers.empty();
   const bool lossless = field.lossless || (!bounded && (!IsFloat(field.type) || IsLossless(field.coder)));
   if (!bounded && !lossless) {
     return InvalidArgument(
-        "field \"{}\" has no error bound; give one of {} (absolute), {} (of the value range) and {}",
-        field.name, words.tolerance, words.relative, words.lossless);
+        "field \"{}\" has no error bound; give one of {} (absolute), {} (of the value range), {} (of each "
+        "sample) and {}",
+        field.name, words.tolerance, words.relative, words.pointwise_relative, words.lossless);
   }
   const bool layered = field.layers.size() > 1;
   std::vector<double> rougher;
@@ -155,11 +171,13 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           lossless || last.lossless,
                           field.fill,
                           std::move(rougher),
-                          layered && field.relative_layers};
+                          layered && field.relative_layers,
+                          last.pointwise_relative};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
-  const bool no_bound = !field.tolerance && !field.relative && !field.lossless && field.layers.empty();
+  const bool no_bound = !field.tolerance && !field.relative && !field.pointwise_relative &&
+                        !field.lossless && field.layers.empty();
   if (no_bound && !existing.rougher.empty()) {
     field.layers = existing.rougher;
     const double last = existing.tolerance.value_or(existing.relative_tolerance.value_or(0));
@@ -168,10 +186,12 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
   } else if (no_bound) {
     field.tolerance = existing.tolerance;
     field.relative = existing.relative_tolerance;
+    field.pointwise_relative = existing.pointwise_relative_tolerance;
     field.lossless = existing.lossless;
   }
   const bool same_bound = field.tolerance == existing.tolerance &&
                           field.relative == existing.relative_tolerance &&
+                          field.pointwise_relative == existing.pointwise_relative_tolerance &&
                           field.lossless == existing.lossless && existing.rougher.empty();
   if (!field.coder && (same_bound || !field.layers.empty())) field.coder = existing.coder;
   // Samples that declare no fill value may still contain that of the field.
@@ -186,6 +206,7 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
   };
   if (wanted.type == existing.type && wanted.coder == existing.coder &&
       wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
+      wanted.pointwise_relative_tolerance == existing.pointwise_relative_tolerance &&
       wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
       wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative) {
     return Status::Ok();

@@ -28,6 +28,8 @@ struct FieldRequest {
   /// Instead of a bound: the tolerances of layers of accuracy, descending; the last may be 0, which is exact.
   std::vector<double> layers;
   bool relative_layers = false;  ///< they are fractions of the value range of each step
+  /// Instead of a bound: the largest error of a sample as a fraction of its own magnitude, below 1.
+  std::optional<double> pointwise_relative;
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
@@ -46,6 +48,7 @@ struct FieldWords {
   const char* lossless = "lossless";
   const char* codec = "codec";
   const char* layers = "layers";
+  const char* pointwise_relative = "pointwise_relative";
 };
 
 /// @param words  for messages

@@ -45,7 +45,8 @@ double LevelErrorOf(const Index3& shape, const std::vector<float>& samples, int 
 TEST(Coders, AreFoundByTheirIdsAndNames) {
   // As in subfiles and manifests.
   const std::vector<std::pair<int, std::string_view>> stored = {
-      {1, "wavelet-zfp"}, {2, "interpolate"}, {3, "lossless"}};
+      {1, "wavelet-zfp"},       {2, "interpolate"},       {3, "lossless"},
+      {5, "interpolate-zeros"}, {6, "interpolate-signs"}, {7, "interpolate-relative"}};
   ASSERT_EQ(FieldCoders().size(), stored.size());
   for (const auto& [number, name] : stored) {
     const auto id = static_cast<CoderId>(number);
@@ -65,7 +66,8 @@ TEST(Coders, ThatOfMasksIsThereButNoFieldMayNameIt) {
   const Result<CoderId> named = ParseCoder("validity");
   EXPECT_EQ(named.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(named.status().message(),
-            "unknown codec \"validity\"; this version knows wavelet-zfp, interpolate, lossless");
+            "unknown codec \"validity\"; this version knows wavelet-zfp, interpolate, lossless, interpolate-zeros, "
+            "interpolate-signs, interpolate-relative");
 }
 
 /// Compares a coder's stated capabilities with its effect on noise.

@@ -139,6 +139,7 @@ def _variable(said: _quarry.FieldDescription, held: Held, level: int, numbers: S
         "long_name": said.name, "units": said.units or None, "coder": said.coder,
         "lossless": 1 if said.lossless else None, "level": level, "max_error": error,
         "tolerance": max(step.tolerance for step in held if step), "relative_tolerance": said.relative_tolerance,
+        "pointwise_relative_tolerance": said.pointwise_relative_tolerance,
         "coverage": coverage,
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
     return Variable(said.name, dtype, fill, tuple(step is not None for step in held),

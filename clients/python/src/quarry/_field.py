@@ -100,7 +100,8 @@ class Field:
         """Unit, coder and error bound, and the fill value, as far as there are any."""
         said = self._description
         attrs = {"units": said.units or None, "coder": said.coder, "lossless": said.lossless or None,
-                 "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance, "_FillValue": said.fill}
+                 "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance,
+                 "pointwise_relative_tolerance": said.pointwise_relative_tolerance, "_FillValue": said.fill}
         return {name: value for name, value in attrs.items() if value is not None}
 
     def __len__(self) -> int:

@@ -346,6 +346,8 @@ def _field_row(field: Field) -> str:
         bound = f"± {attrs['tolerance']:.3g}"
     elif "relative_tolerance" in attrs:
         bound = f"± {attrs['relative_tolerance']:.3g} of the range"
+    elif "pointwise_relative_tolerance" in attrs:
+        bound = f"± {attrs['pointwise_relative_tolerance']:.3g} of each sample"
     holding = [said for _, said in field._holding()]
     stored = sum(said.stored_bytes for said in holding)
     raw = sum(said.raw_bytes for said in holding)

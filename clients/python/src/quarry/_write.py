@@ -47,7 +47,8 @@ class Written:
 
 def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           tolerance: float | Mapping[str, float] | None = None, relative: float | Mapping[str, float] | None = None,
-          lossless: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
+          pointwise_relative: float | Mapping[str, float] | None = None, lossless: bool = False,
+          keep_zeros: bool = False, keep_sign: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
           relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
           time: float | Sequence[float] | None = None, mode: Literal["create", "append", "resume"] = "create",
           units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
@@ -70,7 +71,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice
+        pointwise_relative: the same as a fraction of each sample's own magnitude, below 1; keeps zeros and signs
         lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
+        keep_zeros: samples that are zero stay zero, beside a tolerance
+        keep_sign: no sample changes its sign, and zero stays zero, beside a tolerance
         layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost
             (docs/inputs.md). Readers take those that they need
         relative_layers: the same as fractions of the value range of each step
@@ -101,6 +105,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         raise ValueError(f"mode {mode!r} is none of \"create\", \"append\" and \"resume\"")
     if layers is not None and relative_layers is not None:
         raise ValueError("layers and relative_layers exclude each other; give one of them")
+    kept = _keeping(keep_zeros, keep_sign, codec, lossless or pointwise_relative is not None)
     fields = sources(data, field)
     for source in fields:
         source.declare_fill(_of(fill, source.name))
@@ -109,9 +114,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     numbers = _numbers(step, first)
     requests = [_quarry.FieldRequest(
         name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
-        relative=_of(relative, source.name), lossless=lossless, layers=_tolerances(_of(several, source.name)),
+        relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name), lossless=lossless, layers=_tolerances(_of(several, source.name)),
         relative_layers=relative_layers is not None, units=_of(units, source.name) or source.units,
-        fill=source.fill, codec=codec) for source in fields]
+        fill=source.fill, codec=codec or kept) for source in fields]
     settings = _quarry.WriteSettings(mode=mode, memory=memory, files=files, break_lock=break_lock)
     passes = 1 if relative is None and relative_layers is None else 2
     with _Bar(fields, passes=passes, shown=progress) as bar:
@@ -124,6 +129,15 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
 def _of(value: T | Mapping[str, T] | None, name: str) -> T | None:
     """What was said for the field of this name."""
     return value.get(name) if isinstance(value, Mapping) else value
+
+
+def _keeping(zeros: bool, sign: bool, codec: str, anyway: bool) -> str:
+    """The coder that keeps zeros or signs; none is named where the bound keeps them anyway."""
+    if not zeros and not sign or anyway:
+        return ""
+    if codec:
+        raise ValueError(f"keep_zeros and keep_sign choose the coder; leave codec={codec!r} out")
+    return "interpolate-signs" if sign else "interpolate-zeros"
 
 
 def _tolerances(layers: Layers | None) -> list[float]:

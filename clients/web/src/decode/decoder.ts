@@ -3,7 +3,11 @@
 import { type SampleType, type Samples, type Vec3, ViewerError } from "../model";
 
 /** Ids of coders and types in docs/format.md. */
-const CODERS: Readonly<Record<string, number>> = { "wavelet-zfp": 1, interpolate: 2, lossless: 3 };
+const CODERS: Readonly<Record<string, number>> = {
+  "wavelet-zfp": 1, interpolate: 2, lossless: 3, "interpolate-zeros": 5, "interpolate-signs": 6, "interpolate-relative": 7,
+};
+/** Coders that know no integers. */
+const OF_FLOATS = ["wavelet-zfp", "interpolate-relative"];
 const TYPES: Readonly<Record<SampleType, number>> = {
   float32: 1, float64: 2, int8: 3, uint8: 4, int16: 5, uint16: 6, int32: 7, uint32: 8,
 };
@@ -14,7 +18,7 @@ const ARRAYS = {
 
 /** Whether payload of this coder and type can be decoded here. */
 export function canDecode(coder: string, type: SampleType): boolean {
-  return Object.hasOwn(CODERS, coder) && (coder !== "wavelet-zfp" || type === "float32" || type === "float64");
+  return Object.hasOwn(CODERS, coder) && (!OF_FLOATS.includes(coder) || type === "float32" || type === "float64");
 }
 
 export function samplesOf(type: SampleType, buffer: ArrayBuffer): Samples {

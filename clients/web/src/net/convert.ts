@@ -93,6 +93,7 @@ function levelCount(levels: number, dims: Vec3, patch: Vec3): number {
 function boundText(bound: FieldDescription["bound"]): string {
   if (bound.case === "tolerance") return `absolute ${bound.value}`;
   if (bound.case === "relativeTolerance") return `relative ${bound.value}`;
+  if (bound.case === "pointwiseRelativeTolerance") return `${bound.value} of each sample`;
   return bound.case === "lossless" ? "lossless" : "unknown";
 }
 

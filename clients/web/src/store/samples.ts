@@ -67,7 +67,7 @@ export function spread(type: SampleType, from: Content, fromBox: Box, fromLevel:
 
 /** Coarse levels of such coders are filtered; of all others, a level has every second sample of the one before. */
 export function canThin(field: Pick<FieldInfo, "coder">): boolean {
-  return field.coder === "interpolate" || field.coder === "lossless";
+  return field.coder !== "wavelet-zfp";
 }
 
 /** A coarser brick of a finer one. */

@@ -1,0 +1,67 @@
+#include "quarry/codec/safeguards/safeguarded_coder.h"
+
+#include <cmath>
+
+#include "quarry/codec/safeguards/patch_form.h"
+#include "quarry/geometry/box.h"
+
+namespace quarry {
+namespace {
+
+int Sign(auto sample) { return sample > 0 ? 1 : sample < 0 ? -1 : 0; }
+
+template <typename T>
+bool IsKept(Safeguard safeguard, double tolerance, T sample, T decoded) {
+  if (safeguard == Safeguard::kZeros) return sample != 0 || decoded == 0;
+  if (Sign(sample) != Sign(decoded)) return false;
+  if (safeguard == Safeguard::kSigns) return true;
+  const auto value = static_cast<double>(sample);
+  return std::abs(value - static_cast<double>(decoded)) <= tolerance * std::abs(value);
+}
+
+}  // namespace
+
+CoderId SafeguardedCoder::id() const {
+  if (safeguard_ == Safeguard::kZeros) return CoderId::kInterpolateZeros;
+  return safeguard_ == Safeguard::kSigns ? CoderId::kInterpolateSigns : CoderId::kInterpolateRelative;
+}
+
+std::string_view SafeguardedCoder::name() const {
+  if (safeguard_ == Safeguard::kZeros) return "interpolate-zeros";
+  return safeguard_ == Safeguard::kSigns ? "interpolate-signs" : "interpolate-relative";
+}
+
+bool SafeguardedCoder::Supports(DataType type) const {
+  return safeguard_ == Safeguard::kRelative ? IsFloat(type) : SizeOf(type) != 0;
+}
+
+bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity, double tolerance,
+                             ByteSpan decoded) const {
+  return DispatchType(type, [&](auto zero) {
+    using T = decltype(zero);
+    const std::span<const T> before = safeguards::SamplesOf<T>(samples);
+    const std::span<const T> after = safeguards::SamplesOf<T>(decoded);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (safeguards::IsValid(validity, i) && !IsKept(safeguard_, tolerance, before[i], after[i])) return false;
+    }
+    return true;
+  });
+}
+
+Result<CodedPatch> SafeguardedCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                            double tolerance) const {
+  if (!Supports(layout.type))
+    return InvalidArgument("{} codes float32 and float64, not {}", name(), Name(layout.type));
+  if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type))
+    return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
+                           samples.size());
+  if (BoundIsRelative() && !(tolerance < 1))
+    return InvalidArgument("a relative error of {} keeps nothing; give one below 1", tolerance);
+  return safeguards::EncodePatch(safeguard_, *this, layout, samples, validity, tolerance);
+}
+
+std::unique_ptr<PatchDecoder> SafeguardedCoder::NewDecoder(const PatchLayout& layout) const {
+  return safeguards::NewPatchDecoder(safeguard_, layout);
+}
+
+}  // namespace quarry

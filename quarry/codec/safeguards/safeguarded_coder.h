@@ -1,0 +1,40 @@
+#pragma once
+
+#include "quarry/codec/coder.h"
+
+namespace quarry {
+
+/// What a coder keeps of every valid sample, beside the largest error.
+enum class Safeguard : std::uint8_t {
+  kZeros,     ///< zero stays zero
+  kSigns,     ///< zero stays zero, positive stays positive, and negative stays negative
+  kRelative,  ///< the same, and the error is at most the tolerance times the magnitude of the sample
+};
+
+/// "interpolate-zeros", "interpolate-signs", "interpolate-relative": interpolate, with zeros and signs coded
+/// apart as masks are. What is zero is missing to interpolate, so that a field that is zero in most places has
+/// few bytes. A relative bound is an absolute one of the logarithms of the magnitudes (Liang et al. 2018, "An
+/// efficient transformation scheme for lossy data compression with point-wise relative error bound"), here in
+/// fixed point. All hold at every level. Payload: docs/format.md, "Payload of interpolate with safeguards".
+class SafeguardedCoder final : public PatchCoder {
+ public:
+  explicit SafeguardedCoder(Safeguard safeguard) : safeguard_(safeguard) {}
+
+  CoderId id() const override;
+  std::string_view name() const override;
+  bool Supports(DataType type) const override;
+  bool IsLossless() const override { return false; }
+  bool BoundsEveryLevel() const override { return true; }
+  bool BoundIsRelative() const override { return safeguard_ == Safeguard::kRelative; }
+  bool HasSafeguards() const override { return true; }
+  bool Keeps(DataType type, ByteSpan samples, Validity validity, double tolerance,
+             ByteSpan decoded) const override;
+  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                            double tolerance) const override;
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ private:
+  Safeguard safeguard_;
+};
+
+}  // namespace quarry
