@@ -346,6 +346,8 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("pointwise_relative_tolerance", &FieldDescription::pointwise_relative_tolerance,
               "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
       .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
+      .def_ro("keyframe", &FieldDescription::keyframe,
+              "At least one in so many steps refers to no other; 0 if none ever does.")
       .def_prop_ro(
           "layers", [](const FieldDescription& field) { return field.layers(); },
           "Number of layers of accuracy; 1 for most fields.")

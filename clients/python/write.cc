@@ -289,8 +289,8 @@ void BindWriting(nb::module_& m) {
           [](writer::FieldRequest* self, std::string name, const std::string& dtype,
              std::optional<double> tolerance, std::optional<double> relative,
              std::optional<double> pointwise_relative, bool lossless, std::vector<double> layers,
-             bool relative_layers, std::string units, std::optional<double> fill,
-             const std::string& codec) {
+             bool relative_layers, std::string units, std::optional<double> fill, const std::string& codec,
+             std::optional<int> keyframe) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
             new (self) writer::FieldRequest{std::move(name),
@@ -303,11 +303,12 @@ void BindWriting(nb::module_& m) {
                                             coder,
                                             std::move(layers),
                                             relative_layers,
-                                            pointwise_relative};
+                                            pointwise_relative,
+                                            keyframe};
           },
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
-          "pointwise_relative"_a.none(), "lossless"_a,
-          "layers"_a, "relative_layers"_a, "units"_a, "fill"_a.none(), "codec"_a);
+          "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
+          "fill"_a.none(), "codec"_a, "keyframe"_a.none());
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "

@@ -31,6 +31,9 @@ using Validity = std::span<const std::uint8_t>;
 /// Most layers of accuracy of a field.
 inline constexpr int kMaxLayers = 8;
 
+/// Most steps of which at least one refers to no other.
+inline constexpr int kMaxKeyframe = 256;
+
 /// Largest absolute errors of the layers of accuracy, [unit of the field], descending. Most fields have one.
 using Tolerances = std::span<const double>;
 
@@ -58,7 +61,8 @@ struct PatchParts {
 struct CodedPatch {
   std::vector<Bytes> levels;  ///< payload of every part
   std::vector<Bytes>
-      decoded;  ///< samples of every part as a decoder returns them; missing ones are unspecified
+      decoded;          ///< samples of every part as a decoder returns them; missing ones are unspecified
+  bool refers = false;  ///< decoding needs the reference
 };
 
 /// Shape and type of a patch, known to encoder and decoder without the payload.
@@ -66,6 +70,18 @@ struct PatchLayout {
   DataType type = DataType::kFloat32;
   Index3 shape{};  ///< samples at level 0, x, y, z
   int levels = 1;
+};
+
+/// A level of the same patch at another step, as a decoder has it. Missing samples are unspecified.
+struct ReferenceLevel {
+  ByteSpan samples;
+  Validity validity;
+};
+
+/// The same patch at another step, which may help to predict it.
+struct PatchReference {
+  std::vector<ByteSpan> layers;  ///< decoded samples of level 0 in each layer of accuracy
+  Validity validity;             ///< of these; at least one is valid
 };
 
 /// Decodes one patch from its coarsest level to its finest, each level refined from the last. One caller at a
@@ -86,6 +102,13 @@ class PatchDecoder {
   virtual Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& /*place*/) {
     QUARRY_RETURN_IF_ERROR(Advance(payload, validity));
     return false;
+  }
+
+  /// Says what the next level refers to, before it is decoded. All levels of a patch that refers to another
+  /// step do.
+  /// @param reference  until the next level is decoded
+  virtual Status Refer(const ReferenceLevel& /*reference*/) {
+    return InternalError("a coder without references has none");
   }
 
   /// Decodes the next finer level of a further layer, instead of Advance.
@@ -127,7 +150,8 @@ class PatchCoder {
   /// coarse levels are filtered, and the tolerance holds only at level 0.
   virtual bool BoundsEveryLevel() const = 0;
 
-  /// Whether a tolerance is a fraction of the magnitude of each sample, below 1, instead of an absolute error.
+  /// Whether a tolerance is a fraction of the magnitude of each sample, below 1, instead of an absolute
+  /// error.
   virtual bool BoundIsRelative() const { return false; }
   /// Whether the coder promises more of each sample than a largest absolute error: see Keeps.
   virtual bool HasSafeguards() const { return false; }
@@ -155,6 +179,15 @@ class PatchCoder {
                                           Tolerances tolerances) const {
     if (tolerances.size() != 1) return InvalidArgument("coder {} has no layers of accuracy", name());
     return Encode(layout, samples, validity, tolerances.front());
+  }
+
+  /// Whether a patch may refer to another step.
+  virtual bool CanRefer() const { return false; }
+  /// As EncodeLayers, with a reference that is used where that pays.
+  virtual Result<CodedPatch> EncodeReferring(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                             Tolerances tolerances,
+                                             const PatchReference& /*reference*/) const {
+    return EncodeLayers(layout, samples, validity, tolerances);
   }
 
   virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;

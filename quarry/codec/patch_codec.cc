@@ -150,9 +150,14 @@ void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
 /// Encodes a patch with the coder and records the error, not the range.
 /// @param missing_replaced  `original`, with any missing samples replaced
 Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& layout, ByteSpan original,
-                                   ByteSpan missing_replaced, Validity validity, Tolerances tolerances) {
+                                   ByteSpan missing_replaced, Validity validity,
+                                   const EncodeOptions& options) {
+  const Tolerances tolerances = options.tolerances;
+  const bool refers = options.reference != nullptr && !options.reference->empty();
   QUARRY_ASSIGN_OR_RETURN(CodedPatch coded,
-                          coder.EncodeLayers(layout, missing_replaced, validity, tolerances));
+                          refers ? coder.EncodeReferring(layout, missing_replaced, validity, tolerances,
+                                                         options.reference->AsReference())
+                                 : coder.EncodeLayers(layout, missing_replaced, validity, tolerances));
   EncodedPatch encoded;
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   for (int k = parts.layers - 1; k >= 0; --k) {
@@ -173,17 +178,24 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
     encoded.errors.insert(encoded.errors.end(), errors.begin(), errors.end());
   }
   encoded.levels = std::move(coded.levels);
+  encoded.refers = coded.refers;
+  if (options.decoded != nullptr) {
+    const auto* valid = reinterpret_cast<const std::byte*>(validity.data());
+    options.decoded->validity.assign(valid, valid + validity.size());
+    for (int k = 0; k < parts.layers; ++k)
+      options.decoded->layers.push_back(std::move(coded.decoded[parts.Of(k, 0)]));
+  }
   return encoded;
 }
 
 /// Encodes a patch in which some or all samples are missing.
 Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                  const Bytes& mask, bool some_valid, Tolerances tolerances) {
+                                  const Bytes& mask, bool some_valid, const EncodeOptions& options) {
   const PatchLayout mask_layout{DataType::kUint8, layout.shape, layout.levels};
   QUARRY_ASSIGN_OR_RETURN(CodedPatch coded_mask, kValidityCoder.Encode(mask_layout, mask, {}, 0));
   EncodedPatch encoded;
   const auto levels = static_cast<std::size_t>(layout.levels);
-  encoded.levels.resize(tolerances.size() * levels);
+  encoded.levels.resize(options.tolerances.size() * levels);
   encoded.errors.resize(encoded.levels.size());
   encoded.min = std::numeric_limits<double>::infinity();
   encoded.max = -std::numeric_limits<double>::infinity();
@@ -192,7 +204,7 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
       return ReplaceMissing(SamplesOf<decltype(zero)>(samples), AsValidity(mask));
     });
     QUARRY_ASSIGN_OR_RETURN(encoded,
-                            EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), tolerances));
+                            EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), options));
     DispatchType(layout.type, [&](auto zero) { RecordRange(SamplesOf<decltype(zero)>(replaced), &encoded); });
   }
   // Missing values are the same in all layers: the first has them, whose parts come last.
@@ -217,14 +229,15 @@ Status CheckPatch(const PatchLayout& layout, ByteSpan samples, std::optional<std
 }  // namespace
 
 Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
-                                 std::optional<std::uint64_t> fill, Tolerances tolerances) {
+                                 const EncodeOptions& options) {
+  const std::optional<std::uint64_t>& fill = options.fill;
   QUARRY_RETURN_IF_ERROR(CheckPatch(layout, samples, fill));
-  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
+  const PatchParts parts{layout.levels, static_cast<int>(options.tolerances.size())};
   const Survey survey = DispatchType(
       layout.type, [&](auto zero) { return SurveySamples(SamplesOf<decltype(zero)>(samples), fill); });
   if (!survey.any_missing) {
     QUARRY_ASSIGN_OR_RETURN(EncodedPatch encoded,
-                            EncodeSamples(coder, layout, samples, samples, {}, tolerances));
+                            EncodeSamples(coder, layout, samples, samples, {}, options));
     encoded.valid = static_cast<std::uint64_t>(Volume(layout.shape));
     encoded.min = survey.min;
     encoded.max = survey.max;
@@ -234,20 +247,60 @@ Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayout& lay
   const Bytes mask = DispatchType(
       layout.type, [&](auto zero) { return Classify(SamplesOf<decltype(zero)>(samples), fill); });
   const auto valid = static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), std::byte{1}));
-  Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, tolerances);
+  Result<EncodedPatch> encoded = EncodeMasked(coder, layout, samples, mask, valid > 0, options);
   if (!encoded.ok()) return encoded;
   encoded->valid = valid;
   encoded->parts = parts;
   return encoded;
 }
 
-class PatchReader::State {
+namespace {
+
+template <typename T>
+T MeanOf(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return (a + b) * T(0.5);
+  } else {
+    return static_cast<T>((std::int64_t{a} + std::int64_t{b}) >> 1);
+  }
+}
+
+/// @param out, valid  of as many samples; `valid` is empty if those of both are
+template <typename T>
+void TakeMean(std::span<const T> a, Validity valid_a, std::span<const T> b, Validity valid_b,
+              std::span<T> out, std::span<std::uint8_t> valid) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool has_a = valid_a.empty() || valid_a[i] != 0;
+    const bool has_b = valid_b.empty() || valid_b[i] != 0;
+    out[i] = has_a && has_b ? MeanOf(a[i], b[i]) : has_a ? a[i] : has_b ? b[i] : T(0);
+    if (!valid.empty()) valid[i] = has_a || has_b ? 1 : 0;
+  }
+}
+
+/// A level of a patch at two steps.
+Bytes MeanOf(DataType type, const ReferenceLevel& a, const ReferenceLevel& b, Bytes* valid) {
+  Bytes mean(a.samples.size());
+  const std::size_t count = mean.size() / SizeOf(type);
+  valid->resize(a.validity.empty() && b.validity.empty() ? 0 : count);
+  DispatchType(type, [&]<typename T>(T) {
+    TakeMean<T>(SamplesOf<T>(a.samples), a.validity, SamplesOf<T>(b.samples), b.validity,
+                {reinterpret_cast<T*>(mean.data()), count},
+                {reinterpret_cast<std::uint8_t*>(valid->data()), valid->size()});
+  });
+  return mean;
+}
+
+/// The patch of one step on its way through the levels.
+class StepReader {
  public:
-  State(const PatchCoder& coder, const PatchLayout& layout, int layers)
+  /// Those to whose mean it refers.
+  using References = std::span<const StepReader* const>;
+
+  StepReader(const PatchCoder& coder, const PatchLayout& layout, int layers)
       : coder_(&coder), layout_(layout), level_(layout.levels) {
     for (int k = 0; k < layers; ++k) decoders_.push_back(coder.NewDecoder(layout));
   }
-  State(const State& other)
+  StepReader(const StepReader& other)
       : coder_(other.coder_),
         layout_(other.layout_),
         level_(other.level_),
@@ -268,18 +321,24 @@ class PatchReader::State {
     return bytes;
   }
 
-  Status Advance(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
+  Status Advance(const LevelParts& parts, References references) {
+    const auto& [payloads, mask_payload] = parts;
     QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
+    failed_ = true;
+    QUARRY_RETURN_IF_ERROR(Refer(references));
     Status status =
         masked() ? AdvanceMasked(payloads, mask_payload) : AdvanceUnmasked(payloads, mask_payload);
+    means_.clear();
     failed_ = !status.ok();
     if (!failed_) --level_;
     return status;
   }
 
-  Status AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mask_payload, const SamplePlace& place) {
+  Status AdvanceInto(const LevelParts& parts, References references, const SamplePlace& place) {
+    const auto& [payloads, mask_payload] = parts;
     QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
     failed_ = true;  // it cannot go on from here
+    QUARRY_RETURN_IF_ERROR(Refer(references));
     bool placed = false;
     if (masked()) {
       QUARRY_RETURN_IF_ERROR(AdvanceMasked(payloads, mask_payload));
@@ -312,6 +371,16 @@ class PatchReader::State {
     if (masked() && !none_valid_) missing_->Refine(decoders_.back()->samples(), validity());
     failed_ = false;
     return Status::Ok();
+  }
+
+  DecodedPatch Decoded() const {
+    DecodedPatch decoded;
+    if (none_valid_) return decoded;
+    for (const auto& decoder : decoders_)
+      decoded.layers.emplace_back(decoder->samples().begin(), decoder->samples().end());
+    const ByteSpan valid = std::as_bytes(validity());
+    decoded.validity.assign(valid.begin(), valid.end());
+    return decoded;
   }
 
   void KeepLayers(int layers) {
@@ -355,6 +424,27 @@ class PatchReader::State {
     return AdvanceLayers(payloads, {});
   }
 
+  /// Tells the decoders what their next level refers to.
+  Status Refer(References references) {
+    if (references.empty()) return Status::Ok();
+    for (const StepReader* reference : references) {
+      if (reference->none_valid_) return DataLoss("a patch refers to one without a valid sample");
+    }
+    means_.clear();
+    for (std::size_t k = 0; k < decoders_.size(); ++k) {
+      ReferenceLevel level = references.front()->Decoded(k);
+      if (references.size() > 1) {
+        means_.push_back(MeanOf(layout_.type, level, references.back()->Decoded(k), &mean_validity_));
+        level = {means_.back(), AsValidity(mean_validity_)};
+      }
+      QUARRY_RETURN_IF_ERROR(decoders_[k]->Refer(level));
+    }
+    return Status::Ok();
+  }
+
+  /// What others refer to of a layer.
+  ReferenceLevel Decoded(std::size_t layer) const { return {decoders_[layer]->samples(), validity()}; }
+
   Status AdvanceLayers(std::span<const ByteSpan> payloads, Validity validity) {
     QUARRY_RETURN_IF_ERROR(decoders_.front()->Advance(payloads.front(), validity));
     for (std::size_t k = 1; k < decoders_.size(); ++k)
@@ -396,28 +486,109 @@ class PatchReader::State {
   std::unique_ptr<PatchDecoder> mask_;                   // null for a patch without missing samples
   std::optional<mask::MissingValuesReader> missing_;
   bool none_valid_ = false;
+  std::vector<Bytes> means_;  ///< of two references, in each layer, until the next level is decoded
+  Bytes mean_validity_;
 };
 
-PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout, int layers)
-    : state_(std::make_unique<State>(coder, layout, layers)) {}
+}  // namespace
+
+DecodedPatch MeanOf(DataType type, DecodedPatch first, DecodedPatch second) {
+  if (first.empty()) return second;
+  if (second.empty()) return first;
+  DecodedPatch mean;
+  for (std::size_t k = 0; k < first.layers.size(); ++k) {
+    mean.layers.push_back(MeanOf(type, {first.layers[k], AsValidity(first.validity)},
+                                 {second.layers[k], AsValidity(second.validity)}, &mean.validity));
+  }
+  return mean;
+}
+
+/// The patches of all steps that one needs.
+class PatchReader::State {
+ public:
+  State(const PatchCoder& coder, const PatchLayout& layout, int layers, ReferenceGraph graph)
+      : graph_(std::move(graph)) {
+    if (graph_.empty()) graph_.emplace_back();
+    steps_.reserve(graph_.size());
+    for (std::size_t i = 0; i < graph_.size(); ++i) steps_.emplace_back(coder, layout, layers);
+  }
+
+  const StepReader& own() const { return steps_.back(); }
+  StepReader* mutable_own() { return &steps_.back(); }
+  bool refers() const { return steps_.size() > 1; }
+
+  std::uint64_t memory() const {
+    std::uint64_t bytes = 0;
+    for (const StepReader& step : steps_) bytes += step.memory();
+    return bytes;
+  }
+
+  Status Advance(std::span<const LevelParts> parts) {
+    QUARRY_RETURN_IF_ERROR(AdvanceReferences(parts));
+    return steps_.back().Advance(parts.back(), ReferencesOf(steps_.size() - 1));
+  }
+
+  Status AdvanceInto(std::span<const LevelParts> parts, const SamplePlace& place) {
+    QUARRY_RETURN_IF_ERROR(AdvanceReferences(parts));
+    return steps_.back().AdvanceInto(parts.back(), ReferencesOf(steps_.size() - 1), place);
+  }
+
+ private:
+  Status AdvanceReferences(std::span<const LevelParts> parts) {
+    if (parts.size() != steps_.size())
+      return InternalError("{} payloads for {} steps of a patch", parts.size(), steps_.size());
+    if (failed_)
+      return InternalError("a patch cannot be decoded further after an error in what it refers to");
+    for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
+      Status status = steps_[i].Advance(parts[i], ReferencesOf(i));
+      failed_ = !status.ok();
+      if (failed_) return status;
+    }
+    return Status::Ok();
+  }
+
+  std::vector<const StepReader*> ReferencesOf(std::size_t step) const {
+    std::vector<const StepReader*> references;
+    for (const std::size_t place : graph_[step]) references.push_back(&steps_[place]);
+    return references;
+  }
+
+  ReferenceGraph graph_;
+  std::vector<StepReader> steps_;
+  bool failed_ = false;
+};
+
+PatchReader::PatchReader(const PatchCoder& coder, const PatchLayout& layout, int layers,
+                         ReferenceGraph references)
+    : state_(std::make_unique<State>(coder, layout, layers, std::move(references))) {}
 PatchReader::PatchReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PatchReader::~PatchReader() = default;
 PatchReader::PatchReader(PatchReader&&) noexcept = default;
 PatchReader& PatchReader::operator=(PatchReader&&) noexcept = default;
 
 Status PatchReader::Advance(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
-  return state_->Advance(payloads, mask_payload);
+  const LevelParts parts{payloads, mask_payload};
+  return state_->Advance({&parts, 1});
+}
+Status PatchReader::Advance(std::span<const LevelParts> steps) { return state_->Advance(steps); }
+Status PatchReader::AdvanceInto(std::span<const LevelParts> steps, const SamplePlace& place) {
+  return state_->AdvanceInto(steps, place);
 }
 Status PatchReader::AdvanceInto(std::span<const ByteSpan> payloads, ByteSpan mask_payload,
                                 const SamplePlace& place) {
-  return state_->AdvanceInto(payloads, mask_payload, place);
+  const LevelParts parts{payloads, mask_payload};
+  return state_->AdvanceInto({&parts, 1}, place);
 }
-Status PatchReader::AddLayer(std::span<const ByteSpan> payloads) { return state_->AddLayer(payloads); }
-int PatchReader::level() const { return state_->level(); }
-int PatchReader::layers() const { return state_->layers(); }
-void PatchReader::KeepLayers(int layers) { state_->KeepLayers(layers); }
-ByteSpan PatchReader::samples() const { return state_->samples(); }
-Validity PatchReader::validity() const { return state_->validity(); }
+Status PatchReader::AddLayer(std::span<const ByteSpan> payloads) {
+  if (state_->refers()) return InternalError("a patch that refers to others gets no further layer alone");
+  return state_->mutable_own()->AddLayer(payloads);
+}
+DecodedPatch PatchReader::Decoded() const { return state_->own().Decoded(); }
+int PatchReader::level() const { return state_->own().level(); }
+int PatchReader::layers() const { return state_->own().layers(); }
+void PatchReader::KeepLayers(int layers) { state_->mutable_own()->KeepLayers(layers); }
+ByteSpan PatchReader::samples() const { return state_->own().samples(); }
+Validity PatchReader::validity() const { return state_->own().validity(); }
 PatchReader PatchReader::Clone() const { return PatchReader(std::make_unique<State>(*state_)); }
 std::uint64_t PatchReader::memory() const { return state_->memory(); }
 

@@ -54,6 +54,7 @@ std::vector<PatchKey> PatchKeys::Of(const PlannedPatch& patch, const LevelChoice
   keys.reserve(static_cast<std::size_t>(plan_.dataset_levels) + static_cast<std::size_t>(wanted.layer));
   // From the finest level on; all of the last layer but for the first, which may be refined by a layer.
   AppendLevels(patch, wanted, &keys);
+  if (!patch.references.empty()) return keys;  // it refers in each layer: none is added to another alone
   for (int rougher = 0; rougher < wanted.layer; ++rougher) {
     std::vector<PatchKey> of_layer;
     AppendLevels(patch, {wanted.level, rougher}, &of_layer);
@@ -85,6 +86,11 @@ void PatchKeys::AppendLevels(const PlannedPatch& patch, const LevelChoice& wante
   for (int level = plan_.dataset_levels - 1; level >= wanted.level; --level) {
     for (int k = 0; k <= wanted.layer; ++k) add(patch.entry.patch.levels[plan_.parts.Of(k, level)].checksum);
     if (patch.mask) add(patch.mask->patch.levels[static_cast<std::size_t>(level)].checksum);
+    for (const query::ReferredPatch& reference : patch.references) {
+      for (int k = 0; k <= wanted.layer; ++k)
+        add(reference.entry.patch.levels[plan_.parts.Of(k, level)].checksum);
+      if (reference.mask) add(reference.mask->patch.levels[static_cast<std::size_t>(level)].checksum);
+    }
     key.level = level;
     keys->push_back(key);
   }

@@ -25,13 +25,15 @@ Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry
 
 PayloadPaths::PayloadPaths(const Dataset& dataset, const query::ReadPlan& plan)
     : root_(dataset.root()),
-      step_(plan.query.step),
       field_(dataset.description().fields[plan.query.field_number].name),
-      mask_(plan.query.mask) {}
+      steps_{{plan.query.step, plan.query.mask}} {
+  steps_.insert(steps_.end(), plan.references.steps.begin(), plan.references.steps.end());
+}
 
 Location PayloadPaths::Of(query::FileNumber number) const {
-  return number.of_mask ? MaskSubfileLocation(root_, mask_, number.subfile)
-                        : SubfileLocation(root_, step_, field_, number.subfile);
+  const query::ReferenceStep& step = steps_[number.step];
+  return number.of_mask ? MaskSubfileLocation(root_, step.mask, number.subfile)
+                        : SubfileLocation(root_, step.step, field_, number.subfile);
 }
 
 Result<const StoredObject*> PayloadSource::Open(query::FileNumber number) {
@@ -78,19 +80,24 @@ Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayloa
 }
 
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level, int layers,
-                                 const PatchParts& parts, const query::PlannedPatch& patch) {
+                                 const PatchParts& parts, const query::PlannedPatch& patch,
+                                 std::size_t reference) {
   const query::Fetch& fetch = fetched.fetch;
+  const auto step = static_cast<std::uint32_t>(reference == 0 ? 0 : patch.references[reference - 1].step + 1);
+  const query::LocatedPatch& entry = reference == 0 ? patch.entry : patch.references[reference - 1].entry;
+  const auto& mask = reference == 0 ? patch.mask : patch.references[reference - 1].mask;
   LevelPayload taken;
   taken.level = level;
   for (int layer = fetch.pieces[piece].first_layer; layer < layers; ++layer) {
-    QUARRY_ASSIGN_OR_RETURN(taken.payload[static_cast<std::size_t>(taken.layers++)],
-                            TakeOne(fetched, patch.entry.patch, parts.Of(layer, level), level,
-                                    fetch.Payload(piece, level, layer), {false, patch.entry.subfile}));
+    QUARRY_ASSIGN_OR_RETURN(
+        taken.payload[static_cast<std::size_t>(taken.layers++)],
+        TakeOne(fetched, entry.patch, parts.Of(layer, level), level,
+                fetch.Payload(piece, level, layer, reference), {false, entry.subfile, step}));
   }
-  if (patch.mask && fetch.pieces[piece].first_layer == 0) {
+  if (mask && fetch.pieces[piece].first_layer == 0) {
     QUARRY_ASSIGN_OR_RETURN(taken.mask,
-                            TakeOne(fetched, patch.mask->patch, static_cast<std::size_t>(level), level,
-                                    fetch.Mask(piece, level), {true, patch.mask->subfile}));
+                            TakeOne(fetched, mask->patch, static_cast<std::size_t>(level), level,
+                                    fetch.Mask(piece, level, reference), {true, mask->subfile, step}));
   }
   return taken;
 }

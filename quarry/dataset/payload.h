@@ -28,9 +28,8 @@ class PayloadPaths {
 
  private:
   Location root_;
-  std::uint64_t step_;
   std::string field_;
-  std::uint64_t mask_;
+  std::vector<query::ReferenceStep> steps_;  ///< that of the plan, and its reference steps
 };
 
 /// The bytes of a fetch, and the memory reserved for them.
@@ -82,8 +81,10 @@ class PayloadSource {
 /// @param piece   of the fetch
 /// @param layers  to take, from the first that was fetched to this many in all
 /// @param parts   of the field
+/// @param reference  0: of the patch itself; k: of the k-th that it refers to
 /// @errors kDataLoss with file, patch, level and bytes
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level, int layers,
-                                 const PatchParts& parts, const query::PlannedPatch& patch);
+                                 const PatchParts& parts, const query::PlannedPatch& patch,
+                                 std::size_t reference = 0);
 
 }  // namespace quarry

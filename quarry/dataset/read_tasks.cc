@@ -35,7 +35,7 @@ DecodeTask::DecodeTask(const query::ReadPlan& plan, const PatchCoder& coder,
     const std::size_t index = batch_->fetch.pieces[first + i].patch;
     const query::PlannedPatch& patch = plan.patches[index];
     const PatchLayout layout{plan.type, patch.samples.shape(), plan.dataset_levels};
-    works_.push_back({first + i, patch, layout, plan.parts, std::move(claims[i]),
+    works_.push_back({first + i, patch, layout, plan.parts, query::GraphOf(plan, patch), std::move(claims[i]),
                       TakePart(plan, index, filling_.get()), nullptr});
   }
 }
@@ -63,7 +63,8 @@ Status DecodeTask::Decode(Work* work) const {
   Status status;
   try {
     PatchReader reader =
-        claim.base() ? claim.base()->Clone() : PatchReader(coder_, work->layout, batch_->fetch.layers);
+        claim.base() ? claim.base()->Clone()
+                     : PatchReader(coder_, work->layout, batch_->fetch.layers, std::move(work->references));
     status = DecodeLevels(work, past_store, &reader);
     if (status.ok() && !past_store) work->decoded = Keep(std::move(reader), work);
   } catch (const std::bad_alloc&) {
@@ -81,10 +82,17 @@ Status DecodeTask::DecodeLevels(Work* work, bool into_array, PatchReader* reader
   if (piece.first_layer > 0) return AddLayers(*work, reader);
   const int layers = batch_->fetch.layers;
   for (int level = piece.coarsest; level >= piece.finest; --level) {
-    QUARRY_ASSIGN_OR_RETURN(const LevelPayload taken,
-                            TakePayload(*batch_, work->piece, level, layers, work->parts, work->patch));
-    Status status = into_array && level == piece.finest ? DecodeIntoArray(taken, work, reader)
-                                                        : reader->Advance(taken.payloads(), taken.mask);
+    const std::size_t references = work->patch.references.size();
+    std::vector<LevelPayload> taken;
+    for (std::size_t i = 0; i <= references; ++i) {
+      const std::size_t r = i < references ? i + 1 : 0;  // the patch itself last
+      QUARRY_ASSIGN_OR_RETURN(taken.emplace_back(),
+                              TakePayload(*batch_, work->piece, level, layers, work->parts, work->patch, r));
+    }
+    std::vector<LevelParts> steps;
+    for (const LevelPayload& of_step : taken) steps.push_back({of_step.payloads(), of_step.mask});
+    Status status =
+        into_array && level == piece.finest ? DecodeIntoArray(steps, work, reader) : reader->Advance(steps);
     if (!status.ok()) return Annotate(std::move(status), *work, level);
   }
   return Status::Ok();
@@ -116,10 +124,10 @@ Status DecodeTask::Annotate(Status status, const Work& work, int level) const {
                                                 batch_->paths->Of({false, work.patch.entry.subfile})));
 }
 
-Status DecodeTask::DecodeIntoArray(const LevelPayload& taken, Work* work, PatchReader* reader) const {
+Status DecodeTask::DecodeIntoArray(std::span<const LevelParts> steps, Work* work, PatchReader* reader) const {
   if (!work->to.turn.BeginWriting()) return Status::Ok();  // the read has ended
   const SamplePlace place = filling_->array().PlaceOf(work->to.part.extent);
-  QUARRY_RETURN_IF_ERROR(reader->AdvanceInto(taken.payloads(), taken.mask, place));
+  QUARRY_RETURN_IF_ERROR(reader->AdvanceInto(steps, place));
   work->to.turn.Done();
   return Status::Ok();
 }

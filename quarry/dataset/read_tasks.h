@@ -50,6 +50,7 @@ class DecodeTask {
     query::PlannedPatch patch;
     PatchLayout layout;
     PatchParts parts;
+    ReferenceGraph references;
     PatchStore::Claim claim;
     ArrayPart to;
     StoredPatch decoded;
@@ -59,7 +60,7 @@ class DecodeTask {
   Status DecodeLevels(Work* work, bool into_array, PatchReader* reader) const;
   Status AddLayers(const Work& work, PatchReader* reader) const;
   Status Annotate(Status status, const Work& work, int level) const;
-  Status DecodeIntoArray(const LevelPayload& taken, Work* work, PatchReader* reader) const;
+  Status DecodeIntoArray(std::span<const LevelParts> steps, Work* work, PatchReader* reader) const;
   StoredPatch Keep(PatchReader reader, Work* work) const;
 
   const PatchCoder& coder_;

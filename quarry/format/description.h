@@ -44,6 +44,7 @@ struct FieldDescription {
   bool rougher_relative = false;  ///< they are fractions of the value range of each step
   /// Instead of the bounds above: a fraction of the magnitude of each sample.
   std::optional<double> pointwise_relative_tolerance;
+  int keyframe = 0;  ///< steps may refer to others, but none needs so many; 0: none ever does
 
   int layers() const { return static_cast<int>(rougher.size()) + 1; }
 
@@ -116,8 +117,9 @@ struct FieldStepDescription {
   std::uint64_t valid = 0;          ///< samples that are not missing
   std::vector<LevelRecord> levels;  ///< finest first
   std::vector<SubfileDescription> subfiles;
-  std::optional<MaskDescription> mask;  ///< if any sample is missing
-  std::vector<LayerRecord> rougher;     ///< the layers before the last, the roughest first
+  std::optional<MaskDescription> mask;    ///< if any sample is missing
+  std::vector<LayerRecord> rougher;       ///< the layers before the last, the roughest first
+  std::vector<std::uint64_t> references;  ///< the steps to whose mean patches may refer, at most two
 
   /// Of a layer, 0 the roughest.
   const std::vector<LevelRecord>& LevelsOf(int layer) const {

@@ -42,6 +42,7 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   if (field.fill) out.set_fill(*field.fill);
   for (const double tolerance : field.rougher) out.add_rougher(tolerance);
   out.set_rougher_relative(field.rougher_relative);
+  out.set_keyframe(static_cast<std::uint32_t>(field.keyframe));
   return out;
 }
 
@@ -70,6 +71,10 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   }
   out.rougher.assign(field.rougher().begin(), field.rougher().end());
   out.rougher_relative = field.rougher_relative();
+  if (field.keyframe() > static_cast<std::uint32_t>(kMaxKeyframe))
+    return DataLoss("field \"{}\" has a keyframe every {} steps; {} is the most", out.name, field.keyframe(),
+                    kMaxKeyframe);
+  out.keyframe = static_cast<int>(field.keyframe());
   if (out.layers() > kMaxLayers)
     return DataLoss("field \"{}\" has {} layers of accuracy; {} is the most", out.name, out.layers(),
                     kMaxLayers);
@@ -165,6 +170,7 @@ pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
   }
   for (const SubfileDescription& subfile : field.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
   if (field.mask) *out.mutable_mask() = MaskToProto(*field.mask);
+  for (const std::uint64_t step : field.references) out.add_references(step);
   return out;
 }
 
@@ -193,6 +199,9 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   if (field.has_mask()) {
     QUARRY_ASSIGN_OR_RETURN(out.mask, MaskFromProto(field.mask()));
   }
+  out.references.assign(field.references().begin(), field.references().end());
+  if (out.references.size() > 2)
+    return DataLoss("field \"{}\" refers to {} steps; 2 are the most", out.name, out.references.size());
   // Without a mask every sample is valid; with one, at least one is missing.
   if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
     return DataLoss("field \"{}\" has {} valid samples of {} and {} mask", out.name, out.valid, samples,

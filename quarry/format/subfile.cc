@@ -103,11 +103,19 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   return header;
 }
 
+namespace {
+
+/// Of the count of valid samples: no patch has so many.
+constexpr std::uint32_t kRefers = std::uint32_t{1} << 31;
+static_assert(PatchGrid::kMaxPatchVolume < kRefers);
+
+}  // namespace
+
 void PatchEntry::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, patch_index);
   PutLittleEndian(out, min);
   PutLittleEndian(out, max);
-  PutLittleEndian(out, valid);
+  PutLittleEndian(out, valid | (refers ? kRefers : 0u));
   for (const LevelEntry& level : levels) {
     PutLittleEndian(out, level.offset);
     PutLittleEndian(out, level.size);
@@ -125,6 +133,10 @@ PatchEntry PatchEntry::DecodeFrom(ByteSpan bytes, int parts, std::uint16_t major
   entry.min = reader.Get<double>();
   entry.max = reader.Get<double>();
   if (major_version >= 2) entry.valid = reader.Get<std::uint32_t>();
+  if (major_version >= 3) {
+    entry.refers = (entry.valid & kRefers) != 0;
+    entry.valid &= ~kRefers;
+  }
   entry.levels.resize(static_cast<std::size_t>(parts));
   for (LevelEntry& level : entry.levels) {
     level.offset = reader.Get<std::uint64_t>();

@@ -82,6 +82,7 @@ struct PatchEntry {
   double min = 0;                  ///< of the valid original samples; +infinity when there is none
   double max = 0;                  ///< -infinity when there is none
   std::uint32_t valid = 0;         ///< samples that are not missing
+  bool refers = false;             ///< to the patch of the step that step.json names
   std::vector<LevelEntry> levels;  ///< of every part, see PatchParts; in one layer the finest level first
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -28,9 +29,18 @@ std::uint64_t LayersOf(const LocatedPatch& entry, const PatchParts& parts, int l
 }
 
 /// Payload of one level with its mask.
+std::uint64_t PayloadBytes(const ReadPlan& plan, const LocatedPatch& entry,
+                           const std::shared_ptr<const LocatedPatch>& mask, int level) {
+  const std::uint64_t bytes = LayersOf(entry, plan.parts, plan.query.layer, level);
+  return mask ? bytes + MaskLevel(*mask, level).size : bytes;
+}
+
+/// The same with all that the patch refers to.
 std::uint64_t PayloadBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
-  const std::uint64_t bytes = LayersOf(patch.entry, plan.parts, plan.query.layer, level);
-  return patch.mask ? bytes + MaskLevel(*patch.mask, level).size : bytes;
+  std::uint64_t bytes = PayloadBytes(plan, patch.entry, patch.mask, level);
+  for (const ReferredPatch& reference : patch.references)
+    bytes += PayloadBytes(plan, reference.entry, reference.mask, level);
+  return bytes;
 }
 
 std::uint64_t LevelSampleBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
@@ -70,7 +80,8 @@ std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
   // Three times: coders hold a working form of the level beside its samples, and the coarser level. So do
   // those of the layers before.
   const auto layers = static_cast<std::uint64_t>(plan.query.layer) + 1;
-  return kObjects + 3 * layers * DecodedBytes(plan, plan.patches[piece.patch], piece.finest);
+  const PlannedPatch& patch = plan.patches[piece.patch];
+  return kObjects + 3 * layers * (1 + patch.references.size()) * DecodedBytes(plan, patch, piece.finest);
 }
 
 /// What is held of a patch that is delivered, in decoded patches: itself with its layers, and what is cut out
@@ -157,6 +168,11 @@ LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload)
   return described;
 }
 
+Status MaskMismatch(std::uint64_t step, const format::PatchEntry& row, std::int64_t samples, bool masked) {
+  return DataLoss("patch {} of step {} has {} valid samples of {}, but {} mask", row.patch_index, step,
+                  row.valid, samples, masked ? "a" : "no");
+}
+
 /// Attaches the rows of the mask to the patches that have one.
 /// @param masks  rows of the patches that meet the box
 Status AddMasks(const Query& query, std::vector<LocatedPatch> masks, std::vector<PlannedPatch>* patches) {
@@ -166,13 +182,138 @@ Status AddMasks(const Query& query, std::vector<LocatedPatch> masks, std::vector
     while (next != masks.end() && next->patch.patch_index != index) ++next;
     const bool masked = next != masks.end() && next->patch.payload_bytes() > 0;
     if (masked != (static_cast<std::int64_t>(patch.entry.patch.valid) < patch.samples.volume())) {
-      return DataLoss("patch {} of step {} has {} valid samples of {}, but {} mask", index, query.step,
-                      patch.entry.patch.valid, patch.samples.volume(), masked ? "a" : "no");
+      return MaskMismatch(query.step, patch.entry.patch, patch.samples.volume(), masked);
     }
     if (masked) patch.mask = std::make_shared<const LocatedPatch>(std::move(*next));
   }
   return Status::Ok();
 }
+
+/// What the patches of a box refer to.
+struct FoundReferences {
+  References steps;
+  std::map<std::uint64_t, std::vector<ReferredPatch>> of_patches;  ///< by their indices
+
+  std::span<const ReferredPatch> Of(std::uint64_t patch_index) const {
+    const auto found = of_patches.find(patch_index);
+    return found == of_patches.end() ? std::span<const ReferredPatch>() : std::span(found->second);
+  }
+};
+
+/// Finds what patches refer to: first the steps, each after those to which it refers; then, from the step of
+/// the query on, the patches of each that others refer to.
+class ReferenceSearch {
+ public:
+  /// @param most  steps that a step may need
+  ReferenceSearch(const PatchLocator& locator, const FindReferences& find, const Query& query,
+                  const PatchGrid& grid, int most)
+      : locator_(locator),
+        find_(find),
+        query_(query),
+        grid_(grid),
+        positions_(grid.PatchesMeeting(query.box)),
+        most_(static_cast<std::size_t>(most)) {}
+
+  Result<FoundReferences> Run(const std::vector<LocatedPatch>& entries) {
+    std::set<std::uint64_t> referring;
+    for (const LocatedPatch& entry : entries) {
+      if (entry.patch.refers) referring.insert(entry.patch.patch_index);
+    }
+    if (referring.empty()) return FoundReferences{};
+    QUARRY_RETURN_IF_ERROR(AddStep({query_.step, query_.mask}).status());
+    QUARRY_RETURN_IF_ERROR(Pass(nodes_.back(), referring));
+    for (std::size_t i = nodes_.size() - 1; i-- > 0;) {
+      if (!nodes_[i].needed.empty()) QUARRY_RETURN_IF_ERROR(Locate(i));
+    }
+    return Collect();
+  }
+
+ private:
+  struct Node {
+    ReferenceStep step;
+    std::vector<std::size_t> refers_to;
+    std::set<std::uint64_t> needed;  ///< patches to which others refer
+    std::map<std::uint64_t, ReferredPatch> found;
+  };
+
+  /// @returns the place of the step, which comes after all that it refers to
+  Result<std::size_t> AddStep(const ReferenceStep& step) {
+    if (const auto known = places_.find(step.step); known != places_.end()) return known->second;
+    if (!open_.insert(step.step).second)
+      return DataLoss("step {} refers to itself by way of others", step.step);
+    if (open_.size() + nodes_.size() > most_ + 1)
+      return DataLoss("step {} needs more than {} others, the most that dataset.json allows", query_.step, most_);
+    Node node{step, {}, {}, {}};
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<ReferenceStep> referred, find_(step.step));
+    for (const ReferenceStep& next : referred) {
+      QUARRY_ASSIGN_OR_RETURN(node.refers_to.emplace_back(), AddStep(next));
+    }
+    open_.erase(step.step);
+    nodes_.push_back(std::move(node));
+    places_[step.step] = nodes_.size() - 1;
+    return nodes_.size() - 1;
+  }
+
+  /// Patches of a step need those of the steps to which it refers.
+  Status Pass(const Node& node, const std::set<std::uint64_t>& referring) {
+    if (node.refers_to.empty() && !referring.empty())
+      return DataLoss("patches of step {} refer to another step, but step.json names none", node.step.step);
+    for (const std::size_t place : node.refers_to)
+      nodes_[place].needed.insert(referring.begin(), referring.end());
+    return Status::Ok();
+  }
+
+  /// Finds the needed patches of a step.
+  Status Locate(std::size_t place) {
+    Node& node = nodes_[place];
+    QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> entries,
+                            locator_.Find(node.step.step, query_.field_number, positions_));
+    std::map<std::uint64_t, LocatedPatch> masks;
+    if (node.step.mask != 0) {
+      QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> rows,
+                              locator_.FindMask(node.step.step, query_.field_number, positions_));
+      for (LocatedPatch& row : rows) {
+        if (row.patch.payload_bytes() > 0) masks.emplace(row.patch.patch_index, std::move(row));
+      }
+    }
+    std::set<std::uint64_t> referring;
+    for (LocatedPatch& entry : entries) {
+      const std::uint64_t index = entry.patch.patch_index;
+      if (!node.needed.contains(index)) continue;
+      const auto mask = masks.find(index);
+      const bool masked = mask != masks.end();
+      const std::int64_t samples = grid_.PatchBox(static_cast<std::int64_t>(index)).volume();
+      if (masked != (static_cast<std::int64_t>(entry.patch.valid) < samples))
+        return MaskMismatch(node.step.step, entry.patch, samples, masked);
+      if (entry.patch.refers) referring.insert(index);
+      node.found[index] = {place, std::move(entry),
+                           masked ? std::make_shared<const LocatedPatch>(std::move(mask->second)) : nullptr};
+    }
+    return Pass(node, referring);
+  }
+
+  /// In the order in which patches are decoded.
+  FoundReferences Collect() {
+    FoundReferences found;
+    for (Node& node : nodes_) {
+      found.steps.steps.push_back(node.step);
+      found.steps.refers_to.push_back(std::move(node.refers_to));
+      for (auto& [index, patch] : node.found) found.of_patches[index].push_back(std::move(patch));
+    }
+    found.steps.steps.pop_back();  // that of the query
+    return found;
+  }
+
+  const PatchLocator& locator_;
+  const FindReferences& find_;
+  const Query& query_;
+  const PatchGrid& grid_;
+  const Box positions_;
+  const std::size_t most_;
+  std::vector<Node> nodes_;  ///< that of the query last
+  std::map<std::uint64_t, std::size_t> places_;
+  std::set<std::uint64_t> open_;  ///< steps whose references are being added
+};
 
 /// Whether a level shows all of a patch's valid samples in the box within `max_error`.
 bool Keeps(const PatchGrid& grid, const PatchParts& parts, const LocatedPatch& entry,
@@ -183,15 +324,23 @@ bool Keeps(const PatchGrid& grid, const PatchParts& parts, const LocatedPatch& e
          record.coverage >= 1;
 }
 
-/// Payload of these patches for an answer at a level, with all layers up to one.
+/// Payload of these patches for an answer at a level, with all layers up to one and all that they refer to.
+/// @param references  null: of masks
 std::uint64_t PayloadAt(const PatchGrid& grid, const PatchParts& parts,
-                        const std::vector<LocatedPatch>& entries, const Box& box, const LevelChoice& choice) {
+                        const std::vector<LocatedPatch>& entries, const FoundReferences* references,
+                        const Box& box, const LevelChoice& choice) {
   std::uint64_t bytes = 0;
   for (const LocatedPatch& entry : entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     if (LevelBox(Intersect(box, samples), choice.level).empty()) continue;
-    for (int level = choice.level; level < parts.levels; ++level)
+    for (int level = choice.level; level < parts.levels; ++level) {
       bytes += LayersOf(entry, parts, choice.layer, level);
+      if (references == nullptr) continue;
+      for (const ReferredPatch& reference : references->Of(entry.patch.patch_index)) {
+        bytes += LayersOf(reference.entry, parts, choice.layer, level);
+        if (reference.mask) bytes += MaskLevel(*reference.mask, level).size;
+      }
+    }
   }
   return bytes;
 }
@@ -259,6 +408,91 @@ void Widen(const format::PatchEntry& row, Bounds* range) {
   range->high = std::max(range->high, row.max);
 }
 
+/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
+/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
+/// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
+/// that the interpolation at its faces would take.
+/// @param entries  of the patches that meet the box
+/// @param layers   first and last of those to choose from
+/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
+Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
+                                const std::vector<LocatedPatch>& entries, const FoundReferences& references,
+                                const Box& box, double max_error, std::pair<int, int> layers) {
+  std::optional<LevelChoice> cheapest;
+  std::uint64_t least = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = parts.levels - 1; level >= 0; --level) {
+      const LevelChoice choice{level, layer};
+      if (!std::all_of(entries.begin(), entries.end(), [&](const LocatedPatch& entry) {
+            return Keeps(grid, parts, entry, choice, box, max_error);
+          }))
+        continue;
+      const std::uint64_t bytes = PayloadAt(grid, parts, entries, &references, box, choice);
+      if (!cheapest || bytes < least) {
+        cheapest = choice;
+        least = bytes;
+      }
+      break;  // finer levels of the layer cost more
+    }
+  }
+  if (cheapest) return *cheapest;
+  double best = 0;
+  for (const LocatedPatch& entry : entries)
+    best = std::max(best, PartOf(entry, parts, layers.second, 0).max_error);
+  return NotFound(
+      "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
+      "or for level 0",
+      ToString(box), max_error, best);
+}
+
+/// Of the finest level of each layer whose whole answer, with the coarser levels from first_level on, has at
+/// most `max_bytes` of payload and at most `max_bytes` of samples, the one with the smallest recorded error:
+/// whichever of them travels, no more arrives. Levels without samples in the box are skipped.
+/// @param entries, masks  of the patches that meet the box
+/// @param left_out  of the answer
+/// @param layers    as for ChooseLevel
+/// @errors kNotFound with the least number of bytes that brings samples
+Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
+                                      const std::vector<LocatedPatch>& entries,
+                                      const FoundReferences& references,
+                                      const std::vector<LocatedPatch>& masks,
+                                      const std::vector<Box>& left_out, const Query& query,
+                                      std::uint64_t max_bytes, std::pair<int, int> layers) {
+  const FieldDescription& field = dataset.fields[query.field_number];
+  const PatchParts parts{dataset.levels, field.layers()};
+  const PatchParts mask_parts{dataset.levels, 1};
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  std::optional<LevelChoice> best;
+  double least_error = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = 0; level < dataset.levels; ++level) {
+      if (LevelBox(query.box, level).empty()) continue;
+      std::uint64_t samples = 0;
+      for (int l = level; l <= std::max(level, query.first_level); ++l)
+        samples += SampleCount(query.box, left_out, SpacingAt(query, l));
+      const std::uint64_t bytes =
+          std::max(samples * SizeOf(field.type),
+                   PayloadAt(grid, parts, entries, &references, query.box, {level, layer}) +
+                       PayloadAt(grid, mask_parts, masks, nullptr, query.box, {level, 0}));
+      least = std::min(least, bytes);
+      if (bytes > max_bytes) continue;
+      double error = 0;
+      for (const LocatedPatch& entry : entries)
+        error = std::max(error, PartOf(entry, parts, layer, level).max_error);
+      if (!best || error < least_error) {
+        best = LevelChoice{level, layer};
+        least_error = error;
+      }
+      break;  // coarser levels of the layer show less
+    }
+  }
+  if (best) return *best;
+  return NotFound(
+      "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
+      "or ask for a smaller box",
+      ToString(query.box), max_bytes, least);
+}
+
 }  // namespace
 
 std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
@@ -286,77 +520,8 @@ Index3 SpacingAt(const Query& query, int level) {
   return query.stride.value_or(Index3{spacing, spacing, spacing});
 }
 
-Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
-                                const std::vector<LocatedPatch>& entries, const Box& box, double max_error,
-                                std::pair<int, int> layers) {
-  std::optional<LevelChoice> cheapest;
-  std::uint64_t least = 0;
-  for (int layer = layers.first; layer <= layers.second; ++layer) {
-    for (int level = parts.levels - 1; level >= 0; --level) {
-      const LevelChoice choice{level, layer};
-      if (!std::all_of(entries.begin(), entries.end(), [&](const LocatedPatch& entry) {
-            return Keeps(grid, parts, entry, choice, box, max_error);
-          }))
-        continue;
-      const std::uint64_t bytes = PayloadAt(grid, parts, entries, box, choice);
-      if (!cheapest || bytes < least) {
-        cheapest = choice;
-        least = bytes;
-      }
-      break;  // finer levels of the layer cost more
-    }
-  }
-  if (cheapest) return *cheapest;
-  double best = 0;
-  for (const LocatedPatch& entry : entries)
-    best = std::max(best, PartOf(entry, parts, layers.second, 0).max_error);
-  return NotFound(
-      "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
-      "or for level 0",
-      ToString(box), max_error, best);
-}
-
-Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                                      const std::vector<LocatedPatch>& entries,
-                                      const std::vector<LocatedPatch>& masks,
-                                      const std::vector<Box>& left_out, const Query& query,
-                                      std::uint64_t max_bytes, std::pair<int, int> layers) {
-  const FieldDescription& field = dataset.fields[query.field_number];
-  const PatchParts parts{dataset.levels, field.layers()};
-  const PatchParts mask_parts{dataset.levels, 1};
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  std::optional<LevelChoice> best;
-  double least_error = 0;
-  for (int layer = layers.first; layer <= layers.second; ++layer) {
-    for (int level = 0; level < dataset.levels; ++level) {
-      if (LevelBox(query.box, level).empty()) continue;
-      std::uint64_t samples = 0;
-      for (int l = level; l <= std::max(level, query.first_level); ++l)
-        samples += SampleCount(query.box, left_out, SpacingAt(query, l));
-      const std::uint64_t bytes = std::max(samples * SizeOf(field.type),
-                                           PayloadAt(grid, parts, entries, query.box, {level, layer}) +
-                                               PayloadAt(grid, mask_parts, masks, query.box, {level, 0}));
-      least = std::min(least, bytes);
-      if (bytes > max_bytes) continue;
-      double error = 0;
-      for (const LocatedPatch& entry : entries)
-        error = std::max(error, PartOf(entry, parts, layer, level).max_error);
-      if (!best || error < least_error) {
-        best = LevelChoice{level, layer};
-        least_error = error;
-      }
-      break;  // coarser levels of the layer show less
-    }
-  }
-  if (best) return *best;
-  return NotFound(
-      "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
-      "or ask for a smaller box",
-      ToString(query.box), max_bytes, least);
-}
-
-Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator, const Query& query,
-                          std::uint64_t read_gap) {
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator,
+                          const FindReferences& references, const Query& query, std::uint64_t read_gap) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   const FieldDescription& field = dataset.fields[query.field_number];
   ReadPlan plan;
@@ -376,13 +541,15 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     QUARRY_ASSIGN_OR_RETURN(masks, locator.FindMask(query.step, query.field_number, positions));
   }
   plan.left_out = LeaveOut(grid, plan.parts, query, &entries, &masks);
+  QUARRY_ASSIGN_OR_RETURN(FoundReferences found,
+                          ReferenceSearch(locator, references, query, grid, field.keyframe).Run(entries));
   const auto choose = [&](const LevelChoice& choice) {
     plan.query.level = choice.level;
     plan.query.layer = choice.layer;
   };
   if (query.max_error) {
-    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice,
-                            ChooseLevel(grid, plan.parts, entries, query.box, *query.max_error, layers));
+    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice, ChooseLevel(grid, plan.parts, entries, found, query.box,
+                                                                  *query.max_error, layers));
     choose(choice);
   }
   if (query.stride) {
@@ -393,9 +560,9 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     plan.query.level = LevelForStride(dataset, *coder, *query.stride);
   }
   if (query.max_bytes) {
-    QUARRY_ASSIGN_OR_RETURN(
-        const LevelChoice choice,
-        ChooseLevelWithin(dataset, grid, entries, masks, plan.left_out, query, *query.max_bytes, layers));
+    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice,
+                            ChooseLevelWithin(dataset, grid, entries, found, masks, plan.left_out, query,
+                                              *query.max_bytes, layers));
     choose(choice);
   }
   plan.query.first_level = std::max(query.first_level, plan.query.level);
@@ -411,10 +578,13 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     if (query.box.Contains(samples)) Widen(entry.patch, &plan.recorded.inside);
     // A box may be so thin that it misses all samples of a patch at this level: nothing to fetch there.
     if (SpacedBox(Intersect(query.box, samples), SpacingAt(plan.query, plan.query.level)).empty()) continue;
-    plan.patches.push_back({std::move(entry), nullptr, samples});
+    const auto referred = found.of_patches.find(entry.patch.patch_index);
+    plan.patches.push_back({std::move(entry), nullptr, samples, {}});
+    if (referred != found.of_patches.end()) plan.patches.back().references = std::move(referred->second);
   }
   entries = {};
   QUARRY_RETURN_IF_ERROR(AddMasks(query, std::move(masks), &plan.patches));
+  plan.references = std::move(found.steps);
   if (query.focus) SortByDistance(*query.focus, &plan.patches);
   int coarsest_payload = dataset.levels - 1;
   for (int level = plan.query.first_level; level >= plan.query.level; --level) {
@@ -434,6 +604,24 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     }
   }
   return plan;
+}
+
+ReferenceGraph GraphOf(const ReadPlan& plan, const PlannedPatch& patch) {
+  if (patch.references.empty()) return {};
+  std::map<std::size_t, std::size_t> places;  // of steps among the references of the patch
+  ReferenceGraph graph;
+  const auto add = [&](const format::PatchEntry& row, std::size_t step) {
+    std::vector<std::size_t>& refers_to = graph.emplace_back();
+    if (!row.refers) return;
+    for (const std::size_t referred : plan.references.refers_to[step])
+      refers_to.push_back(places.at(referred));
+  };
+  for (const ReferredPatch& reference : patch.references) {
+    add(reference.entry.patch, reference.step);
+    places.emplace(reference.step, graph.size() - 1);
+  }
+  add(patch.entry.patch, plan.references.steps.size());
+  return graph;
 }
 
 AnswerHeader HeaderOf(const ReadPlan& plan) {
@@ -480,9 +668,13 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
   for (const Box& box : plan.left_out) add(box);
   for (const PlannedPatch& patch : plan.patches) {
     add(patch.entry.patch.patch_index);
-    for (const format::LevelEntry& level : patch.entry.patch.levels) add(level.checksum);
-    if (!patch.mask) continue;
-    for (const format::LevelEntry& level : patch.mask->patch.levels) add(level.checksum);
+    const auto add_rows = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask) {
+      for (const format::LevelEntry& level : entry.patch.levels) add(level.checksum);
+      if (!mask) return;
+      for (const format::LevelEntry& level : mask->patch.levels) add(level.checksum);
+    };
+    add_rows(patch.entry, patch.mask);
+    for (const ReferredPatch& reference : patch.references) add_rows(reference.entry, reference.mask);
   }
   return checksum.Finish();
 }
@@ -510,8 +702,11 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   std::size_t most_wanted = 0;
   const auto per_level = static_cast<std::size_t>(fetch.layers) + 1;
   for (const Piece& piece : fetch.pieces) {
-    const std::size_t levels = LevelsOf(piece);
-    most_wanted += levels * (plan.patches[piece.patch].mask ? per_level : per_level - 1);
+    const PlannedPatch& patch = plan.patches[piece.patch];
+    std::size_t payloads = patch.mask ? per_level : per_level - 1;
+    for (const ReferredPatch& reference : patch.references)
+      payloads += reference.mask ? per_level : per_level - 1;
+    most_wanted += LevelsOf(piece) * payloads;
   }
   wanted.reserve(most_wanted);
   const auto want = [&](FileNumber file, const format::LevelEntry& payload, Slice* slice) {
@@ -520,13 +715,23 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
     const Piece& piece = fetch.pieces[i];
     const PlannedPatch& patch = plan.patches[piece.patch];
-    fetch.slices[i].resize(LevelsOf(piece) * per_level);
-    for (int level = piece.finest; level <= piece.coarsest; ++level) {
-      Slice* slices = fetch.slices[i].data() + fetch.SliceOf(i, level);
-      for (int k = piece.first_layer; k < fetch.layers; ++k)
-        want({false, patch.entry.subfile}, PartOf(patch.entry, plan.parts, k, level), slices + k);
-      if (patch.mask && piece.first_layer == 0)
-        want({true, patch.mask->subfile}, MaskLevel(*patch.mask, level), slices + fetch.layers);
+    fetch.slices[i].resize((1 + patch.references.size()) * LevelsOf(piece) * per_level);
+    const auto want_levels = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask,
+                                 std::size_t number, std::size_t step) {
+      for (int level = piece.finest; level <= piece.coarsest; ++level) {
+        Slice* slices = fetch.slices[i].data() + fetch.SliceOf(i, level, number);
+        for (int k = piece.first_layer; k < fetch.layers; ++k)
+          want({false, entry.subfile, static_cast<std::uint32_t>(step)}, PartOf(entry, plan.parts, k, level),
+               slices + k);
+        if (mask && piece.first_layer == 0)
+          want({true, mask->subfile, static_cast<std::uint32_t>(step)}, MaskLevel(*mask, level),
+               slices + fetch.layers);
+      }
+    };
+    want_levels(patch.entry, patch.mask, 0, 0);
+    for (std::size_t r = 0; r < patch.references.size(); ++r) {
+      const ReferredPatch& reference = patch.references[r];
+      want_levels(reference.entry, reference.mask, r + 1, reference.step + 1);
     }
   }
   for (const Wanted& want : wanted) fetch.payload_bytes += want.size;
@@ -573,25 +778,30 @@ std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query)
 
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
   const std::uint64_t patches = MostPatches(dataset, query);
-  const PatchParts parts{dataset.levels, dataset.fields[query.field_number].layers()};
-  const bool masked = query.mask != 0;
+  const FieldDescription& field = dataset.fields[query.field_number];
+  const PatchParts parts{dataset.levels, field.layers()};
+  // Of other steps that are needed, all may miss samples.
+  const bool masked = query.mask != 0 || field.keyframe > 0;
   // The rows as they are located, beside the plan that takes them over.
   std::uint64_t each =
       RowMemory(parts, masked) + sizeof(LocatedPatch) * (masked ? 2 : 1) + sizeof(PlannedPatch);
   if (query.focus) each += sizeof(PlannedPatch) + sizeof(std::pair<double, std::size_t>);
   if (query.values) each += kLeftOutBytes;
   if (query.only_patches) each += sizeof(std::uint64_t);
-  return kPlanObjects + patches * each + FetchMemory(patches, parts, masked);
+  const auto steps = 1 + static_cast<std::uint64_t>(field.keyframe);
+  return kPlanObjects + steps * (patches * each + FetchMemory(patches, parts, masked));
 }
 
 std::uint64_t PlanMemory(const ReadPlan& plan) {
-  const bool masked = plan.query.mask != 0;
+  const std::size_t steps = 1 + plan.references.steps.size();
+  const bool masked = plan.query.mask != 0 || steps > 1;
   constexpr std::uint64_t kFillingState = 1;  // of a patch, while an array is filled
   std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
-                        plan.patches.size() * RowMemory(plan.parts, masked) +
                         plan.left_out.size() * kLeftOutBytes;
+  for (const PlannedPatch& patch : plan.patches)
+    bytes += (1 + patch.references.size()) * (RowMemory(plan.parts, masked) + sizeof(ReferredPatch));
   if (plan.query.only_patches) bytes += plan.query.only_patches->capacity() * sizeof(std::uint64_t);
-  return bytes + FetchMemory(plan.patches.size(), plan.parts, masked);
+  return bytes + steps * FetchMemory(plan.patches.size(), plan.parts, masked);
 }
 
 }  // namespace quarry::query

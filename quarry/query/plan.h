@@ -1,12 +1,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "quarry/codec/patch_codec.h"
 #include "quarry/format/description.h"
 #include "quarry/query/patch_locator.h"
 #include "quarry/query/question.h"
@@ -41,10 +43,35 @@ struct Position {
   std::size_t start = 0;  ///< the patch of the plan with which each level begins; those before it come last
 };
 
+/// The same patch at another step.
+struct ReferredPatch {
+  std::size_t step = 0;  ///< of ReadPlan::references
+  LocatedPatch entry;
+  std::shared_ptr<const LocatedPatch> mask;  ///< as in PlannedPatch
+};
+
 struct PlannedPatch {
   LocatedPatch entry;
   std::shared_ptr<const LocatedPatch> mask;  ///< if samples of the patch are missing; most have none
   Box samples;                               ///< of the patch, level 0
+  /// What decoding it needs, in the order of the plan's references. Most need none.
+  std::vector<ReferredPatch> references;
+};
+
+/// A step to which another may refer.
+struct ReferenceStep {
+  std::uint64_t step = 0;
+  std::uint64_t mask = 0;  ///< as in Query
+};
+
+/// Looks up the steps to which patches of a step may refer, at most two; of one field.
+using FindReferences = std::function<Result<std::vector<ReferenceStep>>(std::uint64_t step)>;
+
+/// The steps that decoding needs beside that of the plan.
+struct References {
+  std::vector<ReferenceStep> steps;  ///< in the order in which they are decoded
+  /// Of each of them, and last of the step of the plan: the places of those to which it refers.
+  std::vector<std::vector<std::size_t>> refers_to;
 };
 
 /// Ranges of values in a box by the patch tables; +infinity to -infinity without valid samples.
@@ -65,6 +92,7 @@ struct ReadPlan {
   std::vector<LevelExtent> levels;    ///< to deliver, coarsest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
                                       ///< those that hold a sample of the answer at the finest level
+  References references;              ///< of all patches together
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Price price;
   RecordedRange recorded;  ///< of the valid original samples
@@ -74,6 +102,7 @@ struct ReadPlan {
 struct FileNumber {
   bool of_mask = false;
   std::uint32_t subfile = 0;
+  std::uint32_t step = 0;  ///< 0: that of the plan; k: the k-th of its references
 
   friend auto operator<=>(const FileNumber&, const FileNumber&) = default;
 };
@@ -107,19 +136,23 @@ struct Fetch {
   std::uint64_t payload_bytes = 0;  ///< without the gaps between payloads
 
   /// Of a piece and level; a slice means nothing where the payload is empty.
-  const Slice& Payload(std::size_t piece, int level, int layer) const {
-    return slices[piece][SliceOf(piece, level) + static_cast<std::size_t>(layer)];
+  /// @param reference  0: of the patch itself; k: of the k-th that it needs
+  const Slice& Payload(std::size_t piece, int level, int layer, std::size_t reference = 0) const {
+    return slices[piece][SliceOf(piece, level, reference) + static_cast<std::size_t>(layer)];
   }
-  const Slice& Mask(std::size_t piece, int level) const {
-    return slices[piece][SliceOf(piece, level) + static_cast<std::size_t>(layers)];
+  const Slice& Mask(std::size_t piece, int level, std::size_t reference = 0) const {
+    return slices[piece][SliceOf(piece, level, reference) + static_cast<std::size_t>(layers)];
   }
 
-  /// [piece]: of each level from the finest on, a payload for each layer and the mask.
+  /// [piece]: of the patch and of each that it needs, of each level from the finest on, a payload for each
+  /// layer and the mask.
   std::vector<std::vector<Slice>> slices;
   /// Where those of a level begin.
-  std::size_t SliceOf(std::size_t piece, int level) const {
+  std::size_t SliceOf(std::size_t piece, int level, std::size_t reference) const {
     const auto per_level = static_cast<std::size_t>(layers) + 1;
-    return (static_cast<std::size_t>(level) - static_cast<std::size_t>(pieces[piece].finest)) * per_level;
+    const auto levels = static_cast<std::size_t>(pieces[piece].coarsest - pieces[piece].finest) + 1;
+    const auto at = static_cast<std::size_t>(level - pieces[piece].finest);
+    return (reference * levels + at) * per_level;
   }
 
   std::uint64_t bytes() const;  ///< of all ranges
@@ -147,30 +180,6 @@ inline constexpr std::uint64_t kBatchPayloadBytes = 8 << 20;
 inline constexpr std::uint64_t kBatchSampleBytes = 16 << 20;
 inline constexpr std::size_t kBatchPatches = 4096;
 
-/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
-/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
-/// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
-/// that the interpolation at its faces would take.
-/// @param entries  of the patches that meet the box
-/// @param layers   first and last of those to choose from
-/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
-Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
-                                const std::vector<LocatedPatch>& entries, const Box& box, double max_error,
-                                std::pair<int, int> layers);
-
-/// Of the finest level of each layer whose whole answer, with the coarser levels from first_level on, has at
-/// most `max_bytes` of payload and at most `max_bytes` of samples, the one with the smallest recorded error:
-/// whichever of them travels, no more arrives. Levels without samples in the box are skipped.
-/// @param entries, masks  of the patches that meet the box
-/// @param left_out  of the answer
-/// @param layers    as for ChooseLevel
-/// @errors kNotFound with the least number of bytes that brings samples
-Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const PatchGrid& grid,
-                                      const std::vector<LocatedPatch>& entries,
-                                      const std::vector<LocatedPatch>& masks,
-                                      const std::vector<Box>& left_out, const Query& query,
-                                      std::uint64_t max_bytes, std::pair<int, int> layers);
-
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
 /// there: 2^level divides the stride along every axis of more than one sample. Level 0 if the coder filters
 /// coarse levels, because their samples differ from the field's.
@@ -182,13 +191,17 @@ std::uint64_t PayloadAt(const ReadPlan& plan, int level);
 /// Level-0 samples between neighbours of the answer at one of its levels.
 Index3 SpacingAt(const Query& query, int level);
 
-/// Plans a query: the samples that executing it delivers, and the payload that it needs. For what it reads,
-/// see Price.
-/// @param read_gap  of the storage that holds the payload
-/// @errors those of PatchLocator::Find, ChooseLevel and ChooseLevelWithin; kDataLoss: field and mask do not
-/// match
-Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator, const Query& query,
-                          std::uint64_t read_gap);
+/// Plans a query: the level and layer that it leaves open, the samples that executing it delivers, and the
+/// payload that it needs. For what it reads, see Price.
+/// @param references  of the field
+/// @param read_gap    of the storage that holds the payload
+/// @errors those of PatchLocator::Find; kNotFound: no level and layer keep max_error, or fit into max_bytes;
+/// kDataLoss: field and mask do not match, or references do not end
+Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator,
+                          const FindReferences& references, const Query& query, std::uint64_t read_gap);
+
+/// In which order a patch and what it refers to are decoded: its references as they are, then itself.
+ReferenceGraph GraphOf(const ReadPlan& plan, const PlannedPatch& patch);
 
 /// The header that comes before the samples.
 AnswerHeader HeaderOf(const ReadPlan& plan);

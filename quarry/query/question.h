@@ -41,10 +41,10 @@ struct ReadRequest {
   /// max_bytes chooses
   std::optional<int> layer;
   /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
-  /// within this error, see ChooseLevel
+  /// within this error
   std::optional<double> max_error;
   /// instead of `level`: the finest level at which the whole answer has at most this many bytes of payload
-  /// and at most this many of samples, see ChooseLevelWithin
+  /// and at most this many of samples
   std::optional<std::uint64_t> max_bytes;
   /// instead of `level`: the samples whose level-0 position is a multiple of these along x, y, z; at least 1
   /// each. They are read from the coarsest level that holds them, see LevelForStride

@@ -225,6 +225,11 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
   for (std::size_t i = from.answers; i < series.size(); ++i) {
     QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;
+    if (sink->takes_payload() && !plan.references.steps.empty()) {
+      return Status(StatusCode::kUnimplemented,
+                    fmt::format("patches of step {} of \"{}\" refer to step {}; ask for samples instead",
+                                plan.query.step, plan.field, plan.references.steps.front().step));
+    }
     QUARRY_ASSIGN_OR_RETURN(const ResumePoint begin,
                             Settle(*series.opened->dataset, i == from.answers ? from : ResumePoint{}, takes,
                                    RequesterOf(control), &plan));

@@ -230,8 +230,8 @@ bool AddManifests(const std::string& folder) {
 bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
-         AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
-         AddSafeguards(folder) && AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) && AddSafeguards(folder) &&
+         AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddFiles(folder);
 }

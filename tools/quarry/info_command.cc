@@ -108,6 +108,7 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   if (s.field->relative_tolerance) json["relative_tolerance"] = *s.field->relative_tolerance;
   if (s.field->pointwise_relative_tolerance)
     json["pointwise_relative_tolerance"] = *s.field->pointwise_relative_tolerance;
+  if (s.field->keyframe > 0) json["keyframe"] = s.field->keyframe;
   // JSON has no NaN and no infinity: null stands for them.
   if (s.field->fill) json["fill"] = *s.field->fill;
   json["valid_fraction"] = s.valid_fraction();
@@ -212,6 +213,9 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
       Print("           max error {:.5g}, promised {:.5g}{}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
             relative ? fmt::format(" ({:.5g} of each sample)", *relative) : "", s.psnr);
     }
+    if (s.field->keyframe > 0)
+      Print("           a keyframe at least every {} steps; the others may refer to the one before\n",
+            s.field->keyframe);
     PrintLevels(dataset, s.levels);
     for (std::size_t k = s.rougher.size(); k-- > 0;) {
       Print("           layer {} of {}, promised {:.5g}\n", k, s.rougher.size() + 1, s.rougher[k].tolerance);

@@ -193,14 +193,14 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];
   const Comparison comparison =
-      rounded ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,
-                               field.fill_bits())
-              : DispatchType(decoded.type, [&]<typename T>(T) {
-                  Comparison found =
-                      Compare(SamplesIn<T>(original), decoded.SamplesAs<T>(), field.fill_bits());
-                  found.kept = Keeps(field, SamplesIn<T>(original), decoded.SamplesAs<T>());
-                  return found;
-                });
+      rounded
+          ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,
+                           field.fill_bits())
+          : DispatchType(decoded.type, [&]<typename T>(T) {
+              Comparison found = Compare(SamplesIn<T>(original), decoded.SamplesAs<T>(), field.fill_bits());
+              found.kept = Keeps(field, SamplesIn<T>(original), decoded.SamplesAs<T>());
+              return found;
+            });
 
   double tolerance = 0;
   for (const StepDescription& step : steps) {
@@ -208,8 +208,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     if (step.step == plan.step && record != nullptr) tolerance = record->tolerance;
   }
   const bool holds = comparison.max_error <= tolerance && comparison.kept &&
-                     comparison.different_missing == 0 &&
-                     (!field.lossless || comparison.different == 0);
+                     comparison.different_missing == 0 && (!field.lossless || comparison.different == 0);
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
                                               {"tolerance", tolerance},
@@ -228,7 +227,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     Print("{} samples are missing, {} of them differ\n", comparison.missing, comparison.different_missing);
   }
   if (FindCoder(field.coder)->HasSafeguards())
-    Print("what {} keeps of each sample: {}\n", Name(field.coder), comparison.kept ? "holds" : "DOES NOT HOLD");
+    Print("what {} keeps of each sample: {}\n", Name(field.coder),
+          comparison.kept ? "holds" : "DOES NOT HOLD");
   if (field.lossless) {
     Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {

@@ -8,6 +8,7 @@
 #include "writer/convert/dry_run.h"
 #include "writer/convert/file_source.h"
 #include "writer/convert/jobs.h"
+#include "writer/convert/step_order.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/publish.h"
 
@@ -104,7 +105,16 @@ class Run {
   }
 
   Status WriteSteps() {
-    for (const auto& [step, jobs] : jobs_) {
+    std::vector<std::uint64_t> steps;
+    for (const auto& [step, jobs] : jobs_) steps.push_back(step);
+    int keyframe = 0;
+    for (const FieldDescription& field : writer_->dataset().fields)
+      keyframe = std::max(keyframe, field.keyframe);
+    const auto order = OrderSteps(steps, keyframe);
+    // A single step is one more of a chain.
+    if (steps.size() > 1) writer_->PlanReferences(order);
+    for (const auto& [step, references] : order) {
+      const std::vector<Job>& jobs = jobs_.at(step);
       std::vector<FieldReport> reports;
       for (const Job& job : jobs) {
         if (job.done) continue;

@@ -33,6 +33,7 @@ struct WriteOptions {
   bool lossless = false;
   std::vector<double> layers;  ///< see FieldRequest
   bool relative_layers = false;
+  std::optional<int> keyframe;  ///< see FieldRequest
   bool keep_zeros = false;
   bool keep_sign = false;
   std::string codec;                 ///< empty: chosen by type and bound

@@ -33,7 +33,8 @@ Result<DataType> StoredType(const WriteOptions& options, const input::InputInfo&
                          input.path, Name(input.type), Name(*options.store_as));
 }
 
-/// The coder that options name; nothing leaves it to type and bound, of which some keep zeros and signs anyway.
+/// The coder that options name; nothing leaves it to type and bound, of which some keep zeros and signs
+/// anyway.
 Result<std::optional<CoderId>> CoderOf(const WriteOptions& options) {
   const bool keeps = options.keep_zeros || options.keep_sign;
   const char* option = options.keep_sign ? "--keep-sign" : "--keep-zeros";
@@ -64,6 +65,7 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   field.tolerance = options.tolerance;
   field.relative = options.relative_tolerance;
   field.pointwise_relative = options.pointwise_relative_tolerance;
+  field.keyframe = options.keyframe;
   field.lossless = options.lossless;
   field.layers = options.layers;
   field.relative_layers = options.relative_layers;
@@ -193,11 +195,12 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
       Result<FieldDescription> field =
           DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers",
-                                  "--pointwise-relative"});
+                                  "--pointwise-relative", "--keyframe"});
       Status status = field.status();
       if (status.ok() && input.type != field->type && FindCoder(field->coder)->HasSafeguards()) {
         status = InvalidArgument(
-            "--store-as rounds samples before {} sees them, which may lose a sign or a zero; leave it out, or "
+            "--store-as rounds samples before {} sees them, which may lose a sign or a zero; leave it out, "
+            "or "
             "give --tolerance alone",
             Name(field->coder));
       }

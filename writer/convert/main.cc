@@ -118,6 +118,11 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddOption("--store-as", &line->store_as,
                  "float32: store float64 input as float32; the tolerance still holds against the input")
       .Group(quality);
+  app->AddOption(
+         "--keyframe", &o->keyframe,
+         "let steps refer to the one before, at least every so many steps to none; fewer bytes where a "
+         "field changes slowly, and up to so many steps to read for one; default: none refers")
+      .Group(quality);
   const char* layout = "Layout";
   app->AddOption("--patch", &line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
       .Group(layout);

@@ -200,7 +200,8 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
     } else if (bound_kind == QUARRY_POINTWISE_RELATIVE) {
       field.pointwise_relative = bound;
     } else {
-      return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list", bound_kind);
+      return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list",
+                             bound_kind);
     }
     run->setup.declaration.fields.push_back(std::move(field));
     return Status::Ok();
@@ -221,6 +222,15 @@ int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* c
     insitu::Field* found = nullptr;
     QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
     QUARRY_ASSIGN_OR_RETURN(found->coder, quarry::ParseCoder(codec));
+    return Status::Ok();
+  });
+}
+
+int quarry_insitu_set_keyframe(quarry_insitu* run, const char* field, int steps) {
+  return Declare(run, {field}, [&]() -> Status {
+    insitu::Field* found = nullptr;
+    QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
+    found->keyframe = steps;
     return Status::Ok();
   });
 }

@@ -26,7 +26,7 @@ module quarry_insitu
 
   public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_patch, &
             quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
-            quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_add_box, &
+            quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_set_keyframe, quarry_insitu_add_box, &
             quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
             quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message
 
@@ -87,6 +87,12 @@ module quarry_insitu
       import :: c_int, c_ptr, c_char
       type(c_ptr), value :: run
       character(kind=c_char), intent(in) :: field(*), codec(*)
+    end function
+    integer(c_int) function set_keyframe_c(run, field, steps) bind(c, name="quarry_insitu_set_keyframe")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: field(*)
+      integer(c_int), value :: steps
     end function
     integer(c_int) function quarry_insitu_add_box(run, begin, end, array_begin, array_end, order) bind(c)
       import :: c_int, c_ptr, c_int64_t
@@ -169,6 +175,13 @@ contains
     type(c_ptr), intent(in) :: run
     character(len=*), intent(in) :: field, codec
     quarry_insitu_set_codec = set_codec_c(run, trim(field)//c_null_char, trim(codec)//c_null_char)
+  end function
+
+  integer(c_int) function quarry_insitu_set_keyframe(run, field, steps)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field
+    integer(c_int), intent(in) :: steps
+    quarry_insitu_set_keyframe = set_keyframe_c(run, trim(field)//c_null_char, steps)
   end function
 
   integer(c_int) function put_addresses(run, field, type, address)

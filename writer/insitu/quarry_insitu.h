@@ -68,8 +68,8 @@ enum {
 /* What may be lost. */
 enum {
   QUARRY_LOSSLESS = 0,
-  QUARRY_TOLERANCE = 1, /* largest absolute error, in units of the field */
-  QUARRY_RELATIVE = 2,  /* the same as a fraction of the value range of each step */
+  QUARRY_TOLERANCE = 1,         /* largest absolute error, in units of the field */
+  QUARRY_RELATIVE = 2,          /* the same as a fraction of the value range of each step */
   QUARRY_POINTWISE_RELATIVE = 3 /* the same as a fraction of the magnitude of each sample */
 };
 
@@ -106,6 +106,9 @@ int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill);
 /* "interpolate", "interpolate-zeros" (zero stays zero), "interpolate-signs" (and no sign changes),
  * "wavelet-zfp" or "lossless"; else from type and bound. */
 int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* codec);
+/* Steps may refer to the one before, which takes fewer bytes where a field changes slowly; at least one in so
+ * many refers to none. Else none does. */
+int quarry_insitu_set_keyframe(quarry_insitu* run, const char* field, int steps);
 
 /* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers,
  * which may reach out of the grid. The address in put is that of the array's first element. Any number of

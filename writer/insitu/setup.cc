@@ -36,7 +36,8 @@ json ToJson(const Field& field) {
           {"coder", EnumToJson(field.coder)},
           {"layers", field.layers},
           {"relative_layers", field.relative_layers},
-          {"pointwise_relative", ToJson(field.pointwise_relative)}};
+          {"pointwise_relative", ToJson(field.pointwise_relative)},
+          {"keyframe", ToJson(field.keyframe)}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -50,7 +51,8 @@ Field FieldFromJson(const json& j) {
           EnumFromJson<CoderId>(j.at("coder")),
           j.at("layers").get<std::vector<double>>(),
           j.at("relative_layers"),
-          FromJson<double>(j.at("pointwise_relative"))};
+          FromJson<double>(j.at("pointwise_relative")),
+          FromJson<int>(j.at("keyframe"))};
 }
 
 json ToJson(const Setup& setup) {

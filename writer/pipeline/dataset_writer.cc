@@ -1,9 +1,12 @@
 #include "writer/pipeline/dataset_writer.h"
 
+#include <fmt/ranges.h>
 #include <tbb/info.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "quarry/base/progress.h"
@@ -34,6 +37,7 @@ constexpr std::uint64_t kPayloadShare = 2;  // encoded patches, before they go t
 constexpr std::uint64_t kPatchShare = 4;    // patches that fill or wait for a thread, of two chunks
 constexpr std::uint64_t kChunkShare = 8;    // the samples of a chunk
 constexpr std::uint64_t kHeldShare = 4;     // those of a whole field, beside the patches of one chunk
+constexpr std::uint64_t kEarlierShare = 8;  // decoded patches, for the next step
 
 /// Patches that wait for a thread, where nothing else bounds them: more would not be in the processor's
 /// cache.
@@ -112,11 +116,14 @@ std::vector<double> CoderTolerances(const FieldDescription& field, double min, d
 /// and hands whole patches to the threads that encode.
 class DatasetWriter::FieldRun {
  public:
-  FieldRun(DatasetWriter* writer, const FieldDescription& field, FieldSource* source, OwnPatches* own)
+  /// @param earlier  null: patches refer to no other step
+  FieldRun(DatasetWriter* writer, const FieldDescription& field, FieldSource* source, OwnPatches* own,
+           EarlierPatches* earlier)
       : w_(*writer),
         field_(field),
         source_(*source),
         own_(*own),
+        earlier_(earlier),
         wider_(source->wider()),
         placement_(w_.morton_order_.size(), 0) {
     w_.patches_per_rank_.assign(static_cast<std::size_t>(w_.ranks_), 0);
@@ -192,11 +199,20 @@ class DatasetWriter::FieldRun {
     threads_.emplace(
         w_.threads_, most,
         [this, settings](const PatchSamples& patch) -> Status {
-          QUARRY_ASSIGN_OR_RETURN(const EncodedPatchOfGrid encoded,
-                                  EncodePatchOfGrid(*w_.grid_, settings, patch));
+          QUARRY_ASSIGN_OR_RETURN(const EncodedPatchOfGrid encoded, EncodeOne(settings, patch));
           return own_.Add(encoded, w_.grid_->PatchBox(patch.patch_index).volume());
         },
         [this](std::size_t done) { progress_->Update(done); });
+  }
+
+  Result<EncodedPatchOfGrid> EncodeOne(const EncodeSettings& settings, const PatchSamples& patch) {
+    if (earlier_ == nullptr) return EncodePatchOfGrid(*w_.grid_, settings, patch);
+    QUARRY_ASSIGN_OR_RETURN(const DecodedPatch reference,
+                            earlier_->Find(patch.patch_index, w_.grid_->PatchBox(patch.patch_index)));
+    DecodedPatch decoded;
+    Result<EncodedPatchOfGrid> encoded = EncodePatchOfGrid(*w_.grid_, settings, patch, &reference, &decoded);
+    if (encoded.ok()) earlier_->Keep(patch.patch_index, std::move(decoded));
+    return encoded;
   }
 
   /// A tolerance relative to the range needs the whole field before the first patch is encoded. A field that
@@ -344,6 +360,7 @@ class DatasetWriter::FieldRun {
   const FieldDescription& field_;
   FieldSource& source_;
   OwnPatches& own_;
+  EarlierPatches* const earlier_;
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
   std::vector<double> tolerances_;  ///< of the layers
@@ -365,6 +382,7 @@ DatasetWriter::~DatasetWriter() = default;
 Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const std::string& path,
                                                            OpenMode mode, const PipelineOptions& options) {
   std::unique_ptr<DatasetWriter> writer(new DatasetWriter(comm, options));
+  writer->path_ = path;
   QUARRY_ASSIGN_OR_RETURN(const int neighbours, RanksOnThisNode(comm));
   // Ranks usually fill the machine; a single one may use all of it, unless mpirun has bound it to a part.
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -434,7 +452,8 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   }));
   QUARRY_ASSIGN_OR_RETURN(folder, BroadcastText(comm_, folder));
   OwnPatches own(folder, options_.memory_per_rank.value_or(UINT64_MAX) / kPayloadShare);
-  FieldRun run(this, field, source, &own);
+  QUARRY_ASSIGN_OR_RETURN(EarlierPatches * earlier, BeginEarlier(step, number));
+  FieldRun run(this, field, source, &own, earlier);
   QUARRY_RETURN_IF_ERROR(run.Encode(source_name));
 
   const FileSetting setting{comm_,
@@ -454,6 +473,8 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   FieldStepDescription& d = outcome.description;
   QUARRY_ASSIGN_OR_RETURN(d.min, MinOverRanks(comm_, own.min()));
   QUARRY_ASSIGN_OR_RETURN(d.max, MaxOverRanks(comm_, own.max()));
+  QUARRY_ASSIGN_OR_RETURN(const double refers, MaxOverRanks(comm_, own.any_refers() ? 1.0 : 0.0));
+  if (refers != 0) d.references = earlier->references();
   outcome.new_mask_bytes = mask.new_bytes;
   outcome.stored_bytes = files.stored_bytes();
   if (!root()) return outcome;
@@ -470,6 +491,33 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   if (mask.name != 0) d.mask = std::move(mask.description);
   EnterSummaries(summaries, {dataset_.levels, field.layers()}, &d);
   return outcome;
+}
+
+Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::size_t number) {
+  const FieldDescription& field = dataset_.fields[number];
+  if (field.keyframe <= 1) return static_cast<EarlierPatches*>(nullptr);
+  const auto planned =
+      std::find_if(plan_.begin(), plan_.end(), [&](const auto& entry) { return entry.first == step; });
+  std::string chosen;
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::vector<std::uint64_t> references,
+        ChooseReferences(path_, step, field, planned != plan_.end() ? &planned->second : nullptr));
+    chosen = fmt::format("{}", fmt::join(references, " "));
+    return Status::Ok();
+  }));
+  QUARRY_ASSIGN_OR_RETURN(chosen, BroadcastText(comm_, chosen));
+  std::istringstream words(chosen);
+  const std::vector<std::uint64_t> references{std::istream_iterator<std::uint64_t>(words), {}};
+  std::set<std::uint64_t> later;
+  if (planned == plan_.end()) later = {step};
+  for (auto next = planned; next != plan_.end(); ++next) {
+    if (next != planned) later.insert(next->second.begin(), next->second.end());
+  }
+  const std::uint64_t most = options_.memory_per_rank.value_or(UINT64_MAX) / kEarlierShare;
+  EarlierPatches& earlier = earlier_.try_emplace(number, path_, field.name, field.type, most).first->second;
+  earlier.Begin(step, references, later);
+  return &earlier;
 }
 
 format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t number,

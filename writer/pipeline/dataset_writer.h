@@ -2,15 +2,18 @@
 
 #include <mpi.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/format/description.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
+#include "writer/pipeline/earlier_patches.h"
 #include "writer/pipeline/field_source.h"
 #include "writer/pipeline/phases.h"
 
@@ -75,6 +78,11 @@ class DatasetWriter {
   const PatchGrid& grid() const { return *grid_; }
   std::size_t files() const { return files_; }
 
+  /// Before the first step: the steps that will be written, in their order, with those to which each refers
+  /// where fields have keyframes. Others refer to the step before.
+  using StepPlan = std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>>;
+  void PlanReferences(StepPlan plan) { plan_ = std::move(plan); }
+
   /// Writes one field of a step, which becomes visible with PublishStep.
   /// @param field   position in dataset().fields
   /// @param source_name  for step.json
@@ -101,6 +109,8 @@ class DatasetWriter {
   bool root() const { return rank_ == 0; }
   Result<FieldOutcome> StageField(std::uint64_t step, std::size_t number, const std::string& source_name,
                                   FieldSource* source);
+  /// The patches to which those of a field may refer; null: it has no keyframes.
+  Result<EarlierPatches*> BeginEarlier(std::uint64_t step, std::size_t number);
   format::SubfileHeader HeaderOf(std::uint64_t step, std::size_t number, std::uint64_t mask) const;
 
   MPI_Comm comm_;
@@ -108,6 +118,7 @@ class DatasetWriter {
   const int rank_;
   const int ranks_;
   int threads_ = 1;
+  std::string path_;
   std::unique_ptr<Root> root_;  ///< on rank 0
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;
@@ -118,6 +129,8 @@ class DatasetWriter {
   std::vector<FieldStepDescription> written_;  ///< fields of the step that is being written; on rank 0
   PhaseSeconds seconds_{};
   std::vector<std::int64_t> patches_per_rank_;
+  StepPlan plan_;
+  std::map<std::size_t, EarlierPatches> earlier_;  ///< of the fields that have keyframes
 };
 
 }  // namespace quarry::writer

@@ -110,6 +110,18 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
   return coder;
 }
 
+Status CheckKeyframe(const FieldRequest& field, CoderId coder, const FieldWords& words) {
+  const int keyframe = field.keyframe.value_or(0);
+  if (keyframe < 0 || keyframe > kMaxKeyframe)
+    return InvalidArgument("{} {} of field \"{}\" is not from 0 to {}", words.keyframe, keyframe, field.name,
+                           kMaxKeyframe);
+  if (keyframe <= 1 || FindCoder(coder)->CanRefer()) return Status::Ok();
+  return InvalidArgument(
+      "steps of field \"{}\" are to refer to others ({} {}), which {} {} does not code; leave "
+      "one of them out",
+      field.name, words.keyframe, keyframe, words.codec, Name(coder));
+}
+
 /// An axis of one sample has patches of one, even for a cube like 64x64x64.
 Index3 PatchFor(const std::optional<Index3>& wanted, const Index3& dims) {
   Index3 patch = wanted.value_or(DefaultPatch(dims));
@@ -143,8 +155,7 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
     return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
                            field.name);
   }
-  const bool bounded =
-      field.tolerance || field.relative || field.pointwise_relative || !field.layers.empty();
+  const bool bounded = field.tolerance || field.relative || field.pointwise_relative || !field.layers.empty();
   const bool lossless = field.lossless || (!bounded && (!IsFloat(field.type) || IsLossless(field.coder)));
   if (!bounded && !lossless) {
     return InvalidArgument(
@@ -157,6 +168,7 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
   const FieldRequest last = TakeLayers(field, &rougher);
   QUARRY_ASSIGN_OR_RETURN(const CoderId coder, layered ? ChooseLayeredCoder(field, words)
                                                        : ChooseCoder(last, lossless || last.lossless, words));
+  QUARRY_RETURN_IF_ERROR(CheckKeyframe(field, coder, words));
   if (field.fill && !CanHold(field.type, *field.fill)) {
     return InvalidArgument(
         "the fill value {} of field \"{}\" is no value of {}; give one that a sample can have", *field.fill,
@@ -172,12 +184,13 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           field.fill,
                           std::move(rougher),
                           layered && field.relative_layers,
-                          last.pointwise_relative};
+                          last.pointwise_relative,
+                          field.keyframe.value_or(0) > 1 ? *field.keyframe : 0};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
-  const bool no_bound = !field.tolerance && !field.relative && !field.pointwise_relative &&
-                        !field.lossless && field.layers.empty();
+  const bool no_bound = !field.tolerance && !field.relative && !field.pointwise_relative && !field.lossless &&
+                        field.layers.empty();
   if (no_bound && !existing.rougher.empty()) {
     field.layers = existing.rougher;
     const double last = existing.tolerance.value_or(existing.relative_tolerance.value_or(0));
@@ -194,6 +207,7 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
                           field.pointwise_relative == existing.pointwise_relative_tolerance &&
                           field.lossless == existing.lossless && existing.rougher.empty();
   if (!field.coder && (same_bound || !field.layers.empty())) field.coder = existing.coder;
+  if (!field.keyframe) field.keyframe = existing.keyframe;
   // Samples that declare no fill value may still contain that of the field.
   if (!field.fill) field.fill = existing.fill;
   return field;
@@ -201,14 +215,17 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
 
 Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing) {
   const auto text = [](const FieldDescription& f) {
-    return fmt::format("{} by {} {} and {}", Name(f.type), Name(f.coder), BoundText(f),
-                       f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
+    return fmt::format(
+        "{} by {} {}, {} and {}", Name(f.type), Name(f.coder), BoundText(f),
+        f.keyframe > 0 ? fmt::format("a keyframe every {} steps", f.keyframe) : "all keyframes",
+        f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
   };
   if (wanted.type == existing.type && wanted.coder == existing.coder &&
       wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
       wanted.pointwise_relative_tolerance == existing.pointwise_relative_tolerance &&
       wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
-      wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative) {
+      wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative &&
+      wanted.keyframe == existing.keyframe) {
     return Status::Ok();
   }
   return InvalidArgument(

@@ -30,6 +30,8 @@ struct FieldRequest {
   bool relative_layers = false;  ///< they are fractions of the value range of each step
   /// Instead of a bound: the largest error of a sample as a fraction of its own magnitude, below 1.
   std::optional<double> pointwise_relative;
+  /// Steps may refer to earlier ones; at least one in so many refers to none. Default: none does.
+  std::optional<int> keyframe;
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
@@ -49,6 +51,7 @@ struct FieldWords {
   const char* codec = "codec";
   const char* layers = "layers";
   const char* pointwise_relative = "pointwise_relative";
+  const char* keyframe = "keyframe";
 };
 
 /// @param words  for messages

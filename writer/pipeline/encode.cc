@@ -28,7 +28,8 @@ SampleScan ScanSamples(DataType type, ByteSpan samples, std::optional<std::uint6
 }
 
 Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const EncodeSettings& settings,
-                                             const PatchSamples& patch) {
+                                             const PatchSamples& patch, const DecodedPatch* reference,
+                                             DecodedPatch* decoded) {
   const PatchCoder* coder = FindCoder(settings.coder);
   if (coder == nullptr)
     return InvalidArgument("coder {} is not in this version", static_cast<int>(settings.coder));
@@ -37,7 +38,8 @@ Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const Encode
     std::vector<double> tolerances;
     for (const double tolerance : settings.tolerances)
       tolerances.push_back(ToleranceAfter(tolerance, patch.change));
-    Result<EncodedPatch> result = EncodePatch(*coder, layout, patch.samples, settings.fill, tolerances);
+    Result<EncodedPatch> result =
+        EncodePatch(*coder, layout, patch.samples, {settings.fill, tolerances, reference, decoded});
     if (!result.ok()) return std::move(result).status().Annotate(fmt::format("patch {}", patch.patch_index));
     const PatchParts parts{settings.levels, static_cast<int>(tolerances.size())};
     for (int k = 0; k < parts.layers; ++k) {

@@ -43,8 +43,11 @@ struct EncodeSettings {
 /// Encodes one patch. The bytes depend on the samples alone.
 /// @errors name the patch; kInternal also without memory
 /// @threads safe
+/// @param reference  see EncodeOptions, like `decoded`
 Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const EncodeSettings& settings,
-                                             const PatchSamples& patch);
+                                             const PatchSamples& patch,
+                                             const DecodedPatch* reference = nullptr,
+                                             DecodedPatch* decoded = nullptr);
 
 /// The same for several patches, one after the other.
 Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,

@@ -19,6 +19,7 @@ Status OwnPatches::Add(const EncodedPatchOfGrid& patch, std::int64_t samples) {
     min_ = std::min(min_, patch.encoded.min);
     max_ = std::max(max_, patch.encoded.max);
   }
+  any_refers_ |= patch.encoded.refers;
   patches_.push_back(std::move(own));
   return Status::Ok();
 }

@@ -33,6 +33,8 @@ class OwnPatches {
   /// Of the valid samples; without any, min() is infinity and max() minus infinity.
   double min() const { return min_; }
   double max() const { return max_; }
+  /// Whether any of them refers to an earlier step.
+  bool any_refers() const { return any_refers_; }
 
   /// @param samples  of the patch at level 0
   /// @threads safe; everything else only after the last Add
@@ -57,6 +59,7 @@ class OwnPatches {
   std::mutex mutex_;  ///< of Add
   PayloadStore store_;
   std::vector<Own> patches_;
+  bool any_refers_ = false;
   double min_ = std::numeric_limits<double>::infinity();
   double max_ = -std::numeric_limits<double>::infinity();
 };

@@ -58,6 +58,7 @@ format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch) {
   row.min = encoded.min;
   row.max = encoded.max;
   row.valid = static_cast<std::uint32_t>(encoded.valid);
+  row.refers = encoded.refers;
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
     row.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
                           StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),

@@ -92,7 +92,8 @@ class RemoteDataset final : public Dataset {
     // The payload of a patch fits into one message.
     constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
     const bool fits = Volume(description_.patch) * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
-    message.set_encoding(connection_->wants_patches() && fits ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES);
+    message.set_encoding(connection_->wants_patches() && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
+                                                                                    : pb::ENCODING_SAMPLES);
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
     AnswerReceiver receiver(*described, request, on_level, call.buffer, &pool_);
     int failures = 0;
@@ -179,6 +180,17 @@ class RemoteDataset final : public Dataset {
   }
 
   /// Refuses what can be refused without a server.
+  /// Whether steps of a requested field may refer to others: then the server decodes.
+  bool MayRefer(const query::SeriesRequest& request) const {
+    return std::any_of(
+        description_.fields.begin(), description_.fields.end(), [&](const FieldDescription& field) {
+          const bool wanted = request.fields.empty()
+                                  ? field.name == request.read.field
+                                  : std::count(request.fields.begin(), request.fields.end(), field.name) > 0;
+          return wanted && field.keyframe > 0;
+        });
+  }
+
   Status CheckRequest(const query::SeriesRequest& request) const {
     QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
     return query::CheckLevels(request.read, description_.levels);

@@ -35,6 +35,8 @@ export interface FieldInfo {
   readonly bound: string;
   /** Layers of accuracy; most fields have one. */
   readonly layers: number;
+  /** Whether steps may refer to others: then a server decodes. */
+  readonly refers: boolean;
 }
 
 export interface DatasetInfo {

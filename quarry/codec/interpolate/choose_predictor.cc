@@ -1,6 +1,7 @@
 #include "quarry/codec/interpolate/choose_predictor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "quarry/codec/interpolate/fixed_log.h"
 
@@ -32,13 +33,22 @@ float SampleCost(T original, T predicted, T scale) {
 template <typename T>
 class Chooser {
  public:
-  Chooser(const Index3& shape, const std::array<const T*, kBands>& originals,
-          const std::array<const std::uint8_t*, kBands>& valid, double step, LevelBands<T>* bands)
-      : shape_(shape),
-        originals_(originals),
-        valid_(valid),
-        scale_(static_cast<T>(2 * static_cast<double>(kCostScale) / step)),
+  Chooser(const PredictionSample<T>& sample, LevelBands<T>* bands)
+      : shape_(sample.shape),
+        originals_(sample.originals),
+        valid_(sample.valid),
+        scale_(static_cast<T>(2 * static_cast<double>(kCostScale) / sample.step)),
         bands_(bands) {}
+
+  double MeasureCost() {
+    Cost cost;
+    for (int axis = 0; axis < 3; ++axis) {
+      const int band = 1 << axis;
+      if (bands_->Size(band) == 0) continue;
+      SamplePlanes(band, [&](std::int64_t z) { AddPlane(band, z, -1, &cost); });
+    }
+    return cost.sum;
+  }
 
   PredictorSpec Choose(const PredictorSpec& inherited) {
     PredictorSpec best = inherited;
@@ -201,17 +211,60 @@ class Chooser {
 }  // namespace
 
 template <typename T>
-PredictorSpec ChoosePredictor(const Index3& shape, const std::array<const T*, kBands>& originals,
-                              const std::array<const std::uint8_t*, kBands>& valid, double step,
-                              const PredictorSpec& inherited, LevelBands<T>* bands) {
-  return Chooser<T>(shape, originals, valid, step, bands).Choose(inherited);
+PredictorSpec ChoosePredictor(const PredictionSample<T>& sample, const PredictorSpec& inherited,
+                              LevelBands<T>* bands) {
+  return Chooser<T>(sample, bands).Choose(inherited);
 }
 
-template PredictorSpec ChoosePredictor<float>(const Index3&, const std::array<const float*, kBands>&,
-                                              const std::array<const std::uint8_t*, kBands>&, double,
-                                              const PredictorSpec&, LevelBands<float>*);
-template PredictorSpec ChoosePredictor<double>(const Index3&, const std::array<const double*, kBands>&,
-                                               const std::array<const std::uint8_t*, kBands>&, double,
-                                               const PredictorSpec&, LevelBands<double>*);
+template <typename T>
+double PredictionCost(const PredictionSample<T>& sample, LevelBands<T>* bands) {
+  return Chooser<T>(sample, bands).MeasureCost();
+}
+
+template <typename T>
+bool ReferencePays(const Index3& shape, const T* samples, Validity validity, const T* reference,
+                   double step) {
+  // A reference has to be read and decoded, too; and of few samples, one is a little better by chance.
+  constexpr double kWorthwhile = 0.03;
+  constexpr double kChance = 4;
+  LevelGrid<T> coarse;
+  coarse.values.Resize(BandSize(shape, 0));
+  coarse.magnitudes.Resize(coarse.values.size());
+  ExtractBand(samples, shape, 0, coarse.values.data());
+  LevelBands<T> bands(shape, &coarse, &LevelScratch<T>::OfThread());
+  bands.SetReference(reference, static_cast<T>(1 / step));
+  bands.SetPredictor(PredictorSpec::Default());
+  PredictionSample<T> sample;
+  sample.shape = shape;
+  sample.step = step;
+  std::array<std::vector<T>, kBands> originals;
+  std::array<std::vector<std::uint8_t>, kBands> valid;
+  for (const std::size_t band : {1u, 2u, 4u}) {
+    const int number = static_cast<int>(band);
+    originals[band].resize(bands.Size(number));
+    ExtractBand(samples, shape, number, originals[band].data());
+    sample.originals[band] = originals[band].data();
+    if (validity.empty()) continue;
+    valid[band].resize(bands.Size(number));
+    ExtractBand(validity.data(), shape, number, valid[band].data());
+    sample.valid[band] = valid[band].data();
+  }
+  const double alone = PredictionCost(sample, &bands);
+  const double worthwhile = kWorthwhile * alone + kChance * std::sqrt(static_cast<double>(Volume(shape)));
+  for (int share = 1; share <= kWholeShare; ++share) {
+    bands.SetShare(share);
+    if (alone - PredictionCost(sample, &bands) > worthwhile) return true;
+  }
+  return false;
+}
+
+template bool ReferencePays<float>(const Index3&, const float*, Validity, const float*, double);
+template bool ReferencePays<double>(const Index3&, const double*, Validity, const double*, double);
+template PredictorSpec ChoosePredictor<float>(const PredictionSample<float>&, const PredictorSpec&,
+                                              LevelBands<float>*);
+template PredictorSpec ChoosePredictor<double>(const PredictionSample<double>&, const PredictorSpec&,
+                                               LevelBands<double>*);
+template double PredictionCost<float>(const PredictionSample<float>&, LevelBands<float>*);
+template double PredictionCost<double>(const PredictionSample<double>&, LevelBands<double>*);
 
 }  // namespace quarry::interpolate

@@ -8,6 +8,7 @@
 
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/instruction_sets.h"
+#include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/interpolate/quantum.h"
@@ -30,6 +31,7 @@ constexpr std::uint8_t kWideStep = 0x02;  // the step is a float64 instead of a 
 constexpr std::uint8_t kLattice = 0x04;   // samples are multiples of a power of two: its exponent follows
 constexpr std::uint8_t kQuantum = 0x08;   // with kLattice: of another unit; it and an offset follow instead
 constexpr int kRatioShift = 4;            // bits 4 and 5: which kLevelRatios
+constexpr std::uint8_t kRefers = 0x40;    // levels refer to another step
 
 /// Tolerance of a level relative to the next finer one: coarse samples are few, and more accurate ones
 /// predict better. The gain depends on the tolerance.
@@ -50,6 +52,7 @@ struct PatchHead {
   bool lattice = false;
   int exponent = 0;                ///< samples are multiples of 2^exponent; only with lattice
   std::optional<Quantum> quantum;  ///< or of this instead
+  bool refers = false;             ///< levels refer to another step
 
   /// What a lattice consists of multiples of.
   double Unit() const { return quantum ? quantum->unit : lattice ? std::ldexp(1.0, exponent) : 1; }
@@ -182,6 +185,48 @@ double HalfWidth(const PatchHead& before, ExactLevels exact, int level, const Pa
   return width > 0 ? std::min(width, most) : 0;
 }
 
+/// A reference level in working values. Missing samples become those before them in memory, the first ones
+/// the first valid one, and 0 where there is none.
+template <typename S, typename T>
+class ReferenceValues {
+ public:
+  /// @param fine    of `shape`; every `stride`-th sample of them is taken. They outlive what is returned
+  const T* Of(const ReferenceLevel& fine, const Index3& shape, std::int64_t stride, const PatchHead& head) {
+    const auto* samples = reinterpret_cast<const S*>(fine.samples.data());
+    Validity validity = fine.validity;
+    auto count = static_cast<std::size_t>(Volume(shape));
+    if (stride > 1) {
+      CopyStrided(samples, shape, stride, &samples_);
+      if (!validity.empty()) CopyStrided(fine.validity.data(), shape, stride, &validity_);
+      if (!validity.empty()) validity = validity_;
+      samples = samples_.data();
+      count = samples_.size();
+    }
+    if (!validity.empty()) samples = Fill(samples, validity);
+    return WorkingValues<S, T>(samples, nullptr, count, head, &working_);
+  }
+
+ private:
+  template <typename U>
+  using Buffer = std::vector<U, BufferAllocator<U>>;
+
+  const S* Fill(const S* samples, Validity validity) {
+    const auto first = std::find(validity.begin(), validity.end(), 1);
+    S last = first != validity.end() ? samples[first - validity.begin()] : S(0);
+    filled_.resize(validity.size());
+    for (std::size_t i = 0; i < validity.size(); ++i) {
+      if (validity[i] != 0) last = samples[i];
+      filled_[i] = last;
+    }
+    return filled_.data();
+  }
+
+  Buffer<S> samples_;
+  Buffer<std::uint8_t> validity_;
+  Buffer<S> filled_;
+  Buffer<T> working_;
+};
+
 template <typename S>
 class Decoder final : public PatchDecoder {
   using T = Working<S>;
@@ -206,6 +251,15 @@ class Decoder final : public PatchDecoder {
 
   Status Advance(ByteSpan payload, Validity validity) override {
     return AdvanceFrom(payload, validity, nullptr);
+  }
+
+  Status Refer(const ReferenceLevel& reference) override {
+    const auto count = static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level_ - 1)));
+    if (level_ == 0 || reference.samples.size() != count * sizeof(S) ||
+        (!reference.validity.empty() && reference.validity.size() != count))
+      return InternalError("level {} refers to {} bytes", level_ - 1, reference.samples.size());
+    reference_ = reference;
+    return Status::Ok();
   }
 
   Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
@@ -248,6 +302,7 @@ class Decoder final : public PatchDecoder {
       QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, base, nullptr));
     }
     level_ = next;
+    reference_.reset();
     if (SamplesAreWorkingValues()) return Status::Ok();
     samples_.resize(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))));
     if (head_.constant) {
@@ -295,13 +350,14 @@ class Decoder final : public PatchDecoder {
     const bool wide = (first & kWideStep) != 0;
     head_.lattice = (first & kLattice) != 0;
     head_.ratio = first >> kRatioShift & 3;
+    head_.refers = (first & kRefers) != 0;
     const bool quantum = (first & kQuantum) != 0;
     const std::size_t size = (wide ? 8 : 4) +
                              (quantum         ? 2 * sizeof(double)
                               : head_.lattice ? 2
                                               : 0) +
                              sizeof(T);
-    if ((first & kCoded) == 0 || first >> 6 != 0 || (quantum && !head_.lattice) || payload->size() < size)
+    if ((first & kCoded) == 0 || first >> 7 != 0 || (quantum && !head_.lattice) || payload->size() < size)
       return DataLoss("the head of a patch is malformed (first byte {:#x}, {} bytes)", first,
                       payload->size());
     LittleEndianReader reader(payload->data());
@@ -366,10 +422,21 @@ class Decoder final : public PatchDecoder {
           WorkingValues<S, T>(samples, nullptr, static_cast<std::size_t>(Volume(shape)), head_, &converted);
       interval.half_width = HalfWidth<T>(base->head_, base->exact_levels_, level, head_);
     }
+    ReferenceValues<S, T> reference;
+    if (head_.refers) {
+      QUARRY_ASSIGN_OR_RETURN(interval.reference, ReferenceAt(level, &reference));
+    }
     QUARRY_RETURN_IF_ERROR(interpolate::DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape,
                                                        validity, interval, level > 0, place, &grid_));
     if (grid_.exact) exact_levels_ |= ExactLevels{1} << level;
     return Status::Ok();
+  }
+
+  /// The reference at the level that is being decoded, or one inside it.
+  Result<const T*> ReferenceAt(int level, ReferenceValues<S, T>* values) const {
+    if (!reference_) return DataLoss("a patch refers to another step, but is said not to");
+    const int from = level_ - 1;
+    return values->Of(*reference_, LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), head_);
   }
 
   /// Samples at this level or a coarser one, in `buffer` if these.
@@ -394,6 +461,7 @@ class Decoder final : public PatchDecoder {
   S constant_ = 0;
   bool repeats_ = false;  ///< a further layer that adds nothing to the one before
   ExactLevels exact_levels_ = 0;
+  std::optional<ReferenceLevel> reference_;  ///< of the next level
   LevelGrid<T> grid_;
   Buffer<S> samples_;
 };
@@ -420,6 +488,8 @@ struct LayerSettings {
   bool is_last = true;
   bool without_lattice = false;        ///< multiples of a unit lose the sign of zero
   const CodedLayer* before = nullptr;  ///< null: this is the first one
+  ByteSpan reference;                  ///< level 0 at another step; empty: there is none
+  Validity reference_validity;
 };
 
 template <typename S>
@@ -494,6 +564,7 @@ class Encoder {
     const int inner = InnerLevels(layout_.shape);
     Buffer<T> working_base;
     std::vector<const T*> bases(static_cast<std::size_t>(inner), nullptr);
+    head.refers = ReferencePays(head, grids.front());
     if (settings_.before != nullptr) {
       bases[0] = WorkingValues<S, T>(reinterpret_cast<const S*>(settings_.before->decoded[0].data()), nullptr,
                                      samples_.size(), head, &working_base);
@@ -530,6 +601,8 @@ class Encoder {
         LevelBase<T> base{bases[i], 0};
         if (bases[i] != nullptr)
           base.half_width = HalfWidth<T>(settings_.before->head, settings_.before->exact_levels, l, head);
+        ReferenceValues<S, T> reference;
+        if (head.refers) base.reference = ReferenceAt(l, head, &reference);
         payload = interpolate::EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l),
                                               grids[i], valid[i], base, l > 0, &grid);
         if (grid.exact) coded.exact_levels |= ExactLevels{1} << l;
@@ -540,6 +613,20 @@ class Encoder {
       if (l < layout_.levels) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
     }
     return coded;
+  }
+
+  /// @param level  counted down to one sample
+  const T* ReferenceAt(int level, const PatchHead& head, ReferenceValues<S, T>* values) const {
+    return values->Of({settings_.reference, settings_.reference_validity}, layout_.shape,
+                      std::int64_t{1} << level, head);
+  }
+
+  /// @param samples  of level 0, in working values
+  bool ReferencePays(const PatchHead& head, const T* samples) const {
+    if (settings_.reference.empty() || Volume(layout_.shape) == 1 || !(head.step > 0)) return false;
+    ReferenceValues<S, T> reference;
+    return interpolate::ReferencePays<T>(layout_.shape, samples, validity_, ReferenceAt(0, head, &reference),
+                                         head.step);
   }
 
   PatchHead ChooseHead(double largest) const {
@@ -654,7 +741,8 @@ class Encoder {
   static void AppendHead(const PatchHead& head, T base, Bytes* out) {
     const bool wide = static_cast<double>(static_cast<float>(head.step)) != head.step;
     out->push_back(static_cast<std::byte>(kCoded | (wide ? kWideStep : 0) | (head.lattice ? kLattice : 0) |
-                                          (head.quantum ? kQuantum : 0) | head.ratio << kRatioShift));
+                                          (head.quantum ? kQuantum : 0) | head.ratio << kRatioShift |
+                                          (head.refers ? kRefers : 0)));
     if (wide) {
       PutLittleEndian(out, head.step);
     } else {
@@ -726,9 +814,10 @@ bool Keeps(const CodedLayer& layer, std::span<const S> samples, Validity validit
   return true;
 }
 
+/// @param reference  or null
 template <typename S>
 CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Validity validity,
-                      Tolerances tolerances) {
+                      Tolerances tolerances, const PatchReference* reference) {
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   CodedPatch coded;
   coded.levels.resize(static_cast<std::size_t>(parts.count()));
@@ -740,13 +829,18 @@ CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Val
     if (k > 0 && Keeps(layer, samples, validity, tolerance)) {
       layer.levels.assign(layer.levels.size(), Bytes());
     } else {
-      LayerSettings settings{tolerance, is_last, /*without_lattice=*/false, k > 0 ? &layer : nullptr};
+      LayerSettings settings{tolerance, is_last, /*without_lattice=*/false, k > 0 ? &layer : nullptr, {}, {}};
+      if (reference != nullptr) {
+        settings.reference = reference->layers[static_cast<std::size_t>(k)];
+        settings.reference_validity = reference->validity;
+      }
       CodedLayer next = Encoder<S>(layout, samples, validity, settings).Run();
       if (k > 0 && tolerance == 0 && !Keeps(next, samples, validity, 0)) {
         settings.without_lattice = true;
         next = Encoder<S>(layout, samples, validity, settings).Run();
       }
       layer = std::move(next);
+      coded.refers |= layer.head.refers;
     }
     const auto to = static_cast<std::ptrdiff_t>(parts.Of(k, 0));
     std::move(layer.levels.begin(), layer.levels.end(), coded.levels.begin() + to);
@@ -780,6 +874,24 @@ Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan 
 
 Result<CodedPatch> InterpolateCoder::EncodeLayers(const PatchLayout& layout, ByteSpan samples,
                                                   Validity validity, Tolerances tolerances) const {
+  return EncodeWith(layout, samples, validity, tolerances, nullptr);
+}
+
+Result<CodedPatch> InterpolateCoder::EncodeReferring(const PatchLayout& layout, ByteSpan samples,
+                                                     Validity validity, Tolerances tolerances,
+                                                     const PatchReference& reference) const {
+  const auto count = static_cast<std::size_t>(Volume(layout.shape));
+  const bool fits = std::all_of(reference.layers.begin(), reference.layers.end(),
+                                [&](ByteSpan layer) { return layer.size() == count * SizeOf(layout.type); });
+  if (!fits || reference.layers.size() != tolerances.size() ||
+      (!reference.validity.empty() && reference.validity.size() != count))
+    return InvalidArgument("a patch of shape {} refers to one of another shape", ToString(layout.shape));
+  return EncodeWith(layout, samples, validity, tolerances, &reference);
+}
+
+Result<CodedPatch> InterpolateCoder::EncodeWith(const PatchLayout& layout, ByteSpan samples,
+                                                Validity validity, Tolerances tolerances,
+                                                const PatchReference* reference) {
   const auto count = static_cast<std::size_t>(Volume(layout.shape));
   if (samples.size() != count * SizeOf(layout.type) || samples.empty() ||
       (!validity.empty() && validity.size() != count)) {
@@ -792,7 +904,8 @@ Result<CodedPatch> InterpolateCoder::EncodeLayers(const PatchLayout& layout, Byt
     return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
   }
   return DispatchType(layout.type, [&]<typename S>(S) -> CodedPatch {
-    return CodeLayers<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerances);
+    return CodeLayers<S>(layout, {reinterpret_cast<const S*>(samples.data()), count}, validity, tolerances,
+                         reference);
   });
 }
 

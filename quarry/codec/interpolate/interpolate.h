@@ -23,7 +23,15 @@ class InterpolateCoder final : public PatchCoder {
                             double tolerance) const override;
   Result<CodedPatch> EncodeLayers(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                   Tolerances tolerances) const override;
+  bool CanRefer() const override { return true; }
+  Result<CodedPatch> EncodeReferring(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                     Tolerances tolerances, const PatchReference& reference) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ private:
+  /// @param reference  or null
+  static Result<CodedPatch> EncodeWith(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                       Tolerances tolerances, const PatchReference* reference);
 };
 
 }  // namespace quarry

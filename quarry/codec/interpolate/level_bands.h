@@ -7,6 +7,7 @@
 #include "quarry/base/per_thread.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
+#include "quarry/codec/interpolate/reference.h"
 
 /// Shared by encoding and decoding of a level: its bands, and predictions from them.
 namespace quarry::interpolate {
@@ -33,10 +34,13 @@ template <typename T>
 struct LevelScratch {
   std::array<PaddedArray<T>, kBands> values;
   std::array<PaddedArray<std::uint16_t>, kBands> magnitudes;
-  std::array<PaddedArray<T>, 4> planes;  ///< predictions along x, y, z, and their average
-  std::vector<std::uint16_t> activity;   ///< of a plane
-  std::vector<T> row;                    ///< of the whole level
-  std::vector<std::uint8_t> validity;    ///< of a band
+  std::array<PaddedArray<T>, 4> planes;          ///< predictions along x, y, z, and their average
+  std::vector<std::uint16_t> activity;           ///< of a plane
+  std::vector<T> row;                            ///< of the whole level
+  std::vector<std::uint8_t> validity;            ///< of a band
+  std::array<PaddedArray<T>, kBands> reference;  ///< bands of the reference
+  PaddedArray<T> reference_plane;                ///< predictions of them
+  std::vector<std::uint16_t> reference_misses;   ///< of a plane
 
   static LevelScratch& OfThread() {
     static const PerThread<LevelScratch> scratch;
@@ -74,6 +78,22 @@ struct SplitBands {
     if (width % 2 != 0) even[width / 2] = row[width - 1];
   }
 };
+
+/// A band of an array over the whole level.
+template <typename U>
+void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
+  const Index3 extent = BandShape(shape, band);
+  const std::int64_t x0 = band & 1;
+  const std::int64_t y0 = band >> 1 & 1;
+  const std::int64_t z0 = band >> 2 & 1;
+  for (std::int64_t z = 0; z < extent[2]; ++z) {
+    for (std::int64_t y = 0; y < extent[1]; ++y) {
+      const U* row = level + ((2 * z + z0) * shape[1] + 2 * y + y0) * shape[0] + x0;
+      for (std::int64_t x = 0; x < extent[0]; ++x) out[x] = row[2 * x];
+      out += extent[0];
+    }
+  }
+}
 
 /// The intervals of a plane or a band in the layer before; see IntervalPlane.
 template <typename T>
@@ -148,6 +168,24 @@ class LevelBands {
     return band == 0 ? coarse_->magnitudes.data() : scratch_->magnitudes[Index(band)].data();
   }
 
+  /// From here on, predictions and activity use a reference; before SetPredictor.
+  /// @param level  of the reference, dense
+  void SetReference(const T* level, T inverse_step) {
+    std::array<T*, kBands> bands{};
+    for (std::size_t band = 0; band < kBands; ++band) {
+      scratch_->reference[band].Resize(Size(static_cast<int>(band)));
+      bands[band] = scratch_->reference[band].data();
+    }
+    ExtractBand(level, shape_, 0, bands[0]);
+    RunOnBestInstructionSet<SplitBands<T>>(level, &shape_, bands);
+    scratch_->reference_plane.Resize(scratch_->planes[3].size());
+    scratch_->reference_misses.resize(scratch_->planes[3].size());
+    inverse_step_ = inverse_step;
+    has_reference_ = true;
+  }
+  /// How much of the reference is used, in quarters.
+  void SetShare(int share) { share_ = has_reference_ ? share : 0; }
+
   /// Must be called before Predict.
   void SetPredictor(const PredictorSpec& spec) {
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -177,14 +215,22 @@ class LevelBands {
 
   /// Predictions of a plane of a band; valid until the next call.
   const T* Predict(int band, std::int64_t z) {
+    // First, as both need the scratch planes.
+    if (share_ != 0) PredictReference(band, z);
     T* out = scratch_->planes[3].data();
     KernelsOf<T>::Predict(kernels_)(args_[Index(band)], z, out);
+    if (share_ != 0) AddShare(ReferenceAt(band, z), static_cast<T>(share_) / kWholeShare, out);
     return out;
   }
 
   /// Activity around the samples of a plane of a band; valid until the next call.
   const std::uint16_t* Activity(int band, std::int64_t z) {
     kernels_.activity(contexts_[Index(band)], z, scratch_->activity.data());
+    if (share_ != 0) {
+      PredictReference(band, z);
+      BlendActivity(ReferenceAt(band, z), Shape(band)[0], inverse_step_, scratch_->reference_misses.data(),
+                    scratch_->activity.data());
+    }
     return scratch_->activity.data();
   }
 
@@ -221,6 +267,22 @@ class LevelBands {
 
  private:
   static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+  void PredictReference(int band, std::int64_t z) {
+    PredictArgs<T> args = args_[Index(band)];
+    for (int axis = 0; axis < 3; ++axis) {
+      if (IsOdd(band, axis))
+        args.sources[Index(axis)].values = scratch_->reference[Index(band & ~(1 << axis))].data();
+    }
+    KernelsOf<T>::Predict(kernels_)(args, z, scratch_->reference_plane.data());
+  }
+  /// After PredictReference.
+  ReferencePlane<T> ReferenceAt(int band, std::int64_t z) const {
+    const Index3 extent = Shape(band);
+    const auto count = static_cast<std::size_t>(extent[0] * extent[1]);
+    return {scratch_->reference[Index(band)].data() + static_cast<std::size_t>(z) * count,
+            scratch_->reference_plane.data(), count};
+  }
 
   ContextArgs ContextOf(int band) {
     ContextArgs args;
@@ -268,23 +330,10 @@ class LevelBands {
   std::array<std::vector<Segment<T>>, 3> segments_;
   std::array<PredictArgs<T>, kBands> args_;
   std::array<ContextArgs, kBands> contexts_;
+  bool has_reference_ = false;
+  int share_ = 0;
+  T inverse_step_ = 0;
 };
-
-/// A band of an array over the whole level.
-template <typename U>
-void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
-  const Index3 extent = BandShape(shape, band);
-  const std::int64_t x0 = band & 1;
-  const std::int64_t y0 = band >> 1 & 1;
-  const std::int64_t z0 = band >> 2 & 1;
-  for (std::int64_t z = 0; z < extent[2]; ++z) {
-    for (std::int64_t y = 0; y < extent[1]; ++y) {
-      const U* row = level + ((2 * z + z0) * shape[1] + 2 * y + y0) * shape[0] + x0;
-      for (std::int64_t x = 0; x < extent[0]; ++x) out[x] = row[2 * x];
-      out += extent[0];
-    }
-  }
-}
 
 /// Forms of a level's payload: the lowest two bits of its first byte, and the highest one after 2.
 enum class LevelMode : std::uint8_t {

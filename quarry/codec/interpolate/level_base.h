@@ -8,7 +8,7 @@
 #include "quarry/codec/interpolate/contexts.h"
 #include "quarry/codec/interpolate/kernels.h"
 
-/// What the layer of accuracy before says about the samples of a level.
+/// What the layer of accuracy before, and other steps, say about the samples of a level.
 namespace quarry::interpolate {
 
 /// A prediction as kernels sanitise it before use (Sanitised in kernels.inl).
@@ -20,11 +20,13 @@ T SanitisedPrediction(T predicted, bool integral) {
   return std::abs(predicted) < kRounder / 4 ? (predicted + kRounder) - kRounder : T(0);
 }
 
-/// A level as the layer before has it.
+/// What is known of a level beside the next coarser one, in working values of this layer.
 template <typename T>
 struct LevelBase {
-  const T* values = nullptr;  ///< dense, in working values of this layer; null: this is the first layer
+  const T* values = nullptr;  ///< of the layer before, dense; null: this is the first layer
   double half_width = 0;  ///< of the interval around each value that should hold the sample; 0: it is exact
+  const T* reference =
+      nullptr;  ///< the same level at other steps, dense; null: there is none. See reference.h
 };
 
 /// Turns predictions of samples into predictions inside their intervals. From here on a sample is coded by

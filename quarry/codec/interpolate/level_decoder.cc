@@ -26,9 +26,12 @@ class LevelDecoder {
         intervals_(IntervalScratch<T>::OfThread()),
         symbols_(bands_.kernels(), NewSamples(), further_) {
     if (further_) intervals_.Split(base.values, shape);
+    if (base.reference != nullptr) bands_.SetReference(base.reference, interval_args_.inverse_step);
+    refers_ = base.reference != nullptr;
   }
 
   Status Run(ByteSpan payload, const SamplePlace* place) {
+    if (refers_) QUARRY_RETURN_IF_ERROR(ReadShare(&payload));
     std::uint8_t head = 0;
     if (!payload.empty()) {
       head = std::to_integer<std::uint8_t>(payload[0]);
@@ -57,6 +60,18 @@ class LevelDecoder {
   }
 
  private:
+  /// Nothing at all stands for a level that is as it was.
+  Status ReadShare(ByteSpan* payload) {
+    int share = kWholeShare;
+    if (!payload->empty()) {
+      share = std::to_integer<int>((*payload)[0]);
+      *payload = payload->subspan(1);
+    }
+    if (share > kWholeShare) return DataLoss("a level refers to {} quarters of another step", share);
+    bands_.SetShare(share);
+    return Status::Ok();
+  }
+
   Status RunQuantised(std::uint8_t head, ByteSpan payload) {
     if (mode_ != LevelMode::kZero && !(quantiser_.step > 0))
       return DataLoss("a level has indices, but the patch has no step");
@@ -259,6 +274,7 @@ class LevelDecoder {
   IntervalScratch<T>& intervals_;
   SymbolDecoder symbols_;
 
+  bool refers_ = false;  ///< to another step
   LevelMode mode_ = LevelMode::kZero;
   std::size_t next_escape_ = 0;
 };

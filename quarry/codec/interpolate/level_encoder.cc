@@ -208,12 +208,23 @@ class LevelEncoder {
     }
     RunOnBestInstructionSet<SplitBands<T>>(samples, &shape, originals);
     if (!validity.empty()) RunOnBestInstructionSet<SplitBands<std::uint8_t>>(validity.data(), &shape, valid);
+    refers_ = base.reference != nullptr;
+    if (refers_) bands_.SetReference(base.reference, interval_args_.inverse_step);
     if (!further_) return;
     intervals_.Split(base.values, shape);
     scratch_.signs.resize(scratch_.originals.size());
   }
 
   Bytes Run() {
+    const int share = refers_ ? PickShare() : 0;
+    Bytes payload = Code();
+    if (!refers_ || (share == kWholeShare && payload.empty())) return payload;
+    payload.insert(payload.begin(), static_cast<std::byte>(share));
+    return payload;
+  }
+
+ private:
+  Bytes Code() {
     PredictorSpec spec = PickPredictor();
     bands_.SetPredictor(spec);
     Bytes payload;
@@ -238,18 +249,36 @@ class LevelEncoder {
     return payload;
   }
 
- private:
   bool IsValid(std::size_t i) const { return scratch_.valid.empty() || scratch_.valid[i] != 0; }
 
-  PredictorSpec PickPredictor() {
-    std::array<const T*, kBands> originals{};
-    std::array<const std::uint8_t*, kBands> valid{};
+  /// What predictors are judged by.
+  PredictionSample<T> Sample() const {
+    PredictionSample<T> sample;
+    sample.shape = shape_;
     for (const std::size_t band : {1u, 2u, 4u}) {
-      originals[band] = scratch_.originals.data() + begin_[band];
-      valid[band] = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin_[band];
+      sample.originals[band] = scratch_.originals.data() + begin_[band];
+      sample.valid[band] = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin_[band];
     }
-    const double step = quantiser_.step > 0 ? quantiser_.step : ExactScale();
-    return ChoosePredictor<T>(shape_, originals, valid, step, inherited_, &bands_);
+    sample.step = quantiser_.step > 0 ? quantiser_.step : ExactScale();
+    return sample;
+  }
+
+  PredictorSpec PickPredictor() { return ChoosePredictor<T>(Sample(), inherited_, &bands_); }
+
+  /// The share of the reference that leaves the least to code, with the predictor of the coarser level.
+  int PickShare() {
+    bands_.SetPredictor(inherited_);
+    const PredictionSample<T> sample = Sample();
+    int best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (int share = 0; share <= kWholeShare; ++share) {
+      bands_.SetShare(share);
+      const double cost = PredictionCost<T>(sample, &bands_);
+      if (cost < least) best = share;
+      least = std::min(least, cost);
+    }
+    bands_.SetShare(best);
+    return best;
   }
 
   /// In exact coding, the cost of a residual is relative to the precision of the samples.
@@ -702,7 +731,8 @@ class LevelEncoder {
 
   const Quantiser& quantiser_;
   const Index3 shape_;
-  const bool further_;  ///< there is a layer before
+  const bool further_;   ///< there is a layer before
+  bool refers_ = false;  ///< to another step
   const IntervalArgs<T> interval_args_;
   const bool need_magnitudes_;
   LevelGrid<T>* grid_;

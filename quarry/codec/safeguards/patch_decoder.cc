@@ -102,7 +102,8 @@ class Decoder final : public PatchDecoder {
   Status ReadScale(ByteSpan* payload) {
     constexpr std::size_t kBytes = 3;
     constexpr int kMostBits = 30;
-    if (payload->size() < kBytes) return DataLoss("the scale of a patch ends after {} bytes", payload->size());
+    if (payload->size() < kBytes)
+      return DataLoss("the scale of a patch ends after {} bytes", payload->size());
     LittleEndianReader reader(payload->data());
     header_.scale.bits = reader.Get<std::uint8_t>();
     header_.scale.offset = reader.Get<std::int16_t>();

@@ -42,7 +42,8 @@ bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity,
     const std::span<const T> before = safeguards::SamplesOf<T>(samples);
     const std::span<const T> after = safeguards::SamplesOf<T>(decoded);
     for (std::size_t i = 0; i < before.size(); ++i) {
-      if (safeguards::IsValid(validity, i) && !IsKept(safeguard_, tolerance, before[i], after[i])) return false;
+      if (safeguards::IsValid(validity, i) && !IsKept(safeguard_, tolerance, before[i], after[i]))
+        return false;
     }
     return true;
   });

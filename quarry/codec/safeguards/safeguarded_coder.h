@@ -12,10 +12,11 @@ enum class Safeguard : std::uint8_t {
 };
 
 /// "interpolate-zeros", "interpolate-signs", "interpolate-relative": interpolate, with zeros and signs coded
-/// apart as masks are. What is zero is missing to interpolate, so that a field that is zero in most places has
-/// few bytes. A relative bound is an absolute one of the logarithms of the magnitudes (Liang et al. 2018, "An
-/// efficient transformation scheme for lossy data compression with point-wise relative error bound"), here in
-/// fixed point. All hold at every level. Payload: docs/format.md, "Payload of interpolate with safeguards".
+/// apart as masks are. What is zero is missing to interpolate, so that a field that is zero in most places
+/// has few bytes. A relative bound is an absolute one of the logarithms of the magnitudes (Liang et al. 2018,
+/// "An efficient transformation scheme for lossy data compression with point-wise relative error bound"),
+/// here in fixed point. All hold at every level. Payload: docs/format.md, "Payload of interpolate with
+/// safeguards".
 class SafeguardedCoder final : public PatchCoder {
  public:
   explicit SafeguardedCoder(Safeguard safeguard) : safeguard_(safeguard) {}

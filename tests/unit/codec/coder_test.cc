@@ -65,9 +65,10 @@ TEST(Coders, ThatOfMasksIsThereButNoFieldMayNameIt) {
 
   const Result<CoderId> named = ParseCoder("validity");
   EXPECT_EQ(named.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(named.status().message(),
-            "unknown codec \"validity\"; this version knows wavelet-zfp, interpolate, lossless, interpolate-zeros, "
-            "interpolate-signs, interpolate-relative");
+  EXPECT_EQ(
+      named.status().message(),
+      "unknown codec \"validity\"; this version knows wavelet-zfp, interpolate, lossless, interpolate-zeros, "
+      "interpolate-signs, interpolate-relative");
 }
 
 /// Compares a coder's stated capabilities with its effect on noise.

@@ -59,7 +59,8 @@ std::vector<double> Waves(const Index3& shape) {
   std::mt19937 random(7);
   std::vector<double> samples;
   for (std::int64_t i = 0; i < Volume(shape); ++i) {
-    const double wave = std::sin(0.37 * static_cast<double>(i % shape[0])) + std::cos(0.01 * static_cast<double>(i));
+    const double wave =
+        std::sin(0.37 * static_cast<double>(i % shape[0])) + std::cos(0.01 * static_cast<double>(i));
     samples.push_back(random() % 5 == 0 ? 0 : random() % 7 == 0 ? 1e-9 * wave : wave);
   }
   return samples;
@@ -92,7 +93,8 @@ void ExpectKept(const PatchCoder& coder, const Index3& shape, const std::vector<
       const T sample = samples[static_cast<std::size_t>(x + shape[0] * (y + shape[1] * z))];
       const T got = decoded[static_cast<std::size_t>(i)];
       const double error = std::abs(static_cast<double>(sample) - static_cast<double>(got));
-      const double allowed = &coder == &kRelative ? tolerance * std::abs(static_cast<double>(sample)) : tolerance;
+      const double allowed =
+          &coder == &kRelative ? tolerance * std::abs(static_cast<double>(sample)) : tolerance;
       ASSERT_LE(error, allowed) << coder.name() << ": " << sample << " as " << got;
       if (&coder == &kZeros) {
         ASSERT_TRUE(sample != 0 || got == 0) << got;
@@ -124,7 +126,8 @@ TEST(Safeguards, ArePromisedByNoOtherCoder) {
   EXPECT_FALSE(kPlain.HasSafeguards());
   for (const PatchCoder* coder : {&kZeros, &kSigns, &kRelative}) {
     EXPECT_TRUE(coder->HasSafeguards());
-    EXPECT_FALSE(coder->Keeps(DataType::kFloat64, AsBytes(waves), {}, 0.3, AsBytes(decoded))) << coder->name();
+    EXPECT_FALSE(coder->Keeps(DataType::kFloat64, AsBytes(waves), {}, 0.3, AsBytes(decoded)))
+        << coder->name();
   }
 }
 
@@ -234,7 +237,8 @@ TEST(Logarithms, ToleranceOfACodeKeepsTheRelativeBound) {
     const std::int64_t tolerance = safeguards::CodeTolerance(scale, relative, 0x1p-24);
     ASSERT_GE(tolerance, 8);
     for (int i = 0; i < 10'000; ++i) {
-      const auto sample = static_cast<float>(std::pow(10.0, -20 + 40 * 0x1p-64 * static_cast<double>(random())));
+      const auto sample =
+          static_cast<float>(std::pow(10.0, -20 + 40 * 0x1p-64 * static_cast<double>(random())));
       std::int32_t code = 0;
       safeguards::ToCodes(scale, &sample, 1, &code);
       for (const std::int64_t error : {-tolerance, tolerance}) {

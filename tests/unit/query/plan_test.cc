@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 
@@ -268,6 +269,114 @@ TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
 
   EXPECT_EQ(plan.price.reads, 3u);
   EXPECT_EQ(plan.price.bytes_read, plan.price.bytes);
+}
+
+/// A series of one field in two patches along x; each has ten bytes of payload at each step.
+class ReferencesTest : public ::testing::Test, public PatchLocator {
+ protected:
+  ReferencesTest() {
+    dataset_.grid.dims = {16, 8, 8};
+    dataset_.patch = {8, 8, 8};
+    dataset_.levels = 1;
+    FieldDescription field;
+    field.name = "p";
+    field.coder = CoderId::kInterpolate;
+    field.keyframe = 4;
+    dataset_.fields = {field};
+  }
+
+  Result<std::vector<LocatedPatch>> Find(std::uint64_t step, std::size_t /*field*/,
+                                         const Box& positions) const override {
+    located_.push_back(step);
+    std::vector<LocatedPatch> rows;
+    for (std::int64_t p = positions.begin[0]; p < positions.end[0]; ++p) {
+      LocatedPatch row;
+      row.patch.patch_index = static_cast<std::uint64_t>(p);
+      row.patch.valid = 512;
+      row.patch.refers = referring_.contains({step, p});
+      row.patch.levels = {{200 + 10 * static_cast<std::uint64_t>(p), 10, 0, 100 * step + row.patch.patch_index, 0, 1}};
+      rows.push_back(row);
+    }
+    return rows;
+  }
+  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const Box&) const override {
+    return std::vector<LocatedPatch>();
+  }
+
+  Result<ReadPlan> Plan(std::uint64_t step, const Box& box = {{0, 0, 0}, {16, 8, 8}}) const {
+    Query query;
+    query.step = step;
+    query.box = box;
+    const auto find = [&](std::uint64_t of) -> Result<std::vector<ReferenceStep>> {
+      std::vector<ReferenceStep> found;
+      const auto steps = references_.find(of);
+      if (steps == references_.end()) return found;
+      for (const std::uint64_t other : steps->second) found.push_back({other, 0});
+      return found;
+    };
+    located_.clear();
+    return MakePlan(dataset_, *this, find, query, /*read_gap=*/0);
+  }
+
+  static std::vector<std::uint64_t> StepsOf(const ReadPlan& plan, const PlannedPatch& patch) {
+    std::vector<std::uint64_t> steps;
+    for (const ReferredPatch& reference : patch.references)
+      steps.push_back(plan.references.steps[reference.step].step);
+    return steps;
+  }
+
+  DatasetDescription dataset_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> references_;
+  std::set<std::pair<std::uint64_t, std::int64_t>> referring_;  ///< step, patch
+  mutable std::vector<std::uint64_t> located_;
+};
+
+TEST_F(ReferencesTest, APatchHasWhatItNeedsInTheOrderOfDecoding) {
+  references_ = {{2, {0, 4}}, {1, {0, 2}}};
+  referring_ = {{1, 0}, {2, 0}, {1, 1}};  // the second patch of step 2 is on its own
+  const ReadPlan plan = *Plan(1);
+  ASSERT_EQ(plan.patches.size(), 2u);
+  EXPECT_EQ(StepsOf(plan, plan.patches[0]), (std::vector<std::uint64_t>{0, 4, 2}));
+  EXPECT_EQ(GraphOf(plan, plan.patches[0]), (ReferenceGraph{{}, {}, {0, 1}, {0, 2}}));
+  EXPECT_EQ(StepsOf(plan, plan.patches[1]), (std::vector<std::uint64_t>{0, 2}));
+  EXPECT_EQ(GraphOf(plan, plan.patches[1]), (ReferenceGraph{{}, {}, {0, 1}}));
+  EXPECT_EQ(plan.price.bytes, 10u * (4 + 3));
+  EXPECT_EQ(plan.price.reads, 4u) << "neighbours in a file are one read";
+}
+
+TEST_F(ReferencesTest, APatchOnItsOwnNeedsNothing) {
+  references_ = {{1, {0}}};
+  referring_ = {{1, 1}};
+  const ReadPlan alone = *Plan(1, {{0, 0, 0}, {8, 8, 8}});
+  EXPECT_TRUE(alone.patches[0].references.empty());
+  EXPECT_TRUE(GraphOf(alone, alone.patches[0]).empty());
+  EXPECT_EQ(located_, std::vector<std::uint64_t>{1}) << "no other step is looked at";
+  EXPECT_EQ(alone.price.bytes, 10u);
+  EXPECT_NE(Fingerprint(*Plan(1)), Fingerprint(alone));
+}
+
+TEST_F(ReferencesTest, TheFingerprintIsThatOfAllSteps) {
+  references_ = {{1, {0}}};
+  referring_ = {{1, 0}};
+  const std::uint64_t of_zero = Fingerprint(*Plan(1));
+  references_ = {{1, {3}}};
+  EXPECT_NE(Fingerprint(*Plan(1)), of_zero);
+}
+
+TEST_F(ReferencesTest, ReferencesThatDoNotEndAreDamage) {
+  const auto refuses = [&](std::uint64_t step) { return Plan(step).status().code() == StatusCode::kDataLoss; };
+  referring_ = {{1, 0}};
+  EXPECT_TRUE(refuses(1)) << "no step to refer to";
+  references_ = {{1, {1}}};
+  EXPECT_TRUE(refuses(1)) << "itself";
+  references_ = {{1, {2}}, {2, {1}}};
+  EXPECT_TRUE(refuses(1)) << "in a circle";
+  references_ = {{5, {4}}, {4, {3}}, {3, {2}}, {2, {1}}, {1, {0}}};
+  for (std::uint64_t step = 1; step <= 5; ++step) referring_.insert({step, 0});
+  EXPECT_FALSE(refuses(4)) << "four others are allowed";
+  EXPECT_TRUE(refuses(5)) << "five are not";
+  dataset_.fields[0].keyframe = 0;
+  EXPECT_TRUE(refuses(1)) << "the field has no keyframes";
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ function fieldInfo(field: FieldDescription): FieldInfo {
     fill: field.fill ?? null,
     bound: boundText(field.bound),
     layers: field.rougher.length + 1,
+    refers: field.keyframe > 0,
   };
 }
 

@@ -54,7 +54,7 @@ export class BrickStore implements Host {
     }
     const stamp = JSON.stringify([info.dims, info.patch, info.levels, field, step]);
     // The decoder here knows one layer of accuracy.
-    const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layers === 1;
+    const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layers === 1 && !field.refers;
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
     const isNewest = opened.steps.at(-1)?.step === selection.step;
