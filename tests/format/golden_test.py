@@ -32,11 +32,13 @@ FIELDS = (
     ("labels", "uint8", "lossless", (), None),
     ("wide", "uint32", "lossless", ("--fill", "4294967295"), 4294967295),
     ("ladder", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("rungs", "float64", "interpolate", ("--layers", "1,1e-2,1e-6"), math.nan),
     ("dry", "float32", "interpolate-zeros", ("--tolerance", "0.5", "--keep-zeros"), None),
     ("charge", "int16", "interpolate-signs", ("--tolerance", "40", "--keep-sign"), None),
     ("ratios", "float64", "interpolate-relative", ("--pointwise-relative", "1e-3"), math.nan),
-    ("rungs", "float64", "interpolate", ("--layers", "1,1e-2,1e-6"), math.nan),
+    ("turns", "float32", "interpolate", ("--tolerance", "0.01", "--keyframe", "2"), None),
 )
+CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
 
 
@@ -77,7 +79,8 @@ def write(folder):
             path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]-{kind.capitalize()}.raw"
             path.write_bytes(source(step, kind, hole))
             inputs.append(path)
-        command = [BIN / "quarry-write", *inputs, "--output", dataset, "--codec", coder, *options, "--files", "2"]
+        command = [BIN / "quarry-write", *inputs, "--output", dataset, *options, "--files", "2"]
+        command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]
         command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", "level"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return dataset

@@ -533,8 +533,12 @@ class Intervals:
         self.relative = T(0) if lattice or half_width == 0 else T(2 * np.finfo(T).eps)
         self.lattice = lattice
 
-    def enter(self, p, band, valid, activity):
-        """@returns s times the prediction inside the interval, s, by how much the prediction is outside, the class"""
+    @property
+    def h(self):
+        return self.half_width
+
+    def move(self, p, band, valid):
+        """@returns s, the prediction inside the interval, c, and how far that is from the nearer end"""
         T = self.T
         b = for_use(LevelDecoder.band_of(self.before, band).ravel(), self.lattice, T).astype(T)
         width = self.half_width + np.abs(b) * self.relative
@@ -543,15 +547,34 @@ class Intervals:
         inside = np.where(raised < high, raised, high)
         below, above = inside - low, high - inside
         s = np.where(valid & (above < below), T(-1), T(1))
-        c = np.where(valid, inside, p)
+        return s, inside, np.where(valid, inside, p), np.minimum(below, above)
+
+    def enter_exact(self, p, band, valid, activity):
+        """@returns s times the prediction inside the interval, s, the context"""
+        s, inside, c, near = self.move(p, band, valid)
+        mean = activity // 12
+        exponent = np.maximum(c.view(np.int32) >> 23 & 0xff, 1).astype(np.int64) - 127 - 23
+        bins = np.clip((np.minimum(mean, 1536) - 1536 + log_of(self.h) - 64 * exponent) // 64, 0, 31)
+        n = log_of(near) - log_of(self.h) + 1536
+        kind = np.where(p != inside, 3, np.where(n < mean, 2, np.where(n < mean + 101, 1, 0)))
+        return (s * c).astype(self.T), s, 32 * kind + bins
+
+    def enter(self, p, band, valid, activity):
+        """@returns s times the prediction inside the interval, s, by how much the prediction is outside, the class"""
+        T = self.T
+        s, _, c, near = self.move(p, band, valid)
         t = np.abs(p - c) * (T(1) / self.step)
         missed = np.rint(np.maximum(np.where(t < T(5400), t, T(5400)), T(0))).astype(np.int64)
         a = (activity + 2).astype(T) * (self.step / T(12))
-        near = np.minimum(below, above)
         kind = np.where(np.abs(p - c) != 0, 3, np.where(near < a, 2, np.where(near < a * T(3), 1, 0)))
         for number in range(4):
             SEEN[f"further: class {number}"] += int((kind == number).sum())
         return (s * c).astype(T), s, missed, kind
+
+
+def log_of(values):
+    """64ths of an octave, of float32 that are not negative."""
+    return (np.asarray(values, np.float32).view(np.int32).astype(np.int64) >> 17) - 127 * 64
 
 
 class LevelDecoder:
@@ -579,11 +602,11 @@ class LevelDecoder:
         head = payload.number("B") if payload.left() else 0
         mode = ("zero", "old tables", "adaptive", "exact")[head & 3]
         if head & 128 and mode != "old tables":
-            require(mode == "adaptive", f"a level begins with {head}")
-            mode = "tables"
+            require(mode in ("adaptive", "exact"), f"a level begins with {head}")
+            mode = "tables" if mode == "adaptive" else "exact tables"
         SEEN[f"mode: {mode}"] += 1
         SEEN[f"masked: {mode}"] += mask is not None and not mask.all()
-        if mode == "exact":
+        if mode.startswith("exact"):
             self.exact.add(level)
         if intervals:
             SEEN[f"further: {mode}"] += 1
@@ -602,7 +625,8 @@ class LevelDecoder:
             require(payload.left() == 0, "bytes behind an exact level")
         else:
             step = self.step_of(level)
-            require(mode == "zero" or step > 0, "indices without a step")
+            require(mode in ("zero", "exact tables") or step > 0, "indices without a step")
+            require(mode != "exact tables" or (intervals is not None and intervals.h > 0 and T == np.float32), "no interval")
             if head & 64:
                 escapes = read_escapes(payload, sum(sizes[band] for band in BANDS), T)
             if mode == "zero":
@@ -611,6 +635,7 @@ class LevelDecoder:
                 indices = AdaptiveIndices(payload)
             else:
                 indices = TableIndices(payload, head, intervals is not None)
+                require(mode != "exact tables" or indices.classes, "an exact level without classes")
 
         number = 0  # of the first sample of the band
         for band in BANDS:
@@ -621,9 +646,23 @@ class LevelDecoder:
             q = np.zeros(len(p), np.int64)
             activity = activity_of(magnitudes, band)
             s, missed, kind = T(1), 0, 0
-            if intervals:
+            unclamped = p
+            if mode == "exact tables":
+                p, s, contexts = intervals.enter_exact(p, band, is_valid, activity)
+            elif intervals:
                 p, s, missed, kind = intervals.enter(p, band, is_valid, activity)
-            if mode == "exact":
+            if mode == "exact tables":
+                q[is_valid] = indices.band(contexts[is_valid].tolist())
+                of_band = [(n - number, *escapes[n]) for n in escapes if number <= n < number + len(p)]
+                for n, index, _ in of_band:
+                    q[n] = index
+                value = p.copy()
+                words_of = np.where(q >= 0, 2 * q, -2 * q - 1)
+                value[is_valid] = exact_values(p[is_valid], words_of[is_valid].astype(np.uint32), T)
+                for n, _, exact in of_band:
+                    if exact is not None:
+                        value[n] = exact
+            elif mode == "exact":
                 value = p.copy()
                 count = int(is_valid.sum())
                 value[is_valid] = exact_values(p[is_valid], words[next_word:next_word + count], T)
@@ -640,6 +679,8 @@ class LevelDecoder:
                         value[n] = exact
             bands[band] = (s * value).astype(T).reshape(extent[band][::-1])
             errors = np.zeros(len(p), np.int64) if mode == "exact" else np.minimum(np.abs(q), 5400) + missed
+            if mode == "exact tables":
+                errors = np.maximum(log_of(np.abs(bands[band].ravel() - unclamped)) - log_of(intervals.h) + 1536, 0)
             magnitudes[band] = np.minimum(errors, 5400).reshape(extent[band][::-1])
             number += len(p)
         self.values = self.merged(bands, shape)
@@ -968,6 +1009,10 @@ def layered_cases():
         yield f"layers {shape} of bytes", np.round(100 * field + 120).astype("uint8"), 2, (9, 2, 0), None
     large = waves((33, 32, 31), 20)
     yield "layers, smooth", large.astype("float32"), 3, (1e-2, 1e-4, 1e-6), None
+    # So large that tables of exact samples are worth their bytes.
+    larger = waves((45, 44, 43), 21, 0.01).astype("float32")
+    yield "layers, then exact in tables", larger, 1, (1e-2, 1e-4, 0), None
+    yield "layers, masked, then exact in tables", larger, 1, (1e-3, 0), ball((45, 44, 43), 9)
     yield "layers, masked", waves((30, 22, 18), 40, 0.02).astype("float32"), 2, (0.05, 1e-3, 0), ball((30, 22, 18), 7)
     yield "layers, masked bytes", np.round(100 * waves((30, 22, 18), 40) + 120).astype("uint8"), 2, (20, 1), ball((30, 22, 18), 7)
     decimals = np.round(4000 * waves((17, 16, 15), 28)) / 100
@@ -1012,7 +1057,7 @@ REQUIRED = (
     "named table: low bits", *(f"old tables: {lanes} lanes, {bits} bits" for lanes in (8, 32) for bits in (10, 11)),
     "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
     "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd",
-    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "adds nothing", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
+    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "exact tables", "adds nothing", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
 
 
 def encode(folder, coder, samples, levels, tolerances, mask):

@@ -138,6 +138,10 @@ struct Kernels {
   void (*expand)(const std::uint8_t* bytes, const std::uint8_t* valid, std::size_t count, std::uint8_t fill,
                  std::uint8_t* out);
 
+  /// Indices of symbols with their low bits. If these end too early, some are unset.
+  void (*unfold)(const std::uint8_t* symbols, const std::uint8_t* tables, std::size_t count,
+                 LowBits* low_bits, std::int32_t* indices);
+
   /// Coded symbols of indices, and their low bits. False if some symbol is above the limit of its table:
   /// what is written for it is wrong.
   bool (*fold)(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,

@@ -17,6 +17,7 @@ constexpr Kernels MakeKernels(std::string_view name) {
           EncodeRans,
           Compact,
           Expand,
+          UnfoldLow,
           FoldLow,
           Interleave<std::uint32_t>,
           Interleave<std::uint64_t>,

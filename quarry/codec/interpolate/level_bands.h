@@ -100,6 +100,7 @@ template <typename T>
 struct IntervalScratch {
   std::vector<T> values;  ///< of the layer before, of all new samples in coding order
   std::vector<T> clamped;
+  std::vector<T> unclamped;  ///< of exact levels with tables
   std::vector<T> signs;
   std::vector<std::uint16_t> misses;
   std::vector<std::uint8_t> classes;
@@ -113,6 +114,7 @@ struct IntervalScratch {
   void Resize(std::size_t size) {
     if (clamped.size() >= size) return;
     clamped.resize(size);
+    unclamped.resize(size);
     signs.resize(size);
     misses.resize(size);
     classes.resize(size);
@@ -342,6 +344,8 @@ enum class LevelMode : std::uint8_t {
   kAdaptive = 2,       ///< indices as adaptive bits
   kExact = 3,          ///< samples bit by bit, as differences from their predictions
   kTables = 2 | 0x80,  ///< indices in static tables by context
+  kExactTables =
+      3 | 0x80,  ///< as kExact, the differences in static tables by context; in a further layer, f32
 };
 
 /// The other bits of the first byte.

@@ -2,6 +2,7 @@
 
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/interpolate/contexts.h"
+#include "quarry/codec/interpolate/exact_contexts.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/interpolate/symbol_decoder.h"
@@ -45,9 +46,11 @@ class LevelDecoder {
                               PredictorSpec::DecodeFrom(&payload, (head & kOwnWeights) == 0));
     }
     bands_.SetPredictor(grid_->predictor);
-    grid_->exact = mode_ == LevelMode::kExact;
+    grid_->exact = mode_ == LevelMode::kExact || mode_ == LevelMode::kExactTables;
     if (mode_ == LevelMode::kExact) {
       QUARRY_RETURN_IF_ERROR(RunExact(payload));
+    } else if (mode_ == LevelMode::kExactTables) {
+      QUARRY_RETURN_IF_ERROR(RunExactTables(head, payload));
     } else {
       QUARRY_RETURN_IF_ERROR(RunQuantised(head, payload));
     }
@@ -128,7 +131,9 @@ class LevelDecoder {
 
   static LevelMode ModeOf(std::uint8_t head) {
     constexpr auto kTables = static_cast<std::uint8_t>(LevelMode::kTables);
-    return static_cast<LevelMode>((head & (3 | kTables)) == kTables ? kTables : head & 3);
+    constexpr auto kExactTables = static_cast<std::uint8_t>(LevelMode::kExactTables);
+    const int mode = head & (3 | 0x80);
+    return static_cast<LevelMode>(mode == kTables || mode == kExactTables ? mode : head & 3);
   }
 
   /// Bits of the first byte that a mode uses.
@@ -137,6 +142,8 @@ class LevelDecoder {
     switch (mode) {
       case LevelMode::kTables:
         return always | static_cast<int>(LevelMode::kTables) | kGroupFlags | kHasEscapes;
+      case LevelMode::kExactTables:
+        return always | static_cast<int>(LevelMode::kExactTables) | kHasEscapes;
       case LevelMode::kOldTables:
         return always | kGroupFlags | kManyLanesFlag | kHasEscapes | kFineTables;
       case LevelMode::kAdaptive:
@@ -246,6 +253,102 @@ class LevelDecoder {
       }
     }
     return Status::Ok();
+  }
+
+  /// The same with tables by context.
+  Status RunExactTables(std::uint8_t head, ByteSpan payload) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!further_ || !(interval_args_.half_width > 0))
+        return DataLoss("an exact level has tables, but no interval");
+      QUARRY_RETURN_IF_ERROR(symbols_.Start(mode_, head, /*wide=*/false, payload));
+      if (!symbols_.has_classes()) return DataLoss("an exact level has tables without classes");
+      std::size_t begin = 0;
+      for (const int band : kBandOrder) {
+        const std::size_t size = bands_.Size(band);
+        if (size == 0) continue;
+        FindValidity(band);
+        FindExact(band, begin);
+        QUARRY_RETURN_IF_ERROR(
+            symbols_.DecodeBand(validity_.empty() ? nullptr : level_scratch_.validity.data(), size, begin));
+        QUARRY_RETURN_IF_ERROR(ReconstructExact(band, begin));
+        begin += size;
+      }
+      return symbols_.CheckEnd();
+    } else {
+      return DataLoss("an exact level of float64 has tables");
+    }
+  }
+
+  void FindExact(int band, std::size_t begin) {
+    const Index3 shape = bands_.Shape(band);
+    const auto count = static_cast<std::size_t>(shape[0] * shape[1]);
+    intervals_.Resize(bands_.Size(band));
+    std::uint8_t* contexts = symbols_.Contexts(bands_.Size(band));
+    for (std::int64_t z = 0; z < shape[2]; ++z) {
+      const std::size_t at = static_cast<std::size_t>(z) * count;
+      ExactPlane plane;
+      plane.activity = bands_.Activity(band, z);
+      plane.predicted = bands_.Predict(band, z);
+      plane.values = intervals_.values.data() + begin + at;
+      plane.validity = validity_.empty() ? nullptr : level_scratch_.validity.data() + at;
+      plane.count = count;
+      plane.half_width = interval_args_.half_width;
+      plane.relative_width = interval_args_.relative_width;
+      plane.integral = quantiser_.integral;
+      plane.clamped = intervals_.clamped.data() + at;
+      plane.unclamped = intervals_.unclamped.data() + at;
+      plane.signs = intervals_.signs.data() + at;
+      plane.contexts = contexts + at;
+      FindExactContexts(plane);
+    }
+  }
+
+  Status ReconstructExact(int band, std::size_t begin) {
+    const std::size_t size = bands_.Size(band);
+    constexpr std::size_t kRun = 256;
+    std::array<std::int32_t, kRun> indices;
+    T* values = bands_.Values(band);
+    for (std::size_t at = 0; at < size; at += kRun) {
+      const std::size_t count = std::min(kRun, size - at);
+      const std::uint8_t* symbols = symbols_.symbols() + at;
+      if (LowBits* low_bits = symbols_.low_bits(); low_bits != nullptr) {
+        bands_.kernels().unfold(symbols, symbols_.tables() + at, count, low_bits, indices.data());
+        if (low_bits->position > low_bits->limit) return DataLoss("the low bits of a level end too early");
+      } else {
+        for (std::size_t i = 0; i < count; ++i)
+          indices[i] = static_cast<std::int8_t>((symbols[i] >> 1) ^ -(symbols[i] & 1));
+      }
+      QUARRY_RETURN_IF_ERROR(AddDifferences(begin + at, at, {indices.data(), count}, values + at));
+    }
+    ErrorMagnitudes(values, intervals_.unclamped.data(), size, interval_args_.half_width,
+                    bands_.Magnitudes(band));
+    return Status::Ok();
+  }
+
+  /// @param begin    of the run among the new samples
+  /// @param at       of the run in the band
+  /// @param indices  of its samples
+  Status AddDifferences(std::size_t begin, std::size_t at, std::span<std::int32_t> indices, T* values) {
+    const std::vector<Escape>& escapes = symbols_.escapes();
+    const std::size_t first = next_escape_;
+    for (; next_escape_ < escapes.size() && escapes[next_escape_].position < begin + indices.size();
+         ++next_escape_) {
+      if (!escapes[next_escape_].raw)
+        indices[escapes[next_escape_].position - begin] = escapes[next_escape_].index;
+    }
+    using Word = decltype(OrderedBits(T{}));
+    bool finite = true;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const Word ordered = OrderedBits(intervals_.clamped[at + i]) + static_cast<Word>(indices[i]);
+      const T value = FromOrderedBits<T>(ordered);
+      finite &= std::isfinite(value);
+      values[i] = value * intervals_.signs[at + i];
+    }
+    for (std::size_t e = first; e < next_escape_; ++e) {
+      const std::size_t i = escapes[e].position - begin;
+      if (escapes[e].raw) values[i] = static_cast<T>(escapes[e].value) * intervals_.signs[at + i];
+    }
+    return finite ? Status::Ok() : DataLoss("an exact sample is not finite");
   }
 
   std::size_t CountValid() const {

@@ -10,6 +10,7 @@
 #include "quarry/codec/interpolate/adaptive.h"
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/choose_tables.h"
+#include "quarry/codec/interpolate/exact_contexts.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
 
@@ -242,7 +243,13 @@ class LevelEncoder {
       }
     } else {
       payload = CodeExact(spec);
-      MakeExact();
+      const Bytes with_tables = CodeExactTables(spec);
+      if (!with_tables.empty() && with_tables.size() < payload.size()) {
+        payload = with_tables;
+        grid_->exact = true;
+      } else {
+        MakeExact();
+      }
     }
     grid_->predictor = spec;
     bands_.Merge(need_magnitudes_);
@@ -481,7 +488,7 @@ class LevelEncoder {
     const bool own = !(spec == inherited_);
     if (own) head |= kOwnPredictor;
     if (own && !spec.HasEqualWeights()) head |= kOwnWeights;
-    const bool escapes = (mode == LevelMode::kTables || mode == LevelMode::kAdaptive) &&
+    const bool escapes = mode != LevelMode::kZero && mode != LevelMode::kExact &&
                          (!scratch_.raw_escapes.empty() || !index_escapes.empty());
     if (escapes) head |= kHasEscapes;
     Bytes payload;
@@ -550,13 +557,15 @@ class LevelEncoder {
     }
   };
 
-  Bytes CodeTables(TableChoice choice, const PredictorSpec& spec) {
+  /// @param mode  kTables, or kExactTables, which flags no groups
+  Bytes CodeTables(TableChoice choice, const PredictorSpec& spec, LevelMode mode = LevelMode::kTables) {
     std::span<std::uint8_t> tables_of = coded_contexts_;
     if (choice.has_classes) tables_of = scratch_.class_contexts;
     choice.contexts.ContextsToTables(tables_of);
 
     Bytes group_flags;
-    const std::vector<SampleRuns> live = FlagGroups(tables_of, &group_flags);
+    std::vector<SampleRuns> live;
+    if (mode == LevelMode::kTables) live = FlagGroups(tables_of, &group_flags);
     const std::uint8_t flags = live.empty() ? 0 : kGroupFlags;
     if (!live.empty() && !choice.names.empty()) ChooseNames(coded_indices_, tables_of, Live(live), &choice);
 
@@ -595,7 +604,7 @@ class LevelEncoder {
     if (std::any_of(choice.shifts.begin(), choice.shifts.end(), [](std::uint8_t s) { return s > 0; }))
       AppendPart(sink.LowBits(), &body);
     entropy::EncodeRans(symbols, run_ends, tables, kTableBits, lanes, bands_.kernels().encode_rans, &body);
-    return WithHead(LevelMode::kTables, flags, spec, PositionsOf(sink.too_large()), body);
+    return WithHead(mode, flags, spec, PositionsOf(sink.too_large()), body);
   }
 
   std::size_t LanesFor(const TableChoice& choice) const {
@@ -709,6 +718,78 @@ class LevelEncoder {
     Bytes body;
     entropy::AppendPlanes(std::as_bytes(std::span(words)), sizeof(T), entropy::PlaneLayout::kBytes, 1, &body);
     return WithHead(LevelMode::kExact, 0, spec, {}, body);
+  }
+
+  /// The same with tables by context; the bands are then the exact samples, their magnitudes the errors of
+  /// predictions. Nothing where that has no form.
+  Bytes CodeExactTables(const PredictorSpec& spec) {
+    if constexpr (!std::is_same_v<T, float>) {
+      return {};
+    } else {
+      if (!further_ || !(interval_args_.half_width > 0)) return {};
+      FindExact();
+      CollectCoded();
+      if (coded_indices_.empty()) return {};
+      scratch_.class_contexts.assign(coded_contexts_.begin(), coded_contexts_.end());
+      TableChoice choice = ChooseTables(coded_indices_, coded_contexts_, /*has_classes=*/true);
+      choice.has_classes = true;
+      return CodeTables(std::move(choice), spec, LevelMode::kExactTables);
+    }
+  }
+
+  void FindExact() {
+    scratch_.indices.resize(scratch_.originals.size());
+    scratch_.contexts.resize(scratch_.originals.size());
+    scratch_.raw_escapes.clear();
+    for (const int band : kBandOrder) {
+      if (bands_.Size(band) == 0) continue;
+      const Index3 extent = bands_.Shape(band);
+      const auto count = static_cast<std::size_t>(extent[0] * extent[1]);
+      intervals_.Resize(count);
+      for (std::int64_t z = 0; z < extent[2]; ++z) {
+        const std::size_t at = static_cast<std::size_t>(z) * count;
+        const std::size_t begin = begin_[static_cast<std::size_t>(band)] + at;
+        ExactPlane plane;
+        plane.activity = bands_.Activity(band, z);
+        plane.predicted = bands_.Predict(band, z);
+        plane.values = intervals_.values.data() + begin;
+        plane.validity = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin;
+        plane.count = count;
+        plane.half_width = interval_args_.half_width;
+        plane.relative_width = interval_args_.relative_width;
+        plane.integral = quantiser_.integral;
+        plane.clamped = intervals_.clamped.data();
+        plane.unclamped = intervals_.unclamped.data();
+        plane.signs = intervals_.signs.data();
+        plane.contexts = scratch_.contexts.data() + begin;
+        FindExactContexts(plane);
+        std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
+        T* values = bands_.Values(band) + at;
+        for (std::size_t i = 0; i < count; ++i) FindDifference(begin + i, intervals_.clamped[i], values + i);
+        ErrorMagnitudes(values, intervals_.unclamped.data(), count, plane.half_width,
+                        bands_.Magnitudes(band) + at);
+      }
+    }
+  }
+
+  /// @param clamped  the prediction of sample i, inside its interval and times its sign
+  void FindDifference(std::size_t i, T clamped, T* value) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // escapes hold no larger ones
+    scratch_.indices[i] = 0;
+    if (!IsValid(i)) {
+      *value = clamped * scratch_.signs[i];
+      return;
+    }
+    *value = scratch_.originals.data()[i];
+    const auto ordered = [](T sample) {
+      return std::int64_t{static_cast<std::int32_t>(OrderedBits(sample))};
+    };
+    const std::int64_t difference = ordered(SignedOriginal(i)) - ordered(clamped);
+    if (std::abs(difference) <= kMost) {
+      scratch_.indices[i] = static_cast<std::int32_t>(difference);
+    } else {
+      scratch_.raw_escapes.push_back(i);
+    }
   }
 
   void MakeExact() {

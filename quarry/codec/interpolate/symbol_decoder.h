@@ -42,7 +42,9 @@ class SymbolDecoder {
   /// @errors kDataLoss
   Status Start(LevelMode mode, std::uint8_t head, bool wide, ByteSpan payload);
 
-  bool HasTables() const { return mode_ == LevelMode::kTables || mode_ == LevelMode::kOldTables; }
+  bool HasTables() const {
+    return mode_ == LevelMode::kTables || mode_ == LevelMode::kOldTables || mode_ == LevelMode::kExactTables;
+  }
   bool has_classes() const { return has_classes_; }
   /// Samples that have no symbol, by position.
   const std::vector<Escape>& escapes() const { return escapes_; }

@@ -52,9 +52,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
           time: float | Sequence[float] | None = None, mode: Literal["create", "append", "resume"] = "create",
           units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
-          codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None, spacing: Sequence[float] | None = None,
-          patch: int | Triple | None = None, levels: int | None = None, memory: int = 1 << 30,
-          files: int | None = None, progress: bool = False, break_lock: bool = False) -> list[Written]:
+          codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
+          spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
+          memory: int = 1 << 30, files: int | None = None, progress: bool = False,
+          break_lock: bool = False) -> list[Written]:
     """Writes arrays into a dataset, in this process and without MPI. The payloads are those of `quarry-write`. Readers
     never see half a step; after Ctrl-C or an error the published steps stay.
 
@@ -116,9 +117,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     numbers = _numbers(step, first)
     requests = [_quarry.FieldRequest(
         name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
-        relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name), lossless=lossless, layers=_tolerances(_of(several, source.name)),
-        relative_layers=relative_layers is not None, units=_of(units, source.name) or source.units,
-        fill=source.fill, codec=codec or kept, keyframe=keyframe) for source in fields]
+        relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name),
+        lossless=lossless, layers=_tolerances(_of(several, source.name)), relative_layers=relative_layers is not None,
+        units=_of(units, source.name) or source.units, fill=source.fill, codec=codec or kept, keyframe=keyframe)
+        for source in fields]
     settings = _quarry.WriteSettings(mode=mode, memory=memory, files=files, break_lock=break_lock)
     passes = 1 if relative is None and relative_layers is None else 2
     with _Bar(fields, passes=passes, shown=progress) as bar:
