@@ -180,7 +180,7 @@ void SampleSink::Add(const SampleBlock& block, const Box& extent, ByteSpan sampl
   pb::BlockExtent* described = pending_.add_blocks();
   wire::SetExtent(extent, described);
   // Both, so that clients that know no layers do not take a rougher one for the one they want.
-  if (block.shown != query::LevelChoice{block.level, layer_}) {
+  if (block.shown != query::LevelChoice{block.level, levels_[level_index_].layer}) {
     described->set_shown_level(static_cast<std::uint32_t>(block.shown.level));
     described->set_shown_layer(static_cast<std::uint32_t>(block.shown.layer));
   }
@@ -236,14 +236,15 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   for (const LevelPayload& level : payload.levels) {
     const auto l = static_cast<std::size_t>(level.level);
     pb::LevelPayload* sizes = described->add_levels();
-    if (patch.mask) {
+    if (patch.mask && payload.first_layer == 0) {
       sizes->set_mask_size(level.mask.size());
       sizes->set_mask_checksum(patch.mask->patch.levels[l].checksum);
     }
     if (!level.mask.empty()) pieces_.push_back({level.mask, payload.owner});
     for (int layer = 0; layer < level.layers; ++layer) {
       const ByteSpan part = level.payload[static_cast<std::size_t>(layer)];
-      const std::uint64_t checksum = patch.entry.patch.levels[plan_.parts.Of(layer, level.level)].checksum;
+      const std::size_t place = plan_.parts.Of(payload.first_layer + layer, level.level);
+      const std::uint64_t checksum = patch.entry.patch.levels[place].checksum;
       if (layer == 0) {
         sizes->set_size(part.size());
         sizes->set_checksum(checksum);

@@ -79,7 +79,7 @@ class SampleSink final : public BlockSink {
       : stream_(stream),
         message_bytes_(message_bytes),
         sample_size_(SizeOf(plan.type)),
-        layer_(plan.query.layer),
+        levels_(plan.levels),
         level_index_(from.position.pass),
         skip_(from.parts) {}
 
@@ -97,11 +97,11 @@ class SampleSink final : public BlockSink {
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
   const std::size_t sample_size_;
-  const int layer_;  ///< that is wanted
-  std::size_t level_index_;
-  std::size_t skip_;       ///< parts of the first patch that the client already has
-  std::size_t patch_ = 0;  ///< of the current block
-  std::size_t parts_ = 0;  ///< of it that are added or skipped
+  const std::vector<query::LevelExtent> levels_;  ///< of the answer
+  std::size_t level_index_;                       ///< of the current one
+  std::size_t skip_;                              ///< parts of the first patch that the client already has
+  std::size_t patch_ = 0;                         ///< of the current block
+  std::size_t parts_ = 0;                         ///< of it that are added or skipped
   ::quarry::v1::SampleBlocks pending_;
   Message pieces_;
   bool shares_ = false;            ///< a piece is memory of a patch

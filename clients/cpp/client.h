@@ -54,6 +54,7 @@ struct LevelSamples {
   double max_error = 0;
   double coverage = 1;              ///< share of the valid samples that it can show, see LevelRecord
   int finest_level = 0;             ///< of the answer: `level` of the last call
+  int last_layer = 0;               ///< of the answer: `layer` of the last call
   Index3 spacing{1, 1, 1};          ///< 2^level along every axis, or the requested stride
   std::vector<DamagedBox> damaged;  ///< empty unless the request allows damage
   /// without the requested values: these samples hold the field's fill value, otherwise NaN, or 0 for
@@ -62,6 +63,8 @@ struct LevelSamples {
   Bytes data;                   ///< the samples, unless they went to the caller's own memory; see bytes()
   std::span<std::byte> buffer;  ///< the caller's own memory, see CallOptions
 
+  /// Whether nothing better follows in the answer.
+  bool last() const { return level == finest_level && layer == last_layer; }
   /// extent.volume() samples; missing ones as in the original: NaN, infinite, the field's fill.
   ByteSpan bytes() const { return buffer.empty() ? ByteSpan(data) : ByteSpan(buffer); }
   /// The samples as T, which must be of the size of `type`.
@@ -161,7 +164,8 @@ class Dataset {
   /// What Read would answer and cost, without reading any payload.
   Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request, const CallOptions& call = {}) const;
 
-  /// Reads level by level, coarsest first; each level is refined from the last.
+  /// Reads level by level, coarsest first; each level is refined from the last. With a first layer, reads the
+  /// last level once more in each further layer of accuracy.
   /// @errors kInvalidArgument: box or level outside; kNotFound: no such field or step, or no level within
   /// max_error or max_bytes; kDataLoss: a payload is damaged, and the request does not allow that; kCancelled
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level,
@@ -195,7 +199,7 @@ class Dataset {
   virtual Status WatchSteps(const WatchRequest& request, const StepCallback& on_step,
                             const CallOptions& call = {}) const = 0;
 
-  /// Reads only the wanted level; drops the coarser ones that `first_level` asks for.
+  /// Reads only the wanted level and layer; drops those that `first_level` and `first_layer` ask for.
   Result<LevelSamples> Read(const query::ReadRequest& request, const CallOptions& call = {}) const;
 
  protected:

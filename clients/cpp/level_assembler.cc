@@ -37,12 +37,13 @@ Status LevelAssembler::StartLevel(int level) {
   current_ = {header_.field,
               header_.step,
               due.level,
-              header_.layer,
+              due.layer,
               due.extent,
               header_.type,
               due.max_error,
               due.coverage,
               header_.levels.back().level,
+              header_.levels.back().layer,
               due.spacing,
               {},
               {},
@@ -99,7 +100,7 @@ Result<SamplePlace> LevelAssembler::AddBlock(int level, const Box& extent,
                                              const std::optional<query::LevelChoice>& shown) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   QUARRY_ASSIGN_OR_RETURN(const SamplePlace place, Place(extent));
-  if (!shown || *shown == query::LevelChoice{level, header_.layer}) return place;
+  if (!shown || *shown == query::LevelChoice{level, current_.layer}) return place;
   current_.damaged.push_back({extent, shown->level, shown->layer});
   current_.max_error = std::numeric_limits<double>::infinity();
   return place;

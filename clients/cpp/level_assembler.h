@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -26,6 +27,9 @@ class LevelAssembler {
   /// @param shown  for damaged payload: what the samples are instead; see DamagedBox
   Result<SamplePlace> AddBlock(int level, const Box& extent,
                                const std::optional<query::LevelChoice>& shown = {});
+
+  /// Layer of accuracy of the current level; that of the last one after it.
+  int layer() const { return header_.levels[std::min(next_level_, header_.levels.size() - 1)].layer; }
 
   /// Completes the level and hands it on. @errors kInternal when samples are missing, or came twice; errors
   /// of the callback

@@ -191,7 +191,7 @@ Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing
       [&](const client::Dataset& dataset, CallOptions options) -> Result<LevelSamples> {
         if (out) {
           options.buffer = [&](const LevelSamples& level, std::size_t bytes) -> Result<std::span<std::byte>> {
-            if (level.level != level.finest_level) return std::span<std::byte>();
+            if (!level.last()) return std::span<std::byte>();
             if (out->nbytes() == bytes && out->dtype() == TypeOf(level.type))
               return std::span(static_cast<std::byte*>(out->data()), bytes);
             return InvalidArgument("the array for the samples has {} bytes; it needs {} of {}", out->nbytes(),
@@ -270,9 +270,10 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
                                 std::optional<Zyx<std::int64_t>> stride, std::optional<int> first_level,
                                 std::optional<Zyx<double>> focus,
                                 std::optional<std::pair<double, double>> values, bool strict,
-                                std::optional<int> layer) {
+                                std::optional<int> layer, std::optional<int> first_layer) {
   query::ReadRequest question;
   question.layer = layer;
+  question.first_layer = first_layer;
   question.field = std::move(field);
   question.step = step;
   if (box) question.box = ToXyz(*box);
@@ -368,14 +369,14 @@ void BindAnswers(nb::module_& m) {
       .def(nb::new_(&MakeQuestion), "field"_a, nb::kw_only(), "step"_a = nb::none(), "box"_a = nb::none(),
            "level"_a = 0, "max_error"_a = nb::none(), "max_bytes"_a = nb::none(), "stride"_a = nb::none(),
            "first_level"_a = nb::none(), "focus"_a = nb::none(), "values"_a = nb::none(), "strict"_a = true,
-           "layer"_a = nb::none());
+           "layer"_a = nb::none(), "first_layer"_a = nb::none());
   nb::class_<Answer>(m, "Answer")
       .def_ro("array", &Answer::array)
       .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })
       .def_prop_ro("step", [](const Answer& answer) { return answer.samples.step; })
       .def_prop_ro("level", [](const Answer& answer) { return answer.samples.level; })
       .def_prop_ro("layer", [](const Answer& answer) { return answer.samples.layer; })
-      .def_prop_ro("finest_level", [](const Answer& answer) { return answer.samples.finest_level; })
+      .def_prop_ro("last", [](const Answer& answer) { return answer.samples.last(); })
       .def_prop_ro("max_error", [](const Answer& answer) { return answer.samples.max_error; })
       .def_prop_ro("coverage", [](const Answer& answer) { return answer.samples.coverage; })
       .def_prop_ro("extent", [](const Answer& answer) { return ToZyx(answer.samples.extent); })
@@ -411,6 +412,7 @@ void BindAnswers(nb::module_& m) {
       .def_ro("reply_bytes", &query::Price::reply_bytes, "Bytes of the samples of all levels of the answer.");
   nb::class_<query::LevelExtent>(m, "PlannedLevel", "A level of an answer.")
       .def_ro("level", &query::LevelExtent::level, "0 is full resolution.")
+      .def_ro("layer", &query::LevelExtent::layer, "Of accuracy, 0 the roughest.")
       .def_prop_ro(
           "extent", [](const query::LevelExtent& level) { return ToZyx(level.extent); },
           "Samples of this level along z, y, x, half-open: sample i of an axis lies at i * spacing of full "

@@ -195,6 +195,12 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
     return InvalidArgument(
         "layer {} cannot be read; field \"{}\" has layers of accuracy 0 (the roughest) to {}", query.layer,
         request.field, last_layer);
+  query.first_layer = request.first_layer.value_or(query.layer);
+  if (query.first_layer < 0 || query.first_layer > query.layer)
+    return InvalidArgument(
+        "layers {} to {} cannot be read; layers of accuracy come from the roughest on, and \"{}\" has 0 to "
+        "{}",
+        query.first_layer, query.layer, request.field, last_layer);
   query.first_level = request.first_level.value_or(query.level);
   query.max_error = request.max_error;
   query.max_bytes = request.max_bytes;

@@ -95,6 +95,7 @@ class Execution {
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
     const std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = from.pass; p < passes.size(); ++p) {
+      layer_ = passes[p].layer;
       QUARRY_RETURN_IF_ERROR(StartFilling(plan_.levels[p], p + 1 == passes.size()));
       QUARRY_RETURN_IF_ERROR(RunPass(passes[p], std::exchange(from.patch, 0)));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
@@ -201,8 +202,7 @@ class Execution {
     while (end > first + 1) {
       std::vector<query::Piece> pieces;
       for (std::size_t i = first; i < end; ++i) pieces.push_back(PieceOf(pass, i));
-      if (query::DecodeMemory(plan_, query::PlanFetch(plan_, std::move(pieces), plan_.query.layer)) <= share)
-        break;
+      if (query::DecodeMemory(plan_, query::PlanFetch(plan_, std::move(pieces), layer_)) <= share) break;
       end = first + (end - first) / 2;
     }
     return end;
@@ -217,8 +217,8 @@ class Execution {
     return query::DecodeMemory(plan_, PieceOf(pass, index));
   }
 
-  /// A level as the plan wants it.
-  LevelChoice Wanted(int level) const { return {level, plan_.query.layer}; }
+  /// A level as the pass wants it.
+  LevelChoice Wanted(int level) const { return {level, layer_}; }
 
   /// The patch at a level; or what is undamaged of it: the layers before, then the coarser levels.
   Result<StoredPatch> ObtainBest(std::size_t index, int level) {
@@ -390,6 +390,7 @@ class Execution {
   const PatchKeys keys_;
   const std::uint64_t delivery_memory_;
   const PatchCoder* coder_ = nullptr;
+  int layer_ = 0;                  ///< of the pass
   std::size_t started_ = 0;        ///< patches of the pass requested from the store, in their order
   std::uint64_t ahead_bytes_ = 0;  ///< that decoding takes of those of them that are not delivered yet
   std::size_t ahead_again_ = 0;    ///< no reading ahead before this patch
@@ -405,7 +406,7 @@ std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
   bytes = std::min(bytes, plan.price.bytes_read);
   for (const Pass& pass : query::MakePasses(plan)) {
     for (std::size_t i = 0; i < plan.patches.size(); ++i)
-      bytes = std::max(bytes, query::PayloadBytes(plan, {i, pass.coarsest, pass.finest}));
+      bytes = std::max(bytes, query::PayloadBytes(plan, pass.PieceOf(i, plan.patches[i]), pass.layer));
   }
   return bytes;
 }
@@ -458,14 +459,21 @@ class PayloadExecution {
   query::Fetch FetchOf(const Pass& pass, Range range) const {
     std::vector<query::Piece> pieces;
     pieces.reserve(range.second - range.first);
-    for (std::size_t i = range.first; i < range.second; ++i)
-      pieces.push_back({i, pass.coarsest, pass.finest});
-    return query::PlanFetch(plan_, std::move(pieces), plan_.query.layer);
+    for (std::size_t i = range.first; i < range.second; ++i) {
+      query::Piece piece = pass.PieceOf(i, plan_.patches[i]);
+      const auto known = damaged_.find(i);
+      if (pass.first_layer > 0 && known != damaged_.end())
+        piece.finest = std::max(piece.finest, known->second.level);
+      pieces.push_back(piece);
+    }
+    return query::PlanFetch(plan_, std::move(pieces), pass.layer);
   }
 
   /// A patch of which not all can be read: what is left of the finest level of which something is, in as many
   /// layers as possible.
   Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
+    if (pass.first_layer > 0)
+      return Send(pass, {pass.finest, pass.first_layer, index, {}, true, nullptr}, damage);
     for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
       for (int layers = LayersLeft(index); layers > 0; --layers) {
         const Result<std::shared_ptr<FetchedPayload>> batch =
@@ -474,11 +482,12 @@ class PayloadExecution {
         QUARRY_RETURN_IF_ERROR(batch.status());
         Status what = damage;
         const StoredPayload payload = TakePiece(pass, *batch, 0, &what);
-        if (!payload.levels.empty() && payload.levels.back().level == finest) return Send(payload, what);
+        if (!payload.levels.empty() && payload.levels.back().level == finest)
+          return Send(pass, payload, what);
         break;  // the first layer of a level is damaged: a coarser one may have more layers
       }
     }
-    return Send({pass.finest, index, {}, true, nullptr}, damage);
+    return Send(pass, {pass.finest, 0, index, {}, true, nullptr}, damage);
   }
 
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
@@ -497,14 +506,16 @@ class PayloadExecution {
   /// Layers that the levels of a patch up to now have undamaged; 0: finer ones are useless.
   int LayersLeft(std::size_t patch) const {
     const auto known = damaged_.find(patch);
-    return known == damaged_.end() ? plan_.query.layer + 1 : known->second.layers;
+    if (known == damaged_.end()) return plan_.query.layer + 1;
+    return known->second.ends ? 0 : known->second.layers;
   }
 
   Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index) {
     if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     Status damage;
-    const StoredPayload payload = TakePiece(pass, batch, index, &damage);
-    return Send(payload, damage);
+    const StoredPayload payload = pass.first_layer > 0 ? TakeLayer(pass, batch, index, &damage)
+                                                       : TakePiece(pass, batch, index, &damage);
+    return Send(pass, payload, damage);
   }
 
   /// What is undamaged of a piece.
@@ -513,7 +524,7 @@ class PayloadExecution {
                           Status* damage) {
     const query::Piece& piece = batch->fetch.pieces[index];
     if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) *damage = known->second.what;
-    StoredPayload payload{pass.finest, piece.patch, {}, false, batch};
+    StoredPayload payload{pass.finest, 0, piece.patch, {}, false, batch};
     int layers = std::min(LayersLeft(piece.patch), batch->fetch.layers);
     for (int level = piece.coarsest; level >= piece.finest && layers > 0; --level) {
       const LevelPayload taken = Take(*batch, index, level, layers, damage);
@@ -521,6 +532,29 @@ class PayloadExecution {
       if (layers > 0) payload.levels.push_back(taken);
     }
     payload.damaged = layers == 0 || piece.finest > pass.finest;
+    return payload;
+  }
+
+  /// The same of a piece of one further layer, which is of no use in part, nor without the layers before.
+  /// Where finer levels are damaged, it refines the finest that is not.
+  StoredPayload TakeLayer(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
+                          Status* damage) {
+    const query::Piece& piece = batch->fetch.pieces[index];
+    StoredPayload payload{pass.finest, pass.first_layer, piece.patch, {}, true, batch};
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) {
+      *damage = known->second.what;
+      if (known->second.layers < pass.layer) return payload;
+    }
+    std::vector<LevelPayload> levels;
+    for (int level = piece.coarsest; level >= piece.finest; --level) {
+      const Result<LevelPayload> taken =
+          TakePayload(*batch, index, level, pass.layer + 1, plan_.parts, plan_.patches[piece.patch]);
+      if (!taken.ok() && damage->ok()) *damage = taken.status();
+      if (!taken.ok()) return payload;
+      levels.push_back(*taken);
+    }
+    payload.levels = std::move(levels);
+    payload.damaged = false;
     return payload;
   }
 
@@ -536,21 +570,35 @@ class PayloadExecution {
   }
 
   /// A damaged patch is an error if nothing of it can be shown, or damage is not allowed.
-  Status Send(const StoredPayload& payload, const Status& damage) {
-    const bool shows_nothing = payload.levels.empty() && payload.level == plan_.levels.front().level;
+  Status Send(const Pass& pass, const StoredPayload& payload, const Status& damage) {
+    const bool shows_nothing =
+        payload.levels.empty() && payload.first_layer == 0 && payload.level == plan_.levels.front().level;
     if (!damage.ok() && (!plan_.query.allow_damage || shows_nothing)) return damage;
     if (!damage.ok()) {
       sink_->Damaged(damage);
-      const int layers = payload.damaged ? 0 : payload.levels.back().layers;
-      damaged_.insert_or_assign(payload.patch, Damage{damage, layers});
+      Remember(pass, payload, damage);
     }
     return sink_->Deliver(payload);
   }
 
+  /// What was sent of a damaged patch.
   struct Damage {
     Status what;
-    int layers = 0;  ///< that finer levels may have
+    int level = 0;      ///< the finest
+    int layers = 0;     ///< of it, which finer levels cannot have more of
+    bool ends = false;  ///< finer levels are useless
   };
+
+  void Remember(const Pass& pass, const StoredPayload& payload, const Status& what) {
+    const bool further = pass.first_layer > 0;
+    const Damage before{what, further ? pass.finest : pass.coarsest + 1, pass.layer + (further ? 0 : 1),
+                        true};
+    Damage& damage = damaged_.try_emplace(payload.patch, before).first->second;
+    if (!further) damage.ends = payload.damaged;
+    if (payload.levels.empty()) return;
+    damage.level = payload.levels.back().level;
+    damage.layers = further ? pass.layer + 1 : payload.levels.back().layers;
+  }
 
   const ReadPlan& plan_;
   const std::uint64_t chunk_;

@@ -96,11 +96,13 @@ class PatchSink {
   virtual void Damaged(const Status&) {}
 };
 
-/// The stored payload that one level of the answer adds to a patch.
+/// The stored payload that one level of the answer adds to a patch, or one layer of its last level.
 struct StoredPayload {
   int level = 0;          ///< of the answer
+  int first_layer = 0;    ///< of the payload; above 0, the only one
   std::size_t patch = 0;  ///< of the plan
-  /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them.
+  /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them. Of a
+  /// further layer all or none.
   std::vector<LevelPayload> levels;
   bool damaged = false;               ///< levels are missing
   std::shared_ptr<const void> owner;  ///< of the bytes

@@ -21,25 +21,12 @@ const format::LevelEntry& PartOf(const LocatedPatch& entry, const PatchParts& pa
   return entry.patch.levels[parts.Of(layer, level)];
 }
 
-/// Payload of one level in all layers up to one.
-std::uint64_t LayersOf(const LocatedPatch& entry, const PatchParts& parts, int layer, int level) {
+/// Payload of one level in some layers.
+/// @param layers  first and last
+std::uint64_t LayersOf(const LocatedPatch& entry, const PatchParts& parts, std::pair<int, int> layers,
+                       int level) {
   std::uint64_t bytes = 0;
-  for (int k = 0; k <= layer; ++k) bytes += PartOf(entry, parts, k, level).size;
-  return bytes;
-}
-
-/// Payload of one level with its mask.
-std::uint64_t PayloadBytes(const ReadPlan& plan, const LocatedPatch& entry,
-                           const std::shared_ptr<const LocatedPatch>& mask, int level) {
-  const std::uint64_t bytes = LayersOf(entry, plan.parts, plan.query.layer, level);
-  return mask ? bytes + MaskLevel(*mask, level).size : bytes;
-}
-
-/// The same with all that the patch refers to.
-std::uint64_t PayloadBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
-  std::uint64_t bytes = PayloadBytes(plan, patch.entry, patch.mask, level);
-  for (const ReferredPatch& reference : patch.references)
-    bytes += PayloadBytes(plan, reference.entry, reference.mask, level);
+  for (int k = layers.first; k <= layers.second; ++k) bytes += PartOf(entry, parts, k, level).size;
   return bytes;
 }
 
@@ -128,8 +115,7 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   std::uint64_t payload = 0;
   std::uint64_t samples = 0;
   for (std::size_t i = 0; i < plan.patches.size(); ++i) {
-    for (int level = pass->finest; level <= pass->coarsest; ++level)
-      payload += PayloadBytes(plan, plan.patches[i], level);
+    payload += PayloadBytes(plan, pass->PieceOf(i, plan.patches[i]), pass->layer);
     samples += LevelSampleBytes(plan, plan.patches[i], pass->finest);
     const bool full =
         payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 - first >= kBatchPatches;
@@ -141,28 +127,45 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   }
 }
 
+/// Coarse to fine in the first layer, then the finest level in each layer after it; without batches.
+std::vector<Pass> PassesOf(const ReadPlan& plan) {
+  const Query& query = plan.query;
+  std::vector<Pass> passes;
+  int coarsest = plan.dataset_levels - 1;
+  for (int level = query.first_level; level >= query.level; --level) {
+    passes.push_back({coarsest, level, 0, query.first_layer, {}});
+    coarsest = level - 1;
+  }
+  for (int layer = query.first_layer + 1; layer <= query.layer; ++layer)
+    passes.push_back({plan.dataset_levels - 1, query.level, layer, layer, {}});
+  return passes;
+}
+
 /// The fetch of a whole batch, when nothing is in memory yet.
 Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
   std::vector<Piece> pieces;
   pieces.reserve(batch.patch_count);
   for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
-    pieces.push_back({i, pass.coarsest, pass.finest});
-  return PlanFetch(plan, std::move(pieces), plan.query.layer);
+    pieces.push_back(pass.PieceOf(i, plan.patches[i]));
+  return PlanFetch(plan, std::move(pieces), pass.layer);
 }
 
-LevelExtent DescribeLevel(const ReadPlan& plan, int level, int coarsest_payload) {
+LevelExtent DescribePass(const ReadPlan& plan, const Pass& pass) {
+  const int level = pass.finest;
   LevelExtent described;
   described.level = level;
+  described.layer = pass.layer;
   described.spacing = SpacingAt(plan.query, level);
   described.extent = SpacedBox(plan.query.box, described.spacing);
   double valid = 0;
   double covered = 0;
-  for (const PlannedPatch& patch : plan.patches) {
-    const format::LevelEntry& entry = PartOf(patch.entry, plan.parts, plan.query.layer, level);
+  for (std::size_t i = 0; i < plan.patches.size(); ++i) {
+    const PlannedPatch& patch = plan.patches[i];
+    const format::LevelEntry& entry = PartOf(patch.entry, plan.parts, pass.layer, level);
     described.max_error = std::max(described.max_error, entry.max_error);
     valid += static_cast<double>(patch.entry.patch.valid);
     covered += static_cast<double>(patch.entry.patch.valid) * static_cast<double>(entry.coverage);
-    for (int l = level; l <= coarsest_payload; ++l) described.bytes += PayloadBytes(plan, patch, l);
+    described.bytes += PayloadBytes(plan, pass.PieceOf(i, patch), pass.layer);
   }
   described.coverage = valid > 0 ? covered / valid : 1;
   return described;
@@ -242,7 +245,8 @@ class ReferenceSearch {
     if (!open_.insert(step.step).second)
       return DataLoss("step {} refers to itself by way of others", step.step);
     if (open_.size() + nodes_.size() > most_ + 1)
-      return DataLoss("step {} needs more than {} others, the most that dataset.json allows", query_.step, most_);
+      return DataLoss("step {} needs more than {} others, the most that dataset.json allows", query_.step,
+                      most_);
     Node node{step, {}, {}, {}};
     QUARRY_ASSIGN_OR_RETURN(const std::vector<ReferenceStep> referred, find_(step.step));
     for (const ReferenceStep& next : referred) {
@@ -334,10 +338,10 @@ std::uint64_t PayloadAt(const PatchGrid& grid, const PatchParts& parts,
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     if (LevelBox(Intersect(box, samples), choice.level).empty()) continue;
     for (int level = choice.level; level < parts.levels; ++level) {
-      bytes += LayersOf(entry, parts, choice.layer, level);
+      bytes += LayersOf(entry, parts, {0, choice.layer}, level);
       if (references == nullptr) continue;
       for (const ReferredPatch& reference : references->Of(entry.patch.patch_index)) {
-        bytes += LayersOf(reference.entry, parts, choice.layer, level);
+        bytes += LayersOf(reference.entry, parts, {0, choice.layer}, level);
         if (reference.mask) bytes += MaskLevel(*reference.mask, level).size;
       }
     }
@@ -470,6 +474,9 @@ Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const P
       std::uint64_t samples = 0;
       for (int l = level; l <= std::max(level, query.first_level); ++l)
         samples += SampleCount(query.box, left_out, SpacingAt(query, l));
+      const int again = std::max(layer - query.first_layer, 0);
+      samples +=
+          static_cast<std::uint64_t>(again) * SampleCount(query.box, left_out, SpacingAt(query, level));
       const std::uint64_t bytes =
           std::max(samples * SizeOf(field.type),
                    PayloadAt(grid, parts, entries, &references, query.box, {level, layer}) +
@@ -497,10 +504,10 @@ Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const P
 
 std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
   std::uint64_t bytes = 0;
-  for (const PlannedPatch& patch : plan.patches) {
-    const Box part = Intersect(plan.query.box, patch.samples);
+  for (std::size_t i = 0; i < plan.patches.size(); ++i) {
+    const Box part = Intersect(plan.query.box, plan.patches[i].samples);
     if (SpacedBox(part, SpacingAt(plan.query, level)).empty()) continue;
-    for (int l = level; l < plan.dataset_levels; ++l) bytes += PayloadBytes(plan, patch, l);
+    bytes += PayloadBytes(plan, {i, plan.dataset_levels - 1, level}, plan.query.layer);
   }
   return bytes;
 }
@@ -566,6 +573,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     choose(choice);
   }
   plan.query.first_level = std::max(query.first_level, plan.query.level);
+  plan.query.first_layer = std::min(query.first_layer, plan.query.layer);
   plan.patches.reserve(query.only_patches ? std::min(query.only_patches->size(), entries.size())
                                           : entries.size());
   for (LocatedPatch& entry : entries) {
@@ -586,11 +594,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
   QUARRY_RETURN_IF_ERROR(AddMasks(query, std::move(masks), &plan.patches));
   plan.references = std::move(found.steps);
   if (query.focus) SortByDistance(*query.focus, &plan.patches);
-  int coarsest_payload = dataset.levels - 1;
-  for (int level = plan.query.first_level; level >= plan.query.level; --level) {
-    plan.levels.push_back(DescribeLevel(plan, level, coarsest_payload));
-    coarsest_payload = level - 1;
-  }
+  for (const Pass& pass : PassesOf(plan)) plan.levels.push_back(DescribePass(plan, pass));
   plan.price.patches = plan.patches.size();
   for (const LevelExtent& level : plan.levels) {
     plan.price.bytes += level.bytes;
@@ -637,16 +641,8 @@ AnswerHeader HeaderOf(const ReadPlan& plan) {
 }
 
 std::vector<Pass> MakePasses(const ReadPlan& plan) {
-  std::vector<Pass> passes;
-  int coarsest = plan.dataset_levels - 1;
-  for (const LevelExtent& level : plan.levels) {
-    Pass pass;
-    pass.coarsest = coarsest;
-    pass.finest = level.level;
-    CutIntoBatches(plan, &pass);
-    passes.push_back(std::move(pass));
-    coarsest = level.level - 1;
-  }
+  std::vector<Pass> passes = PassesOf(plan);
+  for (Pass& pass : passes) CutIntoBatches(plan, &pass);
   return passes;
 }
 
@@ -659,9 +655,9 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
   StreamingChecksum checksum;
   const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };
   add(plan.type);
-  if (plan.parts.layers > 1) add(plan.query.layer);
   for (const LevelExtent& level : plan.levels) {
     add(level.level);
+    if (plan.parts.layers > 1) add(level.layer);
     add(level.extent);
     add(level.spacing);
   }
@@ -739,15 +735,22 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   return fetch;
 }
 
-std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece) {
+std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece, int layer) {
   std::uint64_t bytes = 0;
-  for (int level = piece.finest; level <= piece.coarsest; ++level)
-    bytes += PayloadBytes(plan, plan.patches[piece.patch], level);
+  const auto add = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask) {
+    for (int level = piece.finest; level <= piece.coarsest; ++level) {
+      bytes += LayersOf(entry, plan.parts, {piece.first_layer, layer}, level);
+      if (mask && piece.first_layer == 0) bytes += MaskLevel(*mask, level).size;
+    }
+  };
+  const PlannedPatch& patch = plan.patches[piece.patch];
+  add(patch.entry, patch.mask);
+  for (const ReferredPatch& reference : patch.references) add(reference.entry, reference.mask);
   return bytes;
 }
 
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece) {
-  return PayloadBytes(plan, piece) + PieceMemory(plan, piece);
+  return PayloadBytes(plan, piece, plan.query.layer) + PieceMemory(plan, piece);
 }
 
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {

@@ -25,6 +25,7 @@ struct Query {
   int level = 0;           ///< level wanted
   int layer = 0;           ///< layer of accuracy wanted, of all levels
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
+  int first_layer = 0;     ///< <= layer; all levels are delivered in it, then `level` in those after it
   bool any_layer =
       false;  ///< the plan chooses the layer as well, with max_error and max_bytes: up to `layer`
   std::optional<double> max_error;             ///< the plan chooses the level: `level` is 0, first_level any
@@ -38,8 +39,8 @@ struct Query {
 
 /// How far an answer was delivered.
 struct Position {
-  std::size_t pass = 0;   ///< levels that were delivered
-  std::size_t patch = 0;  ///< patches of the plan that were delivered of the next level
+  std::size_t pass = 0;   ///< levels, and layers of the last one, that were delivered
+  std::size_t patch = 0;  ///< patches of the plan that were delivered of the next
   std::size_t start = 0;  ///< the patch of the plan with which each level begins; those before it come last
 };
 
@@ -89,7 +90,7 @@ struct ReadPlan {
   int dataset_levels = 1;
   PatchParts parts;                   ///< of the field
   std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
-  std::vector<LevelExtent> levels;    ///< to deliver, coarsest first
+  std::vector<LevelExtent> levels;    ///< to deliver, coarsest first, then roughest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
                                       ///< those that hold a sample of the answer at the finest level
   References references;              ///< of all patches together
@@ -166,11 +167,18 @@ struct Batch {
   std::size_t end() const { return first_patch + patch_count; }
 };
 
-/// One delivered level: the payload levels that it needs beyond the passes before it, and the patches in
-/// batches.
+/// One delivered level in one layer: the payload that it needs beyond the passes before it, and the patches
+/// in batches.
 struct Pass {
-  int coarsest = 0;  ///< payload levels coarsest .. finest, inclusive, coarse to fine
-  int finest = 0;    ///< the level delivered
+  int coarsest = 0;     ///< payload levels coarsest .. finest, inclusive, coarse to fine
+  int finest = 0;       ///< the level delivered
+  int first_layer = 0;  ///< of the payload, up to `layer`
+  int layer = 0;        ///< the one delivered
+
+  /// Of a patch. In further layers one that refers to other steps is decoded anew.
+  Piece PieceOf(std::size_t index, const PlannedPatch& patch) const {
+    return {index, coarsest, finest, patch.references.empty() ? first_layer : 0};
+  }
   std::vector<Batch> batches;
 };
 
@@ -221,8 +229,9 @@ std::uint64_t Fingerprint(const ReadPlan& plan);
 /// @param layer  the last to fetch; that of the plan, unless it is damaged
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer);
 
-/// Payload of a piece, masks included, without the gaps.
-std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece);
+/// Payload of a piece with all that it refers to, masks included, without the gaps.
+/// @param layer  the last
+std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece, int layer);
 
 /// Upper bound of the memory to read a fetch and to decode its pieces.
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);

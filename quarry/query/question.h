@@ -52,6 +52,9 @@ struct ReadRequest {
   /// >= level: coarser levels from here on come first; left out: `level` alone. If `max_error` leads to a
   /// coarser level than this, that level comes alone
   std::optional<int> first_level;
+  /// <= layer: rougher layers from here on come first: all levels in this one, then the finest in each layer
+  /// after it; left out: `layer` alone. If max_error or max_bytes leads to a rougher layer, that comes alone
+  std::optional<int> first_layer;
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
   std::optional<std::array<double, 3>> focus;
@@ -96,16 +99,17 @@ struct SeriesRequest {
 /// @errors kInvalidArgument: a stride of 0; an empty range; a field twice; both a field and fields
 Status CheckSeries(const SeriesRequest& request);
 
-/// A level of the answer.
+/// A level of the answer, in one layer of accuracy.
 struct LevelExtent {
   int level = 0;
+  int layer = 0;
   Box extent;  ///< level samples whose level-0 position lies in the box; may be empty
   /// level-0 samples between neighbours of the answer: sample i of `extent` lies at i times this. 2^level, or
   /// the requested stride
   Index3 spacing{1, 1, 1};
   double max_error =
       0;  ///< [unit of the field] largest recorded error of the touched patches, see LevelError
-  std::uint64_t bytes = 0;  ///< payload that this level adds to the levels before it, with masks
+  std::uint64_t bytes = 0;  ///< payload that this adds to what comes before it, with masks
   double coverage = 1;      ///< share of the valid level-0 samples of the touched patches that it can show
 };
 
@@ -129,12 +133,12 @@ struct AnswerHeader {
   std::string field;
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
-  std::vector<LevelExtent> levels;  ///< in the order of delivery, coarsest first
+  std::vector<LevelExtent> levels;  ///< in the order of delivery: coarsest first, then roughest first
   Price price;                      ///< of the whole answer
   /// Level-0 samples of the box in patches without the requested values: no level has samples here. No two
   /// overlap
   std::vector<Box> left_out;
-  int layer = 0;             ///< of accuracy, of all levels
+  int layer = 0;             ///< of accuracy, of the last of them
   std::uint64_t number = 0;  ///< of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< of these answers
 };

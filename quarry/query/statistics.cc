@@ -51,6 +51,7 @@ std::uint64_t RankOf(double percent, std::uint64_t count) {
 ReadRequest SamplesOf(const StatisticsRequest& request) {
   ReadRequest read = request.read;
   read.first_level.reset();
+  read.first_layer.reset();
   read.focus.reset();
   read.allow_damage = false;  // the intervals would not hold
   return read;

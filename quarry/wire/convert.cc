@@ -24,6 +24,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   }
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
+  if (request.first_layer) out.set_first_layer(static_cast<std::uint32_t>(*request.first_layer));
   out.set_strict(!request.allow_damage);
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   if (request.values) {
@@ -64,6 +65,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   }
   if (query.has_first_level()) request.first_level = level(query.first_level());
   if (query.has_layer()) request.layer = level(query.layer());
+  if (query.has_first_layer()) request.first_layer = level(query.first_layer());
   if (query.has_values()) request.values = {query.values().low(), query.values().high()};
   return request;
 }
@@ -122,6 +124,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     extent->set_max_error(level.max_error);
     extent->set_bytes(level.bytes);
     extent->set_coverage(level.coverage);
+    if (level.layer != header.layer) extent->set_layer(static_cast<std::uint32_t>(level.layer));
     for (const std::int64_t samples : level.spacing) extent->add_spacing(static_cast<std::uint32_t>(samples));
   }
   *out.mutable_price() = ToProto(header.price);
@@ -132,6 +135,16 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
   for (const Box& box : header.left_out) *out.add_left_out() = format::ToProto(box);
   return out;
 }
+
+namespace {
+
+Result<int> LayerOf(std::uint32_t layer) {
+  if (layer >= static_cast<std::uint32_t>(kMaxLayers))
+    return InternalError("the server sends layer {}, which cannot exist", layer);
+  return static_cast<int>(layer);
+}
+
+}  // namespace
 
 Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   query::AnswerHeader out;
@@ -151,15 +164,14 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     level.max_error = extent.max_error();
     level.bytes = extent.bytes();
     if (extent.has_coverage()) level.coverage = extent.coverage();
+    QUARRY_ASSIGN_OR_RETURN(level.layer, LayerOf(extent.has_layer() ? extent.layer() : header.layer()));
     out.levels.push_back(level);
   }
   out.price = FromProto(header.price());
   out.field = header.field();
   out.number = header.number();
   out.count = std::max<std::uint64_t>(1, header.count());
-  if (header.layer() >= static_cast<std::uint32_t>(kMaxLayers))
-    return InternalError("the server sends layer {}, which cannot exist", header.layer());
-  out.layer = static_cast<int>(header.layer());
+  QUARRY_ASSIGN_OR_RETURN(out.layer, LayerOf(header.layer()));
   for (const pb::Box& box : header.left_out()) {
     QUARRY_ASSIGN_OR_RETURN(out.left_out.emplace_back(), format::FromProto(box));
   }

@@ -2,6 +2,7 @@
 needed, and directory and server give the same."""
 
 import json
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -118,8 +119,23 @@ class Layers(qt.QuarryTest):
             whole, _ = self.array(case.path, "--layer", layer)
             for target, options in self.targets(case):
                 output = self.tmp / "levels.npy"
-                qt.succeed("quarry", "get", target, "--progressive", "--layer", layer, "--output", output, *options)
+                done = qt.succeed("quarry", "get", target, "--progressive", "--layer", layer, "--output", output, *options)
                 self.assertEqual(np.load(output).tobytes(), whole.tobytes())
+                # Coarse to fine in the roughest layer, then rough to fine at the last level.
+                came = [tuple(map(int, re.match(r"level (\d+)  layer (\d+) ", line).groups()))
+                        for line in done.out.splitlines() if line.startswith("level ")]
+                self.assertEqual(came, [(level, 0) for level in reversed(range(case.levels))] +
+                                 [(0, further) for further in range(1, layer + 1)])
+
+    def test_a_stream_costs_what_its_last_layer_costs(self):
+        for case in (self.cases["bounded"], self.cases["holes"]):
+            size = self.plan(case.path)["bytes"]
+            for target, options in self.targets(case):
+                if "samples" in options:
+                    continue
+                output = self.tmp / "levels.npy"
+                said = json.loads(qt.succeed("quarry", "get", target, "--progressive", "--json", "--output", output, *options).out)
+                self.assertEqual(said["bytes_received"], size)
 
     # --- which level and layer ---
 

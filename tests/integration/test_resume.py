@@ -84,6 +84,9 @@ class Resume(qt.QuarryTest):
         cls.dataset = cls.shared / NAME
         qt.convert(qt.make_field(DIMS, "<f4", name=1), cls.dataset, "--tolerance", "1e-4", "--patch", "32", "--step", 0)
         cls.expected = qt.get(cls.dataset, cls.shared / "whole.raw")
+        layers = cls.shared / "layers.quarry"
+        qt.convert(qt.turbulent(DIMS), layers, "--relative-layers", "1e-1,1e-2,1e-4", "--patch", "32", "--step", 0)
+        cls.layers = qt.get(layers, cls.shared / "layers.raw")
 
     def test_cut_connections(self):
         """At random bytes, several times an answer."""
@@ -95,13 +98,14 @@ class Resume(qt.QuarryTest):
             while cuts < wanted:
                 encoding = ("samples", "patches")[answers % 2]
                 options = ["--progressive"] if answers % 4 >= 2 else []
+                name, expected = ("layers", self.layers) if answers % 8 >= 4 else ("run", self.expected)
                 # The first connection opens the dataset, too; each gets some way.
                 lengths = (numbers.randrange(20_000, 600_000) for _ in range(8))
                 proxy = CuttingProxy(server.address, lengths)
-                target = f"grpc://{proxy.address}/run"
-                with self.subTest(answer=answers, encoding=encoding, options=options):
+                target = f"grpc://{proxy.address}/{name}"
+                with self.subTest(answer=answers, encoding=encoding, options=options, name=name):
                     answer = qt.get(target, self.tmp / "answer.raw", "--encoding", encoding, *options)
-                    self.assertTrue(answer == self.expected, "other samples")
+                    self.assertTrue(answer == expected, "other samples")
                 proxy.close()
                 cuts += proxy.cuts
                 answers += 1

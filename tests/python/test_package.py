@@ -139,7 +139,15 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
             field = dataset["f"]
             for layer, tolerance in enumerate((1e-1, 1e-3, 0)):
                 self.assertLessEqual(np.abs(field.read(layer=layer).array - original).max(), tolerance)
-                self.assertEqual([answer.level for answer in field.stream(layer=layer)], list(range(dataset.levels))[::-1])
+                came = [(answer.level, answer.layer, answer.is_last) for answer in field.stream(layer=layer)]
+                self.assertEqual(came, [(level, 0, (level, layer) == (0, 0)) for level in reversed(range(dataset.levels))] +
+                                 [(0, further, further == layer) for further in range(1, layer + 1)])
+                alone = [(answer.level, answer.layer) for answer in field.stream(layer=layer, first_layer=layer)]
+                self.assertEqual(alone, [(level, layer) for level in reversed(range(dataset.levels))])
+                for answer in field.stream():
+                    self.assertEqual(answer.array.tobytes(), field.read(level=answer.level, layer=answer.layer).array.tobytes())
+            self.assertEqual([(level.level, level.layer) for level in field.plan(first_level=1, first_layer=1).levels],
+                             [(1, 1), (0, 1), (0, 2)])
             np.testing.assert_array_equal(field.read().array, original)
             self.assertLess(field.plan(max_error=0.1).price.bytes, field.plan().price.bytes / 2)
             self.assertEqual(field.read(max_error=0.1).array.tobytes(), field.read(layer=0).array.tobytes())

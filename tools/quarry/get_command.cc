@@ -104,11 +104,12 @@ class Output {
     const std::string path = OutputFor(options_.output, samples);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
-    const bool last = samples.level == samples.finest_level;
+    const bool last = samples.last();
     if (last || !samples.extent.empty())
       QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, ImageFor(samples, field)));
     if (options_.progressive && !options_.json) {
-      Print("level {}  {:.3f} s  {} received  max error {}{}\n", samples.level, seconds,
+      const std::string layer = field.layers() > 1 ? fmt::format("layer {}  ", samples.layer) : "";
+      Print("level {}  {}{:.3f} s  {} received  max error {}{}\n", samples.level, layer, seconds,
             FormatBytes(cost.bytes_received), ErrorText(samples, field.units),
             CoverageText(samples.coverage));
     }
@@ -155,8 +156,10 @@ Result<int> Get(GetOptions options) {
   QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
   if (options.progressive && request.read.stride)
     return InvalidArgument("--stride has only one level; leave out --progressive");
-  if (options.progressive && request.read.level < description.levels)
+  if (options.progressive && request.read.level < description.levels) {
     request.read.first_level = description.levels - 1;
+    request.read.first_layer = 0;
+  }
   Output output(options, description, begin);
   client::CallOptions call;
   call.buffer = [&output](const client::LevelSamples& samples, std::size_t bytes) {

@@ -21,11 +21,17 @@ bool SpacingFits(const DatasetDescription& dataset, const query::ReadRequest& re
   return fits;
 }
 
-/// Finest and coarsest level of the answer; the server chooses the finest if the question names none.
-std::pair<int, int> ExpectedLevels(const query::ReadRequest& request, const query::AnswerHeader& header) {
+/// What the answer consists of; the server chooses the last level and layer if the question names none.
+std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request,
+                                               const query::AnswerHeader& header) {
   const bool chosen = request.max_error || request.max_bytes || request.stride;
   const int finest = chosen && !header.levels.empty() ? header.levels.back().level : request.level;
-  return {finest, std::max(finest, request.first_level.value_or(finest))};
+  const int first_layer = std::min(request.first_layer.value_or(header.layer), header.layer);
+  std::vector<query::LevelChoice> expected;
+  for (int level = std::max(finest, request.first_level.value_or(finest)); level >= finest; --level)
+    expected.push_back({level, first_layer});
+  for (int layer = first_layer + 1; layer <= header.layer; ++layer) expected.push_back({finest, layer});
+  return expected;
 }
 
 /// Checks field, type and step.
@@ -52,18 +58,18 @@ Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& 
   if (header.layer >= layers || (!expected && !(chosen && !request.layer)))
     return InternalError("the server announces layer {} of {}, which was not asked for", header.layer,
                          layers);
-  const auto [finest, coarsest] = ExpectedLevels(request, header);
-  if (header.levels.size() != static_cast<std::size_t>(coarsest) - static_cast<std::size_t>(finest) + 1)
-    return InternalError("the server announces {} levels instead of those from {} to {}",
-                         header.levels.size(), coarsest, finest);
+  const std::vector<query::LevelChoice> expected_levels = ExpectedLevels(request, header);
+  if (header.levels.size() != expected_levels.size())
+    return InternalError("the server announces {} levels and layers instead of {}", header.levels.size(),
+                         expected_levels.size());
   const Box grid{{0, 0, 0}, dataset.grid.dims};
   const Box box = Intersect(request.box.value_or(grid), grid);
-  int due = coarsest;
+  auto due = expected_levels.begin();
   for (const query::LevelExtent& level : header.levels) {
-    const bool known = level.level == due-- && level.level < dataset.levels;
+    const bool known = query::LevelChoice{level.level, level.layer} == *due++ && level.level < dataset.levels;
     if (!known || !SpacingFits(dataset, request, level) || level.extent != SpacedBox(box, level.spacing)) {
-      return InternalError("the server announces {} of level {}, which was not asked for",
-                           ToString(level.extent), level.level);
+      return InternalError("the server announces {} of level {} in layer {}, which was not asked for",
+                           ToString(level.extent), level.level, level.layer);
     }
   }
   for (const Box& part : header.left_out) {
@@ -119,7 +125,7 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(dataset_, request_, message));
   if (begun_ && header.number == header_.number) {
     const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
-      return a.level == b.level && a.extent == b.extent && a.spacing == b.spacing;
+      return a.level == b.level && a.layer == b.layer && a.extent == b.extent && a.spacing == b.spacing;
     };
     const bool goes_on = header.field == header_.field && header.type == header_.type &&
                          header.step == header_.step && header.layer == header_.layer &&
@@ -144,7 +150,7 @@ Result<std::optional<query::LevelChoice>> AnswerReceiver::Shown(const pb::BlockE
                                                                 std::uint32_t level) const {
   std::optional<query::LevelChoice> shown;
   if (!block.has_shown_level() && !block.has_shown_layer()) return shown;
-  const auto layer = static_cast<std::uint32_t>(header_.layer);
+  const auto layer = static_cast<std::uint32_t>(assembler_->layer());
   const std::uint32_t shown_level = block.has_shown_level() ? block.shown_level() : level;
   const std::uint32_t shown_layer = block.has_shown_layer() ? block.shown_layer() : layer;
   const bool rougher = shown_level > level || (shown_level == level && shown_layer < layer);

@@ -24,11 +24,12 @@ struct PayloadDecoder::Task {
   };
 
   std::uint64_t patch = 0;
-  int level = 0;  ///< of the answer
+  int level = 0;          ///< of the answer
+  int further_layer = 0;  ///< 0, or the only one that `levels` have, which refines the level
   query::PatchPart part;
   Box samples;               ///< of the patch, level 0
   query::LevelChoice shown;  ///< to which `levels` lead
-  bool last = false;         ///< no finer level follows
+  bool last = false;         ///< nothing better follows
   SamplePlace place;         ///< unless the part is empty
   std::vector<Level> levels;
   std::unique_ptr<PatchReader> reader;
@@ -50,18 +51,33 @@ struct PayloadDecoder::Task {
 
  private:
   Status Decode() {
-    const bool into_place = last && shown.level == level && part.whole() && !levels.empty();
-    for (const Level& payload : levels) {
-      const std::vector<ByteSpan> layers(payload.payload.begin(), payload.payload.end());
-      reader->KeepLayers(static_cast<int>(layers.size()));
-      if (into_place && &payload == &levels.back()) return reader->AdvanceInto(layers, payload.mask, place);
-      QUARRY_RETURN_IF_ERROR(reader->Advance(layers, payload.mask));
-    }
-    if (part.extent.empty()) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(further_layer > 0 ? AddLayer() : Advance());
+    if (placed || part.extent.empty()) return Status::Ok();
     query::WritePart(part, reader->samples(), LevelBox(samples, shown.level), shown.level - level,
                      sample_size, place);
     return Status::Ok();
   }
+
+  Status AddLayer() {
+    if (levels.empty()) return Status::Ok();  // damaged
+    std::vector<ByteSpan> payloads;
+    for (const Level& of_level : levels) payloads.emplace_back(of_level.payload[0]);
+    return reader->AddLayer(payloads);
+  }
+
+  Status Advance() {
+    const bool into_place = last && shown.level == level && part.whole() && !levels.empty();
+    for (const Level& payload : levels) {
+      const std::vector<ByteSpan> layers(payload.payload.begin(), payload.payload.end());
+      reader->KeepLayers(static_cast<int>(layers.size()));
+      placed = into_place && &payload == &levels.back();
+      QUARRY_RETURN_IF_ERROR(placed ? reader->AdvanceInto(layers, payload.mask, place)
+                                    : reader->Advance(layers, payload.mask));
+    }
+    return Status::Ok();
+  }
+
+  bool placed = false;  ///< the samples are decoded to their place
 };
 
 Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescription& dataset,
@@ -91,7 +107,7 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
 PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
                                DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
     : levels_(dataset.levels),
-      layers_(header.layer + 1),
+      layers_(header.levels.front().layer + 1),
       grid_(grid),
       query_(std::move(query)),
       pool_(pool),
@@ -103,11 +119,77 @@ PayloadDecoder::~PayloadDecoder() {
   for (const std::shared_ptr<Task>& task : under_way_) task->result.wait();
 }
 
+/// The layer that the current level of the answer adds to the one before; 0: it is finer than that.
+int PayloadDecoder::FurtherLayer() const {
+  return pass_ > 0 && answer_[pass_].level == answer_[pass_ - 1].level ? answer_[pass_].layer : 0;
+}
+
+/// Reads the payload of a patch.
+Status PayloadDecoder::TakeLevels(const pb::PatchPayload& patch, MessageData* data, Task* task) const {
+  const auto take = [&](std::uint64_t size, std::uint64_t checksum, Bytes* bytes) -> Status {
+    if (size > data->size())
+      return InternalError("the server's payload of patch {} is {} bytes short", task->patch,
+                           size - data->size());
+    bytes->resize(size);
+    if (!data->Read(bytes->data(), size)) return InternalError("a message of the server ends early");
+    if (size == 0 || Checksum(*bytes) == checksum) return Status::Ok();
+    return DataLoss("payload of patch {} was damaged on its way; ask again", task->patch);
+  };
+  const bool further = task->further_layer > 0;
+  const int layers = further ? 1 : layers_;
+  for (const pb::LevelPayload& payload : patch.levels()) {
+    Task::Level& added = task->levels.emplace_back();
+    const int sent = 1 + payload.further_sizes_size();
+    if (sent > layers || payload.further_checksums_size() != sent - 1 ||
+        (sent < layers && !query_.allow_damage) || (further && payload.mask_size() > 0))
+      return InternalError("the server sent {} layers of patch {} instead of {}", sent, task->patch, layers);
+    QUARRY_RETURN_IF_ERROR(take(payload.mask_size(), payload.mask_checksum(), &added.mask));
+    added.payload.resize(static_cast<std::size_t>(sent));
+    QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload[0]));
+    for (int k = 1; k < sent; ++k) {
+      QUARRY_RETURN_IF_ERROR(take(payload.further_sizes(k - 1), payload.further_checksums(k - 1),
+                                  &added.payload[static_cast<std::size_t>(k)]));
+    }
+  }
+  return Status::Ok();
+}
+
+/// What a task leads to. What lies beyond damage is useless: a server that goes on with an answer does not
+/// remember the damage.
+Status PayloadDecoder::CheckReached(Task* task) {
+  const PatchReader& reader = *task->reader;
+  if (task->further_layer > 0) {
+    const auto had = static_cast<std::size_t>(levels_ - reader.level());
+    if (!task->levels.empty() && task->levels.size() < had)
+      return InternalError("the server sent {} levels of layer {} of patch {} instead of {}",
+                           task->levels.size(), task->further_layer, task->patch, had);
+    task->levels.resize(reader.layers() == task->further_layer ? std::min(had, task->levels.size()) : 0);
+    task->shown = {reader.level(), task->levels.empty() ? reader.layers() - 1 : task->further_layer};
+    return Status::Ok();
+  }
+  int layers = reader.layers();
+  for (Task::Level& level : task->levels) {
+    layers = std::min(layers, static_cast<int>(level.payload.size()));
+    level.payload.resize(static_cast<std::size_t>(layers));
+  }
+  const bool damaged = damaged_.contains(task->patch);
+  const int reached = reader.level() - static_cast<int>(task->levels.size());
+  if (damaged ? reached <= task->level : reached != task->level)
+    return InternalError("the server sent {} levels of patch {}, which do not lead to level {}",
+                         task->levels.size(), task->patch, task->level);
+  if (reached == levels_)
+    return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is",
+                    task->patch);
+  task->shown = {reached, layers - 1};
+  return Status::Ok();
+}
+
 Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb::PatchPayload& patch,
                                                                        int level, MessageData* data) {
   auto task = std::make_shared<Task>();
   task->patch = patch.patch();
   task->level = level;
+  task->further_layer = FurtherLayer();
   if (task->patch >= static_cast<std::uint64_t>(grid_.patch_count()))
     return InternalError("the server sent patch {}, and the dataset has {}", task->patch,
                          grid_.patch_count());
@@ -119,57 +201,28 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
                          task->patch, levels_);
   if (patch.damaged() && !query_.allow_damage)
     return InternalError("the server sent patch {} as damaged instead of an error", task->patch);
+  if (!arrived_.insert(task->patch).second)
+    return InternalError("the server sent patch {} twice at level {}", task->patch, level);
   task->part = query::PartOf(query_, level, task->samples);
   if (const auto kept = readers_.find(task->patch); kept != readers_.end()) {
     task->reader = std::move(kept->second);
     readers_.erase(kept);
-  } else {
+  } else if (task->further_layer == 0) {
     task->reader =
         std::make_unique<PatchReader>(*coder_, PatchLayout{type_, task->samples.shape(), levels_}, layers_);
+  } else {
+    return InternalError("the server sent layer {} of patch {} without the one before", task->further_layer,
+                         task->patch);
   }
-  const auto take = [&](std::uint64_t size, std::uint64_t checksum, Bytes* bytes) -> Status {
-    if (size > data->size())
-      return InternalError("the server's payload of patch {} is {} bytes short", task->patch,
-                           size - data->size());
-    bytes->resize(size);
-    if (!data->Read(bytes->data(), size)) return InternalError("a message of the server ends early");
-    if (size == 0 || Checksum(*bytes) == checksum) return Status::Ok();
-    return DataLoss("payload of patch {} was damaged on its way; ask again", task->patch);
-  };
-  int layers = task->reader->layers();
-  for (const pb::LevelPayload& payload : patch.levels()) {
-    Task::Level& added = task->levels.emplace_back();
-    QUARRY_RETURN_IF_ERROR(take(payload.mask_size(), payload.mask_checksum(), &added.mask));
-    const int sent = 1 + payload.further_sizes_size();
-    if (sent > layers_ || payload.further_checksums_size() != sent - 1 ||
-        (sent < layers_ && !query_.allow_damage))
-      return InternalError("the server sent {} layers of patch {} instead of {}", sent, task->patch, layers_);
-    added.payload.resize(static_cast<std::size_t>(sent));
-    QUARRY_RETURN_IF_ERROR(take(payload.size(), payload.checksum(), &added.payload[0]));
-    for (int k = 1; k < sent; ++k) {
-      QUARRY_RETURN_IF_ERROR(take(payload.further_sizes(k - 1), payload.further_checksums(k - 1),
-                                  &added.payload[static_cast<std::size_t>(k)]));
-    }
-    // What lies beyond damage is useless. A server that goes on with an answer does not remember the damage.
-    layers = std::min(layers, sent);
-    added.payload.resize(static_cast<std::size_t>(layers));
+  QUARRY_RETURN_IF_ERROR(TakeLevels(patch, data, task.get()));
+  if (task->further_layer > 0 && task->levels.empty() && !patch.damaged())
+    return InternalError("the server sent nothing of layer {} of patch {}", task->further_layer, task->patch);
+  if (task->further_layer == 0) {
+    if (damaged_.contains(task->patch)) task->levels.clear();
+    if (patch.damaged()) damaged_.insert(task->patch);
   }
-  if (damaged_.contains(task->patch)) {
-    task->levels.clear();
-    layers = task->reader->layers();
-  }
-  if (patch.damaged()) damaged_.insert(task->patch);
-  const int reached = task->reader->level() - static_cast<int>(task->levels.size());
-  if (damaged_.contains(task->patch) ? reached <= level : reached != level)
-    return InternalError("the server sent {} levels of patch {}, which do not lead to level {}",
-                         task->levels.size(), task->patch, level);
-  if (reached == levels_)
-    return DataLoss("patch {} is damaged at every level; run \"quarry verify\" where the dataset is",
-                    task->patch);
-  if (!arrived_.insert(task->patch).second)
-    return InternalError("the server sent patch {} twice at level {}", task->patch, level);
-  task->shown = {reached, layers - 1};
-  task->last = level == answer_.back().level;
+  QUARRY_RETURN_IF_ERROR(CheckReached(task.get()));
+  task->last = pass_ + 1 == answer_.size();
   task->sample_size = SizeOf(type_);
   task->bytes = static_cast<std::size_t>(LevelBox(task->samples, level).volume()) * task->sample_size;
   return task;
@@ -187,8 +240,8 @@ Status PayloadDecoder::SetPlace(LevelAssembler* assembler, Task* task) {
 
 Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, LevelAssembler* assembler) {
   const int level = static_cast<int>(part.level());
-  if (std::ranges::none_of(answer_, [&](const query::LevelExtent& one) { return one.level == level; }))
-    return InternalError("the server sent payload of level {}, which is not in the answer", level);
+  if (pass_ >= answer_.size() || answer_[pass_].level != level)
+    return InternalError("the server sent payload of level {}, which is not due", level);
   for (const pb::PatchPayload& patch : part.patches()) {
     QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<Task> task, MakeTask(patch, level, data));
     QUARRY_RETURN_IF_ERROR(SetPlace(assembler, task.get()));
@@ -209,6 +262,7 @@ Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, Lev
 Status PayloadDecoder::EndLevel() {
   while (!under_way_.empty()) QUARRY_RETURN_IF_ERROR(Finish());
   arrived_.clear();
+  ++pass_;
   return Status::Ok();
 }
 

@@ -44,11 +44,14 @@ class PayloadDecoder {
                  DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header);
   Result<std::shared_ptr<Task>> MakeTask(const ::quarry::v1::PatchPayload& patch, int level,
                                          MessageData* data);
+  Status TakeLevels(const ::quarry::v1::PatchPayload& patch, MessageData* data, Task* task) const;
+  Status CheckReached(Task* task);
+  int FurtherLayer() const;
   static Status SetPlace(LevelAssembler* assembler, Task* task);
   Status Finish();
 
   const int levels_;
-  const int layers_;  ///< of accuracy that are sent
+  const int layers_;  ///< of accuracy that are sent with each level
   const PatchGrid grid_;
   const query::Query query_;
   DecodePool* const pool_;
@@ -58,6 +61,7 @@ class PayloadDecoder {
   std::map<std::uint64_t, std::unique_ptr<PatchReader>> readers_;  ///< a finer level continues from these
   std::set<std::uint64_t> damaged_;                                ///< patches without finer levels
   std::set<std::uint64_t> arrived_;                                ///< patches of the current level
+  std::size_t pass_ = 0;                                           ///< the current level of the answer
   std::deque<std::shared_ptr<Task>> under_way_;
   std::size_t bytes_under_way_ = 0;
 };

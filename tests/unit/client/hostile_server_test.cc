@@ -114,7 +114,7 @@ class HostileServerTest : public ::testing::Test {
     spoiler_server_ = Listen(spoiler_.get(), &port_);
     const auto local = *Dataset::Open(folder_.path() / "a.quarry");
     ASSERT_TRUE(local
-                    ->ReadLevels(kQuestion,
+                    ->ReadLevels(question_,
                                  [&](LevelSamples* samples, const ReadCost&) {
                                    truth_.push_back(*samples);
                                    return Status::Ok();
@@ -137,7 +137,7 @@ class HostileServerTest : public ::testing::Test {
     spoiler_->streams = 0;
     levels_ = 0;
     const auto dataset = Open({.encoding = encoding, .retries = 3});
-    return dataset->ReadLevels(kQuestion, [&](LevelSamples* samples, const ReadCost&) {
+    return dataset->ReadLevels(question_, [&](LevelSamples* samples, const ReadCost&) {
       CheckLevel(*samples);
       return Status::Ok();
     });
@@ -146,6 +146,7 @@ class HostileServerTest : public ::testing::Test {
   void CheckLevel(const LevelSamples& samples) {
     const LevelSamples& expected = truth_.at(levels_++);
     EXPECT_EQ(samples.level, expected.level);
+    EXPECT_EQ(samples.layer, expected.layer);
     EXPECT_EQ(samples.extent, expected.extent);
     EXPECT_EQ(samples.type, expected.type);
     EXPECT_EQ(samples.data, expected.data);
@@ -167,6 +168,7 @@ class HostileServerTest : public ::testing::Test {
                                                    .first_level = 2,
                                                    .allow_damage = true};
 
+  query::ReadRequest question_ = kQuestion;
   testing::TemporaryFolder folder_;
   server::Operations operations_;
   std::unique_ptr<server::Service> service_;
@@ -587,6 +589,144 @@ TEST_F(HostileServerOfLayersTest, ALayerThatIsMissingOnceIsMissingAtAllFinerLeve
       const std::span<const float> expected = (inside ? rougher : truth_)[i].SamplesAs<float>();
       ASSERT_EQ(levels[i].SamplesAs<float>()[static_cast<std::size_t>(s)],
                 expected[static_cast<std::size_t>(s)]);
+    }
+  }
+}
+
+/// Three levels in the first layer, then the last one in two more.
+class HostileServerOfFurtherLayersTest : public HostileServerTest {
+ protected:
+  void SetUp() override {
+    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12},
+                                                       .levels = 3,
+                                                       .steps = {0, 3},
+                                                       .coder = CoderId::kInterpolate,
+                                                       .missing = true,
+                                                       .rougher = {0.1, 0.01}});
+    question_.first_layer = 0;
+    Serve();
+  }
+
+  /// The message with the payload of a further layer.
+  static pb::PatchPayloads* Further(Messages* messages, std::size_t layer) {
+    std::size_t ends = 0;
+    for (pb::ReadResponse& message : *messages) {
+      if (ends == 2 + layer && message.has_patches()) return message.mutable_patches();
+      ends += message.has_level_end() ? 1 : 0;
+    }
+    return nullptr;
+  }
+  /// Takes a level off the end of a patch that is the last of its message.
+  static void TakeLastLevel(pb::PatchPayloads* part) {
+    auto* patch = part->mutable_patches(part->patches_size() - 1);
+    part->mutable_data()->resize(part->data().size() - patch->levels().rbegin()->size());
+    patch->mutable_levels()->RemoveLast();
+  }
+};
+
+TEST_F(HostileServerOfFurtherLayersTest, WhatIsHandedOnUnchangedIsReadWhereverTheStreamBreaks) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    for (std::size_t count = 1; count <= 6; ++count) {  // a header and five levels; at last not at all
+      const Status status = Read(encoding, [=](int stream, Messages* messages) {
+        if (stream > 0 || count > 5) return grpc::Status::OK;
+        messages->resize(count);
+        return kBroken;
+      });
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(levels_, 5u);
+    }
+  }
+}
+
+TEST_F(HostileServerOfFurtherLayersTest, LayersOutOfOrderAreRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::ReadHeader*)>>;
+  const std::vector<Case> cases = {
+      {"a layer twice", [](auto* header) { header->mutable_levels(3)->set_layer(0); }},
+      {"a layer that is not there", [](auto* header) { header->mutable_levels(0)->set_layer(3); }},
+      {"a layer that cannot be", [](auto* header) { header->mutable_levels(0)->set_layer(UINT32_MAX); }},
+      {"a layer left out", [](auto* header) { header->mutable_levels()->DeleteSubrange(3, 1); }},
+      {"a layer more", [](auto* header) { *header->add_levels() = header->levels(4); }},
+      {"a level in the wrong layer", [](auto* header) { header->mutable_levels(1)->clear_layer(); }},
+  };
+  for (const auto& [what, change] : cases) {
+    for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+      ExpectError(encoding, what, [&, &alter = change](int, Messages* messages) {
+        alter(messages->front().mutable_header());
+        return grpc::Status::OK;
+      });
+    }
+  }
+}
+
+TEST_F(HostileServerOfFurtherLayersTest, PayloadThatAddsNoLayerIsRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::PatchPayloads*)>>;
+  const std::vector<Case> cases = {
+      {"nothing",
+       [](auto* part) {
+         while (part->patches(part->patches_size() - 1).levels_size() > 0) TakeLastLevel(part);
+       }},
+      {"a level too few", [](auto* part) { TakeLastLevel(part); }},
+      {"a mask",
+       [](auto* part) {
+         part->mutable_patches(0)->mutable_levels(0)->set_mask_size(1);
+         part->mutable_data()->insert(0, 1, 'x');
+       }},
+      {"two layers",
+       [](auto* part) {
+         auto* level = part->mutable_patches(0)->mutable_levels(0);
+         level->add_further_sizes(0), level->add_further_checksums(0);
+       }},
+      {"a patch twice",
+       [](auto* part) {
+         *part->add_patches() = part->patches(0);
+         part->mutable_data()->append(1 << 16, 'x');
+       }},
+      {"another level", [](auto* part) { part->set_level(1); }},
+  };
+  for (const auto& [what, change] : cases) {
+    for (const std::size_t layer : {1u, 2u}) {
+      ExpectError(Encoding::kPatches, what, [&, &alter = change](int, Messages* messages) {
+        alter(Further(messages, layer));
+        return grpc::Status::OK;
+      });
+    }
+  }
+}
+
+/// A server that goes on with an answer does not know what the one before it has left out.
+TEST_F(HostileServerOfFurtherLayersTest, ALayerThatIsMissingIsMissingInThoseAfterIt) {
+  std::uint64_t missing = 0;
+  spoiler_->read = [&](int, Messages* messages) {
+    pb::PatchPayloads* part = Further(messages, 1);
+    pb::PatchPayload* patch = part->mutable_patches(part->patches_size() - 1);
+    while (patch->levels_size() > 0) TakeLastLevel(part);
+    patch->set_damaged(true);
+    missing = patch->patch();
+    return grpc::Status::OK;
+  };
+  std::vector<LevelSamples> levels;
+  const Status status = Open({.encoding = Encoding::kPatches})
+                            ->ReadLevels(question_, [&](LevelSamples* samples, const ReadCost&) {
+                              levels.push_back(*samples);
+                              return Status::Ok();
+                            });
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(levels.size(), 5u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(levels[i].data, truth_[i].data);
+  for (std::size_t i = 3; i < 5; ++i) {
+    ASSERT_EQ(levels[i].damaged.size(), 1u) << missing;
+    EXPECT_EQ(levels[i].damaged[0].shown_level, 0);
+    EXPECT_EQ(levels[i].damaged[0].shown_layer, 0);
+    const Index3 shape = levels[i].extent.shape();
+    for (std::int64_t s = 0; s < levels[i].extent.volume(); ++s) {
+      const Index3 at = {levels[i].extent.begin[0] + s % shape[0],
+                         levels[i].extent.begin[1] + s / shape[0] % shape[1],
+                         levels[i].extent.begin[2] + s / (shape[0] * shape[1])};
+      const bool inside = levels[i].damaged[0].extent.Contains(Box{at, {at[0] + 1, at[1] + 1, at[2] + 1}});
+      const auto place = static_cast<std::size_t>(s) * sizeof(float);
+      EXPECT_EQ(std::memcmp(levels[i].data.data() + place, truth_[inside ? 2 : i].data.data() + place,
+                            sizeof(float)),
+                0);
     }
   }
 }

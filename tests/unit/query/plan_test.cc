@@ -294,7 +294,8 @@ class ReferencesTest : public ::testing::Test, public PatchLocator {
       row.patch.patch_index = static_cast<std::uint64_t>(p);
       row.patch.valid = 512;
       row.patch.refers = referring_.contains({step, p});
-      row.patch.levels = {{200 + 10 * static_cast<std::uint64_t>(p), 10, 0, 100 * step + row.patch.patch_index, 0, 1}};
+      row.patch.levels = {
+          {200 + 10 * static_cast<std::uint64_t>(p), 10, 0, 100 * step + row.patch.patch_index, 0, 1}};
       rows.push_back(row);
     }
     return rows;
@@ -364,7 +365,9 @@ TEST_F(ReferencesTest, TheFingerprintIsThatOfAllSteps) {
 }
 
 TEST_F(ReferencesTest, ReferencesThatDoNotEndAreDamage) {
-  const auto refuses = [&](std::uint64_t step) { return Plan(step).status().code() == StatusCode::kDataLoss; };
+  const auto refuses = [&](std::uint64_t step) {
+    return Plan(step).status().code() == StatusCode::kDataLoss;
+  };
   referring_ = {{1, 0}};
   EXPECT_TRUE(refuses(1)) << "no step to refer to";
   references_ = {{1, {1}}};

@@ -344,7 +344,7 @@ TEST_P(QueryTest, TheRangeOfTheWholeBoxIsBoundedFromCoarseSamples) {
         {.field = "pressure", .box = box, .level = static_cast<int>(random_() % 4)}, {}, 0, {}};
     const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
     const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
-    const std::vector<double> originals = ValidOf(OriginalsAt({0, box, {1, 1, 1}, 0, 0, 1}));
+    const std::vector<double> originals = ValidOf(OriginalsAt({0, 0, box, {1, 1, 1}, 0, 0, 1}));
     if (originals.empty()) continue;
     const double low = *std::min_element(originals.begin(), originals.end());
     const double high = *std::max_element(originals.begin(), originals.end());

@@ -61,7 +61,7 @@ Answer Ask(const client::Dataset& dataset, const query::SeriesRequest& request, 
         answer.parts.insert(answer.parts.end(), {static_cast<std::uint64_t>(level->level), level->step,
                                                  ChecksumOf(level->extent.shape()), level->left_out.size(),
                                                  Checksum(level->data)});
-        if (level->level != level->finest_level) return Status::Ok();
+        if (!level->last()) return Status::Ok();
         const query::AnswerHeader& plan = plans->at(answers++);
         answer.price += plan.price;
         EXPECT_EQ(cost.price, plan.price);

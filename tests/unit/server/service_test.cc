@@ -184,6 +184,56 @@ std::vector<HeardLevel> Hear(const client::Dataset& dataset, const query::Series
   return heard;
 }
 
+/// Coarse to fine in the first layer, then rough to exact; each as it is read alone, and nothing read twice.
+TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
+  testing::MakeDataset(Path("d"), {.coder = CoderId::kInterpolate, .missing = true, .rougher = {1e-1, 1e-2}});
+  const auto local = Local("d");
+  const auto remote = Remote("d");
+  const auto patches = *client::Dataset::Open(Target("d"), {.encoding = client::Encoding::kPatches});
+  std::mt19937 random(5);
+  for (int i = 0; i < 60; ++i) {
+    query::ReadRequest request{.field = "pressure", .box = testing::RandomBox({37, 22, 13}, &random)};
+    const int first_layer = static_cast<int>(random() % 3);
+    const int layer = first_layer + static_cast<int>(random() % static_cast<unsigned>(3 - first_layer));
+    request.level = static_cast<int>(random() % 3);
+    request.layer = layer;
+    std::vector<query::LevelChoice> expected;
+    for (int level = request.level + 1; level >= request.level; --level)
+      expected.push_back({level, first_layer});
+    for (int k = first_layer + 1; k <= layer; ++k) expected.push_back({request.level, k});
+    const std::uint64_t alone = local->PlanRead(request)->price.bytes;
+    request.first_level = request.level + 1;
+    request.first_layer = first_layer;
+    for (const auto* dataset : {local.get(), remote.get(), patches.get()}) {
+      const query::AnswerHeader plan = *dataset->PlanRead(request);
+      EXPECT_EQ(plan.price.bytes, alone);
+      std::vector<query::LevelChoice> came;
+      const Status status = dataset->ReadLevels(request, [&](LevelSamples* got, const client::ReadCost&) {
+        query::ReadRequest one{
+            .field = "pressure", .box = request.box, .level = got->level, .layer = got->layer};
+        const auto promised = local->Read(one);
+        EXPECT_EQ(got->data, promised->data);
+        EXPECT_GE(got->max_error, promised->max_error);  // of all patches of the answer
+        EXPECT_EQ(got->last(), came.size() + 1 == expected.size());
+        came.push_back({got->level, got->layer});
+        return Status::Ok();
+      });
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(came, expected);
+      EXPECT_EQ(plan.levels.size(), expected.size());
+    }
+  }
+  for (const auto* dataset : {local.get(), remote.get()}) {
+    const Status status = dataset->Read({.field = "pressure", .layer = 1, .first_layer = 2}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("from the roughest on"), std::string::npos) << status.message();
+    // What max_error chooses is rougher: it comes alone.
+    const auto rough = dataset->Read({.field = "pressure", .max_error = 0.5, .first_layer = 2});
+    ASSERT_TRUE(rough.ok()) << rough.status().message();
+    EXPECT_EQ(rough->layer, 0);
+  }
+}
+
 TEST_F(ServiceTest, SeveralFieldsAndStepsAreThoseThatAreReadOneByOne) {
   testing::MakeDataset(Path("a"), {.steps = {5, 6}});
   testing::MakeDataset(Path("a"), {.tolerance = 1e-2, .steps = {7, 8}, .field = "speed"});

@@ -163,14 +163,14 @@ class Field:
     def _question(self, *, step: int | None, box: Box | None, level: int | None, max_error: float | None,
                   max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
                   first_level: int | None = None, focus: tuple[float, float, float] | None = None,
-                  layer: int | None = None) -> _quarry.Question:
+                  layer: int | None = None, first_layer: int | None = None) -> _quarry.Question:
         if sum(given is not None for given in (level, max_error, max_bytes, stride)) > 1:
             raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
         return _quarry.Question(self.name, step=step, box=box, level=level or 0, max_error=max_error,
                                 max_bytes=max_bytes, stride=stride, values=values, strict=strict,
-                                first_level=first_level, focus=focus, layer=layer)
+                                first_level=first_level, focus=focus, layer=layer, first_layer=first_layer)
 
     def _may_miss(self, step: int | None) -> bool:
         """Whether a step has missing samples."""
@@ -224,12 +224,15 @@ class Field:
     def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
                focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
-               strict: bool = True, masked: bool | None = None, layer: int | None = None) -> Iterator[Samples]:
-        """Reads a box level by level, the coarsest first. The next level is read while this one is looked at. Close the
-        generator, or leave its loop and drop it, to end the read.
+               strict: bool = True, masked: bool | None = None, layer: int | None = None,
+               first_layer: int | None = None) -> Iterator[Samples]:
+        """Reads a box level by level, the coarsest first. Of a field in layers of accuracy, levels come in the roughest
+        layer, and then the last one again in each further layer. The next is read while this one is looked at. Close
+        the generator, or leave its loop and drop it, to end the read.
 
         Args:
             first_level: begin with this one; the coarsest of the dataset if left out
+            first_layer: begin with this one; the roughest if left out
             focus: (z, y, x) in samples of full resolution: what is near comes first within each level
 
         The others, and the errors, are those of `read`.
@@ -237,12 +240,14 @@ class Field:
         missing = self._may_miss(step)
         return (self._samples(answer, masked, missing) for answer in taken(self._stream(
             missing, box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
-            focus=focus, values=values, strict=strict, layer=layer)))
+            focus=focus, values=values, strict=strict, layer=layer, first_layer=first_layer)))
 
-    def _stream(self, missing: bool, *, first_level: int | None, **question: Any) -> _quarry.Stream:
+    def _stream(self, missing: bool, *, first_level: int | None, first_layer: int | None,
+                **question: Any) -> _quarry.Stream:
         if first_level is None:
             first_level = self.dataset.levels - 1
-        return self.dataset.native.stream(self._question(first_level=first_level, stride=None, **question), missing)
+        return self.dataset.native.stream(self._question(first_level=first_level, first_layer=first_layer or 0,
+                                                         stride=None, **question), missing)
 
     async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
@@ -262,7 +267,7 @@ class Field:
         import asyncio
         arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
                                      "first_level": None, "focus": None, "values": None, "strict": True, "layer": None,
-                                     **question}
+                                     "first_layer": None, **question}
         missing = await asyncio.to_thread(self._may_miss, arguments["step"])
         async for answer in taken_async(self._stream(missing, **arguments)):
             yield self._samples(answer, masked, missing)
@@ -270,12 +275,12 @@ class Field:
     def plan(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              first_level: int | None = None, values: tuple[float, float] | None = None,
-             layer: int | None = None) -> _quarry.Plan:
-        """What `read`, or `stream` with a `first_level`, would answer and cost; reads no data. Arguments and errors are
-        theirs."""
+             layer: int | None = None, first_layer: int | None = None) -> _quarry.Plan:
+        """What `read`, or `stream` with a `first_level` and a `first_layer`, would answer and cost; reads no data.
+        Arguments and errors are theirs."""
         return self.dataset.native.plan(self._question(
             step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
-            strict=True, first_level=first_level, layer=layer))
+            strict=True, first_level=first_level, layer=layer, first_layer=first_layer))
 
     def stats(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,

@@ -287,7 +287,7 @@ def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int
             rougher += part.rougher
             left_out += part.left_out
             bar.update(part.array.nbytes)
-    return Merged(field.name, plan.step, target.level, plan.layer, target.level, max(errors), target.extent,
+    return Merged(field.name, plan.step, target.level, plan.layer, True, max(errors), target.extent,
                   target.spacing, damaged, rougher, left_out, whole)
 
 
@@ -299,7 +299,7 @@ class Merged:
     step: int
     level: int
     layer: int
-    finest_level: int
+    last: bool
     max_error: float
     extent: Box
     spacing: tuple[int, int, int]

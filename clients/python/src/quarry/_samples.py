@@ -57,7 +57,7 @@ class Samples:
     @property
     def is_last(self) -> bool:
         """Whether no finer level follows in a stream."""
-        return self._answer.level == self._answer.finest_level
+        return self._answer.last
 
     @property
     def max_error(self) -> float:

@@ -5,7 +5,9 @@ import type { SampleType, Vec3 } from "../../src/model";
 import type { LevelPayload } from "../../src/decode/index";
 
 const TYPES: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32"];
-const CODERS = ["wavelet-zfp", "interpolate", "lossless", "validity"] as const;
+const CODERS = [
+  "wavelet-zfp", "interpolate", "lossless", "validity", "interpolate-zeros", "interpolate-signs", "interpolate-relative",
+] as const;
 /** XXH3 of no bytes. */
 export const EMPTY_CHECKSUM = 0x2d06800538d394c2n;
 
@@ -23,6 +25,8 @@ export interface StoredField {
   readonly type: SampleType;
   readonly dims: Vec3;
   readonly levels: number;
+  /** Whether patches refer to another step: then a server decodes. */
+  readonly refers: boolean;
   readonly patches: readonly StoredPatch[];
 }
 
@@ -69,6 +73,7 @@ function readSubfile(path: string): Subfile {
 
 interface Described {
   readonly name: string;
+  readonly references?: readonly string[];
   readonly subfiles: readonly { readonly name: string }[];
   readonly mask?: { readonly name: string; readonly subfiles: readonly { readonly name: string }[] };
 }
@@ -94,7 +99,7 @@ export function readField(dataset: string, step: number, field: string): StoredF
       }),
     };
   });
-  return { coder, type, dims, levels, patches };
+  return { coder, type, dims, levels, patches, refers: (described.references ?? []).length > 0 };
 }
 
 /** Samples along each axis at a level. */

@@ -119,7 +119,7 @@ function hugePatch(shape: Vec3, patch = 77): { field: StoredField; patch: Stored
   const payload = Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0]);
   const checksum = new Decoder(MODULES[0][1]).checksum(payload);
   return {
-    field: { coder: "lossless", type: "float64", dims: shape, levels: 1, patches: [] },
+    field: { coder: "lossless", type: "float64", dims: shape, levels: 1, refers: false, patches: [] },
     patch: { patch, begin: [0, 0, 0], shape, levels: [{ payload, checksum, mask: EMPTY, maskChecksum: EMPTY_CHECKSUM }] },
   };
 }

@@ -80,6 +80,7 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       fill: null,
       bound: "relative 0.001",
       layers: 1,
+      refers: false,
     })),
   };
 }

@@ -67,7 +67,7 @@ describe("opening", () => {
     expect(info).toEqual({
       name: "run42", dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
       axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
-      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", layers: 1 }],
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", layers: 1, refers: false }],
     });
     expect(steps.map((step) => [step.step, step.time])).toEqual([[0, 0], [2, 0.2], [5, 0.5], [7, 0.7]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
