@@ -121,6 +121,66 @@ bool AddSafeguards(const std::string& folder) {
   return corpus.ok();
 }
 
+/// Samples that move a little from those of a patch, and stay as they are where none is there.
+Bytes Moved(DataType type, const Bytes& samples, std::optional<std::uint64_t> fill, Random* random) {
+  Bytes moved = samples;
+  const std::size_t size = SizeOf(type);
+  // A sample in five is that of a neighbour.
+  for (std::size_t i = size; i + size <= moved.size(); i += size) {
+    if (random->Below(5) == 0 && !fill)
+      std::copy_n(samples.begin() + static_cast<std::ptrdiff_t>(i - size), size,
+                  moved.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return moved;
+}
+
+/// Patches that refer to one or two steps, see references_target.cc.
+bool AddReferences(const std::string& folder) {
+  Corpus corpus(folder, "references");
+  constexpr std::size_t kHeaderBytes = 5;
+  const PatchCoder& coder = *FindCoder(CoderId::kInterpolate);
+  const std::vector<DataType> types = SupportedTypes(coder);
+  Random random(2027);
+  GeneratedPatch patch;
+  for (std::size_t i = 0; i < kSeedsPerCoder;) {
+    PatchSpec spec = testing::RandomSpec(types[i % types.size()], 1500, &random);
+    for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
+    testing::Generate(spec, &patch);
+    const std::size_t references = 1 + i % 2;
+    std::vector<double> tolerances(1 + i / 2 % 2, testing::ValueRange(spec.layout.type, patch) / 64);
+    if (tolerances.size() > 1) tolerances.back() = i % 8 == 2 ? 0 : tolerances.front() / 64;
+    Bytes sizes = {static_cast<std::byte>(references - 1)};
+    Bytes header, rest;
+    DecodedPatch reference;
+    bool refers = false;
+    for (std::size_t step = 0; step <= references; ++step) {
+      const Bytes samples =
+          step == 0 ? patch.samples : Moved(spec.layout.type, patch.samples, patch.fill, &random);
+      DecodedPatch decoded;
+      const Result<EncodedPatch> encoded =
+          EncodePatch(coder, spec.layout, samples,
+                      {patch.fill, tolerances, step == references ? &reference : nullptr, &decoded});
+      if (!encoded.ok()) {
+        fmt::print(stderr, "{}: {}\n", ToString(spec), encoded.status().message());
+        return false;
+      }
+      refers = encoded->refers;
+      const Bytes input = WriteInput(spec.layout, types, encoded->levels, encoded->mask_levels);
+      header.assign(input.begin(), input.begin() + kHeaderBytes);
+      rest.insert(rest.end(), input.begin() + kHeaderBytes, input.end());
+      if (step < references) PutLittleEndian(&sizes, static_cast<std::uint16_t>(input.size() - kHeaderBytes));
+      reference =
+          step == 0 ? std::move(decoded) : MeanOf(spec.layout.type, std::move(reference), std::move(decoded));
+    }
+    Bytes input = sizes;
+    input.insert(input.end(), header.begin(), header.end());
+    input.insert(input.end(), rest.begin(), rest.end());
+    if (!refers || input.size() > 3 * kLargestSeed) continue;
+    corpus.Add(fmt::format("{:02}", i++), input);
+  }
+  return corpus.ok();
+}
+
 /// A row of version 1: without the count of valid samples and the coverage.
 void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   Bytes bytes;
@@ -231,7 +291,7 @@ bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
          AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) && AddSafeguards(folder) &&
-         AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddReferences(folder) && AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddFiles(folder);
 }

@@ -113,50 +113,74 @@ namespace {
 
 /// The next level straight into an array: the same samples as in the reader, or an error as there.
 /// @param after  the reader after Advance, if that went well; otherwise null
-void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout,
-                             std::span<const ByteSpan> payloads, ByteSpan mask, const PatchReader* after) {
+void RequireTheSameInAnArray(PatchReader before, const PatchLayout& layout, std::span<const LevelParts> steps,
+                             const PatchReader* after) {
   const Index3 shape = LevelShape(layout.shape, before.level() - 1);
   const std::size_t size = SizeOf(layout.type);
   Bytes array(static_cast<std::size_t>(Volume(shape)) * size);
-  const Status status = before.AdvanceInto(payloads, mask, SamplePlace::Dense(array.data(), shape, size));
+  const Status status = before.AdvanceInto(steps, SamplePlace::Dense(array.data(), shape, size));
   Require(status.ok() == (after != nullptr), "a level decodes to an array if it decodes");
   Require(after == nullptr || std::ranges::equal(array, after->samples()),
           "an array gets the samples of the level");
 }
 
+/// A level of a patch, each payload in its own memory, so that a read beyond the end is detected.
+struct OwnLevel {
+  OwnLevel(const PayloadInput& input, int level)
+      : mask(Copy(input.mask_levels[static_cast<std::size_t>(level)])) {
+    for (int k = 0; k < input.layers; ++k) payloads.push_back(Copy(input.levels[input.parts().Of(k, level)]));
+    spans.assign(payloads.begin(), payloads.end());
+  }
+  static Bytes Copy(ByteSpan bytes) { return {bytes.begin(), bytes.end()}; }
+
+  std::vector<Bytes> payloads;
+  std::vector<ByteSpan> spans;
+  Bytes mask;
+};
+
+/// The last of some steps refers to the others.
+ReferenceGraph LastRefers(std::size_t steps) {
+  if (steps == 1) return {};
+  ReferenceGraph graph(steps);
+  for (std::size_t i = 0; i + 1 < steps; ++i) graph.back().push_back(i);
+  return graph;
+}
+
+void CheckLevel(const PatchReader& reader, const PatchLayout& layout, int level) {
+  const auto count = static_cast<std::size_t>(Volume(LevelShape(layout.shape, level)));
+  Require(reader.level() == level, "a level that was decoded is the level of the reader");
+  Require(reader.samples().size() == count * SizeOf(layout.type), "samples fill the level");
+  Require(reader.validity().empty() || reader.validity().size() == count, "the mask fills the level");
+  const bool flags = std::all_of(reader.validity().begin(), reader.validity().end(),
+                                 [](std::uint8_t valid) { return valid <= 1; });
+  Require(flags, "a mask is made of 0 and 1");
+}
+
 }  // namespace
 
 std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input) {
+  return DecodeSteps(coder, {&input, 1});
+}
+
+std::vector<Bytes> DecodeSteps(const PatchCoder& coder, std::span<const PayloadInput> steps) {
+  const PatchLayout& layout = steps.back().layout;
   std::vector<Bytes> decoded;
-  PatchReader reader(coder, input.layout, input.layers);
-  for (int level = input.layout.levels - 1; level >= 0; --level) {
-    const auto l = static_cast<std::size_t>(level);
-    // Each in its own memory, so that a read beyond the end is detected.
-    std::vector<Bytes> own;
-    for (int k = 0; k < input.layers; ++k) {
-      const ByteSpan payload = input.levels[input.parts().Of(k, level)];
-      own.emplace_back(payload.begin(), payload.end());
-    }
-    const std::vector<ByteSpan> payloads(own.begin(), own.end());
-    const Bytes mask(input.mask_levels[l].begin(), input.mask_levels[l].end());
+  PatchReader reader(coder, layout, steps.back().layers, LastRefers(steps.size()));
+  for (int level = layout.levels - 1; level >= 0; --level) {
+    std::vector<OwnLevel> own;
+    for (const PayloadInput& step : steps) own.emplace_back(step, level);
+    std::vector<LevelParts> parts;
+    for (const OwnLevel& step : own) parts.push_back({step.spans, step.mask});
     std::optional<PatchReader> before;
     if (level == 0) before = reader.Clone();
-    const Status status = reader.Advance(payloads, mask);
-    if (before)
-      RequireTheSameInAnArray(*std::move(before), input.layout, payloads, mask,
-                              status.ok() ? &reader : nullptr);
+    const Status status = reader.Advance(parts);
+    if (before) RequireTheSameInAnArray(*std::move(before), layout, parts, status.ok() ? &reader : nullptr);
     if (!status.ok()) {
       Require(status.code() == StatusCode::kDataLoss, "an error of hostile bytes is kDataLoss");
-      Require(!reader.Advance(payloads, mask).ok(), "after an error there is another one");
+      Require(!reader.Advance(parts).ok(), "after an error there is another one");
       break;
     }
-    const auto count = static_cast<std::size_t>(Volume(LevelShape(input.layout.shape, level)));
-    Require(reader.level() == level, "a level that was decoded is the level of the reader");
-    Require(reader.samples().size() == count * SizeOf(input.layout.type), "samples fill the level");
-    Require(reader.validity().empty() || reader.validity().size() == count, "the mask fills the level");
-    const bool flags = std::all_of(reader.validity().begin(), reader.validity().end(),
-                                   [](std::uint8_t valid) { return valid <= 1; });
-    Require(flags, "a mask is made of 0 and 1");
+    CheckLevel(reader, layout, level);
     decoded.emplace_back(reader.samples().begin(), reader.samples().end());
   }
   return decoded;

@@ -41,4 +41,8 @@ std::vector<DataType> SupportedTypes(const PatchCoder& coder);
 /// Decodes all levels. @returns the samples of every level that could be decoded, the coarsest first
 std::vector<Bytes> DecodeInput(const PatchCoder& coder, const PayloadInput& input);
 
+/// The same of a patch at several steps, all of one layout: the last refers to the mean of the others, at
+/// most two.
+std::vector<Bytes> DecodeSteps(const PatchCoder& coder, std::span<const PayloadInput> steps);
+
 }  // namespace quarry::fuzz
