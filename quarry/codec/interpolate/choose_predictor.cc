@@ -226,7 +226,7 @@ bool ReferencePays(const Index3& shape, const T* samples, Validity validity, con
                    double step) {
   // A reference has to be read and decoded, too; and of few samples, one is a little better by chance.
   constexpr double kWorthwhile = 0.03;
-  constexpr double kChance = 4;
+  constexpr double kChance = 0.5;
   LevelGrid<T> coarse;
   coarse.values.Resize(BandSize(shape, 0));
   coarse.magnitudes.Resize(coarse.values.size());

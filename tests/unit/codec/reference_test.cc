@@ -118,6 +118,34 @@ TEST(References, SaveWhatTwoStepsHaveInCommon) {
   ExpectReferencePays<float>({65, 41, 1}, 1, {1e-2});
 }
 
+/// A wake in a quiet flow: almost all indices are zero, and a patch takes about a kilobyte.
+std::vector<float> Wake(const Index3& shape, double shift) {
+  std::vector<float> samples;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) {
+      for (std::int64_t x = 0; x < shape[0]; ++x) {
+        const double across = static_cast<double>((y - 20) * (y - 20) + (z - 24) * (z - 24));
+        const double wave = std::sin(0.4 * (static_cast<double>(x) - shift) + 0.3 * static_cast<double>(y));
+        samples.push_back(static_cast<float>(wave * std::exp(-across / 60)));
+      }
+    }
+  }
+  return samples;
+}
+
+TEST(References, PayWhereFewBitsAreLeft) {
+  const PatchLayout layout{DataType::kFloat32, {64, 48, 48}, 4};
+  const double tolerance = 0.03;
+  const CodedPatch key = *kCoder.Encode(layout, BytesOf(Wake(layout.shape, 0)), {}, tolerance);
+  const PatchReference reference{{key.decoded[0]}, {}};
+  const std::vector<float> next = Wake(layout.shape, 0.05);
+  const CodedPatch alone = *kCoder.Encode(layout, BytesOf(next), {}, tolerance);
+  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(next), {}, {&tolerance, 1}, reference);
+  EXPECT_LT(SizeOfAll(alone), next.size() * sizeof(float) / 30);
+  EXPECT_TRUE(coded.refers);
+  EXPECT_LT(SizeOfAll(coded), 0.8 * static_cast<double>(SizeOfAll(alone)));
+}
+
 TEST(References, AreOfTheSameLayer) {
   ExpectReferencePays<float>({33, 30, 17}, 1, {1e-1, 1e-3});
   ExpectReferencePays<double>({33, 30, 17}, 1, {1e-1, 1e-2, 1e-5});
