@@ -185,14 +185,16 @@ def ladders(results):
         quotients.setdefault(name, []).append(quotient)
         sz3 = sz3_of_each(results, r["volume"], tolerances)
         rows.append([r["volume"], name, f"{quotient:.3f}", f"{steps[0]['bytes'] / last:.1%}", f"{sz3:.3f}" if sz3 else "",
-                     " ".join(f"{step['decode_mbps'] / steps[0]['decode_mbps']:.2f}" for step in steps[1:])])
-    rows += [["geometric mean", name, f"{geometric_mean(found):.3f}", "", "", ""] for name, found in quotients.items()]
+                     " ".join(f"{step['decode_mbps'] / steps[0]['decode_mbps']:.2f}" for step in steps[1:]),
+                     " ".join(f"{step['decode_mbps'] / step['decode_mbps_alone']:.2f}" for step in steps[1:])])
+    rows += [["geometric mean", name, f"{geometric_mean(found):.3f}", "", "", "", ""] for name, found in quotients.items()]
     if not rows:
         return ""
     return ("## Layers of accuracy\n\nBytes of all layers over those of the last tolerance alone, with masks; exact alone is `lossless`. The first "
-            "layer's share of the same. SZ3 of each: a stream for every tolerance over that of the last one. Decoding of each further layer over "
-            "that of the first.\n\n"
-            + table(["volume", "layers", "all / last alone", "first / last alone", "SZ3 of each", "decoding"], rows))
+            "layer's share of the same. SZ3 of each: a stream for every tolerance over that of the last one. Speed of decoding of each further "
+            "layer over that of the first, and over that of the same tolerance alone.\n\n"
+            + table(["volume", "layers", "all / last alone", "first / last alone", "SZ3 of each", "decoding / first",
+                     "decoding / alone"], rows))
 
 
 def spread(values):
