@@ -185,9 +185,15 @@ class Keyframes(qt.QuarryTest):
         outcome = json.loads(qt.succeed("quarry", "get", dataset, "--field", "f", "--step", 3, "--output", self.tmp / "o.raw",
                                         "--json").out)
         self.assertEqual(outcome["bytes_received"], price(3)["bytes_read"])
-        # As much as step 3 takes alone is too little for it.
-        choice = price(3, "--max-bytes", max(own[3], series()[3].nbytes))
-        self.assertLessEqual(choice["bytes"], max(own[3], series()[3].nbytes))
+
+    def test_max_bytes_counts_all_steps_that_are_read(self):
+        dataset = self.convert(series(), "within", "--relative", 1e-6, "--keyframe", 4)
+        own = sum(int(level["bytes"]) for level in qt.step_manifest(dataset, 3)["fields"][0]["levels"])
+        room = series()[3].nbytes
+        self.assertLess(own, room, "alone it would fit")
+        choice = json.loads(qt.succeed("quarry", "plan", dataset, "--field", "f", "--step", 3, "--max-bytes", room, "--json").out)
+        self.assertLessEqual(choice["bytes"], room)
+        self.assertEqual(choice["level"], 1)
 
     # --- damage ---
 

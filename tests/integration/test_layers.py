@@ -331,6 +331,19 @@ class Layers(qt.QuarryTest):
                         self.assertEqual(said["max_error"] is None, bool(listed))
                         self.assertEqual(said["layer"], layers - 1)
 
+    def test_what_goes_on_from_damage_is_not_sent(self):
+        path = self.tmp / "useless.quarry"
+        qt.convert(self.cases["exact"].original, path, "--relative-layers", "1e-2,1e-4,exact", "--files", 1, "--patch", PATCH)
+        levels = qt.info(path)["levels"]
+        subfile = next(path.rglob("*.qsf"))
+        rows = patch_table(subfile, levels, 3)
+        data = bytearray(subfile.read_bytes())
+        data[rows[0][0, 1][0]] ^= 0x10  # of layer 1, at the finest level of the first patch
+        subfile.write_bytes(data)
+        due = sum(size for patch, places in rows.items() for (_, layer), (_, size) in places.items() if patch > 0 or layer == 0)
+        _, said = self.damaged(self.server_of(path), "--encoding", "patches", "--progressive")
+        self.assertEqual(said["bytes_received"], due)
+
     def test_a_file_that_is_cut_shows_the_layers_before(self):
         """With an index the tables are known, and payload that is gone cannot even be read."""
         path = self.tmp / "cut.quarry"
