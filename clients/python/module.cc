@@ -245,8 +245,8 @@ using PointArray = nb::ndarray<const double, nb::shape<-1, 3>, nb::c_contig, nb:
 /// Values as an array, and the error bound.
 std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
                                   std::optional<std::uint64_t> step, const PointArray& positions,
-                                  bool physical) {
-  query::PointsRequest request{field, step, {}, false};
+                                  bool physical, std::optional<int> layer) {
+  query::PointsRequest request{field, step, {}, false, layer};
   request.points.reserve(positions.shape(0));
   for (std::size_t p = 0; p < positions.shape(0); ++p) {
     const query::Point point = {positions(p, 2), positions(p, 1), positions(p, 0)};
@@ -544,7 +544,7 @@ void BindDataset(nb::module_& m) {
             }));
           },
           "question"_a, "percentiles"_a, "bins"_a, "range"_a.none())
-      .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a);
+      .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a, "layer"_a.none());
 }
 
 void BindOptions(nb::module_& m) {

@@ -279,6 +279,7 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
   query::ReadRequest read;
   read.field = request.field;
   read.step = request.step;
+  read.layer = request.layer;
   QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
   QUARRY_RETURN_IF_ERROR(query::CheckPoints(description_.grid.dims, request.points));
   query.box = query::BoxAround(request.points);

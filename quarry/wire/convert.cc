@@ -34,6 +34,10 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   return out;
 }
 
+/// The number of a level or layer. The planner refuses every number above those of the dataset alike, and
+/// names them.
+int NumberOf(std::uint32_t value) { return static_cast<int>(std::min<std::uint32_t>(value, 1000)); }
+
 /// Of each field and step.
 Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   query::ReadRequest request;
@@ -45,11 +49,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
       return InvalidArgument("{}; give begin and end with three values each", box.status().message());
     request.box = *box;
   }
-  // The planner refuses every number above the dataset's levels alike, and names the levels.
-  const auto level = [](std::uint32_t value) {
-    return static_cast<int>(std::min<std::uint32_t>(value, 1000));
-  };
-  request.level = level(query.level());
+  request.level = NumberOf(query.level());
   if (query.target_case() == pb::ReadQuery::kMaxError) request.max_error = query.max_error();
   if (query.target_case() == pb::ReadQuery::kMaxBytes) request.max_bytes = query.max_bytes();
   if (query.target_case() == pb::ReadQuery::kStride) {
@@ -63,9 +63,9 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   } else if (query.focus_size() != 0) {
     return InvalidArgument("the focus has {} coordinates; give three, x, y, z", query.focus_size());
   }
-  if (query.has_first_level()) request.first_level = level(query.first_level());
-  if (query.has_layer()) request.layer = level(query.layer());
-  if (query.has_first_layer()) request.first_layer = level(query.first_layer());
+  if (query.has_first_level()) request.first_level = NumberOf(query.first_level());
+  if (query.has_layer()) request.layer = NumberOf(query.layer());
+  if (query.has_first_layer()) request.first_layer = NumberOf(query.first_layer());
   if (query.has_values()) request.values = {query.values().low(), query.values().high()};
   return request;
 }
@@ -302,6 +302,7 @@ pb::ReadPointsRequest ToProto(const std::string& dataset, const query::PointsReq
   if (request.step) out.set_step(*request.step);
   for (const query::Point& point : request.points) out.mutable_coordinates()->Add(point.begin(), point.end());
   out.set_price_only(request.price_only);
+  if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   return out;
 }
 
@@ -316,6 +317,7 @@ Result<query::PointsRequest> FromProto(const pb::ReadPointsRequest& request) {
   for (int i = 0; i < request.coordinates_size(); i += 3)
     out.points.push_back({request.coordinates(i), request.coordinates(i + 1), request.coordinates(i + 2)});
   out.price_only = request.price_only();
+  if (request.has_layer()) out.layer = NumberOf(request.layer());
   return out;
 }
 

@@ -137,6 +137,15 @@ class Layers(qt.QuarryTest):
                 said = json.loads(qt.succeed("quarry", "get", target, "--progressive", "--json", "--output", output, *options).out)
                 self.assertEqual(said["bytes_received"], size)
 
+    def test_points_are_of_a_layer(self):
+        case = self.cases["exact"]
+        for layer in range(3):
+            expected, _ = self.array(case.path, "--layer", layer, "--box", "7:8,5:6,3:4")
+            for target in (case.path, self.server.target(case.path)):
+                said = json.loads(qt.succeed("quarry", "points", target, "--at", "7,5,3", "--layer", layer, "--json").out)
+                self.assertEqual(said["values"], [float(expected.item())])
+                self.assertLessEqual(said["max_error"], case.tolerances[layer] * (1 + 1e-12))
+
     # --- which level and layer ---
 
     def records(self, case):

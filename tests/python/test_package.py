@@ -151,8 +151,13 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
             np.testing.assert_array_equal(field.read().array, original)
             self.assertLess(field.plan(max_error=0.1).price.bytes, field.plan().price.bytes / 2)
             self.assertEqual(field.read(max_error=0.1).array.tobytes(), field.read(layer=0).array.tobytes())
-            with self.assertRaisesRegex(quarry.Error, "layers of accuracy 0"):
-                field.read(layer=3)
+            for layer, tolerance in enumerate((1e-1, 1e-3, 0)):
+                (value,), error = field.points([(3, 5, 7)], layer=layer)
+                self.assertEqual(value, field.read(layer=layer, box=((3, 4), (5, 6), (7, 8))).array.item())
+                self.assertLessEqual(error, tolerance)
+            for wrong in (lambda: field.read(layer=3), lambda: field.points([(3, 5, 7)], layer=3)):
+                with self.assertRaisesRegex(quarry.Error, "layers of accuracy 0"):
+                    wrong()
 
     def test_masked_arrays(self):
         """Missing integers are masked by default, floats on request; masked=False gives what is in the files."""

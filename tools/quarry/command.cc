@@ -108,10 +108,13 @@ void QuestionOptions::DeclareOn(command_line::Parser* app) {
   DeclarePlaceOn(app);
   app->AddOption("--box", &box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
   app->AddOption("--level", &level, "0 is full resolution, l every 2^l-th sample; default: 0");
+  DeclareLayerOn(app);
+}
+
+void QuestionOptions::DeclareLayerOn(command_line::Parser* app) {
   app->AddOption("--layer", &layer,
-                 "layer of accuracy, 0 the roughest; default: the last, and with --max-error and --max-bytes "
-                 "the best "
-                 "for it")
+                 "layer of accuracy, 0 the roughest; default: the last, or the best for --max-error and "
+                 "--max-bytes")
       .NonNegative();
 }
 

@@ -65,6 +65,7 @@ struct QuestionOptions {
   void DeclarePlaceOn(command_line::Parser* app);
   /// With box and level.
   void DeclareOn(command_line::Parser* app);
+  void DeclareLayerOn(command_line::Parser* app);
   /// After DeclareOn, for commands that work without a level.
   void DeclareTargetsOn(command_line::Parser* app);
   /// For commands with an order of patches.

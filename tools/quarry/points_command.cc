@@ -102,7 +102,7 @@ Result<int> Points(const PointsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
                           options.question.Resolve(dataset->description()));
-  query::PointsRequest request{question.field, question.step, asked, options.price};
+  query::PointsRequest request{question.field, question.step, asked, options.price, options.question.layer};
   if (options.physical) {
     for (query::Point& point : request.points)
       point = query::ToSampleCoordinates(dataset->description().grid, point);
@@ -132,6 +132,7 @@ Result<int> Points(const PointsOptions& options) {
 Command DeclarePoints(command_line::Parser* app) {
   auto options = std::make_shared<PointsOptions>();
   options->question.DeclarePlaceOn(app);
+  options->question.DeclareLayerOn(app);
   app->AddOption("--at", &options->at,
                  "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
   app->AddOption("--file", &options->file,

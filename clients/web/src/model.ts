@@ -33,7 +33,10 @@ export interface FieldInfo {
   readonly fill: number | null;
   /** "absolute 0.01", "relative 0.001", "lossless". */
   readonly bound: string;
-  /** Layers of accuracy; most fields have one. */
+  /** The field of the dataset: a layer of accuracy before its last is a field of its own here. */
+  readonly stored: string;
+  /** Which layer of accuracy this is, 0 the roughest, and of how many; most fields have one. */
+  readonly layer: number;
   readonly layers: number;
   /** Whether steps may refer to others: then a server decodes. */
   readonly refers: boolean;

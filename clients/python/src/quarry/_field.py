@@ -300,13 +300,14 @@ class Field:
                                   values=None, strict=strict, layer=layer)
         return self.dataset.native.statistics(question, [float(percent) for percent in percentiles], bins, range)
 
-    def points(self, positions: npt.ArrayLike, *, step: int | None = None,
-               physical: bool = False) -> tuple[npt.NDArray[np.float64], float]:
+    def points(self, positions: npt.ArrayLike, *, step: int | None = None, physical: bool = False,
+               layer: int | None = None) -> tuple[npt.NDArray[np.float64], float]:
         """The field between its samples, by trilinear interpolation.
 
         Args:
             positions: [point, 3]: z, y, x of each, in samples, the first of which is 0
             physical: they are in the units of the axes instead
+            layer: of accuracy, 0 the roughest; the last if left out
 
         Returns:
             the values, NaN where a sample around a point is missing, and what the same interpolation of the original
@@ -319,7 +320,7 @@ class Field:
         array = np.ascontiguousarray(positions, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 3:
             raise ValueError(f"positions have the shape {array.shape}; it is to be (points, 3)")
-        return self.dataset.native.points(self.name, step, array, physical)
+        return self.dataset.native.points(self.name, step, array, physical, layer)
 
     def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
                   steps: Sequence[int] | None = None) -> xr.DataArray:

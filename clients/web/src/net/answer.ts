@@ -66,11 +66,11 @@ export class AnswerCheck {
     if (this.connected) throw badAnswer("it has a second header");
     this.connected = true;
     const { query } = this;
-    const names = message.field === "" || message.field === query.field.name;
+    const names = message.field === "" || message.field === query.field.stored;
     if (!names || message.step !== BigInt(query.selection.step) || sampleType(message.dtype) !== query.field.type) {
       throw badAnswer(`it is about step ${message.step.toString()} of "${message.field.slice(0, 100)}", which was not asked for`);
     }
-    if (message.layer !== query.field.layers - 1) throw badAnswer(`it announces layer ${message.layer} of ${query.field.layers}`);
+    if (message.layer !== query.field.layer) throw badAnswer(`it announces layer ${message.layer} instead of ${query.field.layer}`);
     if (message.count > 1n || message.leftOut.length > 0) throw badAnswer("it has parts that were not asked for");
     const levels = message.levels.map((level) => this.level(level));
     if (levels.length !== query.first - query.level + 1 || levels.some((one, i) => one.level !== query.first - i)) {
@@ -178,10 +178,10 @@ export class AnswerCheck {
 
   private shown(block: BlockExtent, level: number): number | null {
     if (block.shownLevel === undefined && block.shownLayer === undefined) return null;
-    const last = this.query.field.layers - 1;
-    const [shown, layer] = [block.shownLevel ?? level, block.shownLayer ?? last];
-    const first = layer < last ? level : level + 1;
-    if (layer > last || shown < first || shown >= this.query.info.levels) {
+    const wanted = this.query.field.layer;
+    const [shown, layer] = [block.shownLevel ?? level, block.shownLayer ?? wanted];
+    const first = layer < wanted ? level : level + 1;
+    if (layer > wanted || shown < first || shown >= this.query.info.levels) {
       throw badAnswer(`it shows layer ${layer} of level ${shown} for level ${level}`);
     }
     return shown;

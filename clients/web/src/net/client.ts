@@ -114,7 +114,7 @@ export class QuarryClient {
       throw new CallError("invalid_argument", `${kMostPercentiles} percentiles and ${kMostBins} bins are the most`);
     }
     const query = {
-      dataset: selection.dataset, field: selection.field, step: BigInt(selection.step),
+      dataset: selection.dataset, ...this.subject(selection), step: BigInt(selection.step),
       box: { begin: [...box.begin], end: [...box.end] }, target: { case: "level" as const, value: level },
     };
     const request = { query, percentiles: [...options.percentiles], bins: options.bins };
@@ -127,7 +127,7 @@ export class QuarryClient {
     let maxError = 0;
     for (let i = 0; i < coordinates.length; i += 3 * kMostPoints) {
       const part = coordinates.slice(i, i + 3 * kMostPoints);
-      const request = { dataset: selection.dataset, field: selection.field, step: BigInt(selection.step), coordinates: part };
+      const request = { dataset: selection.dataset, ...this.subject(selection), step: BigInt(selection.step), coordinates: part };
       const answer = await this.call((options) => this.client.readPoints(request, options), signal);
       const points = part.length / 3;
       if (answer.values.length !== points) throw badAnswer(`${answer.values.length} values for ${points} points`);
@@ -139,6 +139,12 @@ export class QuarryClient {
 
   read(query: ReadQuery, signal: AbortSignal): AsyncIterable<ReadEvent> {
     return read(this.client, query, signal, { retries: this.retries, sleep: this.sleep });
+  }
+
+  /** The field of the dataset, and the layer of accuracy where it has several. */
+  private subject({ dataset, field }: Selection): { field: string; layer?: number } {
+    const found = this.known.get(dataset)?.fields.find((one) => one.name === field);
+    return found === undefined || found.layers === 1 ? { field } : { field: found.stored, layer: found.layer };
   }
 
   private async info(dataset: string, signal: AbortSignal): Promise<DatasetInfo> {

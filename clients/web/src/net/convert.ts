@@ -1,5 +1,5 @@
 /** From messages to plain data. Nothing that a server sends is taken unseen. */
-import type { DatasetManifest, FieldDescription, FieldStep, Grid, StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
+import type { DatasetManifest, FieldDescription, FieldStep, Grid, LevelRecord, StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
 import { DataType } from "../../build/proto/quarry/v1/dataset_pb";
 import type { DatasetInfo, FieldInfo, FieldStepInfo, SampleType, StepInfo, Vec3 } from "../model";
 import { badAnswer } from "./errors";
@@ -97,9 +97,33 @@ function boundText(bound: FieldDescription["bound"]): string {
   return bound.case === "lossless" ? "lossless" : "unknown";
 }
 
+/** A layer of accuracy before the last, as a field. */
+function layerName(stored: string, layer: number): string {
+  return `${stored}, layer ${layer}`;
+}
+
+/** A field, and its layers before the last: the finer first. */
+function fieldInfos(field: FieldDescription): FieldInfo[] {
+  const last = fieldInfo(field);
+  const unit = field.rougherRelative ? "relative" : "absolute";
+  const rougher = field.rougher.map((tolerance, layer): FieldInfo => ({
+    ...last, name: layerName(last.name, layer), layer, bound: `${unit} ${tolerance}`,
+  }));
+  return [last, ...rougher.reverse()];
+}
+
+/** A field that has the name of a layer hides it. */
+function allFields(fields: readonly FieldDescription[]): FieldInfo[] {
+  const names = new Set(fields.map((field) => field.name));
+  return fields.flatMap(fieldInfos).filter((one) => one.name === one.stored || !names.has(one.name));
+}
+
 function fieldInfo(field: FieldDescription): FieldInfo {
+  const name = text(field.name, "the name of a field");
   return {
-    name: text(field.name, "the name of a field"),
+    name,
+    stored: name,
+    layer: field.rougher.length,
     type: sampleType(field.dtype),
     unit: text(field.units, "a unit"),
     coder: text(field.codec, "the name of a coder"),
@@ -125,7 +149,7 @@ export function datasetInfo(name: string, manifest: DatasetManifest | undefined)
     axisNames: texts(grid.axisNames, "grid.axis_names"),
     axisUnits: texts(grid.axisUnits, "grid.axis_units"),
     coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
-    fields: manifest.fields.map(fieldInfo),
+    fields: allFields(manifest.fields),
   };
 }
 
@@ -152,17 +176,37 @@ function range(field: FieldStep, valid: number): { min: number; max: number } {
 function fieldStep(field: FieldStep, info: DatasetInfo, version: number): FieldStepInfo {
   const samples = info.dims[0] * info.dims[1] * info.dims[2];
   const valid = version === 1 ? samples : count(field.valid, "valid");
-  if (field.levels.length !== info.levels) throw badAnswer(`"${field.name}" has ${field.levels.length} of ${info.levels} levels`);
   return {
     ...range(field, valid), valid,
     tolerance: notNegative(field.tolerance, "a tolerance"),
     hasMissing: field.mask !== undefined,
-    levels: field.levels.map((level) => ({
-      maxError: notNegative(level.maxError, "an error"),
-      bytes: count(level.bytes, "the bytes of a level"),
-      coverage: version === 1 ? 1 : share(level.coverage, "a coverage"),
-    })),
+    levels: levelRecords(field.name, field.levels, info, version),
   };
+}
+
+function levelRecords(name: string, records: readonly LevelRecord[], info: DatasetInfo, version: number): FieldStepInfo["levels"] {
+  if (records.length !== info.levels) throw badAnswer(`"${name}" has ${records.length} of ${info.levels} levels`);
+  return records.map((level) => ({
+    maxError: notNegative(level.maxError, "an error"),
+    bytes: count(level.bytes, "the bytes of a level"),
+    coverage: version === 1 ? 1 : share(level.coverage, "a coverage"),
+  }));
+}
+
+/** A field at a step, and its layers before the last. What a layer needs of those before it counts as its own. */
+function fieldSteps(field: FieldStep, info: DatasetInfo, version: number): [string, FieldStepInfo][] {
+  const last = fieldStep(field, info, version);
+  const known = info.fields.filter((one) => one.stored === field.name);
+  if (known.some((one) => one.layers !== field.rougher.length + 1)) throw badAnswer(`"${field.name}" has ${field.rougher.length + 1} layers`);
+  const layers = field.rougher.map((one): FieldStepInfo => ({
+    ...last, tolerance: notNegative(one.tolerance, "a tolerance"), levels: levelRecords(field.name, one.levels, info, version),
+  }));
+  layers.push(last);
+  const upTo = (layer: number, level: number): number => layers.slice(0, layer + 1).reduce((sum, one) => sum + one.levels[level]!.bytes, 0);
+  return known.map((one): [string, FieldStepInfo] => {
+    const found = layers[one.layer]!;
+    return [one.name, { ...found, levels: found.levels.map((level, l) => ({ ...level, bytes: upTo(one.layer, l) })) }];
+  });
 }
 
 export function stepInfo(manifest: StepManifest, info: DatasetInfo): StepInfo {
@@ -172,6 +216,6 @@ export function stepInfo(manifest: StepManifest, info: DatasetInfo): StepInfo {
   return {
     step,
     time: time !== null && Number.isFinite(time) ? time : null,
-    fields: new Map(manifest.fields.map((field) => [field.name, fieldStep(field, info, manifest.formatVersion)])),
+    fields: new Map(manifest.fields.flatMap((field) => fieldSteps(field, info, manifest.formatVersion))),
   };
 }

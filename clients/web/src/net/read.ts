@@ -58,10 +58,10 @@ export interface ReadOptions {
 }
 
 function request(query: ReadQuery, resumeAfter: Uint8Array): Parameters<Client<typeof QuarryService>["read"]>[0] {
-  const { selection, box } = query;
+  const { selection, box, field } = query;
   return {
     query: {
-      dataset: selection.dataset, field: selection.field, step: BigInt(selection.step),
+      dataset: selection.dataset, field: field.stored, layer: field.layer, step: BigInt(selection.step),
       box: { begin: [...box.begin], end: [...box.end] },
       target: { case: "level", value: query.level },
       firstLevel: query.first,

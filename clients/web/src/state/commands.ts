@@ -3,7 +3,10 @@ import type { Box, Selection } from "../model";
 import { boxText } from "../store/geometry";
 
 export interface OnScreen {
+  /** With the field as the dataset has it. */
   readonly selection: Selection;
+  /** Of accuracy; left out where there is one. */
+  readonly layer?: number | undefined;
   readonly box: Box;
   readonly level: number;
 }
@@ -29,24 +32,25 @@ function pythonText(text: string): string {
   return JSON.stringify(text);
 }
 
-function fileName({ selection, level }: OnScreen): string {
-  const name = `${selection.dataset.split("/").at(-1) ?? ""}-${selection.field}-${selection.step}-l${level}.npy`;
+function fileName({ selection, level, layer }: OnScreen): string {
+  const name = `${selection.dataset.split("/").at(-1) ?? ""}-${selection.field}-${selection.step}-${layer === undefined ? "" : `a${layer}-`}l${level}.npy`;
   return name.replace(/^[-.]+/, "").replace(/[^A-Za-z0-9_.-]/g, "_");
 }
 
 export function getCommand(server: string, what: OnScreen): string {
-  const { selection, box, level } = what;
+  const { selection, box, level, layer } = what;
   // A name that looks like an option is not taken for one after "=".
   const field = selection.field.startsWith("-") ? [`--field=${selection.field}`] : ["--field", selection.field];
   const words = ["quarry", "get", `${server}/${selection.dataset}`, ...field, "--step", String(selection.step),
-                 "--box", boxText(box), "--level", String(level), "--output", fileName(what)];
+                 "--box", boxText(box), "--level", String(level), ...(layer === undefined ? [] : ["--layer", String(layer)]),
+                 "--output", fileName(what)];
   return words.map(shellWord).join(" ");
 }
 
 /** Boxes of the Python package come z, y, x. */
-export function pythonCommand(server: string, { selection, box, level }: OnScreen): string {
+export function pythonCommand(server: string, { selection, box, level, layer }: OnScreen): string {
   const ranges = ([2, 1, 0] as const).map((a) => `(${box.begin[a]}, ${box.end[a]})`).join(", ");
   const target = pythonText(`${server}/${selection.dataset}`);
   return `import quarry; answer = quarry.open(${target})[${pythonText(selection.field)}]` +
-         `.read(step=${selection.step}, box=(${ranges}), level=${level})`;
+         `.read(step=${selection.step}, box=(${ranges}), level=${level}${layer === undefined ? "" : `, layer=${layer}`})`;
 }

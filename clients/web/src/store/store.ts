@@ -53,8 +53,8 @@ export class BrickStore implements Host {
       throw new ViewerError("not_found", `step ${selection.step} of "${info.name}" has no field "${selection.field}"`);
     }
     const stamp = JSON.stringify([info.dims, info.patch, info.levels, field, step]);
-    // The decoder here knows one layer of accuracy.
-    const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layers === 1 && !field.refers;
+    // The decoder here knows the first layer of accuracy.
+    const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layer === 0 && !field.refers;
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
     const isNewest = opened.steps.at(-1)?.step === selection.step;

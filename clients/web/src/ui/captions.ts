@@ -24,7 +24,11 @@ export function commandOf(app: App, kind: "get" | "python"): string | null {
   } = app;
   if (!state || !a) return null;
   const { level, target } = a.status;
-  const what = { selection: a.selection, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0 };
+  const { stored, layers } = a.field;
+  const what = {
+    selection: { ...a.selection, field: stored }, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0,
+    layer: layers > 1 ? a.field.layer : undefined,
+  };
   return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, app.grpcPort), what);
 }
 

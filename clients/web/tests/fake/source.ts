@@ -79,6 +79,8 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       coder: "interpolate",
       fill: null,
       bound: "relative 0.001",
+      stored: field.name,
+      layer: 0,
       layers: 1,
       refers: false,
     })),

@@ -5,10 +5,10 @@ import type { DatasetManifest, DataType } from "../../build/proto/quarry/v1/data
 import { GridCoordinatesSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import type { Source, StepInfo } from "../../src/model";
 import { createSource } from "../../src/net/index";
-import { FakeServer, settle } from "./fake_server";
+import { type FakeOptions, FakeServer, settle } from "./fake_server";
 
-function open(): { server: FakeServer; source: Source; waits: number[] } {
-  const server = new FakeServer({ steps: [0, 2, 5, 7] });
+function open(options: FakeOptions = {}): { server: FakeServer; source: Source; waits: number[] } {
+  const server = new FakeServer({ steps: [0, 2, 5, 7], ...options });
   const waits: number[] = [];
   const sleep = (ms: number): Promise<void> => {
     waits.push(ms);
@@ -67,11 +67,43 @@ describe("opening", () => {
     expect(info).toEqual({
       name: "run42", dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
       axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
-      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", layers: 1, refers: false }],
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false }],
     });
     expect(steps.map((step) => [step.step, step.time])).toEqual([[0, 0], [2, 0.2], [5, 0.5], [7, 0.7]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
     expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
+  });
+
+  it("shows layers of accuracy as fields of their own", async () => {
+    const { source } = open({ rougher: [10, 1] });
+    const { info, steps } = await source.open("run42");
+
+    expect(info.fields.map(({ name, stored, layer, layers, bound }) => [name, stored, layer, layers, bound])).toEqual([
+      ["speed", "speed", 2, 3, "absolute 0.01"],
+      ["speed, layer 1", "speed", 1, 3, "absolute 1"],
+      ["speed, layer 0", "speed", 0, 3, "absolute 10"],
+    ]);
+    const fields = [...steps[0]!.fields];
+    expect(fields.map(([name, one]) => [name, one.tolerance, one.levels[0]!.maxError, one.levels[0]!.bytes])).toEqual([
+      ["speed", 0.01, 0.01, 6000], ["speed, layer 1", 1, 1, 2000], ["speed, layer 0", 10, 10, 1000],
+    ]);
+  });
+
+  it("does not let a layer take the name of a field", async () => {
+    const { server, source } = open({ rougher: [10] });
+    const twice = server.goodManifest();
+    server.manifest = () => ({ ...twice, fields: [...twice.fields, { ...twice.fields[0]!, name: "speed, layer 0", rougher: [] }] });
+    const { info } = await source.open("run42");
+
+    expect(info.fields.map(({ name, stored }) => [name, stored])).toEqual([["speed", "speed"], ["speed, layer 0", "speed, layer 0"]]);
+  });
+
+  it("refuses a step that has other layers than its field", async () => {
+    const { server, source } = open({ rougher: [10] });
+    const wrong = server.goodManifest();
+    server.manifest = () => ({ ...wrong, fields: [{ ...wrong.fields[0]!, rougher: [10, 1] }] });
+
+    expect(await errorOf(source.open("run42"))).toMatchObject({ code: "internal" });
   });
 
   it("says what the server says", async () => {
@@ -165,6 +197,20 @@ describe("opening", () => {
 });
 
 describe("questions", () => {
+  it("are about the layer of accuracy that is shown", async () => {
+    const { server, source } = open({ rougher: [10, 1] });
+    await source.open("run42");
+    for (const field of ["speed", "speed, layer 1", "speed, layer 0"]) {
+      await source.statistics({ ...kSelection, field }, kBox, 1, { percentiles: [50], bins: 2 });
+      await source.points({ ...kSelection, field }, [0, 0, 0]);
+    }
+
+    expect(server.asked).toEqual([
+      ["GetStatistics", "speed", 2], ["ReadPoints", "speed", 2], ["GetStatistics", "speed", 1], ["ReadPoints", "speed", 1],
+      ["GetStatistics", "speed", 0], ["ReadPoints", "speed", 0],
+    ]);
+  });
+
   it("about statistics have their intervals", async () => {
     const { source } = open();
     const result = await source.statistics(kSelection, kBox, 1, { percentiles: [50], bins: 2 });

@@ -16,6 +16,8 @@ export interface FakeOptions {
   readonly levels?: number;
   readonly steps?: readonly number[];
   readonly coder?: string;
+  /** Tolerances of the layers of accuracy before the last. Their samples are larger than those of the last by these. */
+  readonly rougher?: readonly number[];
   /** Of the field, by place and step. */
   readonly value?: (x: number, y: number, z: number, step: number) => number;
   /** Patches whose payload of a level and of finer ones is damaged. */
@@ -29,6 +31,7 @@ interface ReadRecord {
   readonly end: Three;
   readonly first: number;
   readonly level: number;
+  readonly layer: number;
   readonly encoding: "patches" | "samples";
   readonly resumed: boolean;
   sent: number;
@@ -44,9 +47,12 @@ export class FakeServer {
   readonly patch: Three;
   readonly levels: number;
   readonly coder: string;
+  readonly rougher: readonly number[];
   steps: number[];
   readonly reads: ReadRecord[] = [];
   calls: string[] = [];
+  /** Of statistics and points: the method, the field, the layer. */
+  readonly asked: [string, string, number | undefined][] = [];
   /** Called before each message of a read; may wait, or throw. */
   beforeMessage: (record: ReadRecord, message: ReadResponse, index: number) => Promise<void> | void = () => undefined;
   /** Called at the start of each call. */
@@ -71,6 +77,7 @@ export class FakeServer {
     this.patch = options.patch ?? [8, 4, 4];
     this.levels = options.levels ?? 3;
     this.steps = [...(options.steps ?? [0])];
+    this.rougher = options.rougher ?? [];
     this.coder = options.coder ?? "interpolate";
     this.value = options.value ?? ((x, y, z, step) => x + 100 * y + 10_000 * z + 0.5 * step);
     this.damage = new Map(options.damage);
@@ -78,6 +85,10 @@ export class FakeServer {
 
   get counts(): Three {
     return three((a) => Math.ceil(this.dims[a]! / this.patch[a]!));
+  }
+
+  private tolerance(layer: number): number {
+    return this.rougher[layer] ?? 0.01;
   }
 
   patchBegin(patch: number): Three {
@@ -92,17 +103,18 @@ export class FakeServer {
   }
 
   /** Samples of a box of a level, x fastest. */
-  samples(begin: Three, end: Three, level: number, step: number): number[] {
+  samples(begin: Three, end: Three, level: number, step: number, layer = this.rougher.length): number[] {
     const out: number[] = [];
+    const off = this.rougher[layer] ?? 0;
     for (let z = begin[2]; z < end[2]; ++z)
       for (let y = begin[1]; y < end[1]; ++y)
-        for (let x = begin[0]; x < end[0]; ++x) out.push(this.value(x * 2 ** level, y * 2 ** level, z * 2 ** level, step));
+        for (let x = begin[0]; x < end[0]; ++x) out.push(this.value(x * 2 ** level, y * 2 ** level, z * 2 ** level, step) + off);
     return out;
   }
 
-  patchLevel(patch: number, level: number, step: number): number[] {
+  patchLevel(patch: number, level: number, step: number, layer = this.rougher.length): number[] {
     const [begin, end] = [this.patchBegin(patch), this.patchEnd(patch)];
-    return this.samples(three((a) => ceilShift(begin[a]!, level)), three((a) => ceilShift(end[a]!, level)), level, step);
+    return this.samples(three((a) => ceilShift(begin[a]!, level)), three((a) => ceilShift(end[a]!, level)), level, step, layer);
   }
 
   goodManifest(): DatasetManifest {
@@ -113,16 +125,19 @@ export class FakeServer {
       patch: this.patch, levels: this.levels, order: 1,
       fields: [{
         name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 },
+        rougher: [...this.rougher],
       }],
     });
   }
 
   stepManifest(step: number): StepManifest {
+    const levels = (tolerance: number, bytes: number) => Array.from({ length: this.levels }, (_, level) => (
+      { level, maxError: tolerance * 4 ** level, bytes: BigInt(Math.floor(bytes / 8 ** level)), coverage: 1 }));
     return create(StepManifestSchema, {
       formatVersion: 3, step: BigInt(step), time: step / 10, fields: [{
         name: "speed", tolerance: 0.01, min: 0, max: 90_000, valid: BigInt(this.dims[0] * this.dims[1] * this.dims[2]),
-        levels: Array.from({ length: this.levels }, (_, level) => (
-          { level, maxError: 0.01 * 4 ** level, bytes: BigInt(Math.floor(4000 / 8 ** level)), coverage: 1 })),
+        levels: levels(0.01, 4000),
+        rougher: this.rougher.map((tolerance) => ({ tolerance, levels: levels(tolerance, 1000) })),
       }],
     });
   }
@@ -162,8 +177,9 @@ export class FakeServer {
         },
         read: (request, context) => this.read(request, context),
         watchSteps: (request, context) => this.watch(request.after, context),
-        getStatistics: (_request, context) => {
+        getStatistics: (request, context) => {
           this.begin("GetStatistics", context);
+          this.asked.push(["GetStatistics", request.query?.field ?? "", request.query?.layer]);
           const at = { value: 2, low: 1, high: 3 };
           const histogram = { begin: 0, end: 4, counts: [1n, 9n], low: [0n, 0n], high: [10n, 10n] };
           const percentiles = [{ percent: 50, at }];
@@ -171,6 +187,7 @@ export class FakeServer {
         },
         readPoints: (request, context) => {
           this.begin("ReadPoints", context);
+          this.asked.push(["ReadPoints", request.field, request.layer]);
           const { coordinates: at, step } = request;
           const values: number[] = [];
           for (let i = 0; i < at.length; i += 3) values.push(this.value(at[i]!, at[i + 1]!, at[i + 2]!, Number(step ?? 0n)));
@@ -210,7 +227,7 @@ export class FakeServer {
     const query = request.query!;
     const level = query.target.case === "level" ? query.target.value : 0;
     const record: ReadRecord = {
-      dataset: query.dataset, step: Number(query.step ?? 0n), first: query.firstLevel ?? level, level, sent: 0, state: "open",
+      dataset: query.dataset, layer: query.layer ?? this.rougher.length, step: Number(query.step ?? 0n), first: query.firstLevel ?? level, level, sent: 0, state: "open",
       begin: three((a) => query.box!.begin[a]!), end: three((a) => query.box!.end[a]!), resumed: request.resumeAfter.length > 0,
       encoding: request.encoding === Encoding.PATCHES ? "patches" : "samples",
     };
@@ -240,7 +257,7 @@ export class FakeServer {
     new DataView(position.buffer).setUint32(0, index);
     const message = create(ReadResponseSchema, { part, position });
     if (end === null) return message;
-    message.levelEnd = create(LevelEndSchema, { level: end, maxError: 0.01 * 4 ** end });
+    message.levelEnd = create(LevelEndSchema, { level: end, maxError: this.tolerance(record.layer) * 4 ** end });
     if (end === record.level) {
       message.readEnd = create(ReadEndSchema);
       message.position = new Uint8Array();
@@ -259,10 +276,10 @@ export class FakeServer {
     for (let level = record.first; level >= record.level; --level) {
       const begin = three((a) => ceilShift(record.begin[a]!, level));
       const bytes = patches.reduce((sum, patch) => sum + 4 * this.patchLevel(patch, level, 0).length, 0);
-      levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: 0.01 * 4 ** level,
+      levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: this.tolerance(record.layer) * 4 ** level,
                     bytes: BigInt(bytes), coverage: 1 });
     }
-    const value = { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n };
+    const value = { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n, layer: record.layer };
     return { header: create(ReadResponseSchema, { part: { case: "header", value } }).part, patches };
   }
 
@@ -278,7 +295,7 @@ export class FakeServer {
         const list = some.map((patch) => {
           const added = [];
           for (let l = coarsest; l >= level && l > (this.damage.get(patch) ?? -1); --l) {
-            const bytes = new Uint8Array(Float32Array.from(this.patchLevel(patch, l, record.step)).buffer);
+            const bytes = new Uint8Array(Float32Array.from(this.patchLevel(patch, l, record.step, record.layer)).buffer);
             for (const byte of bytes) data.push(byte);
             added.push({ maskSize: 0n, size: BigInt(bytes.length), maskChecksum: 0n, checksum: 0n });
           }
@@ -300,7 +317,7 @@ export class FakeServer {
     for (let level = record.first; level >= record.level; --level) {
       const [begin, end] = [three((a) => ceilShift(record.begin[a]!, level)), three((a) => ceilShift(record.end[a]!, level))];
       for (let z = begin[2]; z < end[2]; ++z) {
-        const samples = this.samples([begin[0], begin[1], z], [end[0], end[1], z + 1], level, record.step);
+        const samples = this.samples([begin[0], begin[1], z], [end[0], end[1], z + 1], level, record.step, record.layer);
         const value = {
           level, blocks: [{ begin: [begin[0], begin[1], z], shape: [end[0] - begin[0], end[1] - begin[1], 1] }],
           data: new Uint8Array(Float32Array.from(samples).buffer),

@@ -41,6 +41,7 @@ function damage(dataset: string): void {
 beforeAll(async () => {
   mkdirSync(folder.at("data"));
   folder.write("wave", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16", "--units", "m/s");
+  folder.write("ladder", "f", kDims, samples(wave), "float32", "--layers", "0.5,0.01,exact", "--patch", "16", "--units", "m/s");
   folder.write("wave", "count", kDims, Int16Array.from(samples((x, y, z) => x * 7 + y * 11 - z * 13)), "int16", "--append");
   folder.write("holes", "f", kDims, samples((x, y, z) => (Math.hypot(x - 35, y - 25, z - 20) < 9 ? NaN : wave(x, y, z))), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("flat", "f", [90, 60, 1], samples(wave, [90, 60, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
@@ -93,6 +94,24 @@ describe("the page as the server serves it", () => {
       await viewer.settled();
       const shown = /f (\S+) m\/s/.exec((await viewer.text(".value")).replaceAll("−", "-"));
       expect(Math.abs(Number(shown?.[1]) - folder.sample("wave", "f", at).readFloatLE())).toBeLessThan(1e-3);
+    }
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it("shows the layer of accuracy that is chosen, and says its error", async () => {
+    const viewer = await open("d=ladder&f=f&level=0");
+    expect(await viewer.page.locator("select[aria-label=Field] option, select option").allTextContents())
+      .toEqual(expect.arrayContaining(["f [m/s]", "f, layer 1 [m/s]", "f, layer 0 [m/s]"]));
+    for (const [field, error] of [["f, layer 0", 0.5], ["f, layer 1", 0.01], ["f", 0]] as const) {
+      await viewer.go(`d=ladder&f=${encodeURIComponent(field)}&level=0&at=33,31,8`);
+      await viewer.settled();
+      const layer = field === "f" ? [] : ["--layer", field.at(-1)!];
+      run("quarry", "get", folder.at("data/ladder.quarry"), "--box", "33:34,31:32,8:9", ...layer, "--output", folder.at("at.raw"));
+      const expected = readFileSync(folder.at("at.raw")).readFloatLE();
+      const shown = /(\S+)(?: ± \S+)? m\/s/.exec((await viewer.text(".value")).replaceAll("−", "-").slice(field.length + 1));
+      expect(Math.abs(expected - Math.fround(wave(33, 31, 8)))).toBeLessThanOrEqual(error);
+      expect(Math.abs(Number(shown?.[1]) - expected)).toBeLessThanOrEqual(Math.max(error, 1e-3));
     }
     expect(viewer.problems).toEqual([]);
     await viewer.close();

@@ -12,6 +12,13 @@ describe("a line for the shell", () => {
                                                           "--box 0:100,10:42,20:21 --level 1 --output run42-speed-7-l1.npy");
   });
 
+  it("names the layer of accuracy", () => {
+    const what = { selection: { dataset: "run42", field: "speed", step: 7 }, layer: 1, box: kBox, level: 0 };
+
+    expect(getCommand("grpc://h:1", what)).toContain(" --level 0 --layer 1 --output run42-speed-7-a1-l0.npy");
+    expect(pythonCommand("grpc://h:1", what)).toContain("level=0, layer=1)");
+  });
+
   it("reaches the program as it was meant, whatever the names", () => {
     for (const name of ["a b", "it's", "$(touch x)", "`id`", "a;b", "a\"b", "\\", "*", "ü☃", "-x", "~", "a\nb"]) {
       expect(execFileSync("/bin/sh", ["-c", `printf %s ${shellWord(name)}`]).toString()).toBe(name);

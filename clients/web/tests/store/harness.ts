@@ -34,8 +34,8 @@ export class Harness {
     return harness;
   }
 
-  bricks(step = 0): BrickSource {
-    return this.source.bricks(this.opened, { dataset: "run42", field: "speed", step });
+  bricks(step = 0, field = "speed"): BrickSource {
+    return this.source.bricks(this.opened, { dataset: "run42", field, step });
   }
 
   /** All that waits goes on. */
@@ -56,9 +56,9 @@ export class Harness {
   }
 
   /** The brick is what the server would send. */
-  check(brick: Brick | null, patch: number, level: number, step = 0): void {
+  check(brick: Brick | null, patch: number, level: number, step = 0, layer = this.server.rougher.length): void {
     expect([brick?.patch, brick?.level, brick?.damaged]).toEqual([patch, level, false]);
-    expect([...brick!.samples]).toEqual(this.server.patchLevel(patch, level, step).map(Math.fround));
+    expect([...brick!.samples]).toEqual(this.server.patchLevel(patch, level, step, layer).map(Math.fround));
   }
 
   /** Nothing goes past the header of a read until the returned function is called. */

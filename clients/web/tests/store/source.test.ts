@@ -25,6 +25,20 @@ describe("a want", () => {
     });
   }
 
+  it("of a layer of accuracy is filled with that layer, and the first is decoded here", async () => {
+    const t = await Harness.open({ rougher: [10, 1] });
+    for (const [field, layer] of [["speed, layer 0", 0], ["speed, layer 1", 1], ["speed", 2]] as const) {
+      t.server.reads.length = 0;
+      const bricks = t.bricks(0, field);
+      bricks.want([wantOf(t.whole, 0)]);
+      await settle();
+
+      expect(t.server.reads.map((read) => [read.layer, read.encoding])).toEqual([[layer, layer === 0 ? "patches" : "samples"]]);
+      for (const patch of t.patchesIn(t.whole)) t.check(bricks.best(patch, 0), patch, 0, 0, layer);
+      expect(bricks.status).toMatchObject({ state: "settled", level: 0, maxError: [10, 1, 0.01][layer] });
+    }
+  });
+
   it("begins with the finest level that is little", async () => {
     // 64³: level 1 has 32³ samples, which is a first picture.
     const t = await Harness.open({ dims: [64, 64, 64], patch: [32, 32, 32], levels: 6 });
