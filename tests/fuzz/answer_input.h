@@ -14,7 +14,9 @@ inline DatasetDescription AnswerDataset() {
   dataset.patch = {8, 8, 8};
   dataset.levels = 3;
   dataset.fields = {{"p", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.25, {}},
-                    {"q", DataType::kInt16, "", CoderId::kLossless, {}, {}, true}};
+                    {"q", DataType::kInt16, "", CoderId::kLossless, {}, {}, true},
+                    {"r", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.01, {}}};
+  dataset.fields[2].rougher = {0.25};
   return dataset;
 }
 
@@ -32,6 +34,13 @@ inline query::SeriesRequest AnswerRequest(unsigned choice) {
     request.steps = query::StepRange{0, 10, 1};
   }
   if ((choice & 128) != 0) request.read.stride = Index3{2, 4, 1};
+  // Both at once are no question: they stand for the layers of "r", one after the other.
+  if ((choice & 144) == 144 && (choice & 64) == 0) {
+    request.read.field = "r";
+    request.read.first_layer = 0;
+    request.read.max_error.reset();
+    request.read.stride.reset();
+  }
   return request;
 }
 

@@ -51,15 +51,20 @@ query::AnswerHeader MakeHeader(const DatasetDescription& dataset, const query::R
   header.step = request.step.value_or(0);
   header.number = number;
   header.count = count;
-  for (int level = request.first_level.value_or(0); level >= 0; --level) {
+  header.layer = dataset.fields[*dataset.FindField(field)].layers() - 1;
+  const int first_layer = request.first_layer.value_or(header.layer);
+  const auto add = [&](int level, int layer) {
     query::LevelExtent extent;
     extent.level = level;
+    extent.layer = layer;
     const std::int64_t step = std::int64_t{1} << level;
     extent.spacing = request.stride.value_or(Index3{step, step, step});
     extent.extent = SpacedBox(request.box.value_or(grid), extent.spacing);
     extent.max_error = 0.25;
     header.levels.push_back(extent);
-  }
+  };
+  for (int level = request.first_level.value_or(0); level >= 0; --level) add(level, first_layer);
+  for (int layer = first_layer + 1; layer <= header.layer; ++layer) add(0, layer);
   header.price = {6, 1000, 1200, 3, 5000};
   return header;
 }
@@ -117,10 +122,10 @@ void AddSamples(const query::LevelExtent& level, DataType type, Answer* answer) 
   answer->Add(message);
 }
 
-/// Payload of some levels of every patch.
+/// Payload of some levels of every patch, in one layer; masks come with the first.
 /// @param payloads  by patch
 void AddPatches(const PatchGrid& grid, const std::vector<EncodedPatch>& payloads, int level, int coarsest,
-                Answer* answer) {
+                int layer, Answer* answer) {
   pb::ReadResponse message;
   pb::PatchPayloads* part = message.mutable_patches();
   part->set_level(static_cast<std::uint32_t>(level));
@@ -131,12 +136,14 @@ void AddPatches(const PatchGrid& grid, const std::vector<EncodedPatch>& payloads
     for (int l = coarsest; l >= level; --l) {
       const auto number = static_cast<std::size_t>(l);
       pb::LevelPayload* sizes = described->add_levels();
-      const Bytes mask = encoded.mask_levels.empty() ? Bytes() : encoded.mask_levels[number];
-      for (const Bytes& bytes : {mask, encoded.levels[number]})
+      const bool masked = !encoded.mask_levels.empty() && layer == 0;
+      const Bytes mask = masked ? encoded.mask_levels[number] : Bytes();
+      const Bytes& payload = encoded.levels[encoded.parts.Of(layer, l)];
+      for (const Bytes& bytes : {mask, payload})
         part->mutable_data()->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      sizes->set_size(encoded.levels[number].size());
-      sizes->set_checksum(Checksum(encoded.levels[number]));
-      if (encoded.mask_levels.empty()) continue;
+      sizes->set_size(payload.size());
+      sizes->set_checksum(Checksum(payload));
+      if (!masked) continue;
       sizes->set_mask_size(mask.size());
       sizes->set_mask_checksum(Checksum(mask));
     }
@@ -144,17 +151,19 @@ void AddPatches(const PatchGrid& grid, const std::vector<EncodedPatch>& payloads
   answer->Add(message);
 }
 
-/// Every patch of the field "p", some samples missing.
-bool EncodeAll(const DatasetDescription& dataset, const PatchGrid& grid,
+/// Every patch of a field of float32, some samples missing.
+bool EncodeAll(const DatasetDescription& dataset, const PatchGrid& grid, const FieldDescription& field,
                std::vector<EncodedPatch>* payloads) {
-  const PatchCoder& coder = *FindCoder(dataset.fields[0].coder);
+  const PatchCoder& coder = *FindCoder(field.coder);
+  std::vector<double> tolerances = field.rougher;
+  tolerances.push_back(*field.tolerance);
   for (std::int64_t patch = 0; patch < grid.patch_count(); ++patch) {
     const PatchLayout layout{DataType::kFloat32, grid.PatchBox(patch).shape(), dataset.levels};
     std::vector<float> samples(static_cast<std::size_t>(Volume(layout.shape)));
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = std::sin(0.1f * static_cast<float>(i));
     if (patch % 2 == 1) samples[3] = std::nanf("");
     Result<EncodedPatch> encoded =
-        EncodePatch(coder, layout, std::as_bytes(std::span(samples)), std::nullopt, 0.25);
+        EncodePatch(coder, layout, std::as_bytes(std::span(samples)), std::nullopt, Tolerances(tolerances));
     if (!encoded.ok()) return false;
     payloads->push_back(*std::move(encoded));
   }
@@ -165,9 +174,11 @@ bool AddAnswers(const std::string& folder) {
   Corpus corpus(folder, "answer");
   const DatasetDescription dataset = AnswerDataset();
   const PatchGrid grid = *PatchGrid::Create(dataset.grid.dims, dataset.patch);
-  std::vector<EncodedPatch> payloads;
-  if (!EncodeAll(dataset, grid, &payloads)) return false;
-  for (const unsigned choice : {0u, 1u, 2u, 4u, 6u, 8u, 128u, 131u}) {
+  std::vector<EncodedPatch> of_p;
+  std::vector<EncodedPatch> of_r;
+  if (!EncodeAll(dataset, grid, dataset.fields[0], &of_p)) return false;
+  if (!EncodeAll(dataset, grid, dataset.fields[2], &of_r)) return false;
+  for (const unsigned choice : {0u, 1u, 2u, 4u, 6u, 8u, 128u, 131u, 144u, 148u}) {
     const query::ReadRequest request = AnswerRequest(choice).read;
     const query::AnswerHeader header = MakeHeader(dataset, request, request.field, 0, 1);
     Answer samples(choice);
@@ -179,14 +190,16 @@ bool AddAnswers(const std::string& folder) {
     samples.AddEnd();
     corpus.Add(fmt::format("samples_{}", choice), samples.bytes());
   }
-  for (const unsigned choice : {0u, 4u, 8u}) {
+  for (const unsigned choice : {0u, 4u, 8u, 144u, 148u, 152u}) {
     const query::ReadRequest request = AnswerRequest(choice).read;
-    const query::AnswerHeader header = MakeHeader(dataset, request, "p", 0, 1);
+    const query::AnswerHeader header = MakeHeader(dataset, request, request.field, 0, 1);
+    const std::vector<EncodedPatch>& payloads = request.field == "r" ? of_r : of_p;
     Answer patches(choice);
     patches.AddHeader(header);
     int coarsest = dataset.levels - 1;
     for (const query::LevelExtent& level : header.levels) {
-      AddPatches(grid, payloads, level.level, coarsest, &patches);
+      if (request.first_layer && level.layer > *request.first_layer) coarsest = dataset.levels - 1;
+      AddPatches(grid, payloads, level.level, coarsest, request.first_layer ? level.layer : 0, &patches);
       patches.AddLevelEnd(level.level);
       coarsest = level.level - 1;
     }
