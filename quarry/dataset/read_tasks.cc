@@ -90,6 +90,7 @@ Status DecodeTask::DecodeLevels(Work* work, bool into_array, PatchReader* reader
                               TakePayload(*batch_, work->piece, level, layers, work->parts, work->patch, r));
     }
     std::vector<LevelParts> steps;
+    steps.reserve(taken.size());
     for (const LevelPayload& of_step : taken) steps.push_back({of_step.payloads(), of_step.mask});
     Status status =
         into_array && level == piece.finest ? DecodeIntoArray(steps, work, reader) : reader->Advance(steps);

@@ -29,7 +29,7 @@ struct GridDescription {
 /// descending.
 bool AreCoordinates(std::span<const double> positions);
 
-struct FieldDescription {
+struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
   DataType type = DataType::kFloat32;
   std::string units;

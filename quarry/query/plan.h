@@ -105,7 +105,7 @@ struct FileNumber {
   std::uint32_t subfile = 0;
   std::uint32_t step = 0;  ///< 0: that of the plan; k: the k-th of its references
 
-  friend auto operator<=>(const FileNumber&, const FileNumber&) = default;
+  friend auto operator<=>(const FileNumber&, const FileNumber&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// One contiguous read from a subfile.

@@ -60,7 +60,7 @@ struct quarry_insitu {
   }
 
   Status Close() {
-    const Status status = dataset->Close();
+    Status status = dataset->Close();
     dataset.reset();
     closed = true;
     return status;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,6 +24,12 @@ using interpolate::LevelBase;
 using interpolate::LevelGrid;
 using interpolate::Quantiser;
 using interpolate::Quantum;
+
+/// Zeros of both signs are equal but not the same.
+template <typename S>
+bool SameBits(const S& a, const S& b) {
+  return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(S)) == 0;
+}
 
 // First byte of the coarsest payload.
 constexpr std::uint8_t kConstant = 0x00;  // one sample follows; finer levels are empty
@@ -408,6 +415,7 @@ class Decoder final : public PatchDecoder {
   /// @param place  see interpolate::DecodeLevel
   Status DecodeOne(ByteSpan payload, int level, Validity validity, const Decoder* base,
                    const SamplePlace* place) {
+    assert(level >= 0);
     const Index3 shape = LevelShape(layout_.shape, level);
     if (shape == grid_.shape) {
       return payload.empty() ? Status::Ok()
@@ -526,9 +534,8 @@ class Encoder {
     most_ = range.most();
     if (least_ != most_) return;
     constant_ = true;
-    // Zeros of both signs are equal but not the same.
     for (std::size_t i = first; i < samples_.size(); ++i)
-      constant_ &= !IsValid(i) || std::memcmp(&samples_[i], &sample_, sizeof(S)) == 0;
+      constant_ &= !IsValid(i) || SameBits(samples_[i], sample_);
   }
 
   bool IsValid(std::size_t i) const { return validity_.empty() || validity_[i] != 0; }
@@ -808,8 +815,7 @@ bool Keeps(const CodedLayer& layer, std::span<const S> samples, Validity validit
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (!validity.empty() && validity[i] == 0) continue;
     const double error = std::abs(static_cast<double>(samples[i]) - static_cast<double>(decoded[i]));
-    if (!(error <= bound) || (tolerance == 0 && std::memcmp(&samples[i], &decoded[i], sizeof(S)) != 0))
-      return false;
+    if (!(error <= bound) || (tolerance == 0 && !SameBits(samples[i], decoded[i]))) return false;
   }
   return true;
 }

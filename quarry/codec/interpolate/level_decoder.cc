@@ -315,8 +315,7 @@ class LevelDecoder {
         bands_.kernels().unfold(symbols, symbols_.tables() + at, count, low_bits, indices.data());
         if (low_bits->position > low_bits->limit) return DataLoss("the low bits of a level end too early");
       } else {
-        for (std::size_t i = 0; i < count; ++i)
-          indices[i] = static_cast<std::int8_t>((symbols[i] >> 1) ^ -(symbols[i] & 1));
+        for (std::size_t i = 0; i < count; ++i) indices[i] = (symbols[i] >> 1) ^ -(symbols[i] & 1);
       }
       QUARRY_RETURN_IF_ERROR(AddDifferences(begin + at, at, {indices.data(), count}, values + at));
     }

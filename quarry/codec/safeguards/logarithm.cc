@@ -62,7 +62,7 @@ struct CodeSamples {
     const double offset = scale.offset;
     for (std::size_t i = 0; i < count; ++i) {
       const double log = Log2(std::abs(static_cast<double>(samples[i])));
-      codes[i] = static_cast<std::int32_t>((log - offset) * units + 0.5);
+      codes[i] = static_cast<std::int32_t>((log - offset) * units + 0.5);  // NOLINT: vectors know no lround
     }
   }
 };
