@@ -17,8 +17,8 @@ std::int64_t EndOfRun(std::int64_t at, std::int64_t run, std::int64_t end) {
 Result<Chunk> Chunk::Create(const PatchGrid& whole, const Box& patches) {
   const Index3 last = {patches.end[0] - 1, patches.end[1] - 1, patches.end[2] - 1};
   const Box samples = {whole.PatchBox(patches.begin).begin, whole.PatchBox(last).end};
-  QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, PatchGrid::Create(samples.shape(), whole.patch()));
-  return Chunk(whole, patches, samples, std::move(grid));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(samples.shape(), whole.patch()));
+  return Chunk(whole, patches, samples, grid);
 }
 
 std::int64_t Chunk::IndexInWhole(std::int64_t patch) const {

@@ -19,8 +19,8 @@ class Chunk {
   std::int64_t IndexInWhole(std::int64_t patch) const;
 
  private:
-  Chunk(const PatchGrid& whole, const Box& patches, const Box& samples, PatchGrid grid)
-      : whole_patches_(whole.patches()), first_(patches.begin), samples_(samples), grid_(std::move(grid)) {}
+  Chunk(const PatchGrid& whole, const Box& patches, const Box& samples, const PatchGrid& grid)
+      : whole_patches_(whole.patches()), first_(patches.begin), samples_(samples), grid_(grid) {}
 
   Index3 whole_patches_;
   Index3 first_;

@@ -174,8 +174,8 @@ class DatasetWriter::FieldRun {
   Status MakeChunks() {
     const std::uint64_t bytes = held_ ? UINT64_MAX : ShareOfMemory(kChunkShare);
     for (const Box& patches : CutToChunks(*w_.grid_, source_sample_bytes(), bytes, source_.unit())) {
-      QUARRY_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(*w_.grid_, patches));
-      chunks_.push_back(std::move(chunk));
+      QUARRY_ASSIGN_OR_RETURN(const Chunk chunk, Chunk::Create(*w_.grid_, patches));
+      chunks_.push_back(chunk);
     }
     return Status::Ok();
   }
@@ -421,9 +421,8 @@ Result<std::set<std::string>> DatasetWriter::PublishedFields(std::uint64_t step)
 }
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  QUARRY_ASSIGN_OR_RETURN(grid_, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   dataset_ = dataset;
-  grid_.emplace(std::move(grid));
   morton_order_ = grid_->MortonOrder();
   files_ = ChooseFileCount(options_.files, *grid_, ranks_);
   return Status::Ok();

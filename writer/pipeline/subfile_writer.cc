@@ -179,6 +179,7 @@ Result<SubfileSummary> SubfileWriter::Finish() {
 Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
                                     const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
   std::vector<format::PatchEntry> rows;
+  rows.reserve(patches.size());
   for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
   QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer, SubfileWriter::Create(path, header, grid, std::move(rows)));
   Status status;

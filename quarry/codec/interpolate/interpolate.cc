@@ -444,6 +444,7 @@ class Decoder final : public PatchDecoder {
   Result<const T*> ReferenceAt(int level, ReferenceValues<S, T>* values) const {
     if (!reference_) return DataLoss("a patch refers to another step, but is said not to");
     const int from = level_ - 1;
+    assert(from >= 0 && level >= from);
     return values->Of(*reference_, LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), head_);
   }
 
