@@ -148,9 +148,10 @@ TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
 /// gRPC does so when the first bytes are there before it has set up the connection.
 TEST(Acceptor, ATransportThatReadsWhatItTakesIsFreedFromAFlood) {
   auto acceptor = *Acceptor::Listen("127.0.0.1:0", {}, {.idle_bytes = 1 << 20});
+  std::vector<FileDescriptor> connections;  // closed when nobody watches them any more
   std::atomic<int> taken = 0;
   acceptor->Start([&](int, int descriptor) {
-    const FileDescriptor connection(descriptor);
+    connections.emplace_back(descriptor);
     std::vector<char> bytes(1 << 16);
     const auto its = acceptor->Find(NameAt(::getpeername, descriptor));
     const auto is_open = [&] {
