@@ -120,8 +120,8 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(quality);
   app->AddOption(
          "--keyframe", &o->keyframe,
-         "let steps refer to the one before, at least every so many steps to none; fewer bytes where a "
-         "field changes slowly, and up to so many steps to read for one; default: none refers")
+         "let steps refer to others, at least every so many steps to none; fewer bytes where a field changes "
+         "slowly, and more steps to read for one; default: none refers")
       .Group(quality);
   const char* layout = "Layout";
   app->AddOption("--patch", &line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")

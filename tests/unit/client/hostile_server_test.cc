@@ -121,6 +121,18 @@ class HostileServerTest : public ::testing::Test {
                                  })
                     .ok());
   }
+  /// A dataset in layers of accuracy.
+  /// @param rougher  tolerances of those before the last
+  /// @param missing  with missing samples
+  void ServeLayers(std::vector<double> rougher, bool missing) {
+    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12},
+                                                       .levels = 3,
+                                                       .steps = {0, 3},
+                                                       .coder = CoderId::kInterpolate,
+                                                       .missing = missing,
+                                                       .rougher = std::move(rougher)});
+    Serve();
+  }
   void TearDown() override {
     spoiler_server_->Shutdown();
     real_server_.reset();
@@ -450,14 +462,7 @@ TEST_F(HostileServerTest, DamageIsNoAnswerUnlessItIsAllowed) {
 /// The dataset is in two layers of accuracy.
 class HostileServerOfLayersTest : public HostileServerTest {
  protected:
-  void SetUp() override {
-    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12},
-                                                       .levels = 3,
-                                                       .steps = {0, 3},
-                                                       .coder = CoderId::kInterpolate,
-                                                       .rougher = {0.1}});
-    Serve();
-  }
+  void SetUp() override { ServeLayers({0.1}, false); }
 
   /// Takes the further layer of a level from the first patch of a message.
   static void TakeLayer(pb::ReadResponse* message) {
@@ -597,14 +602,8 @@ TEST_F(HostileServerOfLayersTest, ALayerThatIsMissingOnceIsMissingAtAllFinerLeve
 class HostileServerOfFurtherLayersTest : public HostileServerTest {
  protected:
   void SetUp() override {
-    testing::MakeDataset(folder_.path() / "a.quarry", {.dims = {40, 20, 12},
-                                                       .levels = 3,
-                                                       .steps = {0, 3},
-                                                       .coder = CoderId::kInterpolate,
-                                                       .missing = true,
-                                                       .rougher = {0.1, 0.01}});
     question_.first_layer = 0;
-    Serve();
+    ServeLayers({0.1, 0.01}, true);
   }
 
   /// The message with the payload of a further layer.
