@@ -16,7 +16,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import number, table
 
 # Order in tables and plot; missing measurements are left out.
-LOSSY = ["interpolate", "wavelet-zfp", "zfp", "zfp-tuned", "sz3-3.4.0", "sz3-3.3.2", "sz3-hdf5plugin", "sperr", "zfp, whole"]
+LOSSY = ["interpolate", "wavelet-zfp", "zfp", "zfp-tuned", "sz3-3.4.0", "sz3-3.3.2", "sz3-hdf5plugin", "qoz", "sperr", "zfp, whole"]
+PROGRESSIVE = ["sz3-progressive", "prodm"]
 LOSSLESS_PEERS = ["zfp-reversible", "shuffle-zstd-1", "shuffle-zstd-3"]
 WHOLE_LOSSLESS_PEERS = ["pcodec", "fpzip", "blosc2"]
 LOSSLESS = ["lossless"] + LOSSLESS_PEERS + ["zstd-1", "zstd-3"] + WHOLE_LOSSLESS_PEERS
@@ -33,6 +34,11 @@ CURVES = {
 }
 
 
+def speed(result, what):
+    """Empty for peers from sources, whose programs read and write files."""
+    return f"{result[f'{what}_mbps']:.0f}" if f"{what}_mbps" in result else ""
+
+
 def label(result):
     return "zfp, whole" if (result["program"], result["coder"]) == ("peers", "zfp") else result["coder"]
 
@@ -41,7 +47,8 @@ class Results:
     def __init__(self, content):
         self.machine = content["machine"]
         self.patch = content["patch"]
-        self.all = content["results"]
+        self.all = [result for result in content["results"] if "ladder" not in result]
+        self.progressive = {(r["volume"], r["coder"]): r["ladder"] for r in content["results"] if "ladder" in r}
         self.ladders = content["ladders"]
         self.volumes = list(dict.fromkeys(result["volume"] for result in self.all))
         self.tolerances = sorted({r["tolerance"] for r in self.all if "tolerance" in r}, reverse=True)
@@ -49,7 +56,7 @@ class Results:
 
     def _is_main(self, result):
         """Peers, and coders with the best instructions at the first size of patch."""
-        return result["program"] == "peers" or (result["isa"] == "best" and max(result["patch"]) == self.patch)
+        return result["program"] in ("peers", "source_peers") or (result["isa"] == "best" and max(result["patch"]) == self.patch)
 
     def get(self, volume, coder, tolerance=None):
         return self._main.get((volume, coder, tolerance))
@@ -149,7 +156,7 @@ def details(results):
                     continue
                 rows.append([f"{tolerance:g}", coder, number(r["ratio"]), number(r["ratio_with_table"]) if coder in OURS else "",
                              number(r["bits_per_sample"], 3), f"{r['error_over_tolerance']:.3f}",
-                             f"{r['psnr']:.1f}" if r["psnr"] is not None else "inf", f"{r['encode_mbps']:.0f}", f"{r['decode_mbps']:.0f}"])
+                             f"{r['psnr']:.1f}" if r["psnr"] is not None else "inf", speed(r, "encode"), speed(r, "decode")])
         filled = any(r["volume"] == volume and r.get("filled_before") for r in results.all)
         note = "\nPeers and zfp alone got this volume with missing samples replaced smoothly; the bytes of a mask beside are in their ratios.\n" if filled else ""
         text += f"\n### {volume}\n{note}\n" + table(header, rows)
@@ -195,6 +202,29 @@ def ladders(results):
             "layer over that of the first, and over that of the same tolerance alone.\n\n"
             + table(["volume", "layers", "all / last alone", "first / last alone", "SZ3 of each", "decoding / first",
                      "decoding / alone"], rows))
+
+
+def progressive(results):
+    """Layers beside progressive coders, in bits a sample: for the first tolerance, and for the last with all before."""
+    rows = []
+    for r in results.ladders:
+        tolerances = [step["tolerance"] for step in r["ladder"]]
+        theirs = [results.progressive.get((r["volume"], coder)) for coder in PROGRESSIVE]
+        theirs = [found if found and [step["tolerance"] for step in found] == tolerances else None for found in theirs]
+        if not any(theirs):
+            continue
+        bits = 8 / math.prod(r["dims"])
+        sz3 = [results.get(r["volume"], results.newest_sz3(), tolerance) for tolerance in tolerances]
+        row = [(r["ladder"][0]["bytes"] + r["mask_bytes"], sum(step["bytes"] for step in r["ladder"]) + r["mask_bytes"]),
+               (sz3[0]["bytes"], sum(each["bytes"] for each in sz3)) if all(sz3) else None]
+        row += [(found[0]["bytes"], found[-1]["bytes"]) if found else None for found in theirs]
+        rows.append([r["volume"], ", ".join(f"{t:g}" for t in tolerances)]
+                    + [f"{pair[0] * bits:.3f}, {pair[1] * bits:.3f}" if pair else "" for pair in row])
+    if not rows:
+        return ""
+    return ("## Layers beside progressive coders\n\nBits a sample that are read for the first tolerance, and for the last one with all before it. SZ3 has "
+            "a stream for each. The others read the first of their steps whose largest error is within the tolerance.\n\n"
+            + table(["volume", "layers", "interpolate", "SZ3 of each", *PROGRESSIVE], rows))
 
 
 def spread(values):
@@ -324,7 +354,7 @@ def heading(results):
     return (f"# Coders compared\n\n{m['processor']}, {m['processors']} processors, pinned to number {m['pinned_to']}; load average "
             f"{m['load_before'][0]:.1f} before, {m['load_after'][0]:.1f} after; {m['date']}; source {m['source']}. One thread, in memory. Coders, zfp and "
             f"zstd on patches of {results.patch}^3 in turns, the best of {m['repeats']} times of each patch; zfp-tuned is zfp at equal true error. SZ3, SPERR, "
-            f"\"zfp, whole\", pcodec, fpzip and blosc2 on whole volumes. MB/s are 1e6 bytes of samples a second.\n")
+            f"\"zfp, whole\", pcodec, fpzip, blosc2 and what is built from sources on whole volumes. MB/s are 1e6 bytes of samples a second.\n")
 
 
 def plot(results, path):
@@ -367,9 +397,8 @@ def main():
     parser.add_argument("results", type=Path, help="results.json of run.py")
     path = parser.parse_args().results
     results = Results(json.loads(path.read_text()))
-    parts = [heading(results), acceptance(results), means(results), ratios(results), equal_psnr(results), ladders(results), lossless(results),
-             levels(results),
-             patch_sizes(results), details(results)]
+    parts = [heading(results), acceptance(results), means(results), ratios(results), equal_psnr(results), ladders(results), progressive(results),
+             lossless(results), levels(results), patch_sizes(results), details(results)]
     path.with_name("tables.md").write_text("\n".join(part for part in parts if part))
     if results.lossy_volumes():
         plot(results, path.with_name("rate-distortion.png"))

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Compares Quarry's coders with each other and with SZ3, SPERR, zfp, zstd, pcodec, fpzip and blosc2: makes the volumes, measures, writes the tables.
+"""Compares Quarry's coders with each other and with SZ3, SPERR, zfp, zstd, pcodec, fpzip, blosc2, QoZ and ProDM: makes the
+volumes, measures, writes the tables.
 
 All output goes to one folder (default build/benchmark): venv/ with the Python packages, fields/ with the volumes,
 results.json with every figure, tables.md, and rate-distortion.png. Builds nothing: build the benchmarks preset first
-(targets codec_bench and lbm). Needs PyPI for the packages; a peer that does not install is left out with a message.
+(targets codec_bench and lbm). Needs PyPI for the packages, and GitHub for the sources of source_peers.py; a peer that does
+not install is left out with a message.
 Measured programs run one after the other, pinned to one processor.
 
 Ends with 1 when a coder broke its promise on any sample.
@@ -80,6 +82,17 @@ def run_peers(python, args):
     if older.exists():
         results += measure(command + ["--peers", "sz3"], args, dict(os.environ, PYTHONPATH=str(older)))[0]
     return results
+
+
+def run_source_peers(python, args):
+    """QoZ, and progressive coders at the steps of the first ladder without an exact layer."""
+    ladders = [ladder for ladder in (text.split(",") for text in args.ladders) if float(ladder[-1]) > 0]
+    command = [python, str(HERE / "source_peers.py"), str(args.output / "fields"), "--sources", str(args.sources)]
+    command += ["--tolerances"] + [str(tolerance) for tolerance in args.tolerances]
+    command += ["--ladder"] + ladders[0] if ladders else []
+    command += ["--only"] + args.only if args.only else []
+    say("peers from sources")
+    return measure(command, args)[0]
 
 
 def codec_command(entry, args):
@@ -178,7 +191,9 @@ def parse_arguments():
     parser.add_argument("--isa", nargs="+", choices=list(ISA_FLAGS), help="default: those of this machine")
     parser.add_argument("--repeats", type=int, default=3, help="the best time of each patch counts")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="where measured programs run")
-    parser.add_argument("--no-peers", action="store_true", help="without SZ3, SPERR and zfp on whole volumes")
+    parser.add_argument("--no-peers", action="store_true", help="without the coders that get whole volumes")
+    parser.add_argument("--sources", type=Path, metavar="FOLDER",
+                        help="of peers that source_peers.py builds, where they are there; default: sources in --output")
     args = parser.parse_args()
     if args.quick:
         args.only = args.only or [QUICK_VOLUME]
@@ -187,6 +202,7 @@ def parse_arguments():
     flags = processor()[1]
     args.isa = args.isa or [isa for isa, needed in ISA_FLAGS.items() if needed <= flags]
     args.output = args.output.resolve()
+    args.sources = (args.sources or args.output / "sources").resolve()
     if not args.binary.exists():
         parser.error(f"{args.binary} not found: build it (cmake --preset benchmarks && cmake --build --preset benchmarks --target codec_bench lbm)")
     return args
@@ -201,7 +217,7 @@ def main():
     coders, violated = run_coders(entries, args)
     by_isa, isa_violated = run_instruction_sets(entries, coders, args)
     ladders, ladders_violated = run_ladders(entries, args)
-    peers = [] if args.no_peers else run_peers(python, args)
+    peers = [] if args.no_peers else run_peers(python, args) + run_source_peers(python, args)
     machine["load_after"] = os.getloadavg()
     results = {"machine": machine, "patch": args.patches[0], "results": coders + by_isa + peers, "ladders": ladders}
     (args.output / "results.json").write_text(json.dumps(results, indent=1) + "\n")

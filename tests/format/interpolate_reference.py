@@ -709,7 +709,7 @@ class PatchDecoder:
     def __init__(self, dtype, shape, levels, before=None):
         """@param before the decoder of the layer before, which has decoded all levels"""
         self.before = before
-        self.S = np.dtype(dtype)
+        self.S = self.returned_type = np.dtype(dtype)
         self.T = np.float64 if dtype in ("float64", "int32", "uint32") else np.float32
         self.shape, self.levels = shape, levels
         self.singles = next(k for k in itertools.count() if level_shape(shape, k) == [1, 1, 1])  # K - 1
@@ -722,7 +722,7 @@ class PatchDecoder:
         if self.before and not payloads[self.levels - 1]:
             require(not any(payloads), "bytes in a layer that adds nothing")
             SEEN["further: adds nothing"] += 1
-            for name in ("samples", "constant", "inner", "lattice", "quantum", "exponent"):
+            for name in ("samples", "constant", "inner", "lattice", "quantum", "exponent", "S", "T"):
                 setattr(self, name, getattr(self.before, name, None))
             return [self.samples[level] for level in range(self.levels)]
         for level in reversed(range(self.levels)):
@@ -733,7 +733,7 @@ class PatchDecoder:
                 require(not payload, "bytes in a finer level of a constant patch")
             else:
                 self.level(payload, level, mask)
-            samples[level] = self.returned(level)
+            samples[level] = self.returned(level).astype(self.returned_type)
         return [samples[level] for level in range(self.levels)]
 
     def coarsest(self, payload, mask):
@@ -744,7 +744,12 @@ class PatchDecoder:
             require(payload.left() == 0, "bytes behind a constant")
             SEEN["constant"] += 1
             return
-        require(form & 0b11000001 == 1 and form & 12 != 8, f"form {form}")
+        if form & 128:
+            require(self.S == np.float64, f"form {form} of a patch that is not of float64")
+            self.S, self.T = np.dtype("float32"), np.float32
+            SEEN["float32 in float64"] += 1
+        require(not self.before or self.S == self.before.S, "layers of different types")
+        require(form & 0b01000001 == 1 and form & 12 != 8, f"form {form}")
         SEEN["step of 8 bytes"] += form >> 1 & 1
         SEEN[f"ratio {form >> 4 & 3}"] += 1
         step = payload.number("d" if form & 2 else "f")
@@ -1023,6 +1028,10 @@ def layered_cases():
     yield "layers, constant", np.full((4, 5, 6), 3.25, "float32"), 3, (1e-1, 1e-3), None
     signs = np.where(ball((16, 15, 14), 3), np.where(ball((16, 15, 14), 5), 1.5, 0.0), -0.0)
     yield "layers, zeros of both signs", signs, 2, (0.25, 0), None
+    narrow = waves((45, 44, 43), 21, 0.01).astype("float32").astype("float64")
+    yield "layers of float32 in float64, then exact", narrow, 2, (1e-2, 1e-4, 0), None
+    yield "layers of float32 in float64, masked", narrow, 1, (1e-3, 0), ball((45, 44, 43), 9)
+    yield "layers, an exact one of few numbers", np.random.default_rng(29).choice(waves((5, 2, 1), 3).ravel(), (16, 15, 14)), 2, (0.3, 0), None
     rare = waves((24, 20, 16), 23)
     rare[4, 5, 6], rare[10, 11, 12], rare[15, 15, 15] = 1e6, -7e5, 3e3
     yield "layers, outliers", rare.astype("float32"), 3, (0.5, 0.2), None
@@ -1049,7 +1058,7 @@ def safeguarded_cases():
 
 REQUIRED = (
     *(f"safeguards: {part}" for part in ("mode 0", "mode 1", "mode 2", "mode 3", "zeros", "signs")),
-    "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
+    "float32 in float64", "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
     *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
     "tables: more than one", "tables: low bits",
@@ -1057,7 +1066,7 @@ REQUIRED = (
     "named table: low bits", *(f"old tables: {lanes} lanes, {bits} bits" for lanes in (8, 32) for bits in (10, 11)),
     "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
     "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd",
-    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "exact tables", "adds nothing", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
+    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "exact tables", "adds nothing", "lossless", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
 
 
 def encode(folder, coder, samples, levels, tolerances, mask):
@@ -1092,6 +1101,8 @@ def check(folder, samples, levels, tolerances, mask):
 def check_layer(folder, decoder, layer, samples, tolerance, masks):
     levels = decoder.levels
     payloads = [(folder / f"payload.{layer}.{level}").read_bytes() for level in range(levels)]
+    if layer > 0 and payloads[-1][:1] == b"\2":
+        return check_lossless(folder, payloads, samples, None if masks is None else masks[0])
     try:
         decoded = decoder.decode(payloads, masks)
     except Damaged as error:
@@ -1112,6 +1123,19 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
             if masks is None and not bits:
                 return f"level {level}: not bit by bit"
     return ""
+
+
+def check_lossless(folder, payloads, samples, mask):
+    """What is wrong with an exact layer that has the payload of the coder `lossless`, or an empty text."""
+    SEEN["further: lossless"] += 1
+    apart = folder / "lossless"
+    apart.mkdir(exist_ok=True)
+    wrong = encode(apart, "lossless", samples, len(payloads), (0,), mask)
+    if wrong:
+        return wrong
+    expected = [(apart / f"payload.0.{level}").read_bytes() for level in range(len(payloads))]
+    expected[-1] = b"\2" + expected[-1]
+    return "" if payloads == expected else "another payload than that of lossless"
 
 
 def check_safeguards(folder, coder, samples, levels, tolerance, mask):

@@ -204,7 +204,10 @@ void MakeFloats(const Field& field, Scale scale, Random* random, T* out) {
   const double unit = mantissa * PowerOfTwo(-kFieldBits);
   const double power = PowerOfTwo(exponent);
   // In this order, so that no intermediate result is rounded to zero or infinity.
-  for (const std::int64_t v : field) *out++ = Clamped<T>(offset + static_cast<double>(v) * unit * power);
+  for (const std::int64_t v : field) {
+    const T sample = Clamped<T>(offset + static_cast<double>(v) * unit * power);
+    *out++ = scale == Scale::kFloat32 ? static_cast<T>(static_cast<float>(sample)) : sample;
+  }
 }
 
 template <typename T>
@@ -353,7 +356,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(Shape::kCount)> kShap
     "smooth",      "rough",  "noise", "smooth noise", "fronts",      "spikes",     "constant",
     "all but one", "labels", "ramp",  "mostly zero",  "alternating", "heavy noise"};
 constexpr std::array<const char*, static_cast<std::size_t>(Scale::kCount)> kScaleNames = {
-    "unit", "base", "lattice", "huge", "tiny", "bits", "decimal"};
+    "unit", "base", "lattice", "huge", "tiny", "bits", "decimal", "float32"};
 constexpr std::array<const char*, static_cast<std::size_t>(Missing::kCount)> kMissingNames = {
     "none", "random", "coast", "box", "planes", "one", "all but one", "all"};
 constexpr std::array<const char*, static_cast<std::size_t>(MissingValue::kCount)> kMissingValueNames = {

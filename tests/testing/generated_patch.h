@@ -40,6 +40,7 @@ enum class Scale : std::uint8_t {
   kTiny,     ///< around the smallest normal number
   kBits,     ///< any finite bits
   kDecimal,  ///< multiples of a power of ten, rounded, from an offset now and then
+  kFloat32,  ///< float32 numbers, whatever the type; any ordinary unit
   kCount,
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quarry/codec/interpolate/interpolate.h"
+#include "quarry/codec/lossless/lossless.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tests/testing/generated_patch.h"
 #include "tests/testing/random.h"
@@ -137,6 +138,122 @@ TEST(LayersTest, EveryLayerKeepsItsToleranceAtEveryLevel) {
     ExpectBothOrders(spec.layout, *coded, validity, tolerances.size());
     if (HasFatalFailure()) FAIL() << what;
   }
+}
+
+/// A wave with noise in the bits that layers leave to an exact one.
+std::vector<float> Wave(const Index3& shape) {
+  std::vector<float> samples;
+  for (std::int64_t z = 0; z < shape[2]; ++z)
+    for (std::int64_t y = 0; y < shape[1]; ++y)
+      for (std::int64_t x = 0; x < shape[0]; ++x)
+        samples.push_back(static_cast<float>(std::sin(0.2 * static_cast<double>(x + y)) +
+                                             0.3 * std::cos(0.37 * static_cast<double>(z - y)) +
+                                             2e-4 * std::sin(static_cast<double>(x * 79 + y * 83 + z * 89))));
+  return samples;
+}
+
+std::vector<double> Widened(const std::vector<float>& samples) { return {samples.begin(), samples.end()}; }
+
+template <typename T>
+CodedPatch CodeLayers(const PatchLayout& layout, const std::vector<T>& samples, Validity validity,
+                      const std::vector<double>& tolerances) {
+  return *kCoder.EncodeLayers(layout, std::as_bytes(std::span(samples)), validity, tolerances);
+}
+
+std::size_t TotalSize(const CodedPatch& coded) {
+  std::size_t bytes = 0;
+  for (const Bytes& level : coded.levels) bytes += level.size();
+  return bytes;
+}
+
+constexpr PatchLayout kFloat32Layout{DataType::kFloat32, {33, 20, 17}, 4};
+constexpr PatchLayout kFloat64Layout{DataType::kFloat64, {33, 20, 17}, 4};
+const std::vector<double> kExactLast = {1e-2, 1e-4, 0};
+
+TEST(LayersTest, ExactFloat64LayersOfFloat32NumbersCostWhatTheseCost) {
+  std::vector<float> narrow = Wave(kFloat32Layout.shape);
+  narrow[5] = -0.0f;
+  narrow[6] = std::numeric_limits<float>::denorm_min();
+  std::vector<double> wide = Widened(narrow);
+  const CodedPatch coded = CodeLayers(kFloat64Layout, wide, {}, kExactLast);
+  EXPECT_EQ(TotalSize(coded), TotalSize(CodeLayers(kFloat32Layout, narrow, {}, kExactLast)));
+  EXPECT_EQ(std::memcmp(coded.decoded[0].data(), wide.data(), coded.decoded[0].size()), 0);
+  ExpectBothOrders(kFloat64Layout, coded, {}, kExactLast.size());
+
+  // One sample between two float32 numbers, and nothing is coded as these.
+  wide[1000] = std::nextafter(wide[1000], 2.0);
+  const CodedPatch other = CodeLayers(kFloat64Layout, wide, {}, kExactLast);
+  EXPECT_GT(TotalSize(other), 1.5 * static_cast<double>(TotalSize(coded)));
+  EXPECT_EQ(std::memcmp(other.decoded[0].data(), wide.data(), other.decoded[0].size()), 0);
+  ExpectBothOrders(kFloat64Layout, other, {}, kExactLast.size());
+
+  // Nor is one beyond their range.
+  wide[1000] = 1e300;
+  const CodedPatch huge = CodeLayers(kFloat64Layout, wide, {}, kExactLast);
+  EXPECT_EQ(std::memcmp(huge.decoded[0].data(), wide.data(), huge.decoded[0].size()), 0);
+}
+
+TEST(LayersTest, MissingFloat64SamplesMayBeAnything) {
+  const std::vector<float> narrow = Wave(kFloat32Layout.shape);
+  std::vector<double> wide = Widened(narrow);
+  std::vector<std::uint8_t> validity(wide.size(), 1);
+  for (std::size_t i = 0; i < wide.size(); i += 7) {
+    validity[i] = 0;
+    wide[i] = std::array{std::nan(""), 1e300, 0.1}[i % 3];
+  }
+  const CodedPatch coded = CodeLayers(kFloat64Layout, wide, validity, kExactLast);
+  EXPECT_LT(TotalSize(coded),
+            1.02 * static_cast<double>(TotalSize(CodeLayers(kFloat32Layout, narrow, validity, kExactLast))));
+  ExpectSame(coded.decoded[0],
+             Bytes(std::as_bytes(std::span(wide)).begin(), std::as_bytes(std::span(wide)).end()), validity,
+             sizeof(double), "exact");
+  ExpectBothOrders(kFloat64Layout, coded, validity, kExactLast.size());
+}
+
+TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
+  // Few numbers, far apart and in no order: their ranks are small, their distances from any prediction are
+  // not.
+  testing::Random random(testing::SeedFromEnvironment());
+  std::vector<double> numbers;
+  for (int i = 0; i < 20; ++i) numbers.push_back(random.Fraction());
+  std::vector<double> samples;
+  while (samples.size() < 33 * 20 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
+  const CodedPatch coded = CodeLayers(kFloat64Layout, samples, {}, {0.3, 0});
+  const CodedPatch lossless =
+      *LosslessCoder().Encode(kFloat64Layout, std::as_bytes(std::span(samples)), {}, 0);
+  std::size_t exact = 0;
+  for (int level = 0; level < kFloat64Layout.levels; ++level)
+    exact += coded.levels[PatchParts{kFloat64Layout.levels, 2}.Of(1, level)].size();
+  EXPECT_EQ(exact, TotalSize(lossless) + 1);
+  EXPECT_EQ(std::memcmp(coded.decoded[0].data(), samples.data(), coded.decoded[0].size()), 0);
+  ExpectBothOrders(kFloat64Layout, coded, {}, 2);
+
+  // The first layer is never coded so.
+  const Bytes& coarsest = coded.levels[PatchParts{kFloat64Layout.levels, 2}.Of(1, kFloat64Layout.levels - 1)];
+  EXPECT_EQ(kCoder.NewDecoder(kFloat64Layout)->Advance(coarsest, {}).code(), StatusCode::kDataLoss);
+}
+
+TEST(LayersTest, EitherAllLayersHaveFloat32NumbersOrNone) {
+  constexpr auto kFlag = std::byte{0x80};
+  CodedPatch coded = CodeLayers(kFloat64Layout, Widened(Wave(kFloat64Layout.shape)), {}, {1e-2, 0});
+  const PatchParts parts{kFloat64Layout.levels, 2};
+  const auto coarsest = [&](int layer) -> Bytes& {
+    return coded.levels[parts.Of(layer, kFloat64Layout.levels - 1)];
+  };
+  EXPECT_EQ(coarsest(0).front() & kFlag, kFlag);
+  EXPECT_EQ(coarsest(1).front() & kFlag, kFlag);
+
+  coarsest(1).front() &= ~kFlag;
+  const auto decoders = NewDecoders(kFloat64Layout, 2);
+  ASSERT_TRUE(decoders[0]->Advance(coarsest(0), {}).ok());
+  EXPECT_EQ(decoders[1]->AdvanceLayer(coarsest(1), {}, *decoders[0]).code(), StatusCode::kDataLoss);
+
+  // Only patches of float64 say so.
+  const CodedPatch narrow = CodeLayers(kFloat32Layout, Wave(kFloat32Layout.shape), {}, {1e-2, 0});
+  Bytes payload = narrow.levels[parts.Of(0, kFloat32Layout.levels - 1)];
+  EXPECT_TRUE(kCoder.NewDecoder(kFloat32Layout)->Advance(payload, {}).ok());
+  payload.front() |= kFlag;
+  EXPECT_EQ(kCoder.NewDecoder(kFloat32Layout)->Advance(payload, {}).code(), StatusCode::kDataLoss);
 }
 
 }  // namespace

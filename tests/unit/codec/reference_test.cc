@@ -118,6 +118,25 @@ TEST(References, SaveWhatTwoStepsHaveInCommon) {
   ExpectReferencePays<float>({65, 41, 1}, 1, {1e-2});
 }
 
+/// Float32 numbers in float64, which exact layers code as such; what they refer to need be none.
+TEST(References, OfFloat32NumbersMayBeOthers) {
+  const PatchLayout layout{DataType::kFloat64, {33, 30, 17}, 3};
+  const std::vector<double> tolerances = {1e-2, 0};
+  const std::vector<double> before = Step<double>(layout.shape, 0, 1);
+  std::vector<double> next = Step<double>(layout.shape, 1, 1);
+  for (double& sample : next) sample = static_cast<double>(static_cast<float>(sample));
+  const CodedPatch key = *kCoder.EncodeLayers(layout, BytesOf(before), {}, tolerances);
+  const PatchParts parts{layout.levels, 2};
+  PatchReference reference;
+  for (int k = 0; k < parts.layers; ++k) reference.layers.emplace_back(key.decoded[parts.Of(k, 0)]);
+  const CodedPatch alone = *kCoder.EncodeLayers(layout, BytesOf(next), {}, tolerances);
+  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(next), {}, tolerances, reference);
+  EXPECT_TRUE(coded.refers);
+  EXPECT_LT(SizeOfAll(coded), SizeOfAll(alone));
+  EXPECT_EQ(std::memcmp(coded.decoded[0].data(), next.data(), coded.decoded[0].size()), 0);
+  ExpectDecodes<double>(layout, coded, parts.layers, {}, reference);
+}
+
 /// A wake in a quiet flow: almost all indices are zero, and a patch takes about a kilobyte.
 std::vector<float> Wake(const Index3& shape, double shift) {
   std::vector<float> samples;
