@@ -70,12 +70,14 @@ bool AddLayers(const std::string& folder, const std::string& target, const Patch
   for (std::size_t i = 0; i < kSeedsPerCoder / 2;) {
     PatchSpec spec = testing::RandomSpec(types[i % types.size()], 1500, &random);
     for (std::int64_t& extent : spec.layout.shape) extent = std::min<std::int64_t>(extent, 64);
+    const bool exact = i / types.size() % 2 == 0;
+    if (exact) spec.scale = i / types.size() % 4 == 0 ? Scale::kFloat32 : Scale::kDecimal;
     testing::Generate(spec, &patch);
     double tolerance = testing::ValueRange(spec.layout.type, patch) / 8;
     std::vector<double> tolerances;
     for (std::size_t layers = 2 + i % 3; tolerances.size() < layers; tolerance /= 64)
       tolerances.push_back(tolerance);
-    if (i % 4 == 0) tolerances.back() = 0;
+    if (exact) tolerances.back() = 0;
     const Result<EncodedPatch> encoded =
         EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerances);
     if (!encoded.ok()) {

@@ -10,10 +10,12 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { get, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
 import { type Browser, chromium, type Page } from "playwright-core";
 
 const kBin = process.env["QUARRY_BIN"] ?? "";
@@ -89,8 +91,12 @@ export class Server {
     return Number((await this.metrics()).find((line) => line.startsWith("quarry_requests_running "))?.split(" ")[1]);
   }
 
+  /** Over a connection of its own: the server ends one that waits for a while, at the moment when it is used again. */
   private async metrics(): Promise<string[]> {
-    return (await (await fetch(`http://${this.metricsAddress}/metrics`)).text()).split("\n");
+    const answer = new Promise<IncomingMessage>((resolve, reject) => {
+      get(`http://${this.metricsAddress}/metrics`, { agent: false }, resolve).once("error", reject);
+    });
+    return (await text(await answer)).split("\n");
   }
 
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {

@@ -198,7 +198,7 @@ describe("the page as the server serves it", () => {
     road.limit = Infinity;
     const viewer = await Viewer.open(browser, road, "d=wave&f=f");
     await viewer.settled();
-    road.limit = 200_000;
+    road.limit = 60_000;
     await viewer.page.evaluate(() => { location.hash = "v=1&d=large&f=f&level=0"; });
     let times = 0;
     await expect.poll(async () => (times = (await server.running()) > 0 ? times + 1 : 0), kWaiting).toBeGreaterThan(40);
