@@ -1031,6 +1031,9 @@ def layered_cases():
     narrow = waves((45, 44, 43), 21, 0.01).astype("float32").astype("float64")
     yield "layers of float32 in float64, then exact", narrow, 2, (1e-2, 1e-4, 0), None
     yield "layers of float32 in float64, masked", narrow, 1, (1e-3, 0), ball((45, 44, 43), 9)
+    few = np.random.default_rng(30).choice(1e5 + waves((5, 2, 1), 3).ravel(), (16, 15, 14)).astype("float32")
+    yield "layers, an empty one after lossless", few, 2, (0.5, 1e-3, 0), None
+    yield "layers, masked, lossless last", few, 2, (0.5, 0), ball((14, 15, 16), 5)
     yield "layers, an exact one of few numbers", np.random.default_rng(29).choice(waves((5, 2, 1), 3).ravel(), (16, 15, 14)), 2, (0.3, 0), None
     rare = waves((24, 20, 16), 23)
     rare[4, 5, 6], rare[10, 11, 12], rare[15, 15, 15] = 1e6, -7e5, 3e3
@@ -1102,7 +1105,8 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
     levels = decoder.levels
     payloads = [(folder / f"payload.{layer}.{level}").read_bytes() for level in range(levels)]
     if layer > 0 and payloads[-1][:1] == b"\2":
-        return check_lossless(folder, payloads, samples, None if masks is None else masks[0])
+        decoder.samples = {level: samples[::2**level, ::2**level, ::2**level] for level in range(levels)}
+        return check_lossless(folder, layer, payloads, samples, masks)
     try:
         decoded = decoder.decode(payloads, masks)
     except Damaged as error:
@@ -1125,17 +1129,25 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
     return ""
 
 
-def check_lossless(folder, payloads, samples, mask):
+def check_lossless(folder, layer, payloads, samples, masks):
     """What is wrong with an exact layer that has the payload of the coder `lossless`, or an empty text."""
     SEEN["further: lossless"] += 1
     apart = folder / "lossless"
     apart.mkdir(exist_ok=True)
-    wrong = encode(apart, "lossless", samples, len(payloads), (0,), mask)
+    wrong = encode(apart, "lossless", samples, len(payloads), (0,), None if masks is None else masks[0])
     if wrong:
         return wrong
     expected = [(apart / f"payload.0.{level}").read_bytes() for level in range(len(payloads))]
     expected[-1] = b"\2" + expected[-1]
-    return "" if payloads == expected else "another payload than that of lossless"
+    if payloads != expected:
+        return "another payload than that of lossless"
+    for level in range(len(payloads)):
+        original = np.ascontiguousarray(samples[::2**level, ::2**level, ::2**level])
+        got = np.frombuffer((folder / f"decoded.{layer}.{level}").read_bytes(), samples.dtype).reshape(original.shape)
+        valid = np.ones(original.shape, bool) if masks is None else masks[level]
+        if got[valid].tobytes() != original[valid].tobytes():
+            return f"level {level}: not bit by bit"
+    return ""
 
 
 def check_safeguards(folder, coder, samples, levels, tolerance, mask):

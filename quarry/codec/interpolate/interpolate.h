@@ -11,7 +11,7 @@ namespace quarry {
 /// one by one. Payload: docs/format.md, "Payload of interpolate". Integer types are coded on their lattice.
 /// Float samples that were rounded before, to decimals or to packed integers, are coded as multiples of their
 /// unit where that allows larger steps; within less than half a unit they are then as exact as they were.
-/// An exact layer of accuracy takes no more than `lossless`, whose payload it has where that is smaller.
+/// An exact layer of accuracy has the payload of `lossless` where that is smaller.
 class InterpolateCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kInterpolate; }

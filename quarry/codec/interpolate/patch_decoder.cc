@@ -55,8 +55,7 @@ class Decoder final : public PatchDecoder {
   }
 
   Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
-    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
-    const int next = level_ - 1;
+    QUARRY_ASSIGN_OR_RETURN(const int next, Next(validity));
     const bool is_first = level_ == layout_.levels;
     const bool merges =
         !is_first && SamplesAreWorkingValues() && LevelShape(layout_.shape, next) != grid_.shape;
@@ -68,8 +67,7 @@ class Decoder final : public PatchDecoder {
  private:
   /// @param base  of the layer before, or null
   Status AdvanceFrom(ByteSpan payload, Validity validity, const Decoder* base) {
-    QUARRY_RETURN_IF_ERROR(CheckNext(validity));
-    const int next = level_ - 1;
+    QUARRY_ASSIGN_OR_RETURN(const int next, Next(validity));
     if (level_ == layout_.levels) {
       QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
       if (base != nullptr && (head_.constant || base->head_.constant))
@@ -93,13 +91,14 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
-  Status CheckNext(Validity validity) const {
-    if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+  /// The level that is decoded next.
+  Result<int> Next(Validity validity) const {
     const int next = level_ - 1;
+    if (next < 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     if (!validity.empty() &&
         validity.size() != static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))))
       return InternalError("the validity of level {} has {} samples", next, validity.size());
-    return Status::Ok();
+    return next;
   }
 
   /// True when samples need no conversion and therefore no copy.
@@ -244,6 +243,7 @@ class Decoder final : public PatchDecoder {
 class LayerDecoder final : public PatchDecoder {
  public:
   explicit LayerDecoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+  /// Without the reference, which is given anew for each level.
   LayerDecoder(const LayerDecoder& other)
       : layout_(other.layout_),
         level_(other.level_),
@@ -261,8 +261,9 @@ class LayerDecoder final : public PatchDecoder {
   std::uint64_t memory() const override { return widened_.size() + (coded_ ? coded_->memory() : 0); }
 
   Status Refer(const ReferenceLevel& reference) override {
+    if (level_ < 1) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const auto count = static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level_ - 1)));
-    if (level_ == 0 || reference.samples.size() != count * SizeOf(layout_.type) ||
+    if (reference.samples.size() != count * SizeOf(layout_.type) ||
         (!reference.validity.empty() && reference.validity.size() != count))
       return InternalError("level {} refers to {} bytes", level_ - 1, reference.samples.size());
     reference_ = reference;
@@ -293,8 +294,10 @@ class LayerDecoder final : public PatchDecoder {
     if (level_ == layout_.levels) repeats_ = payload.empty();
     if (repeats_) return Repeat(payload, base);
     if (!coded_) Start(FurtherForm(payload));
+    if (!base.coded_ || base.coded_->level() != base.level_)
+      return InternalError("a layer that adds nothing is not as fine as the one before it");
+    if (base.form_ == Form::kLossless) return DataLoss("a layer of a patch follows one without loss");
     if (form_ == Form::kLossless) return AdvanceLossless(payload, validity);
-    if (!base.coded_) return InternalError("a layer that adds nothing is not as fine as the one before it");
     if (form_ != base.form_)
       return DataLoss("a layer of a patch is coded in another way than the one before");
     QUARRY_RETURN_IF_ERROR(PassReference());
@@ -349,7 +352,7 @@ class LayerDecoder final : public PatchDecoder {
     if (form_ != Form::kFloat32) return;
     const ByteSpan narrow = coded_->samples();
     widened_ = ToFloat64({reinterpret_cast<const float*>(narrow.data()), narrow.size() / sizeof(float)});
-    narrow_reference_.clear();
+    narrow_reference_ = {};
   }
 
   Status AdvanceLossless(ByteSpan payload, Validity validity) {

@@ -367,12 +367,25 @@ bool Keeps(const CodedLayer& layer, std::span<const S> samples, Validity validit
   return true;
 }
 
+/// A patch in layers, and which of these refer to another step: bit k for layer k.
+struct CodedLayers {
+  CodedPatch patch;
+  unsigned referring = 0;
+};
+
+std::size_t SizeOfAll(std::span<const Bytes> parts) {
+  std::size_t bytes = 0;
+  for (const Bytes& part : parts) bytes += part.size();
+  return bytes;
+}
+
 /// @param reference  or null
 template <typename S>
-CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Validity validity,
-                      Tolerances tolerances, const PatchReference* reference) {
+CodedLayers CodeLayers(const PatchLayout& layout, std::span<const S> samples, Validity validity,
+                       Tolerances tolerances, const PatchReference* reference) {
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
-  CodedPatch coded;
+  CodedLayers layers;
+  CodedPatch& coded = layers.patch;
   coded.levels.resize(static_cast<std::size_t>(parts.count()));
   coded.decoded.resize(coded.levels.size());
   CodedLayer layer;
@@ -393,7 +406,7 @@ CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Val
         next = Encoder<S>(layout, samples, validity, settings).Run();
       }
       layer = std::move(next);
-      coded.refers |= layer.head.refers;
+      layers.referring |= static_cast<unsigned>(layer.head.refers) << k;
     }
     const auto to = static_cast<std::ptrdiff_t>(parts.Of(k, 0));
     std::move(layer.levels.begin(), layer.levels.end(), coded.levels.begin() + to);
@@ -403,13 +416,13 @@ CodedPatch CodeLayers(const PatchLayout& layout, std::span<const S> samples, Val
       std::copy(layer.decoded.begin(), layer.decoded.end(), coded.decoded.begin() + to);
     }
   }
-  return coded;
+  return layers;
 }
 
 /// A float64 patch whose samples are all float32 numbers, as one of these: its exact layer then costs what
 /// that of a float32 patch costs.
-CodedPatch CodeAsFloat32(const PatchLayout& layout, std::span<const double> samples, Validity validity,
-                         Tolerances tolerances, const PatchReference* reference) {
+CodedLayers CodeAsFloat32(const PatchLayout& layout, std::span<const double> samples, Validity validity,
+                          Tolerances tolerances, const PatchReference* reference) {
   const Float32Samples narrow = ToFloat32(samples);
   std::vector<Float32Samples> narrow_layers;
   PatchReference narrow_reference;
@@ -420,35 +433,53 @@ CodedPatch CodeAsFloat32(const PatchLayout& layout, std::span<const double> samp
     for (const Float32Samples& layer : narrow_layers)
       narrow_reference.layers.push_back(std::as_bytes(std::span(layer)));
   }
-  CodedPatch coded = CodeLayers<float>({DataType::kFloat32, layout.shape, layout.levels}, narrow, validity,
-                                       tolerances, reference != nullptr ? &narrow_reference : nullptr);
+  CodedLayers layers = CodeLayers<float>({DataType::kFloat32, layout.shape, layout.levels}, narrow, validity,
+                                         tolerances, reference != nullptr ? &narrow_reference : nullptr);
+  CodedPatch& coded = layers.patch;
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   for (int k = 0; k < parts.layers; ++k) {
     if (Bytes& coarsest = coded.levels[parts.Of(k, layout.levels - 1)]; !coarsest.empty())
       coarsest.front() |= std::byte{kFloat32};
   }
   for (Bytes& level : coded.decoded) level = ToFloat64(SamplesOf<float>(level));
-  return coded;
+  return layers;
 }
 
-/// Replaces the last layer by what `lossless` makes of the samples, if that is smaller: it knows of numbers
-/// that repeat.
-Status TryLossless(const PatchLayout& layout, ByteSpan samples, Validity validity, CodedPatch* coded) {
-  const auto levels = static_cast<std::size_t>(layout.levels);
-  const std::span<Bytes> last = std::span(coded->levels).first(levels);
-  const auto size_of = [](std::span<const Bytes> parts) {
-    std::size_t bytes = 0;
-    for (const Bytes& part : parts) bytes += part.size();
-    return bytes;
+/// Replaces the first exact layer, which only empty ones follow, by what `lossless` makes of the samples, if
+/// that is smaller: it knows of numbers that repeat.
+Status TryLossless(const PatchLayout& layout, ByteSpan samples, Validity validity, CodedLayers* layers) {
+  CodedPatch& coded = layers->patch;
+  const PatchParts parts{layout.levels, static_cast<int>(coded.levels.size()) / layout.levels};
+  const auto levels_of = [&](int k) {
+    return std::span(coded.levels).subspan(parts.Of(k, 0), static_cast<std::size_t>(layout.levels));
   };
-  if (size_of(last) == 0) return Status::Ok();
+  int exact = parts.layers - 1;
+  while (exact > 0 && SizeOfAll(levels_of(exact)) == 0) --exact;
+  if (exact == 0) return Status::Ok();
   QUARRY_ASSIGN_OR_RETURN(CodedPatch lossless, LosslessCoder().Encode(layout, samples, validity, 0));
-  if (size_of(lossless.levels) + 1 >= size_of(last)) return Status::Ok();
+  if (SizeOfAll(lossless.levels) + 1 >= SizeOfAll(levels_of(exact))) return Status::Ok();
   Bytes& coarsest = lossless.levels.back();
   coarsest.insert(coarsest.begin(), std::byte{kLossless});
-  std::move(lossless.levels.begin(), lossless.levels.end(), coded->levels.begin());
-  std::move(lossless.decoded.begin(), lossless.decoded.end(), coded->decoded.begin());
+  std::move(lossless.levels.begin(), lossless.levels.end(), levels_of(exact).begin());
+  for (int k = exact; k < parts.layers; ++k) {
+    std::copy(lossless.decoded.begin(), lossless.decoded.end(),
+              coded.decoded.begin() + static_cast<std::ptrdiff_t>(parts.Of(k, 0)));
+  }
+  layers->referring &= ~(1U << exact);
   return Status::Ok();
+}
+
+/// A patch of which the last layer is exact.
+CodedLayers CodeExactly(const PatchLayout& layout, ByteSpan samples, Validity validity, Tolerances tolerances,
+                        const PatchReference* reference) {
+  CodedLayers coded = DispatchType(layout.type, [&]<typename S>(S) {
+    return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
+  });
+  if (layout.type != DataType::kFloat64 || !AreFloat32(SamplesOf<double>(samples), validity)) return coded;
+  // Float32 has fewer bits for whole numbers, and for tolerances that are small beside the samples.
+  CodedLayers narrow = CodeAsFloat32(layout, SamplesOf<double>(samples), validity, tolerances, reference);
+  return SizeOfAll(narrow.patch.levels) < SizeOfAll(coded.patch.levels) ? std::move(narrow)
+                                                                        : std::move(coded);
 }
 
 Status CheckTolerances(Tolerances tolerances) {
@@ -478,15 +509,17 @@ Result<CodedPatch> EncodePatch(const PatchLayout& layout, ByteSpan samples, Vali
                                                      static_cast<std::ptrdiff_t>(count))) {
     return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
   }
-  const bool has_exact_layer = tolerances.size() > 1 && tolerances.back() == 0;
-  CodedPatch coded =
-      has_exact_layer && layout.type == DataType::kFloat64 && AreFloat32(SamplesOf<double>(samples), validity)
-          ? CodeAsFloat32(layout, SamplesOf<double>(samples), validity, tolerances, reference)
-          : DispatchType(layout.type, [&]<typename S>(S) -> CodedPatch {
-              return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
-            });
-  if (has_exact_layer) QUARRY_RETURN_IF_ERROR(TryLossless(layout, samples, validity, &coded));
-  return coded;
+  CodedLayers layers;
+  if (tolerances.size() > 1 && tolerances.back() == 0) {
+    layers = CodeExactly(layout, samples, validity, tolerances, reference);
+    QUARRY_RETURN_IF_ERROR(TryLossless(layout, samples, validity, &layers));
+  } else {
+    layers = DispatchType(layout.type, [&]<typename S>(S) {
+      return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
+    });
+  }
+  layers.patch.refers = layers.referring != 0;
+  return std::move(layers.patch);
 }
 
 }  // namespace quarry::interpolate

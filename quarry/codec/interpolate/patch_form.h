@@ -27,20 +27,25 @@ bool SameBits(const S& a, const S& b) {
   return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(S)) == 0;
 }
 
-// First byte of the coarsest payload.
-inline constexpr std::uint8_t kConstant = 0x00;  // one sample follows; finer levels are empty
-inline constexpr std::uint8_t kLossless =
-    0x02;  // of a further layer: all levels are those of the coder lossless
+// First byte of the coarsest payload: one of two forms, or bits.
+/// One sample follows; finer levels are empty.
+inline constexpr std::uint8_t kConstant = 0x00;
+/// Of a further layer: all levels are those of the coder lossless.
+inline constexpr std::uint8_t kLossless = 0x02;
+
 inline constexpr std::uint8_t kCoded = 0x01;
-inline constexpr std::uint8_t kWideStep = 0x02;  // the step is a float64 instead of a float32
-inline constexpr std::uint8_t kLattice =
-    0x04;  // samples are multiples of a power of two: its exponent follows
-inline constexpr std::uint8_t kQuantum =
-    0x08;                              // with kLattice: of another unit; it and an offset follow instead
-inline constexpr int kRatioShift = 4;  // bits 4 and 5: which kLevelRatios
-inline constexpr std::uint8_t kRefers = 0x40;  // levels refer to another step
-inline constexpr std::uint8_t kFloat32 =
-    0x80;  // of a float64 patch: all samples are float32 numbers, coded as such
+/// The step is a float64 instead of a float32.
+inline constexpr std::uint8_t kWideStep = 0x02;
+/// Samples are multiples of a power of two: its exponent follows.
+inline constexpr std::uint8_t kLattice = 0x04;
+/// With kLattice: of another unit; it and an offset follow instead.
+inline constexpr std::uint8_t kQuantum = 0x08;
+/// Bits 4 and 5: which kLevelRatios.
+inline constexpr int kRatioShift = 4;
+/// Levels refer to another step.
+inline constexpr std::uint8_t kRefers = 0x40;
+/// Of a float64 patch: all samples are float32 numbers, coded as such.
+inline constexpr std::uint8_t kFloat32 = 0x80;
 
 /// Tolerance of a level relative to the next finer one: coarse samples are few, and more accurate ones
 /// predict better. The gain depends on the tolerance.

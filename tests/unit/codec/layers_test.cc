@@ -214,8 +214,8 @@ TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
   // Few numbers, far apart and in no order: their ranks are small, their distances from any prediction are
   // not.
   testing::Random random(testing::SeedFromEnvironment());
-  std::vector<double> numbers;
-  for (int i = 0; i < 20; ++i) numbers.push_back(random.Fraction());
+  std::vector<double> numbers(20);
+  for (double& number : numbers) number = random.Fraction();
   std::vector<double> samples;
   while (samples.size() < 33 * 20 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
   const CodedPatch coded = CodeLayers(kFloat64Layout, samples, {}, {0.3, 0});
@@ -231,6 +231,49 @@ TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
   // The first layer is never coded so.
   const Bytes& coarsest = coded.levels[PatchParts{kFloat64Layout.levels, 2}.Of(1, kFloat64Layout.levels - 1)];
   EXPECT_EQ(kCoder.NewDecoder(kFloat64Layout)->Advance(coarsest, {}).code(), StatusCode::kDataLoss);
+}
+
+TEST(LayersTest, LayersAfterAnExactOneAreEmpty) {
+  // Far from zero, 1e-3 is within the rounding of float32: the second layer is exact, and lossless is
+  // smaller.
+  testing::Random random(testing::SeedFromEnvironment());
+  std::vector<float> numbers(20);
+  for (float& number : numbers) number = 1e5F + static_cast<float>(random.Fraction());
+  std::vector<float> samples;
+  while (samples.size() < 33 * 20 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
+  const std::vector<double> tolerances = {0.5, 1e-3, 0};
+  CodedPatch coded = CodeLayers(kFloat32Layout, samples, {}, tolerances);
+  const PatchParts parts{kFloat32Layout.levels, 3};
+  const auto part = [&](int layer, int level) -> Bytes& { return coded.levels[parts.Of(layer, level)]; };
+  const int coarsest = kFloat32Layout.levels - 1;
+  EXPECT_EQ(part(1, coarsest).front(), std::byte{0x02});
+  for (int level = 0; level <= coarsest; ++level) EXPECT_TRUE(part(2, level).empty());
+  for (const int layer : {1, 2}) {
+    const Bytes& decoded = coded.decoded[parts.Of(layer, 0)];
+    EXPECT_EQ(std::memcmp(decoded.data(), samples.data(), decoded.size()), 0);
+  }
+  ExpectBothOrders(kFloat32Layout, coded, {}, tolerances.size());
+
+  // Nothing else follows it.
+  const auto decoders = NewDecoders(kFloat32Layout, 3);
+  ASSERT_TRUE(decoders[0]->Advance(part(0, coarsest), {}).ok());
+  ASSERT_TRUE(decoders[1]->AdvanceLayer(part(1, coarsest), {}, *decoders[0]).ok());
+  EXPECT_EQ(decoders[2]->AdvanceLayer(part(1, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
+  const auto others = NewDecoders(kFloat32Layout, 1);
+  EXPECT_EQ(others[0]->AdvanceLayer(part(0, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
+}
+
+TEST(LayersTest, LargeWholeNumbersStayFloat64) {
+  // Float32 numbers all of them, but too large for its lattice.
+  std::vector<double> samples;
+  for (const float sample : Wave(kFloat64Layout.shape))
+    samples.push_back(std::nearbyint(4e6 * static_cast<double>(sample)));
+  const std::vector<double> tolerances = {1e4, 0};
+  const CodedPatch coded = CodeLayers(kFloat64Layout, samples, {}, tolerances);
+  const PatchParts parts{kFloat64Layout.levels, 2};
+  EXPECT_EQ(coded.levels[parts.Of(0, kFloat64Layout.levels - 1)].front() & std::byte{0x80}, std::byte{0});
+  EXPECT_EQ(std::memcmp(coded.decoded[0].data(), samples.data(), coded.decoded[0].size()), 0);
+  ExpectBothOrders(kFloat64Layout, coded, {}, 2);
 }
 
 TEST(LayersTest, EitherAllLayersHaveFloat32NumbersOrNone) {

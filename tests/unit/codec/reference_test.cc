@@ -10,6 +10,7 @@
 #include "quarry/codec/patch_codec.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
+#include "tests/testing/random.h"
 
 namespace quarry {
 namespace {
@@ -55,8 +56,8 @@ template <typename T>
 void ExpectDecodes(const PatchLayout& layout, const CodedPatch& coded, int layers, Validity validity,
                    const PatchReference& reference) {
   const PatchParts parts{layout.levels, layers};
-  std::vector<std::unique_ptr<PatchDecoder>> decoders;
-  for (int k = 0; k < layers; ++k) decoders.push_back(kCoder.NewDecoder(layout));
+  std::vector<std::unique_ptr<PatchDecoder>> decoders(static_cast<std::size_t>(layers));
+  for (auto& decoder : decoders) decoder = kCoder.NewDecoder(layout);
   for (int level = layout.levels - 1; level >= 0; --level) {
     const std::vector<std::uint8_t> valid = Strided(validity, layout.shape, level);
     const std::vector<std::uint8_t> reference_valid = Strided(reference.validity, layout.shape, level);
@@ -135,6 +136,26 @@ TEST(References, OfFloat32NumbersMayBeOthers) {
   EXPECT_LT(SizeOfAll(coded), SizeOfAll(alone));
   EXPECT_EQ(std::memcmp(coded.decoded[0].data(), next.data(), coded.decoded[0].size()), 0);
   ExpectDecodes<double>(layout, coded, parts.layers, {}, reference);
+}
+
+/// The exact layer alone might refer, but lossless is smaller.
+TEST(References, LosslessLayersHaveNone) {
+  const PatchLayout layout{DataType::kInt16, {33, 30, 17}, 3};
+  testing::Random random(7);
+  std::vector<std::int16_t> numbers(12);
+  for (std::int16_t& number : numbers) number = static_cast<std::int16_t>(random.Between(-3000, 3000));
+  std::vector<std::int16_t> samples;
+  while (samples.size() < 33 * 30 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
+  const std::vector<double> tolerances = {6000, 0};
+  const std::vector<Bytes> before(2, Bytes(BytesOf(samples).begin(), BytesOf(samples).end()));
+  std::vector<std::int16_t> moved = samples;
+  std::rotate(moved.begin(), moved.begin() + 1, moved.end());
+  PatchReference reference;
+  for (const Bytes& layer : before) reference.layers.emplace_back(layer);
+  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(moved), {}, tolerances, reference);
+  constexpr PatchParts kParts{3, 2};
+  EXPECT_EQ(coded.levels[kParts.Of(1, 2)].front(), std::byte{0x02});
+  EXPECT_FALSE(coded.refers);
 }
 
 /// A wake in a quiet flow: almost all indices are zero, and a patch takes about a kilobyte.
