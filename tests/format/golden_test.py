@@ -37,6 +37,7 @@ FIELDS = (
     ("charge", "int16", "interpolate-signs", ("--tolerance", "40", "--keep-sign"), None),
     ("ratios", "float64", "interpolate-relative", ("--pointwise-relative", "1e-3"), math.nan),
     ("turns", "float32", "interpolate", ("--tolerance", "0.01", "--keyframe", "2"), None),
+    ("widened", "float64", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
 )
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
