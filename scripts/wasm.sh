@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the web page's decoder into build/wasm: quarry_decoder.wasm (SIMD) and quarry_decoder_scalar.wasm. Copies both to
 # clients/web/build/wasm, where the page takes them from.
-# Usage: scripts/wasm.sh [--check]     --check: fails where a compressed module exceeds 180 kB
+# Usage: scripts/wasm.sh [--check]     --check: fails where a compressed module exceeds 185 kB
 # The first run installs Debian's emscripten and fetches the sources of zstd and zfp, from crates.io's packages of them;
 # later ones need no network. QUARRY_JOBS=NUMBER compiles that many files at a time.
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 build=$PWD/build/wasm
 sources=$build/sources
 page=$PWD/clients/web/build/wasm
-most=180000   # bytes of a module, as gzip -9 leaves them
+most=185000   # bytes of a module, as gzip -9 leaves them
 
 # fetch CRATE VERSION SHA256 FILE: the sources of a C library, as a Rust package carries them, below $sources/CRATE-VERSION.
 # FILE is the one that is looked for.

@@ -38,6 +38,8 @@ FIELDS = (
     ("ratios", "float64", "interpolate-relative", ("--pointwise-relative", "1e-3"), math.nan),
     ("turns", "float32", "interpolate", ("--tolerance", "0.01", "--keyframe", "2"), None),
     ("widened", "float64", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("repeats", "float64", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("unpacked", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
 )
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
@@ -51,7 +53,18 @@ def coders():
     return re.search(r"knows ([\w, -]+)", errors)[1].split(", ")
 
 
-def source(step, kind, hole):
+def float32(number):
+    return struct.unpack("<f", struct.pack("<f", number))[0]
+
+
+# Of some fields: what becomes of each sample, in operations that every machine rounds alike.
+CHANGES = {
+    "repeats": lambda value: 1 / (value + 7),  # few numbers, multiples of nothing
+    "unpacked": lambda value: float32(float32(round(64 * value) * 0.001) - 10),  # as programs do with packed integers
+}
+
+
+def source(step, field, kind, hole):
     """A field with a smooth part, a front and a constant corner: every way in which a patch can be stored."""
     values = []
     for z in range(DIMS[2]):
@@ -62,6 +75,7 @@ def source(step, kind, hole):
                 value = 293.0 if x >= 32 else value + (5.0 if x + y > 30 else 0.0)
                 if not kind.startswith("float"):
                     value = min(max(int(value * 16) + 20, 0), 250)
+                value = CHANGES.get(field, lambda same: same)(value)
                 # A whole patch, parts of others and single samples.
                 missing = (x < 20 and 6 <= y < 17 and z < 4) or (x + 3 * y + 5 * z + step) % 29 == 0
                 values.append(hole if hole is not None and missing else value)
@@ -78,7 +92,7 @@ def write(folder):
         inputs = []
         for step in range(2):
             path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]-{kind.capitalize()}.raw"
-            path.write_bytes(source(step, kind, hole))
+            path.write_bytes(source(step, field, kind, hole))
             inputs.append(path)
         command = [BIN / "quarry-write", *inputs, "--output", dataset, *options, "--files", "2"]
         command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]

@@ -147,6 +147,30 @@ def read_planes(payload, word, count):
     return words
 
 
+class BitString:
+    def __init__(self, data):
+        self.bits, self.at = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").tolist(), 0
+
+    def take(self, count):
+        taken = self.bits[self.at:self.at + count]
+        self.at += count
+        return sum(bit << i for i, bit in enumerate(taken))
+
+    def at_end(self):
+        return self.at <= len(self.bits) < self.at + 8
+
+
+def ordered(samples):
+    """Whole numbers that grow with the samples: "Words" of the coder lossless."""
+    words = samples.view(f"<i{samples.dtype.itemsize}")
+    return np.where(words < 0, words ^ np.iinfo(words.dtype).max, words).astype(np.int64)
+
+
+def from_ordered(words, dtype):
+    words = words.astype(f"<i{dtype.itemsize}")
+    return np.where(words < 0, words ^ np.iinfo(words.dtype).max, words).view(dtype)
+
+
 # --- "Prediction" -----------------------------------------------------------------------------------------------------
 
 # Name, condition, prediction.
@@ -714,6 +738,7 @@ class PatchDecoder:
         self.shape, self.levels = shape, levels
         self.singles = next(k for k in itertools.count() if level_shape(shape, k) == [1, 1, 1])  # K - 1
         self.constant = None
+        self.listed_layer = False
 
     def decode(self, payloads, masks):
         """@param payloads of each level; @param masks [z, y, x] of each level, or None
@@ -722,9 +747,14 @@ class PatchDecoder:
         if self.before and not payloads[self.levels - 1]:
             require(not any(payloads), "bytes in a layer that adds nothing")
             SEEN["further: adds nothing"] += 1
-            for name in ("samples", "constant", "inner", "lattice", "quantum", "exponent", "S", "T"):
+            for name in ("samples", "constant", "inner", "lattice", "quantum", "exponent", "listed_layer", "S", "T"):
                 setattr(self, name, getattr(self.before, name, None))
             return [self.samples[level] for level in range(self.levels)]
+        if self.before and payloads[-1][0] == 4:
+            require(not self.before.listed_layer, "a layer behind listed values")
+            self.listed_layer = True
+            self.listed([payloads[level][level == self.levels - 1:] for level in range(self.levels)], masks)
+            return [samples[level] for level in range(self.levels)]
         for level in reversed(range(self.levels)):
             payload, mask = payloads[level], masks[level] if masks else None
             if level == self.levels - 1:
@@ -738,6 +768,7 @@ class PatchDecoder:
 
     def coarsest(self, payload, mask):
         form = payload.number("B")
+        require(not (self.before and self.before.listed_layer), "a layer behind listed values")
         require(not self.before or (form != 0 and self.before.constant is None), "a further layer is constant")
         if form == 0:
             self.constant = payload.take(self.S.itemsize)
@@ -754,16 +785,17 @@ class PatchDecoder:
         SEEN[f"ratio {form >> 4 & 3}"] += 1
         step = payload.number("d" if form & 2 else "f")
         lattice = bool(form & 4)
-        self.quantum = (payload.number("d"), payload.number("d")) if form & 8 else None
+        unit, offset = (payload.number("d"), payload.number("d")) if form & 8 else (0, 0)
+        self.quantum = (abs(unit), offset, unit < 0) if form & 8 else None
         self.exponent = payload.number("h") if lattice and not self.quantum else 0
         base = payload.number("f" if self.T == np.float32 else "d")
         require(0 <= step <= np.finfo(self.T).max, "the step is out of range")
         require(lattice or self.S.kind == "f", "integers without a lattice")
         require(abs(self.exponent) <= 1100 and np.isfinite(base), "exponent or base out of range")
         if self.quantum:
-            unit, offset = self.quantum
-            require(self.S.kind == "f" and 0 < unit < np.inf and np.isfinite(offset), "no such unit or offset")
+            require(self.S.kind == "f" and 0 < self.quantum[0] < np.inf and np.isfinite(offset), "no such unit or offset")
             SEEN["offset"] += offset != 0
+            SEEN["rounded product"] += unit < 0
         SEEN["quantum" if self.quantum else "lattice of floats"] += lattice and self.S.kind == "f"
         self.lattice = lattice
         self.inner = LevelDecoder(base, step, form >> 4 & 3, lattice, self.T)
@@ -778,6 +810,55 @@ class PatchDecoder:
             self.inner.refine(payload, level, level_shape(self.shape, level), mask, self.intervals(level))
         else:
             require(not payload, "bytes in a level of one sample")
+
+    # --- "Listed values" ---
+
+    def listed(self, payloads, masks):
+        S, magnitudes = self.returned_type, set()
+        require(S.kind == "f", "listed values of integers")
+        SEEN["further: listed"] += 1
+        for level in reversed(range(self.levels)):
+            payload = Bytes(payloads[level])
+            level_samples = np.zeros(level_shape(self.shape, level)[::-1], S)
+            new = np.ones(level_samples.shape, bool)
+            if level < self.levels - 1:
+                level_samples[::2, ::2, ::2] = self.samples[level + 1]
+                new[::2, ::2, ::2] = False
+            new &= True if masks is None else masks[level]
+            self.samples[level] = level_samples
+            if not new.any():
+                require(payload.left() == 0, "bytes in a level without new samples")
+                SEEN["listed: nothing new"] += 1
+                continue
+            reach = payload.number("f")
+            require(0 <= reach < np.inf, "the reach is out of range")
+            count = payload.varint()
+            require(count <= new.sum(), "more values than samples")
+            lengths = read_planes(payload, 1, count)
+            bits = BitString(payload.take(payload.left()))
+            magnitude = -1
+            for length in map(int, lengths):
+                require(length <= 8 * S.itemsize, "the distance is too long")
+                magnitude += 1 + (2**(length - 1) + bits.take(length - 1) if length else 0)
+                magnitudes.add(magnitude)
+            require(magnitude < 2**(8 * S.itemsize - 1), "a magnitude with a sign")
+            values = np.array(sorted([~m for m in magnitudes] + list(magnitudes)), np.int64)
+            near = self.before.samples[level]
+            near = np.where(np.isfinite(near), near, 0).astype(np.float64)
+            first = np.searchsorted(values, ordered((near - reach).astype(S)), "left")
+            behind = np.searchsorted(values, ordered((near + reach).astype(S)), "right")
+            chosen = []
+            for begin, end in zip(first[new].tolist(), behind[new].tolist()):
+                require(begin < end, "no value is near enough")
+                whole = (end - begin).bit_length() - 1
+                shorter = 2**(whole + 1) - (end - begin)
+                place = bits.take(whole)
+                if place >= shorter:
+                    place = 2 * place + bits.take(1) - shorter
+                    SEEN["listed: long place"] += 1
+                chosen.append(values[begin + place])
+            require(bits.at_end(), "bytes behind listed values")
+            level_samples[new] = from_ordered(np.array(chosen, np.int64), S)
 
     # --- "Further layers" ---
 
@@ -795,7 +876,7 @@ class PatchDecoder:
 
     def working(self, samples):
         if self.quantum:
-            unit, offset = self.quantum
+            unit, offset, _ = self.quantum
             return np.rint((samples.astype(np.float64) - offset) * (1 / unit)).astype(self.T)
         values = samples.astype(self.T)
         return values * self.T(2.0**-self.exponent) if self.lattice else values
@@ -821,9 +902,13 @@ class PatchDecoder:
             return np.frombuffer(self.constant * count, self.S).reshape(level_shape(self.shape, level)[::-1])
         values = self.inner.values
         if self.quantum:
-            unit, offset = self.quantum
+            unit, offset, rounds_product = self.quantum
             most = float(np.finfo(self.S).max)
-            return np.clip(offset + values.astype(np.float64) * unit, -most, most).astype(self.S)
+            product = values.astype(np.float64) * unit
+            if rounds_product:
+                rounded = [np.clip(part, -most, most).astype(self.S) for part in (product, offset)]
+                return np.clip(rounded[0] + rounded[1], self.S.type(-most), self.S.type(most))
+            return np.clip(offset + product, -most, most).astype(self.S)
         if self.S.kind == "f":
             return values * self.T(2.0**self.exponent) if self.lattice else values
         limits = np.iinfo(self.S)
@@ -1035,6 +1120,13 @@ def layered_cases():
     yield "layers, an empty one after lossless", few, 2, (0.5, 1e-3, 0), None
     yield "layers, masked, lossless last", few, 2, (0.5, 0), ball((14, 15, 16), 5)
     yield "layers, an exact one of few numbers", np.random.default_rng(29).choice(waves((5, 2, 1), 3).ravel(), (16, 15, 14)), 2, (0.3, 0), None
+    repeated = np.sinh(np.round(300 * waves((24, 22, 20), 60)) / 100)
+    repeated[5:9, 5:9] = np.where(repeated[5:9, 5:9] < 0, -0.0, 0.0)
+    yield "layers, numbers that repeat", repeated, 3, (0.1, 1e-3, 0), None
+    yield "layers, numbers that repeat, float32", repeated.astype("float32"), 6, (0.3, 0, 0), None
+    yield "layers, masked, numbers that repeat", repeated, 7, (0.03, 0), ball((24, 22, 20), 5)
+    unpacked = np.round(4000 * waves((24, 22, 20), 61)).astype("float32") * np.float32(1e-3) - np.float32(10)
+    yield "layers, an exact one of unpacked numbers", unpacked, 2, (1e-2, 0), None
     rare = waves((24, 20, 16), 23)
     rare[4, 5, 6], rare[10, 11, 12], rare[15, 15, 15] = 1e6, -7e5, 3e3
     yield "layers, outliers", rare.astype("float32"), 3, (0.5, 0.2), None
@@ -1061,7 +1153,7 @@ def safeguarded_cases():
 
 REQUIRED = (
     *(f"safeguards: {part}" for part in ("mode 0", "mode 1", "mode 2", "mode 3", "zeros", "signs")),
-    "float32 in float64", "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
+    "float32 in float64", "rounded product", "listed: long place", "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
     *(f"adaptive: flag {kind}" for kind in ("block", "quiet", 0)), *(f"tables: flag {kind}" for kind in ("block", "quiet", 0, 1, 2, 3)),
     "tables: more than one", "tables: low bits",
@@ -1069,7 +1161,7 @@ REQUIRED = (
     "named table: low bits", *(f"old tables: {lanes} lanes, {bits} bits" for lanes in (8, 32) for bits in (10, 11)),
     "line: six", "line: four", "line: first of four", "line: last of four", "line: first of three", "line: last of three", "line: two",
     "line: behind four", "line: behind three", "line: behind two", "line: copy", "escape: index", "escape: value", "plane: zero", "plane: constant", "plane: raw", "plane: zstd",
-    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "exact tables", "adds nothing", "lossless", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
+    *(f"further: {mode}" for mode in ("zero", "tables", "adaptive", "exact", "exact tables", "adds nothing", "lossless", "listed", "classes", "another lattice")), *(f"further: class {kind}" for kind in range(4)))
 
 
 def encode(folder, coder, samples, levels, tolerances, mask):

@@ -91,6 +91,33 @@ bool AddLayers(const std::string& folder, const std::string& target, const Patch
   return corpus.ok();
 }
 
+/// Patches of which the last layer is a list: few numbers of both signs, in no order.
+template <typename T>
+bool AddListedLayers(const std::string& folder, const std::string& target, const PatchCoder& coder) {
+  Corpus corpus(folder, target);
+  const std::vector<DataType> types = SupportedTypes(coder);
+  constexpr DataType kType = sizeof(T) == 4 ? DataType::kFloat32 : DataType::kFloat64;
+  Random random(2027);
+  for (int i = 0; i < 3; ++i) {
+    const PatchLayout layout{kType, {11, 8, 1 + 3 * i}, 1 + 2 * i};
+    std::vector<T> samples(static_cast<std::size_t>(Volume(layout.shape)));
+    for (T& sample : samples) sample = T(random.OneIn(2) ? 1 : -1) / static_cast<T>(3 + random.Below(40));
+    for (std::size_t k = 0; i == 1 && k < samples.size(); k += 6)
+      samples[k] = std::numeric_limits<T>::quiet_NaN();
+    const Result<EncodedPatch> encoded = EncodePatch(coder, layout, std::as_bytes(std::span(samples)),
+                                                     std::nullopt, std::vector<double>{0.1, 1e-3, 0});
+    const auto coarsest = static_cast<std::size_t>(PatchParts{layout.levels, 3}.Of(2, layout.levels - 1));
+    constexpr std::byte kListed{0x04};
+    if (!encoded.ok() || encoded->levels[coarsest].front() != kListed) {
+      fmt::print(stderr, "the last layer of {} is no list\n", ToString(layout.shape));
+      return false;
+    }
+    corpus.Add(fmt::format("listed-{}-{}", Name(kType), i),
+               WriteInput(layout, types, encoded->levels, encoded->mask_levels));
+  }
+  return corpus.ok();
+}
+
 /// Patches for the coders with safeguards, by their places in safeguards_target.cc.
 bool AddSafeguards(const std::string& folder) {
   Corpus corpus(folder, "safeguards");
@@ -292,8 +319,11 @@ bool AddManifests(const std::string& folder) {
 bool WriteAll(const std::string& folder) {
   return AddPayloads(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp), false) &&
          AddPayloads(folder, "interpolate", *FindCoder(CoderId::kInterpolate), false) &&
-         AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) && AddSafeguards(folder) &&
-         AddReferences(folder) && AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddLayers(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
+         AddListedLayers<float>(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
+         AddListedLayers<double>(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
+         AddSafeguards(folder) && AddReferences(folder) &&
+         AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddFiles(folder);
 }

@@ -6,6 +6,7 @@
 
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/float32_patch.h"
+#include "quarry/codec/interpolate/listed_layer.h"
 #include "quarry/codec/interpolate/patch_form.h"
 #include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/strided.h"
@@ -135,7 +136,8 @@ class Decoder final : public PatchDecoder {
     head_.step = wide ? reader.Get<double>() : static_cast<double>(reader.Get<float>());
     if (quantum) {
       const auto unit = reader.Get<double>();
-      head_.quantum = Quantum{unit, reader.Get<double>()};
+      const auto offset = reader.Get<double>();
+      head_.quantum = Quantum{std::abs(unit), offset, /*rounds_product=*/unit < 0};
     } else if (head_.lattice) {
       head_.exponent = reader.Get<std::int16_t>();
     }
@@ -296,8 +298,8 @@ class LayerDecoder final : public PatchDecoder {
     if (!coded_) Start(FurtherForm(payload));
     if (!base.coded_ || base.coded_->level() != base.level_)
       return InternalError("a layer that adds nothing is not as fine as the one before it");
-    if (base.form_ == Form::kLossless) return DataLoss("a layer of a patch follows one without loss");
-    if (form_ == Form::kLossless) return AdvanceLossless(payload, validity);
+    if (IsOtherForm(base.form_)) return DataLoss("a layer of a patch follows one without loss");
+    if (IsOtherForm(form_)) return AdvanceOtherForm(payload, validity, base);
     if (form_ != base.form_)
       return DataLoss("a layer of a patch is coded in another way than the one before");
     QUARRY_RETURN_IF_ERROR(PassReference());
@@ -311,7 +313,11 @@ class LayerDecoder final : public PatchDecoder {
     kOwnType,
     kFloat32,   ///< a patch of float64, of float32 numbers
     kLossless,  ///< a further layer that `lossless` has coded
+    kListed,    ///< a further layer whose numbers are listed
   };
+
+  /// Exact layers that are not refined: nothing may come after them.
+  static bool IsOtherForm(Form form) { return form == Form::kLossless || form == Form::kListed; }
 
   Form FirstForm(ByteSpan coarsest) const {
     const bool flagged = !coarsest.empty() && (coarsest.front() & std::byte{kFloat32}) != std::byte{0};
@@ -319,13 +325,17 @@ class LayerDecoder final : public PatchDecoder {
   }
 
   Form FurtherForm(ByteSpan coarsest) const {
-    return coarsest.front() == std::byte{kLossless} ? Form::kLossless : FirstForm(coarsest);
+    if (coarsest.front() == std::byte{kLossless}) return Form::kLossless;
+    if (coarsest.front() == std::byte{kListed} && IsFloat(layout_.type)) return Form::kListed;
+    return FirstForm(coarsest);
   }
 
   void Start(Form form) {
     form_ = form;
     if (form == Form::kLossless) {
       coded_ = kLosslessCoder.NewDecoder(layout_);
+    } else if (form == Form::kListed) {
+      coded_ = NewListedLayerDecoder(layout_);
     } else if (form == Form::kFloat32) {
       const PatchLayout layout{DataType::kFloat32, layout_.shape, layout_.levels};
       coded_ = std::make_unique<Decoder<float>>(layout, /*in_float64=*/true);
@@ -355,10 +365,11 @@ class LayerDecoder final : public PatchDecoder {
     narrow_reference_ = {};
   }
 
-  Status AdvanceLossless(ByteSpan payload, Validity validity) {
+  Status AdvanceOtherForm(ByteSpan payload, Validity validity, const LayerDecoder& base) {
     reference_.reset();
     if (level_ == layout_.levels) payload = payload.subspan(1);
-    QUARRY_RETURN_IF_ERROR(coded_->Advance(payload, validity));
+    QUARRY_RETURN_IF_ERROR(form_ == Form::kListed ? coded_->AdvanceLayer(payload, validity, base)
+                                                  : coded_->Advance(payload, validity));
     Finish();
     return Status::Ok();
   }

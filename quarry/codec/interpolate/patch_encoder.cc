@@ -8,6 +8,7 @@
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/float32_patch.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/interpolate/listed_layer.h"
 #include "quarry/codec/interpolate/patch_form.h"
 #include "quarry/codec/lossless/lossless.h"
 #include "quarry/codec/sample_range.h"
@@ -247,8 +248,9 @@ class Encoder {
     const double rounding = RoundingOf(largest);
     // Rounding of samples, of multiples as they are read, and of a sum that is larger than all samples.
     constexpr double kRoundings = 8;
-    const double tolerance = tolerance_ - kRoundings * rounding;
-    if (!(tolerance > 0)) return std::nullopt;
+    const bool exact = tolerance_ == 0;
+    const double tolerance = exact ? 0 : tolerance_ - kRoundings * rounding;
+    if (!exact && !(tolerance > 0)) return std::nullopt;
     // Of smaller units, steps have so many that they are no larger than others.
     constexpr double kMostUnits = 16;
     const std::optional<Quantum> quantum = FindQuantum<S>(
@@ -258,6 +260,7 @@ class Encoder {
          .rounding = rounding,
          .least_unit = std::max(tolerance / kMostUnits, 1.5 * power_of_two),
          .largest_multiple = kLargestWhole<T>,
+         .exact = exact,
          .pays = [&](double unit) { return LatticeStep(unit, tolerance) * unit >= 2 * tolerance_; }});
     if (!quantum) return std::nullopt;
     PatchHead head;
@@ -303,7 +306,7 @@ class Encoder {
       PutLittleEndian(out, static_cast<float>(head.step));
     }
     if (head.quantum) {
-      PutLittleEndian(out, head.quantum->unit);
+      PutLittleEndian(out, head.quantum->rounds_product ? -head.quantum->unit : head.quantum->unit);
       PutLittleEndian(out, head.quantum->offset);
     } else if (head.lattice) {
       PutLittleEndian(out, static_cast<std::int16_t>(head.exponent));
@@ -445,9 +448,9 @@ CodedLayers CodeAsFloat32(const PatchLayout& layout, std::span<const double> sam
   return layers;
 }
 
-/// Replaces the first exact layer, which only empty ones follow, by what `lossless` makes of the samples, if
-/// that is smaller: it knows of numbers that repeat.
-Status TryLossless(const PatchLayout& layout, ByteSpan samples, Validity validity, CodedLayers* layers) {
+/// Replaces the first exact layer, which only empty ones follow, by another form of it, if that is smaller:
+/// they know of numbers that repeat.
+Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity validity, CodedLayers* layers) {
   CodedPatch& coded = layers->patch;
   const PatchParts parts{layout.levels, static_cast<int>(coded.levels.size()) / layout.levels};
   const auto levels_of = [&](int k) {
@@ -456,13 +459,20 @@ Status TryLossless(const PatchLayout& layout, ByteSpan samples, Validity validit
   int exact = parts.layers - 1;
   while (exact > 0 && SizeOfAll(levels_of(exact)) == 0) --exact;
   if (exact == 0) return Status::Ok();
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch lossless, LosslessCoder().Encode(layout, samples, validity, 0));
-  if (SizeOfAll(lossless.levels) + 1 >= SizeOfAll(levels_of(exact))) return Status::Ok();
-  Bytes& coarsest = lossless.levels.back();
-  coarsest.insert(coarsest.begin(), std::byte{kLossless});
-  std::move(lossless.levels.begin(), lossless.levels.end(), levels_of(exact).begin());
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch other, LosslessCoder().Encode(layout, samples, validity, 0));
+  std::uint8_t form = kLossless;
+  std::vector<Bytes> listed =
+      EncodeListedLayer(layout, samples, validity, coded.decoded[parts.Of(exact - 1, 0)]);
+  if (!listed.empty() && SizeOfAll(listed) < SizeOfAll(other.levels)) {
+    other.levels = std::move(listed);
+    form = kListed;
+  }
+  if (SizeOfAll(other.levels) + 1 >= SizeOfAll(levels_of(exact))) return Status::Ok();
+  Bytes& coarsest = other.levels.back();
+  coarsest.insert(coarsest.begin(), std::byte{form});
+  std::move(other.levels.begin(), other.levels.end(), levels_of(exact).begin());
   for (int k = exact; k < parts.layers; ++k) {
-    std::copy(lossless.decoded.begin(), lossless.decoded.end(),
+    std::copy(other.decoded.begin(), other.decoded.end(),
               coded.decoded.begin() + static_cast<std::ptrdiff_t>(parts.Of(k, 0)));
   }
   layers->referring &= ~(1U << exact);
@@ -512,7 +522,7 @@ Result<CodedPatch> EncodePatch(const PatchLayout& layout, ByteSpan samples, Vali
   CodedLayers layers;
   if (tolerances.size() > 1 && tolerances.back() == 0) {
     layers = CodeExactly(layout, samples, validity, tolerances, reference);
-    QUARRY_RETURN_IF_ERROR(TryLossless(layout, samples, validity, &layers));
+    QUARRY_RETURN_IF_ERROR(TryOtherForms(layout, samples, validity, &layers));
   } else {
     layers = DispatchType(layout.type, [&]<typename S>(S) {
       return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);

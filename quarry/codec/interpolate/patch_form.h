@@ -27,11 +27,13 @@ bool SameBits(const S& a, const S& b) {
   return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(S)) == 0;
 }
 
-// First byte of the coarsest payload: one of two forms, or bits.
+// First byte of the coarsest payload: one of three forms, or bits.
 /// One sample follows; finer levels are empty.
 inline constexpr std::uint8_t kConstant = 0x00;
 /// Of a further layer: all levels are those of the coder lossless.
 inline constexpr std::uint8_t kLossless = 0x02;
+/// Of a further layer: its numbers are listed.
+inline constexpr std::uint8_t kListed = 0x04;
 
 inline constexpr std::uint8_t kCoded = 0x01;
 /// The step is a float64 instead of a float32.
@@ -72,9 +74,7 @@ struct PatchHead {
   double Unit() const { return quantum ? quantum->unit : lattice ? std::ldexp(1.0, exponent) : 1; }
 
   bool HasSameLattice(const PatchHead& other) const {
-    return lattice && other.lattice && exponent == other.exponent &&
-           quantum.has_value() == other.quantum.has_value() &&
-           (!quantum || (quantum->unit == other.quantum->unit && quantum->offset == other.quantum->offset));
+    return lattice && other.lattice && exponent == other.exponent && quantum == other.quantum;
   }
 
   /// Quantiser of a level. On a lattice steps are odd: then an index reaches (step - 1) / 2 on both sides.

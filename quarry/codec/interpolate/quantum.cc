@@ -117,6 +117,39 @@ bool Holds(const Quantum& quantum, std::span<const S> samples, Validity validity
   return true;
 }
 
+/// Offsets of up to two digits, of both signs, from a tenth of a number to a hundred times it; and that of
+/// Celsius.
+std::vector<double> RoundOffsets(double number) {
+  constexpr int kMostPower = 20;
+  constexpr int kMostFactor = 99;
+  int power = 0;
+  while (power < kMostPower && Shifted(1, power + 1) <= number) ++power;
+  while (power > -kMostPower && Shifted(1, power) > number) --power;
+  std::vector<double> offsets = {273.15, -273.15};
+  for (int p = power - 1; p <= power + 1; ++p) {
+    for (int factor = 1; factor <= kMostFactor; ++factor) {
+      offsets.push_back(Shifted(factor, p));
+      offsets.push_back(-offsets.back());
+    }
+  }
+  return offsets;
+}
+
+/// Whether the multiples fit, and all samples are among them.
+template <typename S>
+bool IsQuantum(const Quantum& quantum, const std::vector<double>& drawn, std::span<const S> samples,
+               Validity validity, const QuantumLimits& limits) {
+  const double largest =
+      std::max(std::abs(MultipleOf(quantum, limits.least)), std::abs(MultipleOf(quantum, limits.most)));
+  if (!(largest <= limits.largest_multiple)) return false;
+  const double limit = limits.exact ? 0 : kMostRoundings * limits.rounding;
+  for (const double sample : drawn) {
+    const auto read = static_cast<double>(SampleOf<S>(quantum, MultipleOf(quantum, sample)));
+    if (!(std::abs(read - sample) <= limit)) return false;
+  }
+  return Holds<S>(quantum, samples, validity, limit);
+}
+
 }  // namespace
 
 template <typename S>
@@ -136,13 +169,20 @@ std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity
   const double unit =
       Rounded(mean, limit / divisor.count + 2 * std::numeric_limits<double>::epsilon() * mean);
   if (!limits.pays(unit)) return std::nullopt;
+  const auto is_quantum = [&](const Quantum& quantum) {
+    return IsQuantum(quantum, drawn, samples, validity, limits);
+  };
   for (const double offset : {0.0, limits.least}) {
-    const Quantum quantum{unit, offset};
-    const double largest =
-        std::max(std::abs(MultipleOf(quantum, limits.least)), std::abs(MultipleOf(quantum, limits.most)));
-    if (largest <= limits.largest_multiple && Holds<double>(quantum, drawn, {}, limit) &&
-        Holds<S>(quantum, samples, validity, limit))
-      return quantum;
+    if (is_quantum({unit, offset})) return Quantum{unit, offset};
+  }
+  if (!limits.exact) return std::nullopt;
+  // Files have scales of both types.
+  for (const double scale : {unit, static_cast<double>(static_cast<float>(unit))}) {
+    if (scale != unit && is_quantum({scale, 0})) return Quantum{scale, 0};
+    for (const double offset : RoundOffsets(std::max(-limits.least, limits.most))) {
+      const Quantum quantum{scale, offset, /*rounds_product=*/true};
+      if (is_quantum(quantum)) return quantum;
+    }
   }
   return std::nullopt;
 }

@@ -19,6 +19,11 @@ namespace quarry::interpolate {
 struct Quantum {
   double unit = 1;
   double offset = 0;
+  /// The product is rounded to the type of the samples before the offset is added in that type, as programs
+  /// do that unpack files; otherwise only the sum is.
+  bool rounds_product = false;
+
+  friend bool operator==(const Quantum&, const Quantum&) = default;
 };
 
 /// k of a sample; the same wherever it is computed.
@@ -31,7 +36,11 @@ QUARRY_INLINE double MultipleOf(const Quantum& quantum, double sample) {
 template <typename S>
 QUARRY_INLINE S SampleOf(const Quantum& quantum, double k) {
   constexpr auto kMost = static_cast<double>(std::numeric_limits<S>::max());
-  return static_cast<S>(std::clamp(quantum.offset + k * quantum.unit, -kMost, kMost));
+  const double product = k * quantum.unit;
+  if (!quantum.rounds_product) return static_cast<S>(std::clamp(quantum.offset + product, -kMost, kMost));
+  const S sum = static_cast<S>(static_cast<S>(std::clamp(product, -kMost, kMost)) +
+                               static_cast<S>(std::clamp(quantum.offset, -kMost, kMost)));
+  return static_cast<S>(std::clamp(static_cast<double>(sum), -kMost, kMost));
 }
 
 /// Samples differ from their multiples by no more than this many times the rounding of the largest one.
@@ -44,6 +53,7 @@ struct QuantumLimits {
   double rounding = 0;          ///< distance of the largest magnitude from the next number of its type
   double least_unit = 0;        ///< smaller ones are not sought
   double largest_multiple = 0;  ///< of |k|
+  bool exact = false;           ///< samples have to be their multiples as these are read, not only near
   std::function<bool(double unit)> pays;  ///< asked before all samples are compared
 };
 

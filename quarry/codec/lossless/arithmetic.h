@@ -133,7 +133,10 @@ WordOf<V> OrderedPrediction(WorkOf<V> prediction) {
 /// The replacement of a missing sample: the prediction, but finite.
 template <typename V>
 V Replacement(WorkOf<V> prediction) {
-  if constexpr (std::is_floating_point_v<V>) return prediction - prediction == 0 ? prediction : V{0};
+  if constexpr (std::is_floating_point_v<V>) {
+    const bool finite = prediction - prediction == 0;  // NOLINT(misc-redundant-expression): loops vectorise
+    return finite ? prediction : V{0};
+  }
   return SampleOf<V>(OrderedPrediction<V>(prediction));
 }
 

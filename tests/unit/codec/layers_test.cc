@@ -210,14 +210,23 @@ TEST(LayersTest, MissingFloat64SamplesMayBeAnything) {
   ExpectBothOrders(kFloat64Layout, coded, validity, kExactLast.size());
 }
 
+/// Few numbers, far apart and in no order, each in cubes of 3^3: what is equal to a neighbour costs
+/// `lossless` little, and no layer before says which number it is.
+template <typename T>
+std::vector<T> Cubes(const Index3& shape, double least, testing::Random* random) {
+  std::vector<T> numbers(4000);
+  for (T& number : numbers) number = static_cast<T>(least + random->Fraction());
+  std::vector<T> samples;
+  for (std::int64_t z = 0; z < shape[2]; ++z)
+    for (std::int64_t y = 0; y < shape[1]; ++y)
+      for (std::int64_t x = 0; x < shape[0]; ++x)
+        samples.push_back(numbers[static_cast<std::size_t>((z / 3 * 40 + y / 3) * 40 + x / 3) * 37 % 4000]);
+  return samples;
+}
+
 TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
-  // Few numbers, far apart and in no order: their ranks are small, their distances from any prediction are
-  // not.
   testing::Random random(testing::SeedFromEnvironment());
-  std::vector<double> numbers(20);
-  for (double& number : numbers) number = random.Fraction();
-  std::vector<double> samples;
-  while (samples.size() < 33 * 20 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
+  const auto samples = Cubes<double>(kFloat64Layout.shape, 0, &random);
   const CodedPatch coded = CodeLayers(kFloat64Layout, samples, {}, {0.3, 0});
   const CodedPatch lossless =
       *LosslessCoder().Encode(kFloat64Layout, std::as_bytes(std::span(samples)), {}, 0);
@@ -237,10 +246,7 @@ TEST(LayersTest, LayersAfterAnExactOneAreEmpty) {
   // Far from zero, 1e-3 is within the rounding of float32: the second layer is exact, and lossless is
   // smaller.
   testing::Random random(testing::SeedFromEnvironment());
-  std::vector<float> numbers(20);
-  for (float& number : numbers) number = 1e5F + static_cast<float>(random.Fraction());
-  std::vector<float> samples;
-  while (samples.size() < 33 * 20 * 17) samples.push_back(numbers[random.Below(numbers.size())]);
+  const auto samples = Cubes<float>(kFloat32Layout.shape, 1e5, &random);
   const std::vector<double> tolerances = {0.5, 1e-3, 0};
   CodedPatch coded = CodeLayers(kFloat32Layout, samples, {}, tolerances);
   const PatchParts parts{kFloat32Layout.levels, 3};
@@ -261,6 +267,119 @@ TEST(LayersTest, LayersAfterAnExactOneAreEmpty) {
   EXPECT_EQ(decoders[2]->AdvanceLayer(part(1, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
   const auto others = NewDecoders(kFloat32Layout, 1);
   EXPECT_EQ(others[0]->AdvanceLayer(part(0, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
+}
+
+/// A wave of which each magnitude is one of a thousand, at uneven distances; zeros of both signs among them.
+template <typename T>
+std::vector<T> Repeated(const Index3& shape) {
+  std::vector<T> samples;
+  for (const float sample : Wave(shape)) {
+    const double step = std::nearbyint(800 * static_cast<double>(sample));
+    samples.push_back(static_cast<T>(std::copysign(std::expm1(std::abs(step) / 500), step)));
+  }
+  return samples;
+}
+
+constexpr std::byte kListed{0x04};
+
+template <typename T>
+void ExpectListed(const PatchLayout& layout, Validity validity) {
+  const std::vector<T> samples = Repeated<T>(layout.shape);
+  const CodedPatch coded = CodeLayers(layout, samples, validity, kExactLast);
+  const PatchParts parts{layout.levels, 3};
+  EXPECT_EQ(coded.levels[parts.Of(2, layout.levels - 1)].front(), kListed) << ToString(layout.shape);
+  const ByteSpan bytes = std::as_bytes(std::span(samples));
+  ExpectSame(coded.decoded[0], Bytes(bytes.begin(), bytes.end()), validity, sizeof(T), "exact");
+  ExpectBothOrders(layout, coded, validity, 3);
+  std::size_t exact = 0;
+  for (int level = 0; level < layout.levels; ++level) exact += coded.levels[parts.Of(2, level)].size();
+  EXPECT_LT(static_cast<double>(exact),
+            0.7 * static_cast<double>(TotalSize(*LosslessCoder().Encode(layout, bytes, validity, 0))));
+}
+
+TEST(LayersTest, NumbersThatRepeatAreListed) {
+  std::vector<std::uint8_t> validity(33 * 20 * 17, 1);
+  for (std::size_t i = 0; i < validity.size(); i += 5) validity[i] = 0;
+  for (std::size_t i = 0; i < 33 * 20 * 6; ++i) validity[i] = 0;
+  for (const int levels : {1, 4, 7}) {
+    for (const Validity valid : {Validity(), Validity(validity)}) {
+      ExpectListed<double>({DataType::kFloat64, {33, 20, 17}, levels}, valid);
+      ExpectListed<float>({DataType::kFloat32, {33, 20, 17}, levels}, valid);
+    }
+  }
+  ExpectListed<double>({DataType::kFloat64, {160, 71, 1}, 3}, {});
+}
+
+/// Advances three layers to the coarsest level, the last one by `payload`.
+Status AdvanceLast(const PatchLayout& layout, const CodedPatch& coded, ByteSpan payload) {
+  const PatchParts parts{layout.levels, 3};
+  const auto decoders = NewDecoders(layout, 3);
+  const int coarsest = layout.levels - 1;
+  QUARRY_RETURN_IF_ERROR(decoders[0]->Advance(coded.levels[parts.Of(0, coarsest)], {}));
+  QUARRY_RETURN_IF_ERROR(decoders[1]->AdvanceLayer(coded.levels[parts.Of(1, coarsest)], {}, *decoders[0]));
+  return decoders[2]->AdvanceLayer(payload, {}, *decoders[1]);
+}
+
+TEST(LayersTest, DamagedListsAreRefused) {
+  constexpr PatchLayout kLayout{DataType::kFloat64, {33, 20, 17}, 1};
+  const CodedPatch coded = CodeLayers(kLayout, Repeated<double>(kLayout.shape), {}, kExactLast);
+  const Bytes& sound = coded.levels[PatchParts{1, 3}.Of(2, 0)];
+  ASSERT_EQ(sound.front(), kListed);
+  ASSERT_TRUE(AdvanceLast(kLayout, coded, sound).ok());
+  const auto expect_refused = [&](Bytes payload, const std::string& what) {
+    EXPECT_EQ(AdvanceLast(kLayout, coded, payload).code(), StatusCode::kDataLoss) << what;
+  };
+  for (std::size_t size = 1; size < sound.size(); size += 1 + size / 3)
+    expect_refused({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)},
+                   fmt::format("{} bytes", size));
+  Bytes longer = sound;
+  longer.push_back(std::byte{0});
+  expect_refused(longer, "a byte too many");
+  for (const float reach : {-1.0f, std::nanf(""), std::numeric_limits<float>::infinity(), 0.0f}) {
+    Bytes payload = sound;
+    std::memcpy(payload.data() + 1, &reach, sizeof(reach));
+    expect_refused(payload, fmt::format("a reach of {}", reach));
+  }
+  const Bytes reach(sound.begin() + 1, sound.begin() + 5);
+  const auto listing = [&](std::initializer_list<int> rest) {
+    Bytes payload = {kListed};
+    payload.insert(payload.end(), reach.begin(), reach.end());
+    for (const int byte : rest) payload.push_back(static_cast<std::byte>(byte));
+    return payload;
+  };
+  expect_refused(listing({0x80, 0xff, 0x7f}), "more values than samples");
+  expect_refused(listing({0}), "no value");
+  expect_refused(listing({1, 0, 1, 65}), "a distance of 65 bits");
+  expect_refused(listing({1, 0, 1, 64, 0, 0, 0, 0, 0, 0, 0, 0}), "a magnitude with a sign");
+  // Integers have no lists.
+  constexpr PatchLayout kBytes{DataType::kUint8, {33, 20, 17}, 1};
+  std::vector<std::uint8_t> bytes(33 * 20 * 17);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * i % 251);
+  EXPECT_EQ(AdvanceLast(kBytes, CodeLayers(kBytes, bytes, {}, {9, 2, 0}), sound).code(),
+            StatusCode::kDataLoss);
+}
+
+TEST(LayersTest, NoMagnitudeIsListedTwice) {
+  constexpr PatchLayout kLayout{DataType::kFloat64, {3, 1, 1}, 2};
+  // Three samples of 0, listed at both levels: a reach of 1, one magnitude of distance 0, and places of two
+  // zeros.
+  const auto bytes = [](std::initializer_list<int> values) {
+    Bytes out;
+    for (const int value : values) out.push_back(static_cast<std::byte>(value));
+    return out;
+  };
+  const std::vector<double> samples = {1, 2, 3};
+  const CodedPatch coded = CodeLayers(kLayout, samples, {}, {10, 1e-3});
+  const PatchParts parts{2, 2};
+  for (const bool again : {false, true}) {
+    const auto decoders = NewDecoders(kLayout, 2);
+    for (const int level : {1, 0})
+      ASSERT_TRUE(decoders[0]->Advance(coded.levels[parts.Of(0, level)], {}).ok());
+    ASSERT_TRUE(decoders[1]->AdvanceLayer(bytes({4, 0, 0, 0x80, 0x7e, 1, 0, 0, 0}), {}, *decoders[0]).ok());
+    const Bytes finer = again ? bytes({0, 0, 0x80, 0x7e, 1, 0, 0, 0}) : bytes({0, 0, 0x80, 0x7e, 0, 1});
+    EXPECT_EQ(decoders[1]->AdvanceLayer(finer, {}, *decoders[0]).code(),
+              again ? StatusCode::kDataLoss : StatusCode::kOk);
+  }
 }
 
 TEST(LayersTest, LargeWholeNumbersStayFloat64) {

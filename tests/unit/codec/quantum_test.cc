@@ -33,7 +33,7 @@ class QuantumOf : public ::testing::Test {
   }
 
   static std::optional<Quantum> Find(const std::vector<T>& samples, Validity validity = {},
-                                     double least_unit = 0) {
+                                     double least_unit = 0, bool exact = false) {
     QuantumLimits limits;
     limits.least = static_cast<double>(*std::min_element(samples.begin(), samples.end()));
     limits.most = static_cast<double>(*std::max_element(samples.begin(), samples.end()));
@@ -42,6 +42,7 @@ class QuantumOf : public ::testing::Test {
     limits.least_unit = least_unit;
     limits.largest_multiple = 1 << 20;
     limits.pays = [](double) { return true; };
+    limits.exact = exact;
     return FindQuantum<T>(samples, validity, limits);
   }
 };
@@ -98,6 +99,43 @@ TYPED_TEST(QuantumOf, SmallerUnitsThanWantedIsNone) {
   const auto samples = TestFixture::Samples([](double k) { return k / 1000; });
   EXPECT_FALSE(TestFixture::Find(samples, {}, 0.0011));
   EXPECT_TRUE(TestFixture::Find(samples, {}, 0.0009));
+}
+
+TYPED_TEST(QuantumOf, ExactSamplesIsOneThatGivesTheirBits) {
+  // A product rounded before the offset is added, as programs do that unpack files in the type of the
+  // samples.
+  const auto unpacked = TestFixture::Samples(
+      [](double k) { return static_cast<TypeParam>(static_cast<TypeParam>(k * 0.001) + TypeParam(-10)); });
+  const auto quantum = TestFixture::Find(unpacked, {}, 0, /*exact=*/true);
+  ASSERT_TRUE(quantum);
+  EXPECT_EQ(quantum->unit, 0.001);
+  for (const TypeParam sample : unpacked)
+    ASSERT_EQ(SampleOf<TypeParam>(*quantum, MultipleOf(*quantum, static_cast<double>(sample))), sample);
+
+  // A scale of float32, times whole numbers in the type of the samples.
+  constexpr TypeParam kScale = 0.01f;
+  const auto scaled = TestFixture::Samples([](double k) { return static_cast<TypeParam>(k) * kScale; });
+  const auto scale = TestFixture::Find(scaled, {}, 0, /*exact=*/true);
+  ASSERT_TRUE(scale);
+  EXPECT_EQ(scale->unit, static_cast<double>(kScale));
+
+  // One that is a rounding away is near its multiple, but not it.
+  auto other = unpacked;
+  other[1] = std::nextafter(other[1], TypeParam(1e3));
+  EXPECT_FALSE(TestFixture::Find(other, {}, 0, /*exact=*/true));
+  EXPECT_TRUE(TestFixture::Find(other));
+}
+
+TEST(QuantumTest, OnlyFloat32RoundsProducts) {
+  // 3 times 0.1 is 0.300000012 in float32 either way; with the offset, the sum differs in its last bits.
+  const Quantum once{0.1, 1024, false};
+  const Quantum twice{0.1, 1024, true};
+  EXPECT_EQ(SampleOf<float>(once, -10237), static_cast<float>(1024 - 10237 * 0.1));
+  EXPECT_EQ(SampleOf<float>(twice, -10237), 1024.0f + static_cast<float>(-10237 * 0.1));
+  EXPECT_NE(SampleOf<float>(once, -10237), SampleOf<float>(twice, -10237));
+  EXPECT_EQ(SampleOf<double>(once, -10237), SampleOf<double>(twice, -10237));
+  EXPECT_EQ(SampleOf<float>(Quantum{1e38, 1e38, true}, 1e300), std::numeric_limits<float>::max())
+      << "nothing is infinite";
 }
 
 }  // namespace

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "quarry/base/endian.h"
+
+/// Numbers in as many bits as each needs, one after the other. Bits fill bytes from the lowest.
+namespace quarry::entropy {
+
+class BitStringWriter {
+ public:
+  explicit BitStringWriter(Bytes* out) : out_(out) {}
+
+  /// @param value  below 2^count
+  void Put(std::uint64_t value, int count) {
+    for (; count > kMost; count -= kMost, value >>= kMost)
+      Append(value & ((std::uint64_t{1} << kMost) - 1), kMost);
+    Append(value, count);
+  }
+
+  void Finish() {
+    if (held_ > 0) out_->push_back(static_cast<std::byte>(pending_));
+  }
+
+ private:
+  static constexpr int kMost = 32;  ///< at once
+
+  void Append(std::uint64_t value, int count) {
+    pending_ |= value << held_;
+    for (held_ += count; held_ >= 8; held_ -= 8, pending_ >>= 8)
+      out_->push_back(static_cast<std::byte>(pending_));
+  }
+
+  Bytes* out_;
+  std::uint64_t pending_ = 0;
+  int held_ = 0;
+};
+
+/// Any bytes are safe: past the end it reads zeros.
+class BitStringReader {
+ public:
+  explicit BitStringReader(ByteSpan bytes) : bytes_(bytes) {}
+
+  /// @param count  at most 64
+  std::uint64_t Take(int count) {
+    if (count <= kMost) return TakeFew(count);
+    const std::uint64_t low = TakeFew(kMost);
+    return low | TakeFew(count - kMost) << kMost;
+  }
+
+  /// Whether all bytes were read, and no more.
+  bool IsAtEnd() const { return next_ == bytes_.size() && held_ < 8; }
+
+ private:
+  static constexpr int kMost = 32;  ///< at once
+
+  std::uint64_t TakeFew(int count) {
+    if (held_ < count) Fill(count);
+    const std::uint64_t value = pending_ & ((std::uint64_t{1} << count) - 1);
+    pending_ >>= count;
+    held_ -= count;
+    return value;
+  }
+
+  void Fill(int least) {
+    if (next_ + sizeof(std::uint32_t) <= bytes_.size()) {
+      pending_ |= std::uint64_t{GetLittleEndian<std::uint32_t>(bytes_.data() + next_)} << held_;
+      next_ += sizeof(std::uint32_t);
+      held_ += kMost;
+      return;
+    }
+    for (; held_ < least; held_ += 8, ++next_) {
+      if (next_ < bytes_.size()) pending_ |= std::to_integer<std::uint64_t>(bytes_[next_]) << held_;
+    }
+  }
+
+  ByteSpan bytes_;
+  std::size_t next_ = 0;
+  std::uint64_t pending_ = 0;
+  int held_ = 0;
+};
+
+/// One of `count` places, all equally likely: the first ones take one bit less than the others.
+struct PlaceCode {
+  int bits;               ///< of the first ones
+  std::uint64_t shorter;  ///< how many these are
+
+  /// @param count  from 1 to 2^63
+  explicit PlaceCode(std::uint64_t count)
+      : bits(static_cast<int>(std::bit_width(count)) - 1), shorter((std::uint64_t{2} << bits) - count) {}
+
+  void Put(std::uint64_t place, BitStringWriter* out) const {
+    if (place < shorter) return out->Put(place, bits);
+    out->Put((place + shorter) >> 1, bits);
+    out->Put((place + shorter) & 1, 1);
+  }
+  std::uint64_t Take(BitStringReader* in) const {
+    const std::uint64_t place = in->Take(bits);
+    return place < shorter ? place : (place << 1 | in->Take(1)) - shorter;
+  }
+};
+
+}  // namespace quarry::entropy

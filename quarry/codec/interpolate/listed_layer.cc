@@ -1,0 +1,315 @@
+#include "quarry/codec/interpolate/listed_layer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "quarry/base/memory.h"
+#include "quarry/codec/entropy/bit_string.h"
+#include "quarry/codec/entropy/planes.h"
+#include "quarry/codec/entropy/varint.h"
+#include "quarry/codec/interpolate/value_list.h"
+#include "quarry/codec/strided.h"
+#include "quarry/geometry/patch_grid.h"
+
+namespace quarry::interpolate {
+namespace {
+
+template <typename U>
+using Buffer = std::vector<U, BufferAllocator<U>>;
+
+/// Calls `use` with the place of each valid sample of a level that the coarser one lacks, in memory order.
+/// @param is_first  of no coarser level any sample is known
+template <typename Use>
+void ForEachNew(const Index3& shape, Validity validity, bool is_first, Use use) {
+  std::size_t row = 0;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y, row += static_cast<std::size_t>(shape[0])) {
+      const bool known = !is_first && z % 2 == 0 && y % 2 == 0;  // every second sample of the row
+      for (std::int64_t x = known ? 1 : 0; x < shape[0]; x += known ? 2 : 1) {
+        const std::size_t i = row + static_cast<std::size_t>(x);
+        if (validity.empty() || validity[i] != 0) use(i);
+      }
+    }
+  }
+}
+
+/// A number that values lie around.
+template <typename S>
+S Finite(S number) {
+  return std::isfinite(number) ? number : S(0);
+}
+
+template <typename S>
+class Encoder {
+  using Word = typename ValueList<S>::Word;
+  using Words = typename ValueList<S>::Words;
+  // A trial is worth it if, of this many samples, one in kOneRepeated shares its magnitude with another.
+  static constexpr int kZstdLevel = 3;
+  static constexpr std::size_t kSeen = 4096;
+  static constexpr std::size_t kOneRepeated = 1024;
+
+ public:
+  Encoder(const PatchLayout& layout, const S* samples, Validity validity, const S* before)
+      : layout_(layout), samples_(samples), validity_(validity), before_(before) {}
+
+  std::vector<Bytes> Run() {
+    std::vector<Bytes> levels(static_cast<std::size_t>(layout_.levels));
+    if (!NumbersRepeat()) return {};
+    for (int level = layout_.levels - 1; level >= 0; --level) {
+      if (!CodeLevel(level, &levels[static_cast<std::size_t>(level)])) return {};
+    }
+    return levels;
+  }
+
+ private:
+  static Word MagnitudeOf(S sample) {
+    return static_cast<Word>(std::bit_cast<Word>(sample) & (std::numeric_limits<Word>::max() >> 1));
+  }
+
+  static Words Distinct(Words magnitudes) {
+    std::sort(magnitudes.begin(), magnitudes.end());
+    magnitudes.erase(std::unique(magnitudes.begin(), magnitudes.end()), magnitudes.end());
+    return magnitudes;
+  }
+
+  bool NumbersRepeat() const {
+    const auto count = static_cast<std::size_t>(Volume(layout_.shape));
+    const std::size_t stride = count / kSeen | 1;  // odd, so that not all are from one column
+    Words seen;
+    for (std::size_t i = 0; i < count && seen.size() < kSeen; i += stride) {
+      if (validity_.empty() || validity_[i] != 0) seen.push_back(MagnitudeOf(samples_[i]));
+    }
+    const std::size_t all = seen.size();
+    return (all - Distinct(std::move(seen)).size()) * kOneRepeated >= all;
+  }
+
+  /// False if a sample is beyond all reach.
+  bool CodeLevel(int level, Bytes* out) {
+    const Index3 shape = LevelShape(layout_.shape, level);
+    const std::int64_t stride = std::int64_t{1} << level;
+    Buffer<S> samples;
+    Buffer<S> before;
+    Buffer<std::uint8_t> valid;
+    CopyStrided(samples_, layout_.shape, stride, &samples);
+    CopyStrided(before_, layout_.shape, stride, &before);
+    if (!validity_.empty()) CopyStrided(validity_.data(), layout_.shape, stride, &valid);
+    const bool is_first = level == layout_.levels - 1;
+
+    double farthest = 0;
+    Words magnitudes;
+    ForEachNew(shape, valid, is_first, [&](std::size_t i) {
+      farthest = std::max(farthest,
+                          std::abs(static_cast<double>(samples[i]) - static_cast<double>(Finite(before[i]))));
+      magnitudes.push_back(MagnitudeOf(samples[i]));
+    });
+    if (magnitudes.empty()) return true;
+    const float reach = Above(farthest);
+    if (!std::isfinite(reach)) return false;
+    PutLittleEndian(out, reach);
+    const Words listed = NewOnes(Distinct(std::move(magnitudes)));
+    entropy::BitStringWriter bits(PutLengths(listed, out));
+    PutListed(listed, &bits);
+    list_.Add(listed);
+
+    bool reached = true;
+    ForEachNew(shape, valid, is_first, [&](std::size_t i) {
+      const auto near = list_.Around(Finite(before[i]), static_cast<double>(reach));
+      const std::size_t place = list_.PlaceOf(samples[i]);
+      reached &= near.begin <= place && place < near.end;
+      if (reached) entropy::PlaceCode(near.size()).Put(place - near.begin, &bits);
+    });
+    bits.Finish();
+    return reached;
+  }
+
+  /// A float32 that leaves room for the rounding of distances and of both ends, and for zeros of both signs.
+  static float Above(double farthest) {
+    const double roomy = farthest * (1 + std::ldexp(1.0, -22));
+    if (!(roomy < static_cast<double>(std::numeric_limits<float>::max())))
+      return std::numeric_limits<float>::infinity();
+    return std::nextafter(static_cast<float>(roomy), std::numeric_limits<float>::infinity());
+  }
+
+  /// From one listed magnitude to the next.
+  static Word DistanceTo(const Words& listed, std::size_t i) {
+    return i == 0 ? listed[0] : static_cast<Word>(listed[i] - listed[i - 1] - 1);
+  }
+
+  /// How many there are, and how many bits each distance has. Returns `out`.
+  static Bytes* PutLengths(const Words& listed, Bytes* out) {
+    std::vector<std::uint8_t> lengths(listed.size());
+    for (std::size_t i = 0; i < listed.size(); ++i)
+      lengths[i] = static_cast<std::uint8_t>(std::bit_width(DistanceTo(listed, i)));
+    entropy::PutVarint(listed.size(), out);
+    entropy::AppendPlanes(std::as_bytes(std::span(lengths)), 1, entropy::PlaneLayout::kBytes, kZstdLevel,
+                          out);
+    return out;
+  }
+
+  /// The bits of each distance, without the highest.
+  static void PutListed(const Words& listed, entropy::BitStringWriter* bits) {
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      const Word distance = DistanceTo(listed, i);
+      if (distance > 1)
+        bits->Put(distance ^ std::bit_floor(distance), static_cast<int>(std::bit_width(distance)) - 1);
+    }
+  }
+
+  /// Those that are not known yet.
+  Words NewOnes(const Words& magnitudes) const {
+    Words listed;
+    std::set_difference(magnitudes.begin(), magnitudes.end(), list_.magnitudes().begin(),
+                        list_.magnitudes().end(), std::back_inserter(listed));
+    return listed;
+  }
+
+  const PatchLayout& layout_;
+  const S* samples_;
+  const Validity validity_;
+  const S* before_;
+  ValueList<S> list_;
+};
+
+template <typename S>
+class Decoder final : public PatchDecoder {
+  using Word = typename ValueList<S>::Word;
+  using Words = typename ValueList<S>::Words;
+
+ public:
+  explicit Decoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
+
+  int level() const override { return level_; }
+  ByteSpan samples() const override { return std::as_bytes(std::span(samples_)); }
+  std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
+  std::uint64_t memory() const override { return samples_.size() * sizeof(S) + list_.memory(); }
+
+  Status Advance(ByteSpan /*payload*/, Validity /*validity*/) override {
+    return InternalError("the values of a layer are listed, but no layer is before it");
+  }
+
+  Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
+    const int next = level_ - 1;
+    if (next < 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
+    const bool is_first = level_ == layout_.levels;
+    const Index3 shape = LevelShape(layout_.shape, next);
+    Buffer<S> level(static_cast<std::size_t>(Volume(shape)), S(0));
+    if (!is_first) Spread(LevelShape(layout_.shape, level_), shape, &level);
+    level_ = next;
+    samples_ = std::move(level);
+    std::size_t new_samples = 0;
+    ForEachNew(shape, validity, is_first, [&](std::size_t /*i*/) { ++new_samples; });
+    if (new_samples == 0)
+      return payload.empty() ? Status::Ok()
+                             : DataLoss("level {} adds no sample, but has {} bytes", next, payload.size());
+    return DecodeNew(payload, validity, before, shape, is_first, new_samples);
+  }
+
+ private:
+  /// Puts the known samples where they are at the next level.
+  void Spread(const Index3& from, const Index3& to, Buffer<S>* out) const {
+    const S* known = samples_.data();
+    for (std::int64_t z = 0; z < from[2]; ++z) {
+      for (std::int64_t y = 0; y < from[1]; ++y) {
+        S* row = out->data() + 2 * (z * to[1] + y) * to[0];
+        for (std::int64_t x = 0; x < from[0]; ++x) row[2 * x] = *known++;
+      }
+    }
+  }
+
+  /// @param count  of new samples
+  Status DecodeNew(ByteSpan payload, Validity validity, const PatchDecoder& before, const Index3& shape,
+                   bool is_first, std::size_t count) {
+    if (payload.size() < sizeof(float))
+      return DataLoss("level {} of listed values has {} bytes", level_, payload.size());
+    const auto reach = static_cast<double>(GetLittleEndian<float>(payload.data()));
+    if (!(reach >= 0) || !std::isfinite(reach))
+      return DataLoss("level {} of listed values reaches {}", level_, reach);
+    payload = payload.subspan(sizeof(float));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> lengths, TakeLengths(count, &payload));
+    entropy::BitStringReader bits(payload);
+    QUARRY_RETURN_IF_ERROR(TakeListed(lengths, &bits));
+
+    const auto* near = reinterpret_cast<const S*>(before.samples().data());
+    Buffer<S> strided;
+    if (before.level() < level_) {
+      CopyStrided(near, LevelShape(layout_.shape, before.level()),
+                  std::int64_t{1} << (level_ - before.level()), &strided);
+      near = strided.data();
+    }
+    bool reached = true;
+    ForEachNew(shape, validity, is_first, [&](std::size_t i) {
+      const auto range = list_.Around(Finite(near[i]), reach);
+      reached &= range.size() > 0;
+      if (range.size() > 0)
+        samples_[i] = list_.ValueAt(range.begin + entropy::PlaceCode(range.size()).Take(&bits));
+    });
+    if (!reached)
+      return DataLoss("no listed value is as near to a sample of level {} as it has to be", level_);
+    return bits.IsAtEnd() ? Status::Ok()
+                          : DataLoss("level {} of listed values does not end where its samples do", level_);
+  }
+
+  /// @param most  how many magnitudes may be listed
+  Result<std::vector<std::uint8_t>> TakeLengths(std::size_t most, ByteSpan* payload) const {
+    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, entropy::TakeVarint(payload));
+    if (count > most)
+      return DataLoss("level {} has {} new samples, but lists {} values", level_, most, count);
+    std::vector<std::uint8_t> lengths(count);
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
+                            entropy::ReadPlanes(*payload, 1, std::as_writable_bytes(std::span(lengths))));
+    *payload = payload->subspan(used);
+    return lengths;
+  }
+
+  Status TakeListed(std::span<const std::uint8_t> lengths, entropy::BitStringReader* bits) {
+    constexpr Word kMost = std::numeric_limits<Word>::max() >> 1;
+    Words listed(lengths.size());
+    Word least = 0;  // of the next one
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      const int length = lengths[i];
+      if (length > std::numeric_limits<Word>::digits)
+        return DataLoss("a distance of listed values has {} bits", length);
+      const std::uint64_t distance =
+          length == 0 ? 0 : std::uint64_t{1} << (length - 1) | bits->Take(length - 1);
+      if (least > kMost || distance > kMost - least) return DataLoss("a listed value is no magnitude");
+      listed[i] = static_cast<Word>(least + distance);
+      least = static_cast<Word>(listed[i] + 1);
+    }
+    list_.Add(listed);
+    const Words& all = list_.magnitudes();
+    if (std::adjacent_find(all.begin(), all.end()) != all.end())
+      return DataLoss("a magnitude is listed twice");
+    return Status::Ok();
+  }
+
+  const PatchLayout layout_;
+  int level_;
+  Buffer<S> samples_;
+  ValueList<S> list_;
+};
+
+}  // namespace
+
+std::vector<Bytes> EncodeListedLayer(const PatchLayout& layout, ByteSpan samples, Validity validity,
+                                     ByteSpan before) {
+  const auto encode = [&]<typename S>(S) {
+    return Encoder<S>(layout, reinterpret_cast<const S*>(samples.data()), validity,
+                      reinterpret_cast<const S*>(before.data()))
+        .Run();
+  };
+  if (layout.type == DataType::kFloat32) return encode(float{});
+  if (layout.type == DataType::kFloat64) return encode(double{});
+  return {};
+}
+
+std::unique_ptr<PatchDecoder> NewListedLayerDecoder(const PatchLayout& layout) {
+  if (layout.type == DataType::kFloat32) return std::make_unique<Decoder<float>>(layout);
+  return std::make_unique<Decoder<double>>(layout);
+}
+
+}  // namespace quarry::interpolate
