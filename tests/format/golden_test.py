@@ -40,6 +40,7 @@ FIELDS = (
     ("widened", "float64", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
     ("repeats", "float64", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
     ("unpacked", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("packed", "float32", "lossless", ("--lossless",), None),
 )
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
@@ -62,6 +63,7 @@ CHANGES = {
     "repeats": lambda value: 1 / (value + 7),  # few numbers, multiples of nothing
     "unpacked": lambda value: float32(float32(round(64 * value) * 0.001) - 10),  # as programs do with packed integers
 }
+CHANGES["packed"] = CHANGES["unpacked"]
 
 
 def source(step, field, kind, hole):

@@ -136,8 +136,7 @@ class Decoder final : public PatchDecoder {
     head_.step = wide ? reader.Get<double>() : static_cast<double>(reader.Get<float>());
     if (quantum) {
       const auto unit = reader.Get<double>();
-      const auto offset = reader.Get<double>();
-      head_.quantum = Quantum{std::abs(unit), offset, /*rounds_product=*/unit < 0};
+      head_.quantum = QuantumOf(unit, reader.Get<double>());
     } else if (head_.lattice) {
       head_.exponent = reader.Get<std::int16_t>();
     }
@@ -146,8 +145,7 @@ class Decoder final : public PatchDecoder {
         head_.step >= 0 && head_.step <= static_cast<double>(std::numeric_limits<T>::max());
     if (!step_in_range || !std::isfinite(base) || std::abs(head_.exponent) > 1100 ||
         (std::is_integral_v<S> && (!head_.lattice || head_.exponent != 0 || quantum)) ||
-        (quantum && !(head_.quantum->unit > 0 && std::isfinite(head_.quantum->unit) &&
-                      std::isfinite(head_.quantum->offset)))) {
+        (quantum && !IsUsable(*head_.quantum))) {
       return DataLoss("the head of a patch is out of range (step {}, exponent {})", head_.step,
                       head_.exponent);
     }

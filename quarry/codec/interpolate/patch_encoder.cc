@@ -245,7 +245,7 @@ class Encoder {
   /// @param power_of_two  the largest of which all samples are multiples; 0: none. Units must be larger
   std::optional<PatchHead> QuantumHead(double largest, double power_of_two) const {
     if (!(largest > 0)) return std::nullopt;
-    const double rounding = RoundingOf(largest);
+    const double rounding = RoundingOf<T>(largest);
     // Rounding of samples, of multiples as they are read, and of a sum that is larger than all samples.
     constexpr double kRoundings = 8;
     const bool exact = tolerance_ == 0;
@@ -270,16 +270,9 @@ class Encoder {
     return head;
   }
 
-  /// Distance of a number from the next one of the type that is computed in.
-  static double RoundingOf(double magnitude) {
-    return std::max(std::ldexp(1.0, std::ilogb(std::max(magnitude, std::numeric_limits<double>::min())) -
-                                        std::numeric_limits<T>::digits + 1),
-                    static_cast<double>(std::numeric_limits<T>::denorm_min()));
-  }
-
   PatchHead FloatHead(double largest) const {
     PatchHead head;
-    const double ulp = RoundingOf(largest);
+    const double ulp = RoundingOf<T>(largest);
     // Room for the rounding of prediction + index * step, so that it hardly ever exceeds the tolerance.
     const double half = tolerance_ - 1.5 * ulp;
     const auto step = static_cast<T>(2 * half);
@@ -306,7 +299,7 @@ class Encoder {
       PutLittleEndian(out, static_cast<float>(head.step));
     }
     if (head.quantum) {
-      PutLittleEndian(out, head.quantum->rounds_product ? -head.quantum->unit : head.quantum->unit);
+      PutLittleEndian(out, SignedUnit(*head.quantum));
       PutLittleEndian(out, head.quantum->offset);
     } else if (head.lattice) {
       PutLittleEndian(out, static_cast<std::int16_t>(head.exponent));

@@ -15,7 +15,7 @@
 #include "quarry/codec/coder.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
-#include "quarry/codec/interpolate/quantum.h"
+#include "quarry/codec/quantum.h"
 #include "quarry/codec/strided.h"
 
 /// What encoder and decoder of a patch share. Payload: docs/format.md, "Payload of interpolate".

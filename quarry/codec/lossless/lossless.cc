@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -9,6 +10,8 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/lossless/fixed_point.h"
 #include "quarry/codec/lossless/step.h"
+#include "quarry/codec/quantum.h"
+#include "quarry/codec/sample_range.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -21,10 +24,11 @@ using lossless::WordOf;
 // First byte of the coarsest level: how the whole patch is stored. In the first two modes finer levels are
 // empty.
 enum class PatchMode : std::uint8_t {
-  kConstant = 0,  // one sample follows
-  kWhole = 1,     // planes of all samples of level 0 follow, missing ones too
-  kLevels = 2,    // the number of dropped bits follows, then the levels
-  kIntegers = 3,  // an exponent follows, then the levels of integers: see fixed_point.h
+  kConstant = 0,   // one sample follows
+  kWhole = 1,      // planes of all samples of level 0 follow, missing ones too
+  kLevels = 2,     // the number of dropped bits follows, then the levels
+  kIntegers = 3,   // an exponent follows, then the levels of integers: see fixed_point.h
+  kMultiples = 4,  // a unit and an offset follow, then the levels of integers: see quantum.h
 };
 
 // The unpredicted base grid has at most this many samples along each axis. If the patch has few levels, the
@@ -177,11 +181,22 @@ class Encoder {
     const int dropped_bits = UnusedBits<T>(samples_);
     if constexpr (std::is_floating_point_v<T>) {
       using Integer = lossless::IntegerOf<T>;
+      double least = (1 - kIntegersWorthwhile) * Estimate<T>(samples_, dropped_bits);
+      std::vector<Bytes> head;
+      Buffer<Integer> integers(samples_.size());
+      Buffer<Integer> others(samples_.size());
       if (const std::optional<int> exponent = lossless::FindExponent<T>(samples_)) {
-        Buffer<Integer> integers(samples_.size());
-        lossless::ToIntegers<T>(samples_, *exponent, integers.data());
-        const double saving = 1 - Estimate<Integer>(integers, 0) / Estimate<T>(samples_, dropped_bits);
-        if (saving >= kIntegersWorthwhile) return IntegerLevels<Integer>(integers, *exponent);
+        lossless::ToIntegers<T>(samples_, *exponent, others.data());
+        if (IsLess(others, &least, &integers)) head = IntegersHead(*exponent);
+      }
+      if (const std::optional<Quantum> quantum = FindMultiples()) {
+        for (std::size_t i = 0; i < samples_.size(); ++i)
+          others[i] = static_cast<Integer>(MultipleOf(*quantum, static_cast<double>(samples_[i])));
+        if (IsLess(others, &least, &integers)) head = MultiplesHead(*quantum);
+      }
+      if (!head.empty()) {
+        AppendLevels<Integer>(layout_, integers, validity_, 0, &head);
+        return head;
       }
     }
     std::vector<Bytes> payloads = Payloads(PatchMode::kLevels);
@@ -190,12 +205,51 @@ class Encoder {
     return payloads;
   }
 
+  /// Whether integers are estimated to take less than `least`; if so, they become `chosen`.
   template <typename Integer>
-  std::vector<Bytes> IntegerLevels(std::span<const Integer> integers, int exponent) const {
+  bool IsLess(const Buffer<Integer>& integers, double* least, Buffer<Integer>* chosen) const {
+    const double bytes = Estimate<Integer>(std::span<const Integer>(integers), 0);
+    if (bytes >= *least) return false;
+    *least = bytes;
+    *chosen = integers;
+    return true;
+  }
+
+  std::vector<Bytes> IntegersHead(int exponent) const {
     std::vector<Bytes> payloads = Payloads(PatchMode::kIntegers);
     PutLittleEndian(&payloads.back(), static_cast<std::int16_t>(exponent));
-    AppendLevels<Integer>(layout_, integers, validity_, 0, &payloads);
     return payloads;
+  }
+
+  std::vector<Bytes> MultiplesHead(const Quantum& quantum) const {
+    std::vector<Bytes> payloads = Payloads(PatchMode::kMultiples);
+    PutLittleEndian(&payloads.back(), SignedUnit(quantum));
+    PutLittleEndian(&payloads.back(), quantum.offset);
+    return payloads;
+  }
+
+  /// What all samples are multiples of, bit by bit.
+  std::optional<Quantum> FindMultiples() const {
+    const auto is_finite = [](T sample) { return std::isfinite(sample); };
+    if (!std::all_of(samples_.begin(), samples_.end(), is_finite)) return std::nullopt;
+    SampleRange<T> range(samples_[0]);
+    range.Add(samples_.data(), nullptr, samples_.size());
+    QuantumLimits limits;
+    limits.least = static_cast<double>(range.least());
+    limits.most = static_cast<double>(range.most());
+    if (!(limits.least < limits.most)) return std::nullopt;
+    limits.rounding = RoundingOf<T>(std::max(-limits.least, limits.most));
+    limits.largest_multiple = std::ldexp(1.0, sizeof(T) == 4 ? 30 : 52);  // integers have room for it
+    limits.exact = true;
+    limits.pays = [](double) { return true; };
+    std::optional<Quantum> quantum = FindQuantum<T>(samples_, {}, limits);
+    // Zeros of both signs are equal, but not the same.
+    const auto is_same = [&](T sample) {
+      const T read = SampleOf<T>(*quantum, MultipleOf(*quantum, static_cast<double>(sample)));
+      return std::bit_cast<WordOf<T>>(read) == std::bit_cast<WordOf<T>>(sample);
+    };
+    if (!quantum || !std::all_of(samples_.begin(), samples_.end(), is_same)) return std::nullopt;
+    return quantum;
   }
 
   /// Bytes of the finest level, estimated.
@@ -317,7 +371,9 @@ class Decoder final : public PatchDecoder {
       case PatchMode::kLevels:
         return ReadDroppedBits(payload);
       case PatchMode::kIntegers:
-        if constexpr (std::is_floating_point_v<T>) return ReadExponent(payload);
+      case PatchMode::kMultiples:
+        if constexpr (std::is_floating_point_v<T>)
+          return mode_ == PatchMode::kIntegers ? ReadExponent(payload) : ReadQuantum(payload);
         break;
     }
     return DataLoss("unknown patch mode {}", static_cast<int>(mode_));
@@ -368,16 +424,23 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
+  Status ReadQuantum(ByteSpan* payload) {
+    if (payload->size() < 2 * sizeof(double))
+      return DataLoss("the coarsest level of a patch ends in its first bytes");
+    LittleEndianReader reader(payload->data());
+    const auto unit = reader.Get<double>();
+    quantum_ = QuantumOf(unit, reader.Get<double>());
+    if (!IsUsable(quantum_))
+      return DataLoss("a patch is of multiples of {} from {} on", quantum_.unit, quantum_.offset);
+    *payload = payload->subspan(2 * sizeof(double));
+    integers_.emplace(layout_, 0);
+    return Status::Ok();
+  }
+
   Status Decode(ByteSpan payload, Validity validity) {
     const int level = level_ - 1;
     if (mode_ == PatchMode::kLevels) return levels_->Advance(payload, validity);
-    if (mode_ == PatchMode::kIntegers) {
-      QUARRY_RETURN_IF_ERROR(integers_->Advance(payload, validity));
-      samples_.resize(integers_->samples().size());
-      if constexpr (std::is_floating_point_v<T>)
-        lossless::FromIntegers<T>(integers_->samples(), exponent_, samples_.data());
-      return Status::Ok();
-    }
+    if (integers_) return DecodeIntegers(payload, validity);
     if (!payload.empty()) return DataLoss("level {} has {} bytes too many", level, payload.size());
     if (mode_ == PatchMode::kConstant) {
       samples_.assign(Count(LevelShape(layout_.shape, level)), constant_);
@@ -389,12 +452,28 @@ class Decoder final : public PatchDecoder {
     return Status::Ok();
   }
 
+  Status DecodeIntegers(ByteSpan payload, Validity validity) {
+    QUARRY_RETURN_IF_ERROR(integers_->Advance(payload, validity));
+    const std::span<const Integer> integers = integers_->samples();
+    samples_.resize(integers.size());
+    if constexpr (std::is_floating_point_v<T>) {
+      if (mode_ == PatchMode::kIntegers) {
+        lossless::FromIntegers<T>(integers, exponent_, samples_.data());
+      } else {
+        for (std::size_t i = 0; i < integers.size(); ++i)
+          samples_[i] = SampleOf<T>(quantum_, static_cast<double>(integers[i]));
+      }
+    }
+    return Status::Ok();
+  }
+
   PatchLayout layout_;
   int level_;
   PatchMode mode_ = PatchMode::kConstant;
   T constant_ = 0;
-  int exponent_ = 0;
-  Bytes packed_;  ///< of PatchMode::kWhole
+  int exponent_ = 0;  ///< of PatchMode::kIntegers
+  Quantum quantum_;   ///< of PatchMode::kMultiples
+  Bytes packed_;      ///< of PatchMode::kWhole
   std::optional<LevelsDecoder<T>> levels_;
   std::optional<LevelsDecoder<Integer>> integers_;
   Buffer<T> samples_;

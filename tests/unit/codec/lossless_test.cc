@@ -253,6 +253,64 @@ TEST(Lossless, FloatsThatAreIntegersCostWhatIntegersCost) {
   EXPECT_LE(of_floats, of_integers + 16);
 }
 
+TEST(Lossless, UnpackedFloatsCostWhatTheirIntegersCost) {
+  std::mt19937 random(21);
+  const Index3 shape = {64, 48, 40};
+  const std::vector<std::int32_t> packed =
+      MakeSamples<std::int32_t>(shape, [&](double x, double y, double z) {
+        return 9000 + 5000 * std::sin(0.1 * x) * std::cos(0.1 * y) + 5 * z + random() % 8;
+      });
+  // Decimals, integers of a file with scale and offset, and negative ones.
+  for (const float offset : {0.0f, -10.0f, -273.15f}) {
+    const float scale = 0.0007f;
+    std::vector<float> unpacked;
+    for (const std::int32_t value : packed) unpacked.push_back(static_cast<float>(value) * scale + offset);
+    for (const int mask : {0, 2}) {
+      const Mask valid = MakeMask(shape, mask, &random);
+      const std::size_t of_integers =
+          Size(CheckRoundTrip({DataType::kInt32, shape, 4}, AsBytes(packed), valid));
+      const CodedPatch coded = CheckRoundTrip({DataType::kFloat32, shape, 4}, AsBytes(unpacked), valid);
+      EXPECT_EQ(coded.levels.back().front(), std::byte{4}) << offset;
+      EXPECT_LE(Size(coded), of_integers + 200) << offset;
+    }
+    // One sample that is another number, and they are no multiples.
+    unpacked[12345] = std::nextafter(unpacked[12345], 100.0f);
+    const CodedPatch other = CheckRoundTrip({DataType::kFloat32, shape, 4}, AsBytes(unpacked), {});
+    EXPECT_NE(other.levels.back().front(), std::byte{4});
+  }
+}
+
+TEST(Lossless, ZerosOfBothSignsAreNoMultiples) {
+  const Index3 shape = {32, 32, 16};
+  std::vector<float> decimals = MakeSamples<float>(shape, [&](double x, double y, double) {
+    return std::nearbyint(1000 * std::sin(0.1 * x) * std::cos(0.1 * y)) / 1000;
+  });
+  for (float& sample : decimals) sample = sample == 0 ? 0.0f : sample;
+  const PatchLayout layout{DataType::kFloat32, shape, 2};
+  EXPECT_EQ(CheckRoundTrip(layout, AsBytes(decimals), {}).levels.back().front(), std::byte{4});
+  decimals[77] = -0.0f;
+  EXPECT_NE(CheckRoundTrip(layout, AsBytes(decimals), {}).levels.back().front(), std::byte{4});
+}
+
+TEST(Lossless, UnitsThatAreNoneAreRefused) {
+  const PatchLayout layout{DataType::kFloat32, {1, 1, 1}, 1};
+  const auto advance = [&](double unit, double offset) {
+    Bytes payload = {std::byte{4}};
+    PutLittleEndian(&payload, unit);
+    PutLittleEndian(&payload, offset);
+    // A base grid of one word: planes of four bytes, all zero.
+    for (int i = 0; i < 5; ++i) payload.push_back(std::byte{0});
+    return kCoder.NewDecoder(layout)->Advance(payload, {}).code();
+  };
+  EXPECT_EQ(advance(-0.25, 7), StatusCode::kOk);
+  for (const double bad : {0.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(advance(bad, 7), StatusCode::kDataLoss) << bad;
+    EXPECT_EQ(advance(0.25, bad), bad == 0 ? StatusCode::kOk : StatusCode::kDataLoss) << bad;
+  }
+  EXPECT_EQ(kCoder.NewDecoder(layout)->Advance(Bytes(10, std::byte{4}), {}).code(), StatusCode::kDataLoss)
+      << "too short";
+}
+
 TEST(Lossless, DoublesThatAreFloatsCostWhatFloatsCost) {
   std::mt19937 random(6);
   std::normal_distribution<double> normal;
@@ -275,7 +333,7 @@ TEST(Lossless, FloatsOfFewDifferentValuesCostWhatTheirRanksCost) {
         return 2000 + 500 * std::sin(0.1 * x) * std::cos(0.1 * y) + 5 * z + 3 * normal(random);
       });
   std::vector<float> unpacked;
-  for (const std::int32_t value : packed) unpacked.push_back(static_cast<float>(value) * 0.00037f - 1.7f);
+  for (const std::int32_t value : packed) unpacked.push_back(static_cast<float>(value) * 0.00037f - 1.7234f);
   const PatchLayout layout{DataType::kFloat32, shape, 4};
 
   const std::size_t of_integers = Size(CheckRoundTrip({DataType::kInt32, shape, 4}, AsBytes(packed), {}));
@@ -437,8 +495,7 @@ TEST(Lossless, DamagedRanksNeverReadOutOfBounds) {
   std::mt19937 random(18);
   const PatchLayout layout{DataType::kFloat32, {32, 32, 32}, 2};
   const std::vector<float> samples = MakeSamples<float>(layout.shape, [&](double x, double y, double z) {
-    return static_cast<float>(std::floor(300 * std::sin(0.1 * x) + 20 * y + z + random() % 7)) * 0.037f -
-           1.3f;
+    return 1 / (1 + std::abs(std::floor(300 * std::sin(0.1 * x) + 20 * y + z + random() % 7)));
   });
   CheckDamageOfFinestLevel(layout, AsBytes(samples), 6, &random);
 }

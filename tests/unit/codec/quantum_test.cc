@@ -1,4 +1,4 @@
-#include "quarry/codec/interpolate/quantum.h"
+#include "quarry/codec/quantum.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/testing/random.h"
 
-namespace quarry::interpolate {
+namespace quarry {
 namespace {
 
 constexpr int kCount = 8000;
@@ -139,4 +139,4 @@ TEST(QuantumTest, OnlyFloat32RoundsProducts) {
 }
 
 }  // namespace
-}  // namespace quarry::interpolate
+}  // namespace quarry

@@ -13,7 +13,7 @@
 #include "quarry/codec/instruction_sets.h"
 
 /// Samples that were rounded before they came here, to decimals or to the integers of a packed file.
-namespace quarry::interpolate {
+namespace quarry {
 
 /// Samples are offset + k unit with whole numbers k, up to the rounding of their type.
 struct Quantum {
@@ -25,6 +25,18 @@ struct Quantum {
 
   friend bool operator==(const Quantum&, const Quantum&) = default;
 };
+
+/// As payloads have it: with a minus sign, the product is rounded.
+inline double SignedUnit(const Quantum& quantum) {
+  return quantum.rounds_product ? -quantum.unit : quantum.unit;
+}
+inline Quantum QuantumOf(double signed_unit, double offset) {
+  return {std::abs(signed_unit), offset, /*rounds_product=*/signed_unit < 0};
+}
+/// False for what no encoder has stored.
+inline bool IsUsable(const Quantum& quantum) {
+  return quantum.unit > 0 && std::isfinite(quantum.unit) && std::isfinite(quantum.offset);
+}
 
 /// k of a sample; the same wherever it is computed.
 QUARRY_INLINE double MultipleOf(const Quantum& quantum, double sample) {
@@ -46,6 +58,14 @@ QUARRY_INLINE S SampleOf(const Quantum& quantum, double k) {
 /// Samples differ from their multiples by no more than this many times the rounding of the largest one.
 inline constexpr double kMostRoundings = 2;
 
+/// Distance of a number from the next one of a type.
+template <typename T>
+double RoundingOf(double magnitude) {
+  return std::max(std::ldexp(1.0, std::ilogb(std::max(magnitude, std::numeric_limits<double>::min())) -
+                                      std::numeric_limits<T>::digits + 1),
+                  static_cast<double>(std::numeric_limits<T>::denorm_min()));
+}
+
 /// What is known of the valid samples of a patch, and wanted of their quantum.
 struct QuantumLimits {
   double least = 0;             ///< sample
@@ -64,4 +84,4 @@ template <typename S>
 std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity,
                                    const QuantumLimits& limits);
 
-}  // namespace quarry::interpolate
+}  // namespace quarry

@@ -1,8 +1,8 @@
-#include "quarry/codec/interpolate/quantum.h"
+#include "quarry/codec/quantum.h"
 
 #include <vector>
 
-namespace quarry::interpolate {
+namespace quarry {
 namespace {
 
 /// Some valid samples, in order, each once.
@@ -190,4 +190,4 @@ std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity
 template std::optional<Quantum> FindQuantum<float>(std::span<const float>, Validity, const QuantumLimits&);
 template std::optional<Quantum> FindQuantum<double>(std::span<const double>, Validity, const QuantumLimits&);
 
-}  // namespace quarry::interpolate
+}  // namespace quarry
