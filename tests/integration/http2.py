@@ -4,7 +4,7 @@ import socket
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS = 1, 4
 
 
@@ -74,3 +74,20 @@ class Connection:
         except TimeoutError:
             return False
         return True
+
+    def has_read_everything(self):
+        """Waits until the server has read what was sent: then it answers a ping. False if it closes the connection instead."""
+        acknowledged, received = 1, b""
+        try:
+            self.send(frame(PING, 0, 0, bytes(8)))
+            while True:
+                more = self.socket.recv(1 << 16)
+                if not more:
+                    return False
+                received += more
+                while len(received) >= 9 and len(received) >= 9 + int.from_bytes(received[:3], "big"):
+                    if received[3] == PING and received[4] & acknowledged:
+                        return True
+                    received = received[9 + int.from_bytes(received[:3], "big"):]
+        except ConnectionError:
+            return False
