@@ -1,5 +1,6 @@
 #include "quarry/codec/quantum.h"
 
+#include <bit>
 #include <vector>
 
 namespace quarry {
@@ -85,6 +86,17 @@ double Rounded(double unit, double doubt) {
   return std::abs(reciprocal - unit) <= doubt ? reciprocal : unit;
 }
 
+/// Whether a sample is not its multiple as it is read.
+/// @param limit  of the distance; 0: all bits are the same
+template <typename S>
+QUARRY_INLINE bool IsOther(const Quantum& quantum, double limit, S sample) {
+  const auto number = static_cast<double>(sample);
+  const S read = SampleOf<S>(quantum, MultipleOf(quantum, number));
+  using Word = std::conditional_t<sizeof(S) == 4, std::uint32_t, std::uint64_t>;
+  if (limit == 0) return std::bit_cast<Word>(read) != std::bit_cast<Word>(sample);
+  return !(std::abs(number - static_cast<double>(read)) <= limit);
+}
+
 template <typename S>
 struct CountOthers {
   /// Sets `any` to 0 if all valid samples are multiples.
@@ -93,28 +105,27 @@ struct CountOthers {
                                 Quantum quantum, double limit, std::uint64_t* any) {
     std::uint64_t others = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto sample = static_cast<double>(samples[i]);
-      const auto read = static_cast<double>(SampleOf<S>(quantum, MultipleOf(quantum, sample)));
       const bool counts = validity == nullptr || validity[i] != 0;
-      others |= counts && !(std::abs(sample - read) <= limit) ? 1 : 0;
+      others |= counts && IsOther(quantum, limit, samples[i]) ? 1 : 0;
     }
     *any = others;
   }
 };
 
-/// Whether all valid samples are multiples.
+/// The first valid sample that is no multiple; the number of samples if all are.
 template <typename S>
-bool Holds(const Quantum& quantum, std::span<const S> samples, Validity validity, double limit) {
-  constexpr std::size_t kBlock = 4096;  // others are noticed early
+std::size_t FirstOther(const Quantum& quantum, double limit, std::span<const S> samples, Validity validity) {
+  constexpr std::size_t kBlock = 4096;
   for (std::size_t begin = 0; begin < samples.size(); begin += kBlock) {
     const std::size_t count = std::min(kBlock, samples.size() - begin);
     std::uint64_t others = 0;
     RunOnBestInstructionSet<CountOthers<S>>(samples.data() + begin,
                                             validity.empty() ? nullptr : validity.data() + begin, count,
                                             quantum, limit, &others);
-    if (others != 0) return false;
+    for (std::size_t i = begin; others != 0 && i < begin + count; ++i)
+      if ((validity.empty() || validity[i] != 0) && IsOther(quantum, limit, samples[i])) return i;
   }
-  return true;
+  return samples.size();
 }
 
 /// Offsets of up to two digits, of both signs, from a tenth of a number to a hundred times it; and that of
@@ -136,18 +147,20 @@ std::vector<double> RoundOffsets(double number) {
 }
 
 /// Whether the multiples fit, and all samples are among them.
+/// @param drawn  a sample that is not is added: the next quantum that it does not fit ends there
 template <typename S>
-bool IsQuantum(const Quantum& quantum, const std::vector<double>& drawn, std::span<const S> samples,
-               Validity validity, const QuantumLimits& limits) {
+bool IsQuantum(const Quantum& quantum, std::span<const S> samples, Validity validity,
+               const QuantumLimits& limits, std::vector<double>* drawn) {
   const double largest =
       std::max(std::abs(MultipleOf(quantum, limits.least)), std::abs(MultipleOf(quantum, limits.most)));
   if (!(largest <= limits.largest_multiple)) return false;
   const double limit = limits.exact ? 0 : kMostRoundings * limits.rounding;
-  for (const double sample : drawn) {
-    const auto read = static_cast<double>(SampleOf<S>(quantum, MultipleOf(quantum, sample)));
-    if (!(std::abs(read - sample) <= limit)) return false;
-  }
-  return Holds<S>(quantum, samples, validity, limit);
+  // The last one added is the most likely to differ.
+  for (std::size_t i = drawn->size(); i-- > 0;)
+    if (IsOther(quantum, limit, static_cast<S>((*drawn)[i]))) return false;
+  const std::size_t other = FirstOther(quantum, limit, samples, validity);
+  if (other < samples.size()) drawn->push_back(static_cast<double>(samples[other]));
+  return other == samples.size();
 }
 
 }  // namespace
@@ -155,7 +168,7 @@ bool IsQuantum(const Quantum& quantum, const std::vector<double>& drawn, std::sp
 template <typename S>
 std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity,
                                    const QuantumLimits& limits) {
-  const std::vector<double> drawn = Draw(samples, validity);
+  std::vector<double> drawn = Draw(samples, validity);
   const std::vector<double> gaps = GapsOf(drawn, limits.rounding);
   if (gaps.empty()) return std::nullopt;
   // Below, a multiple would be near every number.
@@ -170,15 +183,19 @@ std::optional<Quantum> FindQuantum(std::span<const S> samples, Validity validity
       Rounded(mean, limit / divisor.count + 2 * std::numeric_limits<double>::epsilon() * mean);
   if (!limits.pays(unit)) return std::nullopt;
   const auto is_quantum = [&](const Quantum& quantum) {
-    return IsQuantum(quantum, drawn, samples, validity, limits);
+    return IsQuantum(quantum, samples, validity, limits, &drawn);
   };
   for (const double offset : {0.0, limits.least}) {
     if (is_quantum({unit, offset})) return Quantum{unit, offset};
   }
   if (!limits.exact) return std::nullopt;
   // Files have scales of both types.
-  for (const double scale : {unit, static_cast<double>(static_cast<float>(unit))}) {
-    if (scale != unit && is_quantum({scale, 0})) return Quantum{scale, 0};
+  std::vector<double> scales = {unit};
+  if (const auto narrow = static_cast<double>(static_cast<float>(unit)); narrow != unit) {
+    if (is_quantum({narrow, 0})) return Quantum{narrow, 0};
+    scales.push_back(narrow);
+  }
+  for (const double scale : scales) {
     for (const double offset : RoundOffsets(std::max(-limits.least, limits.most))) {
       const Quantum quantum{scale, offset, /*rounds_product=*/true};
       if (is_quantum(quantum)) return quantum;

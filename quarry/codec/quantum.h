@@ -73,7 +73,7 @@ struct QuantumLimits {
   double rounding = 0;          ///< distance of the largest magnitude from the next number of its type
   double least_unit = 0;        ///< smaller ones are not sought
   double largest_multiple = 0;  ///< of |k|
-  bool exact = false;           ///< samples have to be their multiples as these are read, not only near
+  bool exact = false;           ///< samples have to be their multiples bit by bit, not only near them
   std::function<bool(double unit)> pays;  ///< asked before all samples are compared
 };
 

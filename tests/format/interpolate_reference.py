@@ -841,7 +841,7 @@ class PatchDecoder:
                 require(length <= 8 * S.itemsize, "the distance is too long")
                 magnitude += 1 + (2**(length - 1) + bits.take(length - 1) if length else 0)
                 magnitudes.add(magnitude)
-            require(magnitude < 2**(8 * S.itemsize - 1), "a magnitude with a sign")
+            require(count == 0 or magnitude <= int(ordered(np.array([np.finfo(S).max], S))[0]), "a magnitude of no finite number")
             values = np.array(sorted([~m for m in magnitudes] + list(magnitudes)), np.int64)
             near = self.before.samples[level]
             near = np.where(np.isfinite(near), near, 0).astype(np.float64)

@@ -48,8 +48,8 @@ template <typename S>
 class Encoder {
   using Word = typename ValueList<S>::Word;
   using Words = typename ValueList<S>::Words;
-  // A trial is worth it if, of this many samples, one in kOneRepeated shares its magnitude with another.
   static constexpr int kZstdLevel = 3;
+  // A trial is worth it if, of this many samples, one in kOneRepeated shares its magnitude with another.
   static constexpr std::size_t kSeen = 4096;
   static constexpr std::size_t kOneRepeated = 1024;
 
@@ -57,11 +57,13 @@ class Encoder {
   Encoder(const PatchLayout& layout, const S* samples, Validity validity, const S* before)
       : layout_(layout), samples_(samples), validity_(validity), before_(before) {}
 
-  std::vector<Bytes> Run() {
+  std::vector<Bytes> Run(std::size_t most) {
     std::vector<Bytes> levels(static_cast<std::size_t>(layout_.levels));
     if (!NumbersRepeat()) return {};
     for (int level = layout_.levels - 1; level >= 0; --level) {
-      if (!CodeLevel(level, &levels[static_cast<std::size_t>(level)])) return {};
+      Bytes& payload = levels[static_cast<std::size_t>(level)];
+      if (!CodeLevel(level, most, &payload)) return {};
+      most -= std::min(most, payload.size());
     }
     return levels;
   }
@@ -85,11 +87,23 @@ class Encoder {
       if (validity_.empty() || validity_[i] != 0) seen.push_back(MagnitudeOf(samples_[i]));
     }
     const std::size_t all = seen.size();
-    return (all - Distinct(std::move(seen)).size()) * kOneRepeated >= all;
+    seen = Distinct(std::move(seen));
+    return (all - seen.size()) * kOneRepeated >= all && !AreDense(seen, static_cast<double>(stride));
   }
 
-  /// False if a sample is beyond all reach.
-  bool CodeLevel(int level, Bytes* out) {
+  /// Whether nearly all magnitudes in their range occur in the patch: then they repeat because there are no
+  /// others, and a list says nothing.
+  /// @param share  one in so many was seen
+  static bool AreDense(const Words& seen, double share) {
+    constexpr double kDenseBits = 1.5;
+    double bits = 0;
+    for (std::size_t i = 1; i < seen.size(); ++i)
+      bits += std::log2(static_cast<double>(seen[i] - seen[i - 1]));
+    return bits < static_cast<double>(seen.size() - 1) * (std::log2(share) + kDenseBits);
+  }
+
+  /// False if a sample is beyond all reach, or the payload becomes larger than `most`.
+  bool CodeLevel(int level, std::size_t most, Bytes* out) {
     const Index3 shape = LevelShape(layout_.shape, level);
     const std::int64_t stride = std::int64_t{1} << level;
     Buffer<S> samples;
@@ -115,6 +129,19 @@ class Encoder {
     entropy::BitStringWriter bits(PutLengths(listed, out));
     PutListed(listed, &bits);
     list_.Add(listed);
+
+    // Before all of them are looked up: so much will the places take, by some of them.
+    constexpr std::size_t kLooked = 64;
+    double place_bits = 0;
+    std::size_t number = 0;
+    ForEachNew(shape, valid, is_first, [&](std::size_t i) {
+      if (number++ % kLooked != 0) return;
+      const auto near = list_.Around(Finite(before[i]), static_cast<double>(reach));
+      place_bits += kLooked * std::log2(static_cast<double>(near.size()) + 1);
+    });
+    if (number > kLooked * kLooked &&
+        static_cast<double>(out->size()) + 0.9 * place_bits / 8 > static_cast<double>(most))
+      return false;
 
     bool reached = true;
     ForEachNew(shape, valid, is_first, [&](std::size_t i) {
@@ -197,6 +224,8 @@ class Decoder final : public PatchDecoder {
     if (next < 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const bool is_first = level_ == layout_.levels;
     const Index3 shape = LevelShape(layout_.shape, next);
+    if (!validity.empty() && validity.size() != static_cast<std::size_t>(Volume(shape)))
+      return InternalError("the validity of level {} has {} samples", next, validity.size());
     Buffer<S> level(static_cast<std::size_t>(Volume(shape)), S(0));
     if (!is_first) Spread(LevelShape(layout_.shape, level_), shape, &level);
     level_ = next;
@@ -267,7 +296,7 @@ class Decoder final : public PatchDecoder {
   }
 
   Status TakeListed(std::span<const std::uint8_t> lengths, entropy::BitStringReader* bits) {
-    constexpr Word kMost = std::numeric_limits<Word>::max() >> 1;
+    constexpr Word kMost = std::bit_cast<Word>(std::numeric_limits<S>::max());
     Words listed(lengths.size());
     Word least = 0;  // of the next one
     for (std::size_t i = 0; i < listed.size(); ++i) {
@@ -276,7 +305,7 @@ class Decoder final : public PatchDecoder {
         return DataLoss("a distance of listed values has {} bits", length);
       const std::uint64_t distance =
           length == 0 ? 0 : std::uint64_t{1} << (length - 1) | bits->Take(length - 1);
-      if (least > kMost || distance > kMost - least) return DataLoss("a listed value is no magnitude");
+      if (least > kMost || distance > kMost - least) return DataLoss("a listed value is not finite");
       listed[i] = static_cast<Word>(least + distance);
       least = static_cast<Word>(listed[i] + 1);
     }
@@ -296,11 +325,11 @@ class Decoder final : public PatchDecoder {
 }  // namespace
 
 std::vector<Bytes> EncodeListedLayer(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                     ByteSpan before) {
+                                     ByteSpan before, std::size_t most) {
   const auto encode = [&]<typename S>(S) {
     return Encoder<S>(layout, reinterpret_cast<const S*>(samples.data()), validity,
                       reinterpret_cast<const S*>(before.data()))
-        .Run();
+        .Run(most);
   };
   if (layout.type == DataType::kFloat32) return encode(float{});
   if (layout.type == DataType::kFloat64) return encode(double{});

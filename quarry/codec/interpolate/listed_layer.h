@@ -10,10 +10,11 @@
 /// Payload: docs/format.md, "Listed values".
 namespace quarry::interpolate {
 
-/// Payload of all levels, without the first byte of the coarsest; none where few numbers repeat.
+/// Payload of all levels, without the first byte of the coarsest; none where it looks larger than `most`.
 /// @param before  level 0 of the layer before, decoded
+/// @param most    [bytes] of another form of the layer
 std::vector<Bytes> EncodeListedLayer(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                     ByteSpan before);
+                                     ByteSpan before, std::size_t most);
 
 /// Has only further layers: AdvanceLayer.
 std::unique_ptr<PatchDecoder> NewListedLayerDecoder(const PatchLayout& layout);

@@ -455,7 +455,8 @@ Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity valid
   QUARRY_ASSIGN_OR_RETURN(CodedPatch other, LosslessCoder().Encode(layout, samples, validity, 0));
   std::uint8_t form = kLossless;
   std::vector<Bytes> listed =
-      EncodeListedLayer(layout, samples, validity, coded.decoded[parts.Of(exact - 1, 0)]);
+      EncodeListedLayer(layout, samples, validity, coded.decoded[parts.Of(exact - 1, 0)],
+                        std::min(SizeOfAll(other.levels), SizeOfAll(levels_of(exact))));
   if (!listed.empty() && SizeOfAll(listed) < SizeOfAll(other.levels)) {
     other.levels = std::move(listed);
     form = kListed;

@@ -181,22 +181,28 @@ class Encoder {
     const int dropped_bits = UnusedBits<T>(samples_);
     if constexpr (std::is_floating_point_v<T>) {
       using Integer = lossless::IntegerOf<T>;
-      double least = (1 - kIntegersWorthwhile) * Estimate<T>(samples_, dropped_bits);
-      std::vector<Bytes> head;
-      Buffer<Integer> integers(samples_.size());
-      Buffer<Integer> others(samples_.size());
-      if (const std::optional<int> exponent = lossless::FindExponent<T>(samples_)) {
-        lossless::ToIntegers<T>(samples_, *exponent, others.data());
-        if (IsLess(others, &least, &integers)) head = IntegersHead(*exponent);
-      }
-      if (const std::optional<Quantum> quantum = FindMultiples()) {
-        for (std::size_t i = 0; i < samples_.size(); ++i)
-          others[i] = static_cast<Integer>(MultipleOf(*quantum, static_cast<double>(samples_[i])));
-        if (IsLess(others, &least, &integers)) head = MultiplesHead(*quantum);
-      }
-      if (!head.empty()) {
-        AppendLevels<Integer>(layout_, integers, validity_, 0, &head);
-        return head;
+      const std::optional<int> exponent = lossless::FindExponent<T>(samples_);
+      const std::optional<Quantum> quantum = FindMultiples();
+      if (exponent || quantum) {
+        double least = (1 - kIntegersWorthwhile) * Estimate<T>(samples_, dropped_bits);
+        std::vector<Bytes> head;
+        Buffer<Integer> integers(samples_.size());
+        Buffer<Integer> others(samples_.size());
+        if (exponent) {
+          lossless::ToIntegers<T>(samples_, *exponent, others.data());
+          if (IsLess(others, &least, &integers)) head = IntegersHead(*exponent);
+        }
+        const bool is_new =
+            quantum && !(exponent && *quantum == Quantum{std::ldexp(1.0, *exponent), /*offset=*/0});
+        if (is_new) {
+          for (std::size_t i = 0; i < samples_.size(); ++i)
+            others[i] = static_cast<Integer>(MultipleOf(*quantum, static_cast<double>(samples_[i])));
+          if (IsLess(others, &least, &integers)) head = MultiplesHead(*quantum);
+        }
+        if (!head.empty()) {
+          AppendLevels<Integer>(layout_, integers, validity_, 0, &head);
+          return head;
+        }
       }
     }
     std::vector<Bytes> payloads = Payloads(PatchMode::kLevels);
@@ -242,14 +248,7 @@ class Encoder {
     limits.largest_multiple = std::ldexp(1.0, sizeof(T) == 4 ? 30 : 52);  // integers have room for it
     limits.exact = true;
     limits.pays = [](double) { return true; };
-    std::optional<Quantum> quantum = FindQuantum<T>(samples_, {}, limits);
-    // Zeros of both signs are equal, but not the same.
-    const auto is_same = [&](T sample) {
-      const T read = SampleOf<T>(*quantum, MultipleOf(*quantum, static_cast<double>(sample)));
-      return std::bit_cast<WordOf<T>>(read) == std::bit_cast<WordOf<T>>(sample);
-    };
-    if (!quantum || !std::all_of(samples_.begin(), samples_.end(), is_same)) return std::nullopt;
-    return quantum;
+    return FindQuantum<T>(samples_, {}, limits);
   }
 
   /// Bytes of the finest level, estimated.

@@ -326,20 +326,25 @@ TEST(LayersTest, DamagedListsAreRefused) {
   const Bytes& sound = coded.levels[PatchParts{1, 3}.Of(2, 0)];
   ASSERT_EQ(sound.front(), kListed);
   ASSERT_TRUE(AdvanceLast(kLayout, coded, sound).ok());
-  const auto expect_refused = [&](Bytes payload, const std::string& what) {
-    EXPECT_EQ(AdvanceLast(kLayout, coded, payload).code(), StatusCode::kDataLoss) << what;
+  const auto expect_refused = [&](const Bytes& payload, const std::string& why) {
+    const Status status = AdvanceLast(kLayout, coded, payload);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << why;
+    EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
   };
   for (std::size_t size = 1; size < sound.size(); size += 1 + size / 3)
-    expect_refused({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)},
-                   fmt::format("{} bytes", size));
+    expect_refused({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)}, "");
   Bytes longer = sound;
   longer.push_back(std::byte{0});
-  expect_refused(longer, "a byte too many");
-  for (const float reach : {-1.0f, std::nanf(""), std::numeric_limits<float>::infinity(), 0.0f}) {
+  expect_refused(longer, "does not end where its samples do");
+  const auto reaching = [&](float reach) {
     Bytes payload = sound;
     std::memcpy(payload.data() + 1, &reach, sizeof(reach));
-    expect_refused(payload, fmt::format("a reach of {}", reach));
-  }
+    return payload;
+  };
+  expect_refused(reaching(-1), "reaches -1");
+  expect_refused(reaching(std::nanf("")), "reaches nan");
+  expect_refused(reaching(std::numeric_limits<float>::infinity()), "reaches inf");
+  expect_refused(reaching(0), "as near to a sample");
   const Bytes reach(sound.begin() + 1, sound.begin() + 5);
   const auto listing = [&](std::initializer_list<int> rest) {
     Bytes payload = {kListed};
@@ -347,10 +352,11 @@ TEST(LayersTest, DamagedListsAreRefused) {
     for (const int byte : rest) payload.push_back(static_cast<std::byte>(byte));
     return payload;
   };
-  expect_refused(listing({0x80, 0xff, 0x7f}), "more values than samples");
-  expect_refused(listing({0}), "no value");
-  expect_refused(listing({1, 0, 1, 65}), "a distance of 65 bits");
-  expect_refused(listing({1, 0, 1, 64, 0, 0, 0, 0, 0, 0, 0, 0}), "a magnitude with a sign");
+  // 11,221 of 11,220 samples, all of the distance 0.
+  expect_refused(listing({0xd5, 0x57, 0, 0}), "lists 11221 values");
+  expect_refused(listing({0}), "as near to a sample");
+  expect_refused(listing({1, 0, 1, 65}), "65 bits");
+  expect_refused(listing({1, 0, 1, 63, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}), "not finite");
   // Integers have no lists.
   constexpr PatchLayout kBytes{DataType::kUint8, {33, 20, 17}, 1};
   std::vector<std::uint8_t> bytes(33 * 20 * 17);
@@ -361,8 +367,7 @@ TEST(LayersTest, DamagedListsAreRefused) {
 
 TEST(LayersTest, NoMagnitudeIsListedTwice) {
   constexpr PatchLayout kLayout{DataType::kFloat64, {3, 1, 1}, 2};
-  // Three samples of 0, listed at both levels: a reach of 1, one magnitude of distance 0, and places of two
-  // zeros.
+  // Samples of 0, listed at both levels: a reach of 2^126, one magnitude of distance 0, places of two zeros.
   const auto bytes = [](std::initializer_list<int> values) {
     Bytes out;
     for (const int value : values) out.push_back(static_cast<std::byte>(value));
