@@ -71,11 +71,12 @@ template <typename T>
 struct RestoreMagnitudes {
   QUARRY_INLINE static void Run(const LogScale& scale, const std::int32_t* codes, std::size_t count,
                                 T* magnitudes) {
-    constexpr std::int32_t kMost = 1100;  // beyond all numbers
+    constexpr std::int32_t kMost = 1100;         // beyond all numbers
+    constexpr std::int32_t kMostCode = 1 << 16;  // beyond kMost with any offset, so that a sum fits
     const double unit = PowerOfTwo(-scale.bits);
     const std::int32_t mask = (std::int32_t{1} << scale.bits) - 1;
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int32_t whole = (codes[i] >> scale.bits) + scale.offset;
+      const std::int32_t whole = std::clamp(codes[i] >> scale.bits, -kMostCode, kMostCode) + scale.offset;
       const double fraction = static_cast<double>(codes[i] & mask) * unit;
       magnitudes[i] = static_cast<T>(Exp2(std::clamp(whole, -kMost, kMost), fraction));
     }
