@@ -14,13 +14,13 @@ class BitStringWriter {
 
   /// @param value  below 2^count
   void Put(std::uint64_t value, int count) {
-    for (; count > kMost; count -= kMost, value >>= kMost)
-      Append(value & ((std::uint64_t{1} << kMost) - 1), kMost);
+    for (; count > kMost; count -= kMost, value >>= kMost) Append(static_cast<std::uint32_t>(value), kMost);
     Append(value, count);
   }
 
+  /// Writes the last bytes. Nothing may be put after it.
   void Finish() {
-    if (held_ > 0) out_->push_back(static_cast<std::byte>(pending_));
+    for (; held_ > 0; held_ -= 8, pending_ >>= 8) out_->push_back(static_cast<std::byte>(pending_));
   }
 
  private:
@@ -28,8 +28,11 @@ class BitStringWriter {
 
   void Append(std::uint64_t value, int count) {
     pending_ |= value << held_;
-    for (held_ += count; held_ >= 8; held_ -= 8, pending_ >>= 8)
-      out_->push_back(static_cast<std::byte>(pending_));
+    held_ += count;
+    if (held_ < kMost) return;
+    PutLittleEndian(out_, static_cast<std::uint32_t>(pending_));
+    pending_ >>= kMost;
+    held_ -= kMost;
   }
 
   Bytes* out_;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "quarry/base/per_thread.h"
+#include "quarry/codec/entropy/bit_string.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/instruction_sets.h"
@@ -36,29 +37,6 @@ constexpr int kTableBits = entropy::kNamedBits;
 /// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
 
-/// Bits one after the other, earlier ones lower.
-class BitSink {
- public:
-  void Put(std::uint32_t value, int count) {
-    buffer_ |= static_cast<std::uint64_t>(value) << filled_;
-    filled_ += count;
-    if (filled_ < 32) return;
-    PutLittleEndian(&bytes_, static_cast<std::uint32_t>(buffer_));
-    buffer_ >>= 32;
-    filled_ -= 32;
-  }
-  /// Nothing may be put after it.
-  const Bytes& Finish() {
-    for (; filled_ > 0; filled_ -= 8, buffer_ >>= 8) bytes_.push_back(static_cast<std::byte>(buffer_));
-    return bytes_;
-  }
-
- private:
-  Bytes bytes_;
-  std::uint64_t buffer_ = 0;
-  int filled_ = 0;
-};
-
 /// Turns indices into symbols with their tables, counts the symbols, and collects the low bits.
 class SymbolSink {
  public:
@@ -74,6 +52,9 @@ class SymbolSink {
     if (out_->size() < capacity) out_->resize(capacity);
   }
 
+  SymbolSink(const SymbolSink&) = delete;  // its writer points into it
+  SymbolSink& operator=(const SymbolSink&) = delete;
+
   void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
            std::size_t end) {
     for (; begin < end; begin += std::min(kRun, end - begin)) {
@@ -82,7 +63,7 @@ class SymbolSink {
       if (!kernels_.fold(indices.data() + begin, table, fold_, count, out_->data() + size_, low_.data()))
         ReplaceTooLarge(indices, table, begin, count);
       if (some_shifts_) {
-        for (std::size_t i = 0; i < count; ++i) low_bits_.Put(low_[i], fold_.shifts[table[i]]);
+        for (std::size_t i = 0; i < count; ++i) low_writer_.Put(low_[i], fold_.shifts[table[i]]);
       }
       Count(out_->data() + size_, count);
       size_ += count;
@@ -100,7 +81,10 @@ class SymbolSink {
     return counts;
   }
   /// Ends the low bits: nothing may be added after it.
-  const Bytes& LowBits() { return low_bits_.Finish(); }
+  const Bytes& LowBits() {
+    low_writer_.Finish();
+    return low_bits_;
+  }
 
  private:
   /// What is folded at a time stays in the first cache.
@@ -136,7 +120,8 @@ class SymbolSink {
   std::size_t size_ = 0;
   std::array<std::uint32_t, kRun> low_;
   std::vector<std::size_t> too_large_;
-  BitSink low_bits_;
+  Bytes low_bits_;
+  entropy::BitStringWriter low_writer_{&low_bits_};
 };
 
 /// Scratch of a thread: everything as large as a level.
@@ -764,6 +749,7 @@ class LevelEncoder {
         plane.contexts = scratch_.contexts.data() + begin;
         FindExactContexts(plane);
         std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
+    if (activity != nullptr) AddClasses(intervals_.classes.data(), count, contexts);
         T* values = bands_.Values(band) + at;
         for (std::size_t i = 0; i < count; ++i) FindDifference(begin + i, intervals_.clamped[i], values + i);
         ErrorMagnitudes(values, intervals_.unclamped.data(), count, plane.half_width,

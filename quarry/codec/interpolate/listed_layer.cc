@@ -12,6 +12,7 @@
 #include "quarry/codec/entropy/bit_string.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
+#include "quarry/codec/interpolate/level_base.h"
 #include "quarry/codec/interpolate/value_list.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
@@ -38,10 +39,18 @@ void ForEachNew(const Index3& shape, Validity validity, bool is_first, Use use) 
   }
 }
 
-/// A number that values lie around.
+/// What values lie around, where the layer before has this value.
 template <typename S>
-S Finite(S number) {
-  return std::isfinite(number) ? number : S(0);
+S Center(S before) {
+  return SanitisedPrediction(before, /*integral=*/false);
+}
+
+/// The logarithm of a positive number to base 2, at most 0.09 too small: the same with every mathematical
+/// library, as what is stored depends on it.
+double ApproximateLog2(double number) {
+  int exponent = 0;
+  const double fraction = std::frexp(number, &exponent);
+  return exponent - 2 + 2 * fraction;
 }
 
 template <typename S>
@@ -98,8 +107,8 @@ class Encoder {
     constexpr double kDenseBits = 1.5;
     double bits = 0;
     for (std::size_t i = 1; i < seen.size(); ++i)
-      bits += std::log2(static_cast<double>(seen[i] - seen[i - 1]));
-    return bits < static_cast<double>(seen.size() - 1) * (std::log2(share) + kDenseBits);
+      bits += ApproximateLog2(static_cast<double>(seen[i] - seen[i - 1]));
+    return bits < static_cast<double>(seen.size() - 1) * (ApproximateLog2(share) + kDenseBits);
   }
 
   /// False if a sample is beyond all reach, or the payload becomes larger than `most`.
@@ -118,7 +127,7 @@ class Encoder {
     Words magnitudes;
     ForEachNew(shape, valid, is_first, [&](std::size_t i) {
       farthest = std::max(farthest,
-                          std::abs(static_cast<double>(samples[i]) - static_cast<double>(Finite(before[i]))));
+                          std::abs(static_cast<double>(samples[i]) - static_cast<double>(Center(before[i]))));
       magnitudes.push_back(MagnitudeOf(samples[i]));
     });
     if (magnitudes.empty()) return true;
@@ -136,8 +145,8 @@ class Encoder {
     std::size_t number = 0;
     ForEachNew(shape, valid, is_first, [&](std::size_t i) {
       if (number++ % kLooked != 0) return;
-      const auto near = list_.Around(Finite(before[i]), static_cast<double>(reach));
-      place_bits += kLooked * std::log2(static_cast<double>(near.size()) + 1);
+      const auto near = list_.Around(Center(before[i]), static_cast<double>(reach));
+      place_bits += kLooked * ApproximateLog2(static_cast<double>(near.size()) + 1);
     });
     if (number > kLooked * kLooked &&
         static_cast<double>(out->size()) + 0.9 * place_bits / 8 > static_cast<double>(most))
@@ -145,7 +154,7 @@ class Encoder {
 
     bool reached = true;
     ForEachNew(shape, valid, is_first, [&](std::size_t i) {
-      const auto near = list_.Around(Finite(before[i]), static_cast<double>(reach));
+      const auto near = list_.Around(Center(before[i]), static_cast<double>(reach));
       const std::size_t place = list_.PlaceOf(samples[i]);
       reached &= near.begin <= place && place < near.end;
       if (reached) entropy::PlaceCode(near.size()).Put(place - near.begin, &bits);
@@ -272,7 +281,7 @@ class Decoder final : public PatchDecoder {
     }
     bool reached = true;
     ForEachNew(shape, validity, is_first, [&](std::size_t i) {
-      const auto range = list_.Around(Finite(near[i]), reach);
+      const auto range = list_.Around(Center(near[i]), reach);
       reached &= range.size() > 0;
       if (range.size() > 0)
         samples_[i] = list_.ValueAt(range.begin + entropy::PlaceCode(range.size()).Take(&bits));
