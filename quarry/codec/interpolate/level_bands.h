@@ -103,7 +103,6 @@ struct IntervalScratch {
   std::vector<T> unclamped;  ///< of exact levels with tables
   std::vector<T> signs;
   std::vector<std::uint16_t> misses;
-  std::vector<std::uint8_t> classes;
 
   static IntervalScratch& OfThread() {
     static const PerThread<IntervalScratch> scratch;
@@ -117,7 +116,6 @@ struct IntervalScratch {
     unclamped.resize(size);
     signs.resize(size);
     misses.resize(size);
-    classes.resize(size);
   }
   /// Takes the values of a level apart.
   void Split(const T* level, const Index3& shape) {

@@ -19,18 +19,12 @@ struct FindIntervalsKernel {
 
   QUARRY_INLINE static void RunBlock(const IntervalArgs<T>& args, const IntervalPlane<T>& plane,
                                      std::size_t begin, std::size_t count) {
-    std::array<T, kBlock> valid;
     std::array<T, kBlock> outside;
     std::array<T, kBlock> near;
     const T* __restrict predicted = plane.predicted + begin;
     const T* __restrict values = plane.values + begin;
     T* __restrict clamped = plane.clamped + begin;
     T* __restrict signs = plane.signs + begin;
-    if (plane.validity == nullptr) {
-      for (std::size_t i = 0; i < count; ++i) valid[i] = 1;
-    } else {
-      for (std::size_t i = 0; i < count; ++i) valid[i] = static_cast<T>(plane.validity[begin + i]);
-    }
     for (std::size_t i = 0; i < count; ++i) {
       const T p = SanitisedPrediction(predicted[i], kIntegral);
       const T b = SanitisedPrediction(values[i], kIntegral);
@@ -39,18 +33,31 @@ struct FindIntervalsKernel {
       const T high = b + width;
       const T raised = p > low ? p : low;
       const T inside = raised < high ? raised : high;
-      const T c = valid[i] != 0 ? inside : p;
       const T below = inside - low;
       const T above = high - inside;
-      const T sign = valid[i] != 0 && above < below ? T(-1) : T(1);
+      const T sign = above < below ? T(-1) : T(1);
       signs[i] = sign;
-      clamped[i] = sign * c;
-      outside[i] = std::abs(p - c);
+      clamped[i] = sign * inside;
+      outside[i] = std::abs(p - inside);
       near[i] = above < below ? above : below;
     }
+    if (plane.validity != nullptr)
+      KeepMissing(predicted, plane.validity + begin, count, outside.data(), clamped, signs);
     CountMisses(args, outside.data(), count, plane.misses + begin);
     if (plane.activity != nullptr)
-      Classify(args, plane.activity + begin, outside.data(), near.data(), count, plane.classes + begin);
+      AddClasses(args, plane.activity + begin, outside.data(), near.data(), count, plane.contexts + begin);
+  }
+
+  /// Missing samples keep their predictions.
+  QUARRY_INLINE static void KeepMissing(const T* __restrict predicted,
+                                        const std::uint8_t* __restrict validity, std::size_t count,
+                                        T* __restrict outside, T* __restrict clamped, T* __restrict signs) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool valid = validity[i] != 0;
+      clamped[i] = valid ? clamped[i] : SanitisedPrediction(predicted[i], kIntegral);
+      signs[i] = valid ? signs[i] : T(1);
+      outside[i] = valid ? outside[i] : T(0);
+    }
   }
 
   QUARRY_INLINE static void CountMisses(const IntervalArgs<T>& args, const T* __restrict outside,
@@ -69,19 +76,20 @@ struct FindIntervalsKernel {
     for (std::size_t i = 0; i < count; ++i) misses[i] = static_cast<std::uint16_t>(whole[i]);
   }
 
-  QUARRY_INLINE static void Classify(const IntervalArgs<T>& args, const std::uint16_t* __restrict activity,
-                                     const T* __restrict outside, const T* __restrict near, std::size_t count,
-                                     std::uint8_t* __restrict classes) {
+  QUARRY_INLINE static void AddClasses(const IntervalArgs<T>& args, const std::uint16_t* __restrict activity,
+                                       const T* __restrict outside, const T* __restrict near,
+                                       std::size_t count, std::uint8_t* __restrict contexts) {
     std::array<T, kBlock> expected;
     std::array<std::int32_t, kBlock> whole;
     for (std::size_t i = 0; i < count; ++i)
       expected[i] = static_cast<T>(static_cast<std::int32_t>(activity[i]) + 2) * args.activity_unit;
     for (std::size_t i = 0; i < count; ++i) {
       const T a = expected[i];
-      const T of_inside = near[i] < a ? T(2) : near[i] < a * 3 ? T(1) : T(0);
-      whole[i] = static_cast<std::int32_t>(outside[i] != 0 ? T(3) : of_inside);
+      const std::int32_t of_inside = (near[i] < a ? 1 : 0) + (near[i] < a * 3 ? 1 : 0);
+      whole[i] = outside[i] != 0 ? 3 : of_inside;
     }
-    for (std::size_t i = 0; i < count; ++i) classes[i] = static_cast<std::uint8_t>(whole[i]);
+    for (std::size_t i = 0; i < count; ++i)
+      contexts[i] = static_cast<std::uint8_t>(contexts[i] + whole[i] * static_cast<int>(kFineBins));
   }
 };
 

@@ -50,13 +50,13 @@ struct IntervalPlane {
   const std::uint8_t* validity = nullptr;  ///< or null: all are valid. Missing samples keep their predictions
   const std::uint16_t* activity = nullptr;  ///< or null: no classes
   std::size_t count = 0;
-  T* clamped = nullptr;             ///< predictions inside the intervals, times the signs
-  T* signs = nullptr;               ///< 1 or -1
-  std::uint16_t* misses = nullptr;  ///< how far predictions were outside, in steps, at most kMaxMagnitude
-  std::uint8_t* classes = nullptr;  ///< with activity: see kClasses
+  T* clamped = nullptr;              ///< predictions inside the intervals, times the signs
+  T* signs = nullptr;                ///< 1 or -1
+  std::uint16_t* misses = nullptr;   ///< how far predictions were outside, in steps, at most kMaxMagnitude
+  std::uint8_t* contexts = nullptr;  ///< with activity: bins, to which the classes are added; see kClasses
 };
 
-/// Fills in the clamped predictions, signs, misses and classes of a plane.
+/// Fills in the clamped predictions, signs and misses of a plane, and adds classes to its contexts.
 template <typename T>
 void FindIntervals(bool integral, const IntervalArgs<T>& args, const IntervalPlane<T>& plane);
 
@@ -66,12 +66,5 @@ void FindIntervals(bool integral, const IntervalArgs<T>& args, const IntervalPla
 template <typename T>
 void LeaveIntervals(const T* signs, const std::uint16_t* misses, std::size_t count, T* decoded,
                     std::uint16_t* magnitudes);
-
-/// Makes contexts of bins and classes.
-inline void AddClasses(const std::uint8_t* __restrict classes, std::size_t count,
-                       std::uint8_t* __restrict contexts) {
-  for (std::size_t i = 0; i < count; ++i)
-    contexts[i] = static_cast<std::uint8_t>(contexts[i] + classes[i] * kFineBins);
-}
 
 }  // namespace quarry::interpolate

@@ -84,8 +84,7 @@ class LevelDecoder {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
       FindValidity(band);
-      if (further_) EnterIntervals(band, begin);
-      if (mode_ != LevelMode::kZero) FindContexts(band);
+      FindContexts(band, begin);
       QUARRY_RETURN_IF_ERROR(
           symbols_.DecodeBand(validity_.empty() ? nullptr : level_scratch_.validity.data(), size, begin));
       QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
@@ -100,22 +99,35 @@ class LevelDecoder {
       ExtractBand(validity_.data(), shape_, band, BytesFor(bands_.Size(band), &level_scratch_.validity));
   }
 
-  /// Predictions of a band inside their intervals, and classes; in scratch. Only bands before it are needed.
-  void EnterIntervals(int band, std::size_t begin) {
+  /// Contexts of the samples of a band unless all are zero, and in a further layer their predictions inside
+  /// their intervals; in scratch. Only bands before it are needed.
+  /// @param begin  of the band among the new samples
+  void FindContexts(int band, std::size_t begin) {
+    const bool has_contexts = mode_ != LevelMode::kZero && mode_ != LevelMode::kExact;
+    const std::size_t size = bands_.Size(band);
     const Index3 shape = bands_.Shape(band);
     const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
-    intervals_.Resize(bands_.Size(band));
+    std::uint8_t* contexts = has_contexts ? symbols_.Contexts(size) : nullptr;
+    if (further_) intervals_.Resize(size);
     for (std::int64_t z = 0; z < shape[2]; ++z) {
       const std::size_t at = static_cast<std::size_t>(z) * plane;
-      EnterIntervals(bands_.Predict(band, z), symbols_.has_classes() ? bands_.Activity(band, z) : nullptr,
-                     begin, at, plane);
+      const std::uint16_t* activity = nullptr;
+      if (has_contexts) {
+        activity = bands_.Activity(band, z);
+        symbols_.FindContexts(activity, plane, contexts + at);
+      }
+      if (further_) {
+        EnterIntervals(bands_.Predict(band, z), symbols_.has_classes() ? activity : nullptr, begin, at, plane,
+                       contexts);
+      }
     }
   }
 
-  /// @param begin  of the band among the new samples
-  /// @param at     of the plane in the band
+  /// @param activity  adds the classes to `contexts`, those of the band; or null
+  /// @param begin     of the band among the new samples
+  /// @param at        of the plane in the band
   void EnterIntervals(const T* predicted, const std::uint16_t* activity, std::size_t begin, std::size_t at,
-                      std::size_t count) {
+                      std::size_t count, std::uint8_t* contexts) {
     IntervalPlane<T> plane;
     plane.predicted = predicted;
     plane.values = intervals_.values.data() + begin + at;
@@ -125,7 +137,7 @@ class LevelDecoder {
     plane.clamped = intervals_.clamped.data() + at;
     plane.signs = intervals_.signs.data() + at;
     plane.misses = intervals_.misses.data() + at;
-    plane.classes = intervals_.classes.data() + at;
+    plane.contexts = activity != nullptr ? contexts + at : nullptr;
     FindIntervals(quantiser_.integral, interval_args_, plane);
   }
 
@@ -151,15 +163,6 @@ class LevelDecoder {
       default:
         return always;
     }
-  }
-
-  void FindContexts(int band) {
-    const Index3 shape = bands_.Shape(band);
-    const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
-    std::uint8_t* contexts = symbols_.Contexts(bands_.Size(band));
-    for (std::int64_t z = 0; z < shape[2]; ++z)
-      symbols_.FindContexts(bands_.Activity(band, z), plane, contexts + static_cast<std::size_t>(z) * plane);
-    if (symbols_.has_classes()) AddClasses(intervals_.classes.data(), bands_.Size(band), contexts);
   }
 
   Status Reconstruct(int band, std::size_t begin) {
@@ -228,7 +231,7 @@ class LevelDecoder {
       if (validity_.empty()) std::fill_n(BytesFor(size, &level_scratch_.validity), size, std::uint8_t{1});
       FindValidity(band);
       const std::uint8_t* validity = level_scratch_.validity.data();
-      if (further_) EnterIntervals(band, begin);
+      FindContexts(band, begin);
       begin += size;
       const Index3 shape = bands_.Shape(band);
       const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);

@@ -341,10 +341,9 @@ class LevelEncoder {
     plane.clamped = intervals_.clamped.data();
     plane.signs = intervals_.signs.data();
     plane.misses = intervals_.misses.data();
-    plane.classes = intervals_.classes.data();
+    plane.contexts = contexts;
     FindIntervals(quantiser_.integral, interval_args_, plane);
     std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
-    if (activity != nullptr) AddClasses(intervals_.classes.data(), count, contexts);
     return intervals_.clamped.data();
   }
 
@@ -749,7 +748,6 @@ class LevelEncoder {
         plane.contexts = scratch_.contexts.data() + begin;
         FindExactContexts(plane);
         std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
-    if (activity != nullptr) AddClasses(intervals_.classes.data(), count, contexts);
         T* values = bands_.Values(band) + at;
         for (std::size_t i = 0; i < count; ++i) FindDifference(begin + i, intervals_.clamped[i], values + i);
         ErrorMagnitudes(values, intervals_.unclamped.data(), count, plane.half_width,
