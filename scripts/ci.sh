@@ -54,7 +54,8 @@ stage_asan() {
     scripts/build.sh asan
     run_ctest --preset asan
   else
-    run_ctest --preset asan --label-regex 'unit|sanitized'
+    # The stage fuzz runs the corpora under the same sanitizers.
+    run_ctest --preset asan --label-regex 'unit|sanitized' --label-exclude fuzz
   fi
 }
 
