@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Everything at once, for as long as wanted: simulations that write and are killed, disks that are full, an index that is
 made anew, a server that is killed, too few descriptors and little memory, readers, watchers, bits that flip, and hostile
-clients. Every answer is compared with the right one, which is known beforehand.
+clients. Datasets have one layer of accuracy, several, or steps that refer to others. Every answer is compared with the right
+one, which is known beforehand.
 
 What may happen: an error that says what is wrong, with one of Quarry's exit codes. What may not: a wrong sample, a published
 step that is gone, a program that crashes, a server that ends by itself or grows beyond its memory, damage that nobody is
@@ -14,6 +15,7 @@ Example: tests/soak/soak.py --minutes 3 --seed 7
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import shutil
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import typing
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +37,7 @@ import quarry_testing as qt
 DIMS = (44, 37, 29)
 STEPS = 6
 TOLERANCE = 0.01
-LAYOUT = ("--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f", "--tolerance", TOLERANCE, "--patch", "16",
-          "--files", "2")
+LAYOUT = ("--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f", "--patch", "16", "--files", "2")
 MEMORY = 24 << 20
 # The program, its connections and threads, messages on their way, and freed memory that is not returned yet.
 BESIDE_MEMORY = 150 << 20
@@ -52,54 +54,85 @@ class Wrong(Exception):
     """Something that must not happen."""
 
 
-class Truth:
-    """Every right answer: the samples of each step at each level, of a dataset that is made in peace."""
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How a dataset is written."""
+    name: str
+    options: tuple
+    tolerances: tuple  # of each layer of accuracy
 
-    def __init__(self, folder):
-        self.sources = [folder / f"step{step}.raw" for step in range(STEPS)]
+
+ONE_LAYER = Way("one layer", ("--tolerance", TOLERANCE), (TOLERANCE,))
+WAYS = (ONE_LAYER,
+        Way("layers", ("--layers", f"0.1,{TOLERANCE},exact"), (0.1, TOLERANCE, 0)),
+        Way("keyframes", ("--tolerance", TOLERANCE, "--keyframe", 3), (TOLERANCE,)))
+
+
+def write_sources(folder):
+    """Steps that change slowly, so that they can refer to others; every second one with holes."""
+    sources = [folder / f"step{step}.raw" for step in range(STEPS)]
+    lasting, moving = qt.turbulent(DIMS, name="soak, lasting"), qt.turbulent(DIMS, name="soak, moving")
+    for step, source in enumerate(sources):
+        field = (lasting + np.float32(0.05 * step) * moving).astype("<f4")
+        (qt.with_holes(field, np.nan) if step % 2 else field).tofile(source)
+    return sources
+
+
+class Question(typing.NamedTuple):
+    """A box that has a sample of the level; `layer` is the last one where none is asked for."""
+    step: int
+    layer: int
+    level: int
+    begin: list
+    end: list
+
+
+class Truth:
+    """Every right answer: the samples of each step, layer and level, of a dataset that is written in peace."""
+
+    def __init__(self, way, sources, folder):
+        self.way, self.sources = way, sources
         dataset = folder / "truth.quarry"
-        for step, source in enumerate(self.sources):
-            field = qt.turbulent(DIMS, name=("soak", step))
-            if step % 2:
-                field = qt.with_holes(field, np.nan)
-            field.tofile(source)
-            qt.succeed(WRITER, source, *LAYOUT, "--step", step, *["--append"] * bool(step), "--output", dataset)
+        for step, source in enumerate(sources):
+            qt.succeed(WRITER, source, *LAYOUT, *way.options, "--step", step, *["--append"] * bool(step), "--output", dataset)
         self.level_count = qt.info(dataset)["levels"]
-        self.levels = [[self.samples(dataset, folder, step, level) for level in range(self.level_count)]
-                       for step in range(STEPS)]
+        self.levels = {(step, layer, level): self.samples(dataset, folder, step, layer, level) for step in range(STEPS)
+                       for layer in range(len(way.tolerances)) for level in range(self.level_count)}
         shutil.rmtree(dataset)
 
-    def samples(self, dataset, folder, step, level):
+    def samples(self, dataset, folder, step, layer, level):
         """A whole level, [z, y, x]; compared with the original before it counts as the truth."""
         original = np.fromfile(self.sources[step], "<f4").reshape(DIMS[::-1])[(slice(None, None, 2**level),) * 3]
-        decoded = qt.get_array(dataset, folder / "level.raw", "<f4", "--step", step, "--level", level)
+        decoded = qt.get_array(dataset, folder / "level.raw", "<f4", "--step", step, "--layer", layer, "--level", level)
         gone = ~np.isfinite(original.ravel())
         if not np.array_equal(gone, ~np.isfinite(decoded)):
-            raise Wrong(f"step {step}, level {level}: other samples are missing")
+            raise Wrong(f"{self.way.name}, step {step}, level {level}: other samples are missing")
         # Coarse samples are within the tolerance, too: they are every 2^l-th sample.
-        if qt.largest_error(original.ravel()[~gone], decoded[~gone]) > TOLERANCE:
-            raise Wrong(f"step {step}, level {level} is not within the tolerance")
+        if qt.largest_error(original.ravel()[~gone], decoded[~gone]) > self.way.tolerances[layer]:
+            raise Wrong(f"{self.way.name}, step {step}, layer {layer}, level {level} is not within the tolerance")
         return decoded.reshape(original.shape)
 
     def question(self, random):
-        """A step, a level, and a box that has a sample of the level."""
         level = int(random.integers(self.level_count))
         begin = [int(random.integers(0, max(1, n - 2**level))) for n in DIMS]
         end = [int(random.integers(min(b + 2**level, n), n + 1)) for b, n in zip(begin, DIMS)]
-        return int(random.integers(STEPS)), level, begin, end
+        return Question(int(random.integers(STEPS)), int(random.integers(len(self.way.tolerances))), level, begin, end)
 
-    def answer(self, step, level, begin, end):
+    def everything(self, step):
+        return Question(step, len(self.way.tolerances) - 1, 0, [0, 0, 0], list(DIMS))
+
+    def answer(self, question):
         """The first sample of the level in the box, and the samples."""
-        first, last = ([-(-place // 2**level) for place in corner] for corner in (begin, end))
+        first, last = ([-(-place // 2**question.level) for place in corner] for corner in (question.begin, question.end))
         inside = tuple(slice(b, e) for b, e in zip(first, last))
-        return first, self.levels[step][level][inside[::-1]]
+        return first, self.levels[question.step, question.layer, question.level][inside[::-1]]
 
 
 class Simulation:
     """A dataset that grows step by step."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, truth):
+        self.path, self.truth = path, truth
         self.published = set()  # steps that a program has reported as written
         self.gone = False
 
@@ -110,8 +143,9 @@ class Simulation:
 class Soak:
     """What all threads share."""
 
-    def __init__(self, root, truth):
-        self.root, self.truth = root, truth
+    def __init__(self, root, truths):
+        self.root, self.truths = root, truths
+        self.sources = truths[0].sources
         self.over, self.lock = threading.Event(), threading.Lock()
         self.counts = collections.Counter()
         self.errors = []
@@ -161,12 +195,13 @@ class Actor(threading.Thread):
 class Writer(Actor):
     """Writes one dataset after the other, in runs that are killed or meet a full disk, and removes old ones."""
 
-    def __init__(self, soak, name):
-        super().__init__(soak, name)
-        self.mine = []
+    def __init__(self, soak, number):
+        super().__init__(soak, f"writer{number}")
+        self.number, self.mine = number, []
 
     def turn(self):
-        simulation = Simulation(self.soak.root / f"{self.name}-{len(self.mine)}.quarry")
+        truth = self.soak.truths[(self.number + len(self.mine)) % len(self.soak.truths)]
+        simulation = Simulation(self.soak.root / f"{self.name}-{len(self.mine)}.quarry", truth)
         self.mine.append(simulation)
         with self.soak.lock:
             self.soak.simulations.append(simulation)
@@ -181,7 +216,7 @@ class Writer(Actor):
     def publish(self, simulation, step):
         fate = self.one_of(normal=5, killed=3, full=2)
         before = set(simulation.published)
-        command = [WRITER, self.soak.truth.sources[step], *LAYOUT, "--step", step,
+        command = [WRITER, self.soak.sources[step], *LAYOUT, *simulation.truth.way.options, "--step", step,
                    *["--append"] * simulation.exists(), "--output", simulation.path]
         outcome = self.run_to(fate, *command)
         found = set(qt.info(simulation.path)["steps"]) if simulation.exists() else set()
@@ -262,30 +297,32 @@ class Reader(Actor):
         if simulation is None:
             return self.rest(0.1)
         published = set(simulation.published)
-        step, level, begin, end = self.soak.truth.question(self.random)
+        question = simulation.truth.question(self.random)
         remote = server is not None and self.one_of(server=3, files=1) == "server"
         target = server.target(simulation.path) if remote else simulation.path
         output = self.folder / "answer.raw"
         output.unlink(missing_ok=True)
-        outcome = qt.run("quarry", "get", target, "--field", "f", "--step", step, "--level", level, "--box",
-                         qt.box_text(begin, end), "--output", output, "--json", "--encoding",
-                         self.random.choice(["samples", "patches"]), *["--progressive"] * int(self.random.integers(2)))
+        outcome = qt.run("quarry", "get", target, "--field", "f", "--step", question.step, "--layer", question.layer,
+                         "--level", question.level, "--box", qt.box_text(question.begin, question.end), "--output", output,
+                         "--json", "--encoding", self.random.choice(["samples", "patches"]),
+                         *["--progressive"] * int(self.random.integers(2)))
         if outcome.code == qt.DONE:
-            self.check(outcome, output, step, level, begin, end)
+            self.check(outcome, output, simulation.truth, question)
+            self.soak.count(f"right answers, {simulation.truth.way.name}")
             return self.soak.count("right answers")
-        if simulation.gone or step not in published and outcome.code == qt.NOT_FOUND:
+        if simulation.gone or question.step not in published and outcome.code == qt.NOT_FOUND:
             return self.soak.count("answers about what is not there")
         if remote and (outcome.code in REFUSED_OR_GONE or generation != self.soak.generation):
             return self.soak.count("calls refused or cut")
         raise Wrong(outcome)
 
-    def check(self, outcome, output, step, level, begin, end):
+    def check(self, outcome, output, truth, question):
         said = json.loads(outcome.out.splitlines()[-1])
-        first, samples = self.soak.truth.answer(step, level, begin, end)
+        first, samples = truth.answer(question)
         if said["begin"] != first or said["shape"] != list(samples.shape[::-1]) or said["damaged"]:
             raise Wrong(f"another box than {first} {samples.shape[::-1]}: {outcome}")
         if output.read_bytes() != samples.tobytes():
-            raise Wrong(f"wrong samples of step {step}: {outcome}")
+            raise Wrong(f"wrong samples of step {question.step}: {outcome}")
 
 
 class Watcher(Actor):
@@ -314,7 +351,7 @@ class Damager(Actor):
         super().__init__(soak, name)
         self.dataset = soak.root / "flipped.quarry"
         for step in range(2):
-            qt.succeed(WRITER, soak.truth.sources[step], *LAYOUT, "--step", step, *["--append"] * bool(step),
+            qt.succeed(WRITER, soak.sources[step], *LAYOUT, *ONE_LAYER.options, "--step", step, *["--append"] * bool(step),
                        "--output", self.dataset)
         qt.succeed("quarry-index", self.dataset)
         self.whole = qt.Whole(self.dataset, self.folder)
@@ -411,7 +448,8 @@ def check_what_is_left(soak):
             if simulation.gone or not simulation.exists():
                 continue
             path = simulation.path
-            qt.succeed(WRITER, soak.truth.sources[0], *LAYOUT, "--step", STEPS, "--append", "--output", path)
+            qt.succeed(WRITER, soak.sources[0], *LAYOUT, *simulation.truth.way.options, "--step", STEPS, "--append",
+                       "--output", path)
             leftovers = [file for file in path.rglob("*") if ".partial" in file.name]
             if leftovers:
                 raise Wrong(f"left over: {leftovers}")
@@ -421,16 +459,17 @@ def check_what_is_left(soak):
                 for step in simulation.published:
                     output = checker.folder / "answer.raw"
                     outcome = qt.succeed("quarry", "get", target, "--field", "f", "--step", step, "--output", output, "--json")
-                    checker.check(outcome, output, step, 0, [0, 0, 0], list(DIMS))
+                    checker.check(outcome, output, simulation.truth, simulation.truth.everything(step))
                     soak.count("right answers in the end")
 
 
 def soak_for(minutes):
     root = qt.SCRATCH / "served"
     root.mkdir()
-    soak = Soak(root, Truth(qt.SCRATCH))
+    sources = write_sources(qt.SCRATCH)
+    soak = Soak(root, [Truth(way, sources, qt.SCRATCH) for way in WAYS])
     actors = [Keeper(soak, "keeper"), Damager(soak, "damager"), Stranger(soak, "stranger"), Watcher(soak, "watcher")]
-    actors += [Writer(soak, f"writer{number}") for number in range(SIMULATIONS)]
+    actors += [Writer(soak, number) for number in range(SIMULATIONS)]
     actors += [Reader(soak, f"reader{number}") for number in range(READERS)]
     begin = time.monotonic()
     for actor in actors:
@@ -464,7 +503,7 @@ def main():
     if soak.errors:
         return 1
     needed = ("right answers", "answers about damage", "watched steps", "servers killed", "servers stopped", "writers, killed",
-              "right answers in the end")
+              "right answers in the end", *(f"right answers, {way.name}" for way in WAYS))
     missing = [what for what in needed if not soak.counts[what]]
     if missing:
         print(f"the soak was too short to have {', '.join(missing)}", file=sys.stderr)
