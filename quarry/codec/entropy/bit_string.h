@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 #include "quarry/base/endian.h"
 
@@ -18,13 +20,49 @@ class BitStringWriter {
     Append(value, count);
   }
 
+  /// The same for many values, faster.
+  /// @param width_of  the bits of value i, at most 25
+  template <typename WidthOf>
+  void PutAll(std::span<const std::uint32_t> values, WidthOf width_of) {
+    PutWholeBytes();
+    const std::size_t begin = out_->size();
+    out_->resize(begin + values.size() * sizeof(std::uint32_t) + sizeof(std::uint64_t));
+    std::byte* next = out_->data() + begin;
+    // In registers, without a branch: of what is stored, whole bytes stay and the rest is stored again.
+    std::uint64_t pending = pending_;
+    auto held = static_cast<unsigned>(held_);
+    const auto put = [&](std::uint64_t value, unsigned count) {
+      pending |= value << held;
+      held += count;
+      const std::uint64_t bytes = std::endian::native == std::endian::big ? ByteSwapped(pending) : pending;
+      std::memcpy(next, &bytes, sizeof bytes);
+      next += held / 8;
+      pending >>= held & ~7u;
+      held &= 7u;
+    };
+    std::size_t i = 0;
+    for (; i + 2 <= values.size(); i += 2) {
+      const unsigned width = width_of(i);
+      put(values[i] | std::uint64_t{values[i + 1]} << width, width + width_of(i + 1));
+    }
+    if (i < values.size()) put(values[i], width_of(i));
+    pending_ = pending;
+    held_ = static_cast<int>(held);
+    out_->resize(static_cast<std::size_t>(next - out_->data()));
+  }
+
   /// Writes the last bytes. Nothing may be put after it.
   void Finish() {
-    for (; held_ > 0; held_ -= 8, pending_ >>= 8) out_->push_back(static_cast<std::byte>(pending_));
+    PutWholeBytes();
+    if (held_ > 0) out_->push_back(static_cast<std::byte>(pending_));
   }
 
  private:
   static constexpr int kMost = 32;  ///< at once
+
+  void PutWholeBytes() {
+    for (; held_ >= 8; held_ -= 8, pending_ >>= 8) out_->push_back(static_cast<std::byte>(pending_));
+  }
 
   void Append(std::uint64_t value, int count) {
     pending_ |= value << held_;

@@ -17,6 +17,10 @@ constexpr float kBitsPerFrequency = 5.5f;
 constexpr float kBitsPerTable = 22;
 /// Its name, and the context that it begins with.
 constexpr float kBitsPerName = 16;
+/// Neighbours keep tables of their own if these save this part of all bits. Each table takes 8 KiB of the
+/// cache from which the decoder reads one slot a sample; and bits of sampled indices are fewer than those of
+/// all, as tables fit the sampled ones.
+constexpr float kLeastGain = 0.002f;
 /// Named tables need not be decoded: they may cost a little more than stored ones.
 constexpr double kNamedMayCost = 1.002;
 /// Levels of at most so many samples have named tables without a look at stored ones.
@@ -315,11 +319,15 @@ std::vector<Group*> GroupPerContext(std::span<const std::int32_t> indices,
   return groups;
 }
 
-/// Greedily merges the neighbours that gain most, or lose least while there are too many. Those of `groups`
-/// stay as they are but for their bits.
+/// Greedily merges the neighbours that gain most, or lose least while this is little or there are too many
+/// groups. Those of `groups` stay as they are but for their bits.
 std::vector<Group*> MergeGroups(std::vector<Group*> groups, std::size_t most, CountBits count_bits,
                                 Scratch* scratch) {
-  for (Group* group : groups) count_bits(group);
+  float all_bits = 0;
+  for (Group* group : groups) {
+    count_bits(group);
+    all_bits += group->bits;
+  }
   std::vector<Group*> candidates;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
     candidates.push_back(&scratch->groups[kMostContexts + i]);
@@ -335,7 +343,7 @@ std::vector<Group*> MergeGroups(std::vector<Group*> groups, std::size_t most, Co
         best = i;
       }
     }
-    if (best_gain < 0 && groups.size() <= most) break;
+    if (best_gain < -kLeastGain * all_bits && groups.size() <= most) break;
     const auto at = static_cast<std::ptrdiff_t>(best);
     groups[best] = candidates[best];
     groups.erase(groups.begin() + at + 1);

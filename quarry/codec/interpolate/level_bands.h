@@ -240,13 +240,8 @@ class LevelBands {
     values.Resize(static_cast<std::size_t>(Volume(shape_)));
     PaddedArray<std::uint16_t> magnitudes;
     if (with_magnitudes) magnitudes.Resize(values.size());
-    for (std::int64_t z = 0; z < shape_[2]; ++z) {
-      for (std::int64_t y = 0; y < shape_[1]; ++y) {
-        const std::int64_t to = (z * shape_[1] + y) * shape_[0];
-        MergeRow(y, z, &LevelBands::Values, values.data() + to);
-        if (with_magnitudes) MergeRow(y, z, &LevelBands::Magnitudes, magnitudes.data() + to);
-      }
-    }
+    MergeRows(&LevelBands::Values, values.data());
+    if (with_magnitudes) MergeRows(&LevelBands::Magnitudes, magnitudes.data());
     coarse_->shape = shape_;
     std::swap(coarse_->values, values);
     std::swap(coarse_->magnitudes, magnitudes);
@@ -256,12 +251,10 @@ class LevelBands {
   void MergeInto(const SamplePlace& place) {
     scratch_->row.resize(static_cast<std::size_t>(shape_[0]));
     const std::span<T> row = scratch_->row;
-    for (std::int64_t z = 0; z < shape_[2]; ++z) {
-      for (std::int64_t y = 0; y < shape_[1]; ++y) {
-        MergeRow(y, z, &LevelBands::Values, row.data());
-        place.WriteRow(y, z, std::as_bytes(row).data(), row.size_bytes());
-      }
-    }
+    ForEachRow(&LevelBands::Values, [&](std::int64_t y, std::int64_t z, const T* evens, const T* odds) {
+      MergeRow(evens, odds, row.data());
+      place.WriteRow(y, z, std::as_bytes(row).data(), row.size_bytes());
+    });
     place.EndWriting();
   }
 
@@ -311,16 +304,43 @@ class LevelBands {
     kernels_.interleave_16(a, b, n, out);
   }
 
+  std::int64_t Evens() const { return (shape_[0] + 1) / 2; }
+  std::int64_t Odds() const { return shape_[0] / 2; }
+
+  /// Calls use(y, z, evens, odds) with the samples at even and at odd x of every row of the level.
+  template <typename U, typename Use>
+  void ForEachRow(U* (LevelBands::*array)(int), Use use) {
+    for (std::int64_t z = 0; z < shape_[2]; ++z) {
+      std::array<const U*, 2> evens{};  // of the next row with an even y, and with an odd one
+      std::array<const U*, 2> odds{};
+      for (std::size_t y = 0; y < 2; ++y) {
+        const int band = static_cast<int>(y << 1) | static_cast<int>((z & 1) << 2);
+        const std::int64_t row = (z / 2) * BandShape(shape_, band)[1];
+        evens[y] = (this->*array)(band) + row * Evens();
+        odds[y] = (this->*array)(band | 1) + row * Odds();
+      }
+      for (std::int64_t y = 0; y < shape_[1]; ++y) {
+        const std::size_t parity = Index(static_cast<int>(y & 1));
+        use(y, z, evens[parity], odds[parity]);
+        evens[parity] += Evens();
+        odds[parity] += Odds();
+      }
+    }
+  }
+
+  /// @param out  the level, dense
   template <typename U>
-  void MergeRow(std::int64_t y, std::int64_t z, U* (LevelBands::*array)(int), U* out) {
-    const int band = static_cast<int>((y & 1) << 1 | (z & 1) << 2);
-    const std::int64_t even = (shape_[0] + 1) / 2;
-    const std::int64_t odd = shape_[0] / 2;
-    const std::int64_t row = (z / 2) * BandShape(shape_, band)[1] + y / 2;
-    const U* evens = (this->*array)(band) + row * even;
-    const U* odds = (this->*array)(band | 1) + row * odd;
-    Interleave(evens, odds, static_cast<std::size_t>(odd), out);
-    if (even > odd) out[shape_[0] - 1] = evens[even - 1];
+  void MergeRows(U* (LevelBands::*array)(int), U* out) {
+    ForEachRow(array, [&](std::int64_t /*y*/, std::int64_t /*z*/, const U* evens, const U* odds) {
+      MergeRow(evens, odds, out);
+      out += shape_[0];
+    });
+  }
+
+  template <typename U>
+  void MergeRow(const U* evens, const U* odds, U* out) const {
+    Interleave(evens, odds, static_cast<std::size_t>(Odds()), out);
+    if (Evens() > Odds()) out[shape_[0] - 1] = evens[Odds()];
   }
 
   Index3 shape_;

@@ -63,7 +63,8 @@ class SymbolSink {
       if (!kernels_.fold(indices.data() + begin, table, fold_, count, out_->data() + size_, low_.data()))
         ReplaceTooLarge(indices, table, begin, count);
       if (some_shifts_) {
-        for (std::size_t i = 0; i < count; ++i) low_writer_.Put(low_[i], fold_.shifts[table[i]]);
+        low_writer_.PutAll(std::span(low_).first(count),
+                           [&](std::size_t i) { return fold_.shifts[table[i]]; });
       }
       Count(out_->data() + size_, count);
       size_ += count;
