@@ -27,7 +27,8 @@ std::size_t TablesOfTwo(std::uint64_t zeros, std::uint64_t difference) {
 }
 
 // With H(p) the bits of a choice of probability p, two tables save 40000 times H(.5) less the mean of H(.5 -
-// d) and H(.5 + d), of 40000 (H(.5) + .5) bits: a thousandth for d = .03, and more than a tenth for d = .3.
+// d) and H(.5 + d), of 40000 (H(.5) + .5) bits: less than 0.2 % for d = .03, and more than a tenth for d =
+// .3.
 TEST(ChooseTablesTest, NeighboursShareATableUnlessTwoSaveSomeOfTheBits) {
   EXPECT_EQ(TablesOfTwo(47, 6), 1u);
   EXPECT_EQ(TablesOfTwo(20, 60), 2u);
