@@ -756,6 +756,19 @@ TEST_F(HostileServerTest, AStreamThatBreaksIsTakenUpAgainWhereverItBreaks) {
   }
 }
 
+/// Only breaks in a row count: two streams with nothing new, then one with a message more.
+TEST_F(HostileServerTest, AStreamThatComesToPiecesIsTakenUpAgainForAsLongAsItGoesOn) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+    const Status status = Read(encoding, [](int stream, Messages* messages) {
+      messages->resize(stream % 3 < 2 ? 1 : 2);  // a header, and a level
+      return kBroken;
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(levels_, 3u);
+    EXPECT_EQ(spoiler_->streams, 9);
+  }
+}
+
 TEST_F(HostileServerTest, AnAnswerThatHasEndedIsNotAskedForAgain) {
   for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
     EXPECT_TRUE(Read(encoding, [](int, Messages*) { return kBroken; }).ok());
