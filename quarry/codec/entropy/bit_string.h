@@ -22,8 +22,9 @@ class BitStringWriter {
 
   /// The same for many values, faster.
   /// @param width_of  the bits of value i, at most 25
+  /// @param widest    of them
   template <typename WidthOf>
-  void PutAll(std::span<const std::uint32_t> values, WidthOf width_of) {
+  void PutAll(std::span<const std::uint32_t> values, WidthOf width_of, unsigned widest) {
     PutWholeBytes();
     const std::size_t begin = out_->size();
     out_->resize(begin + values.size() * sizeof(std::uint32_t) + sizeof(std::uint64_t));
@@ -31,21 +32,28 @@ class BitStringWriter {
     // In registers, without a branch: of what is stored, whole bytes stay and the rest is stored again.
     std::uint64_t pending = pending_;
     auto held = static_cast<unsigned>(held_);
-    const auto put = [&](std::uint64_t value, unsigned count) {
-      pending |= value << held;
-      held += count;
+    const auto put = [&](BitRun run) {
+      pending |= run.bits << held;
+      held += run.count;
       const std::uint64_t bytes = std::endian::native == std::endian::big ? ByteSwapped(pending) : pending;
       std::memcpy(next, &bytes, sizeof bytes);
       next += held / 8;
       pending >>= held & ~7u;
       held &= 7u;
     };
-    std::size_t i = 0;
-    for (; i + 2 <= values.size(); i += 2) {
+    const auto two = [&](std::size_t i) {
       const unsigned width = width_of(i);
-      put(values[i] | std::uint64_t{values[i + 1]} << width, width + width_of(i + 1));
+      return BitRun{values[i] | std::uint64_t{values[i + 1]} << width, width + width_of(i + 1)};
+    };
+    // As many at a time as fit beside the seven bits that may be held: each put waits for the one before.
+    std::size_t i = 0;
+    for (; 4 * widest <= kMostBeside && i + 4 <= values.size(); i += 4) {
+      const BitRun first = two(i);
+      const BitRun second = two(i + 2);
+      put({first.bits | second.bits << first.count, first.count + second.count});
     }
-    if (i < values.size()) put(values[i], width_of(i));
+    for (; i + 2 <= values.size(); i += 2) put(two(i));
+    if (i < values.size()) put({values[i], width_of(i)});
     pending_ = pending;
     held_ = static_cast<int>(held);
     out_->resize(static_cast<std::size_t>(next - out_->data()));
@@ -58,7 +66,13 @@ class BitStringWriter {
   }
 
  private:
-  static constexpr int kMost = 32;  ///< at once
+  struct BitRun {
+    std::uint64_t bits;
+    unsigned count;
+  };
+
+  static constexpr int kMost = 32;             ///< at once
+  static constexpr unsigned kMostBeside = 57;  ///< the same, while less than a byte is held
 
   void PutWholeBytes() {
     for (; held_ >= 8; held_ -= 8, pending_ >>= 8) out_->push_back(static_cast<std::byte>(pending_));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "quarry/base/memory.h"
 #include "quarry/codec/coder.h"
 #include "quarry/codec/interpolate/kernels.h"
 #include "quarry/codec/interpolate/level_base.h"
@@ -10,6 +11,10 @@
 
 /// One level of a patch as bytes: what its samples add to the coarser level.
 namespace quarry::interpolate {
+
+/// An array whose new elements are unset.
+template <typename T>
+using Buffer = std::vector<T, BufferAllocator<T>>;
 
 /// An array with kPadding zeros before and after it.
 template <typename T>
@@ -27,7 +32,7 @@ class PaddedArray {
   std::size_t size() const { return size_; }
 
  private:
-  std::vector<T, BufferAllocator<T>> storage_ = std::vector<T, BufferAllocator<T>>(2 * kPadding);
+  Buffer<T> storage_ = Buffer<T>(2 * kPadding);
   std::size_t size_ = 0;
 };
 
@@ -54,9 +59,11 @@ struct Quantiser {
 /// @param samples   dense, finite where valid
 /// @param validity         of `samples`, or empty
 /// @param need_magnitudes  a finer level will be coded from this one
+/// @param place  for the decoded samples of the finest level, which `grid` then does not get; or null
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid);
+                  const LevelBase<T>& base, bool need_magnitudes, const SamplePlace* place,
+                  LevelGrid<T>* grid);
 
 /// Turns `grid` into the level of `shape` that EncodeLevel left in its grid.
 /// @param need_magnitudes  a finer level will be decoded from this one

@@ -98,11 +98,11 @@ void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
 /// The intervals of a plane or a band in the layer before; see IntervalPlane.
 template <typename T>
 struct IntervalScratch {
-  std::vector<T> values;  ///< of the layer before, of all new samples in coding order
-  std::vector<T> clamped;
-  std::vector<T> unclamped;  ///< of exact levels with tables
-  std::vector<T> signs;
-  std::vector<std::uint16_t> misses;
+  Buffer<T> values;  ///< of the layer before, of all new samples in coding order
+  Buffer<T> clamped;
+  Buffer<T> unclamped;  ///< of exact levels with tables
+  Buffer<T> signs;
+  Buffer<std::uint16_t> misses;
 
   static IntervalScratch& OfThread() {
     static const PerThread<IntervalScratch> scratch;

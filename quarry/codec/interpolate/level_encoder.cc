@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 
 #include "quarry/base/per_thread.h"
-#include "quarry/codec/entropy/bit_string.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/instruction_sets.h"
@@ -14,6 +12,7 @@
 #include "quarry/codec/interpolate/exact_contexts.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/interpolate/symbol_sink.h"
 
 namespace quarry::interpolate {
 namespace {
@@ -37,110 +36,22 @@ constexpr int kTableBits = entropy::kNamedBits;
 /// Exact coding is tried when indices cost more than this part of the samples themselves.
 constexpr double kTryExactAbove = 0.6;
 
-/// Turns indices into symbols with their tables, counts the symbols, and collects the low bits.
-class SymbolSink {
- public:
-  SymbolSink(const Kernels& kernels, const TableChoice& choice, std::size_t capacity,
-             std::vector<entropy::CodedSymbol>* symbols)
-      : kernels_(kernels), counts_(choice.shifts.size() * entropy::kSymbols), out_(symbols) {
-    std::copy(choice.shifts.begin(), choice.shifts.end(), fold_.shifts.begin());
-    fold_.limits.fill(entropy::kLargestSymbol);
-    for (std::size_t t = 0; t < choice.names.size(); ++t)
-      fold_.limits[t] = entropy::LargestSymbolOf(choice.names[t]);
-    some_shifts_ =
-        std::any_of(fold_.shifts.begin(), fold_.shifts.end(), [](std::uint8_t s) { return s > 0; });
-    if (out_->size() < capacity) out_->resize(capacity);
-  }
-
-  SymbolSink(const SymbolSink&) = delete;  // its writer points into it
-  SymbolSink& operator=(const SymbolSink&) = delete;
-
-  void Add(std::span<const std::int32_t> indices, std::span<const std::uint8_t> tables, std::size_t begin,
-           std::size_t end) {
-    for (; begin < end; begin += std::min(kRun, end - begin)) {
-      const std::size_t count = std::min(kRun, end - begin);
-      const std::uint8_t* table = tables.data() + begin;
-      if (!kernels_.fold(indices.data() + begin, table, fold_, count, out_->data() + size_, low_.data()))
-        ReplaceTooLarge(indices, table, begin, count);
-      if (some_shifts_) {
-        low_writer_.PutAll(std::span(low_).first(count),
-                           [&](std::size_t i) { return fold_.shifts[table[i]]; });
-      }
-      Count(out_->data() + size_, count);
-      size_ += count;
-    }
-  }
-
-  std::size_t size() const { return size_; }
-  /// Positions of the indices that have no symbol; 0 stands for them.
-  const std::vector<std::size_t>& too_large() const { return too_large_; }
-  std::array<std::uint32_t, entropy::kSymbols> Counts(std::size_t table) const {
-    std::array<std::uint32_t, entropy::kSymbols> counts{};
-    for (std::size_t s = 0; s < entropy::kSymbols; ++s) {
-      for (const std::uint32_t part : counts_[table * entropy::kSymbols + s]) counts[s] += part;
-    }
-    return counts;
-  }
-  /// Ends the low bits: nothing may be added after it.
-  const Bytes& LowBits() {
-    low_writer_.Finish();
-    return low_bits_;
-  }
-
- private:
-  /// What is folded at a time stays in the first cache.
-  static constexpr std::size_t kRun = 1024;
-  /// Counters in turn: increments of the same counter wait for each other.
-  static constexpr std::size_t kCounters = 4;
-
-  void ReplaceTooLarge(std::span<const std::int32_t> indices, const std::uint8_t* tables, std::size_t begin,
-                       std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const int shift = fold_.shifts[tables[i]];
-      if (Fold(indices[begin + i], shift).symbol <= fold_.limits[tables[i]]) continue;
-      too_large_.push_back(begin + i);
-      const Folded zero = Fold(0, shift);
-      (*out_)[size_ + i] = static_cast<entropy::CodedSymbol>(tables[i] << 8 | zero.symbol);
-      low_[i] = zero.low;
-    }
-  }
-
-  void Count(const entropy::CodedSymbol* symbols, std::size_t count) {
-    std::size_t i = 0;
-    for (; i + kCounters <= count; i += kCounters) {
-      for (std::size_t c = 0; c < kCounters; ++c) ++counts_[symbols[i + c]][c];
-    }
-    for (; i < count; ++i) ++counts_[symbols[i]][0];
-  }
-
-  const Kernels& kernels_;
-  FoldTables fold_;
-  bool some_shifts_ = false;
-  std::vector<std::array<std::uint32_t, kCounters>> counts_;  ///< of all coded symbols
-  std::vector<entropy::CodedSymbol>* out_;
-  std::size_t size_ = 0;
-  std::array<std::uint32_t, kRun> low_;
-  std::vector<std::size_t> too_large_;
-  Bytes low_bits_;
-  entropy::BitStringWriter low_writer_{&low_bits_};
-};
-
 /// Scratch of a thread: everything as large as a level.
 template <typename T>
 struct EncoderScratch {
-  PaddedArray<T> originals;                 ///< of all bands, in coding order
-  std::vector<std::uint8_t> valid;          ///< of the same, or empty
-  std::vector<std::int32_t> indices;        ///< of the same
-  std::vector<std::uint8_t> contexts;       ///< of the same: bins, in a further layer with classes
-  std::vector<std::size_t> raw_escapes;     ///< positions, ascending
-  std::vector<std::int32_t> coded_indices;  ///< of valid samples only, where some are missing
-  std::vector<std::uint8_t> coded_contexts;
-  std::vector<std::size_t> coded_ends;       ///< of the bands that are not empty
-  std::vector<std::uint8_t> class_contexts;  ///< of the same, with classes, where coded_contexts has bins
+  PaddedArray<T> originals;              ///< of all bands, in coding order
+  Buffer<std::uint8_t> valid;            ///< of the same, or empty
+  Buffer<std::int32_t> indices;          ///< of the same
+  Buffer<std::uint8_t> contexts;         ///< of the same: bins, in a further layer with classes
+  std::vector<std::size_t> raw_escapes;  ///< positions, ascending
+  Buffer<std::int32_t> coded_indices;    ///< of valid samples only, where some are missing
+  Buffer<std::uint8_t> coded_contexts;
+  std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
+  Buffer<std::uint8_t> class_contexts;  ///< of the same, with classes, where coded_contexts has bins
   std::vector<entropy::CodedSymbol> symbols;
   std::array<std::vector<T>, kBands> kept;
-  std::vector<T> signs;         ///< of all samples, in a further layer
-  std::vector<T> signed_plane;  ///< originals of a plane, times their signs
+  Buffer<T> signs;         ///< of all samples, in a further layer
+  Buffer<T> signed_plane;  ///< originals of a plane, times their signs
 
   static EncoderScratch& OfThread() {
     static const PerThread<EncoderScratch> scratch;
@@ -169,12 +80,13 @@ template <typename T>
 class LevelEncoder {
  public:
   LevelEncoder(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-               const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid)
+               const LevelBase<T>& base, bool need_magnitudes, const SamplePlace* place, LevelGrid<T>* grid)
       : quantiser_(quantiser),
         shape_(shape),
         further_(base.values != nullptr),
         interval_args_(IntervalArgsOf<T>(quantiser, base.half_width)),
         need_magnitudes_(need_magnitudes),
+        place_(place),
         grid_(grid),
         bands_(shape, grid, &LevelScratch<T>::OfThread()),
         inherited_(grid->predictor),
@@ -238,7 +150,11 @@ class LevelEncoder {
       }
     }
     grid_->predictor = spec;
-    bands_.Merge(need_magnitudes_);
+    if (place_ != nullptr) {
+      bands_.MergeInto(*place_);
+    } else {
+      bands_.Merge(need_magnitudes_);
+    }
     return payload;
   }
 
@@ -801,6 +717,7 @@ class LevelEncoder {
   bool refers_ = false;  ///< to another step
   const IntervalArgs<T> interval_args_;
   const bool need_magnitudes_;
+  const SamplePlace* place_;  ///< for the samples of the level, which the grid then does not get; or null
   LevelGrid<T>* grid_;
   LevelBands<T> bands_;
   const PredictorSpec inherited_;
@@ -815,13 +732,14 @@ class LevelEncoder {
 
 template <typename T>
 Bytes EncodeLevel(const Quantiser& quantiser, const Index3& shape, const T* samples, Validity validity,
-                  const LevelBase<T>& base, bool need_magnitudes, LevelGrid<T>* grid) {
-  return LevelEncoder<T>(quantiser, shape, samples, validity, base, need_magnitudes, grid).Run();
+                  const LevelBase<T>& base, bool need_magnitudes, const SamplePlace* place,
+                  LevelGrid<T>* grid) {
+  return LevelEncoder<T>(quantiser, shape, samples, validity, base, need_magnitudes, place, grid).Run();
 }
 
 template Bytes EncodeLevel<float>(const Quantiser&, const Index3&, const float*, Validity,
-                                  const LevelBase<float>&, bool, LevelGrid<float>*);
+                                  const LevelBase<float>&, bool, const SamplePlace*, LevelGrid<float>*);
 template Bytes EncodeLevel<double>(const Quantiser&, const Index3&, const double*, Validity,
-                                   const LevelBase<double>&, bool, LevelGrid<double>*);
+                                   const LevelBase<double>&, bool, const SamplePlace*, LevelGrid<double>*);
 
 }  // namespace quarry::interpolate

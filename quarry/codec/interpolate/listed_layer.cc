@@ -8,20 +8,16 @@
 #include <span>
 #include <utility>
 
-#include "quarry/base/memory.h"
 #include "quarry/codec/entropy/bit_string.h"
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
-#include "quarry/codec/interpolate/level_base.h"
+#include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/value_list.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::interpolate {
 namespace {
-
-template <typename U>
-using Buffer = std::vector<U, BufferAllocator<U>>;
 
 /// Calls `use` with the place of each valid sample of a level that the coarser one lacks, in memory order.
 /// @param is_first  of no coarser level any sample is known

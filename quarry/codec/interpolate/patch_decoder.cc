@@ -21,8 +21,6 @@ const LosslessCoder kLosslessCoder;
 template <typename S>
 class Decoder final : public PatchDecoder {
   using T = Working<S>;
-  template <typename U>
-  using Buffer = std::vector<U, BufferAllocator<U>>;
 
  public:
   /// @param in_float64  the patch is one of float64, of float32 numbers; only if S is float
@@ -103,10 +101,7 @@ class Decoder final : public PatchDecoder {
   }
 
   /// True when samples need no conversion and therefore no copy.
-  bool SamplesAreWorkingValues() const {
-    return std::is_same_v<S, T> && !head_.constant &&
-           (!head_.lattice || (head_.exponent == 0 && !head_.quantum));
-  }
+  bool SamplesAreWorkingValues() const { return !head_.constant && AreWorkingValues<S, T>(head_); }
 
   Status ReadHead(ByteSpan* payload) {
     if (payload->empty()) return DataLoss("the coarsest level of a patch is empty");

@@ -24,8 +24,8 @@ std::span<const S> SamplesOf(ByteSpan bytes) {
 
 /// Every second sample along each axis.
 template <typename U>
-std::vector<U, BufferAllocator<U>> Halved(const U* fine, const Index3& shape) {
-  std::vector<U, BufferAllocator<U>> coarse(BandSize(shape, 0));
+Buffer<U> Halved(const U* fine, const Index3& shape) {
+  Buffer<U> coarse(BandSize(shape, 0));
   ExtractBand(fine, shape, 0, coarse.data());
   return coarse;
 }
@@ -51,8 +51,6 @@ struct LayerSettings {
 template <typename S>
 class Encoder {
   using T = Working<S>;
-  template <typename U>
-  using Buffer = std::vector<U, BufferAllocator<U>>;
   /// Above it, steps and their reciprocals are no longer normal numbers.
   static constexpr double kLargestTolerance = static_cast<double>(std::numeric_limits<T>::max() / 16);
 
@@ -151,6 +149,7 @@ class Encoder {
     AppendHead(head, base, &coded.levels.back());
     for (int l = std::max(inner, layout_.levels) - 1; l >= 0; --l) {
       Bytes payload;
+      const bool placed = l == 0 && inner > 1 && AreWorkingValues<S, T>(head);
       if (l < inner - 1) {
         const auto i = static_cast<std::size_t>(l);
         LevelBase<T> base{bases[i], 0};
@@ -158,14 +157,16 @@ class Encoder {
           base.half_width = HalfWidth<T>(settings_.before->head, settings_.before->exact_levels, l, head);
         ReferenceValues<S, T> reference;
         if (head.refers) base.reference = ReferenceAt(l, head, &reference);
+        SamplePlace place;
+        if (placed) place = PlaceForDecoded(&coded.decoded[0]);
         payload = EncodeLevel<T>(head.LevelQuantiser(l, max_error), LevelShape(layout_.shape, l), grids[i],
-                                 valid[i], base, l > 0, &grid);
+                                 valid[i], base, l > 0, placed ? &place : nullptr, &grid);
         if (grid.exact) coded.exact_levels |= ExactLevels{1} << l;
       }
       Bytes& out = coded.levels[static_cast<std::size_t>(std::min(l, layout_.levels - 1))];
       if (l > layout_.levels - 1 && l < inner - 1) entropy::PutVarint(payload.size(), &out);
       out.insert(out.end(), payload.begin(), payload.end());
-      if (l < layout_.levels) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
+      if (l < layout_.levels && !placed) KeepDecoded(head, grid, &coded.decoded[static_cast<std::size_t>(l)]);
     }
     return coded;
   }
@@ -192,6 +193,11 @@ class Encoder {
       if (const std::optional<PatchHead> head = QuantumHead(largest, unit)) return *head;
     }
     return exponent ? LatticeHead(*exponent) : FloatHead(largest);
+  }
+
+  SamplePlace PlaceForDecoded(Bytes* out) const {
+    out->resize(samples_.size_bytes());
+    return SamplePlace::Dense(out->data(), layout_.shape, sizeof(S));
   }
 
   void KeepDecoded(const PatchHead& head, const LevelGrid<T>& grid, Bytes* out) const {

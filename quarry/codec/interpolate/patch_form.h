@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "quarry/base/memory.h"
 #include "quarry/codec/coder.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
@@ -150,7 +149,7 @@ struct FromMultiples {
 /// @param validity  null: all are valid. Missing samples become 0
 template <typename S, typename T>
 const T* WorkingValues(const S* samples, const std::uint8_t* validity, std::size_t count,
-                       const PatchHead& head, std::vector<T, BufferAllocator<T>>* buffer) {
+                       const PatchHead& head, Buffer<T>* buffer) {
   if constexpr (std::is_same_v<S, T>) {
     if (!head.lattice && validity == nullptr) return samples;
   }
@@ -164,13 +163,17 @@ const T* WorkingValues(const S* samples, const std::uint8_t* validity, std::size
   return buffer->data();
 }
 
+/// Whether the samples are what is computed in.
+template <typename S, typename T>
+bool AreWorkingValues(const PatchHead& head) {
+  return std::is_same_v<S, T> && (!head.lattice || (head.exponent == 0 && !head.quantum));
+}
+
 template <typename S, typename T>
 void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& head, S* out) {
-  if constexpr (std::is_same_v<S, T>) {
-    if (!head.lattice || (head.exponent == 0 && !head.quantum)) {
-      std::memcpy(out, values, count * sizeof(S));
-      return;
-    }
+  if (AreWorkingValues<S, T>(head)) {
+    std::memcpy(out, values, count * sizeof(S));
+    return;
   }
   if (head.quantum) return RunOnBestInstructionSet<FromMultiples<S, T>>(values, count, *head.quantum, out);
   const T unit = std::is_integral_v<S> ? T(1) : PowerOfTwo<T>(head.exponent);
@@ -220,9 +223,6 @@ class ReferenceValues {
   }
 
  private:
-  template <typename U>
-  using Buffer = std::vector<U, BufferAllocator<U>>;
-
   const S* Fill(const S* samples, Validity validity) {
     const auto first = std::find(validity.begin(), validity.end(), 1);
     S last = first != validity.end() ? samples[first - validity.begin()] : S(0);

@@ -221,8 +221,9 @@ Status SymbolDecoder::ReadNames(std::size_t count, ByteSpan* payload) {
 }
 
 void SymbolDecoder::StartLowBits(ByteSpan bytes) {
-  scratch_.low_bits.assign(bytes.size() + kLowBitsPadding, std::byte{0});
-  if (!bytes.empty()) std::memcpy(scratch_.low_bits.data(), bytes.data(), bytes.size());
+  scratch_.low_bits.resize(bytes.size() + kLowBitsPadding);
+  const auto end = std::copy(bytes.begin(), bytes.end(), scratch_.low_bits.begin());
+  std::fill(end, scratch_.low_bits.end(), std::byte{0});
   low_bits_.bytes = scratch_.low_bits.data();
   low_bits_.limit = bytes.size() * 8;
 }

@@ -27,7 +27,7 @@ constexpr Quantiser kQuantiser = {.step = 1, .max_error = 0.5, .integral = false
 
 Bytes Encode(const Index3& shape, const std::vector<float>& samples) {
   LevelGrid<float> grid = Coarse(shape);
-  return EncodeLevel<float>(kQuantiser, shape, samples.data(), {}, {}, false, &grid);
+  return EncodeLevel<float>(kQuantiser, shape, samples.data(), {}, {}, false, nullptr, &grid);
 }
 
 Status Decode(const Index3& shape, const Bytes& payload) {

@@ -155,19 +155,22 @@ TEST(BitStringTest, ManyAtOnceAreTheSameAsOneByOne) {
   Bytes one_by_one;
   entropy::BitStringWriter many(&together);
   entropy::BitStringWriter single(&one_by_one);
-  for (const std::size_t count : {0, 1, 2, 3, 64, 1001}) {
-    std::vector<std::uint8_t> widths;
-    std::vector<std::uint32_t> values;
-    for (std::size_t i = 0; i < count; ++i) {
-      // The widest all at once, too.
-      widths.push_back(static_cast<std::uint8_t>(count == 64 ? 25 : random.Below(26)));
-      values.push_back(static_cast<std::uint32_t>(random.Next()) & ((std::uint32_t{1} << widths[i]) - 1));
-      single.Put(values[i], widths[i]);
+  for (const std::size_t count : {0, 1, 2, 3, 5, 64, 1001}) {
+    for (const unsigned widest : {1u, 14u, 15u, 25u}) {
+      std::vector<std::uint8_t> widths;
+      std::vector<std::uint32_t> values;
+      for (std::size_t i = 0; i < count; ++i) {
+        // The widest all at once, too.
+        widths.push_back(static_cast<std::uint8_t>(count == 64 ? widest : random.Below(widest + 1)));
+        values.push_back(static_cast<std::uint32_t>(random.Next()) & ((std::uint32_t{1} << widths[i]) - 1));
+        single.Put(values[i], widths[i]);
+      }
+      many.PutAll(
+          values, [&](std::size_t i) { return widths[i]; }, widest);
+      // Some bits that are not written yet, before the next ones.
+      many.Put(0x15555555, 31);
+      single.Put(0x15555555, 31);
     }
-    many.PutAll(values, [&](std::size_t i) { return widths[i]; });
-    // Some bits that are not written yet, before the next ones.
-    many.Put(0x15555555, 31);
-    single.Put(0x15555555, 31);
   }
   many.Finish();
   single.Finish();
