@@ -31,8 +31,3 @@ if(sanitizers)
                                                          -fno-omit-frame-pointer)
   target_link_options(quarry_project_options INTERFACE -fsanitize=${sanitizers})
 endif()
-
-find_program(MOLD_LINKER mold)
-if(MOLD_LINKER AND NOT CMAKE_CROSSCOMPILING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
-  target_link_options(quarry_project_options INTERFACE -fuse-ld=mold)
-endif()

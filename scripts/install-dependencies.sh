@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(
-  build-essential ca-certificates ccache cmake gfortran mold ninja-build pkg-config
+  build-essential ca-certificates ccache cmake gfortran ninja-build pkg-config
   libbenchmark-dev libboost-dev libcli11-dev libfftw3-dev libfmt-dev libgrpc++-dev libgtest-dev libhdf5-dev liblmdb-dev libnetcdf-dev libopenmpi-dev libpng-dev
   libprotobuf-dev libpugixml-dev libspdlog-dev libssl-dev libtbb-dev libtiff-dev libxxhash-dev libzfp-dev libzstd-dev
   nlohmann-json3-dev openmpi-bin openssl prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
