@@ -28,6 +28,7 @@ constexpr const char* kFooter =
     "Questions, one JSON object a line; what is left out of \"boxes\" is the whole grid:\n"
     "  {\"boxes\": [\"0:64,0:64,0:64\"]}       seconds of each box, one after the other\n"
     "  {\"stride\": 8}                       every eighth sample along each axis\n"
+    "  {\"max_error\": 0.01}                the cheapest level and layer within it\n"
     "  {\"boxes\": [...], \"output\": \"F.raw\"}  writes the samples of the last box, too\n"
     "  {\"levels\": true}                    seconds until each level is there, coarse to fine\n"
     "  {\"drain\": 64, \"encoding\": \"patches\"}  that many clients, each on a connection of its own, take "
@@ -39,6 +40,7 @@ quarry::query::ReadRequest Request(const std::string& field, const Json& questio
   quarry::query::ReadRequest request;
   request.field = field;
   if (question.contains("level")) request.level = question["level"].get<int>();
+  if (question.contains("max_error")) request.max_error = question["max_error"].get<double>();
   if (question.contains("stride")) {
     const auto stride = question["stride"].get<std::int64_t>();
     request.stride = quarry::Index3{stride, stride, stride};

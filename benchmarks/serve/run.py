@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Measures Quarry's gRPC server next to h5py, zarr, OpenVisus, numpy.memmap and gRPC alone: boxes, overviews, the
-first picture from a cold cache, many clients, bytes on the wire, and the memory under many clients.
+"""Measures Quarry, from a server and from a directory, next to h5py, zarr, OpenVisus, numpy.memmap and gRPC alone: boxes,
+overviews, `quarry get`, layers of accuracy, the first picture from a cold cache, many clients, bytes on the wire, and the
+memory under many clients.
 
 All output goes to one folder (default build/benchmark-serve): venv/ with the peers, and for each combination of
 --edge, --relative and --codec a folder with the field in every format (kept for the next run), results.json with every
-figure, tables.md and plots. Builds nothing: build the benchmarks preset first (targets quarry-server quarry-write
-quarry-index client_bench raw_stream). Needs PyPI for the peers; one that does not install is left out, and the tables
-say why.
+figure, tables.md and plots. Builds nothing: build the benchmarks preset first (targets quarry quarry-server quarry-write
+quarry-index client_bench codec_bench raw_stream). Needs PyPI for the peers; one that does not install is left out, and
+the tables say why.
 
 Clients and servers share this machine, over loopback. Contestants take turns, --repeat times; tables have medians.
 
 Example, a first look in a minute:   benchmarks/serve/run.py --edge 128 --repeat 3
 Example, the figures of the README:  benchmarks/serve/run.py
+Example, beside an earlier release:  benchmarks/serve/run.py --parts questions get --before ../earlier/build/release/bin
 """
 
 import argparse
@@ -26,6 +28,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE.parent), str(HERE.parent / "codec")]
+from coder_alone import coder_alone
 from common import ROOT, make_venv, processor, say, source_version
 from processes import (Conversation, Failed, MemoryWatch, Server, bring_to_page_cache, cached_bytes,
                        drop_from_page_cache, touch_memory)
@@ -36,7 +39,8 @@ NEEDED = ["numpy", "scipy", "matplotlib"]
 # Packages that a peer requires.
 PEERS = {
     "memmap": [], "h5py": ["h5py", "hdf5plugin"], "zarr": ["zarr", "zfpy"], "openvisus": ["openvisusnogui"]}
-PARTS = ["questions", "clients", "wire", "first-picture", "memory"]
+PARTS = ["questions", "get", "coder", "accuracy", "clients", "wire", "first-picture", "memory"]
+PROGRAMS = ["quarry", "quarry-server", "quarry-write", "quarry-index", "client_bench", "codec_bench", "raw_stream"]
 MIB = 1 << 20
 
 # --- stored once for all contestants ---
@@ -84,20 +88,29 @@ def must_run(command):
         sys.exit(f"run.py: {command[0]} ended with {done.returncode}: {done.stderr.strip()}")
 
 
-def make_dataset(args, field, name, dims, tolerance):
-    """A dataset with its index, in a folder of its own: the root of a server."""
-    root = args.out / name
+def make_dataset(args, field, name, dims, promise, programs=None):
+    """A dataset with its index, in a folder of its own: the root of a server.
+
+    Args:
+        promise: options of quarry-write that say how accurate it is
+        programs: folder of those that write it; default: --bin
+    """
+    root, programs = args.out / name, programs or args.bin
     if not (root / "done").exists():
         say(f"converting {name}")
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         dataset = root / "turb.quarry"
-        write = [args.bin / "quarry-write", field, "--dims", dims, "--type", "float32", "--field", "u", "--codec"]
-        write += [args.codec, "--tolerance", repr(tolerance), "--patch", str(PATCH), "--output", dataset]
-        must_run(write + ["--report", root / "report.json"])
-        must_run([args.bin / "quarry-index", dataset])
+        write = [programs / "quarry-write", field, "--dims", dims, "--type", "float32", "--field", "u"]
+        must_run(write + [*promise, "--patch", str(PATCH), "--output", dataset, "--report", root / "report.json"])
+        must_run([programs / "quarry-index", dataset])
         (root / "done").touch()
     return root
+
+
+def within(args, tolerance):
+    """The promise that all contestants keep."""
+    return ["--codec", args.codec, "--tolerance", repr(tolerance)]
 
 
 def store_peers(args, field, tolerance):
@@ -131,17 +144,15 @@ class Quarry:
     """A newly started server and its client. One tiny read of the first patch connects them and opens the dataset;
     nothing else has been read or decoded."""
 
-    name = "quarry"
-
-    def __init__(self, args, root):
-        self.args, self.root = args, root
+    def __init__(self, programs, root, name="quarry"):
+        self.programs, self.root, self.name = programs, root, name
 
     def serve(self, *options):
-        program = self.args.bin / "quarry-server"
+        program = self.programs / "quarry-server"
         return Server([program, self.root, "--listen", "127.0.0.1:0", "--quiet", *options])
 
     def client(self, server):
-        return Conversation([self.args.bin / "client_bench", f"grpc://{server.address}/turb"])
+        return Conversation([self.programs / "client_bench", f"grpc://{server.address}/turb"])
 
     def warm_client(self, server):
         client = self.client(server)
@@ -151,6 +162,11 @@ class Quarry:
     def turn(self, question):
         with self.serve() as server, self.warm_client(server) as client:
             return client.ask(question), client.ask(question)
+
+    def get(self, box, output):
+        """[s] that `quarry get` prints."""
+        with self.serve() as server:
+            return run_get(self.programs, f"grpc://{server.address}/turb", box, output)
 
     def first_picture(self):
         """Files dropped before the start, and after it what the start has read. Mapped pages of the server's
@@ -167,6 +183,29 @@ class Quarry:
     def many(self, questions):
         with self.serve() as server:
             return ask_together([self.warm_client(server) for _ in questions], questions)
+
+
+class Directory:
+    """The same dataset read by the process that opens it, without a server. One tiny read comes first, as above."""
+
+    def __init__(self, programs, root, name="directory"):
+        self.programs, self.dataset, self.name = programs, root / "turb.quarry", name
+
+    def turn(self, question):
+        with Conversation([self.programs / "client_bench", self.dataset]) as client:
+            client.ask({"boxes": ["0:1,0:1,0:1"]})
+            return client.ask(question), client.ask(question)
+
+    def get(self, box, output):
+        return run_get(self.programs, self.dataset, box, output)
+
+
+def run_get(programs, target, box, output):
+    command = [programs / "quarry", "get", target, "--box", box, "--output", output, "--json"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"quarry get {target} ended with {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)["seconds"]
 
 
 class Peer:
@@ -227,6 +266,17 @@ def ask_together(conversations, questions):
     return answers
 
 
+def store_quarry(args, field, tolerance):
+    """Every way to read the field: from a server and a directory, with the programs of each release, which write a dataset
+    of their own."""
+    ways, dims = [], "x".join([str(args.edge)] * 3)
+    for programs, name, suffix in ((args.bin, "served", ""), (args.before, "served-before", "-before")):
+        if programs:
+            root = make_dataset(args, field, name, dims, within(args, tolerance), programs)
+            ways += [Quarry(programs, root, "quarry" + suffix), Directory(programs, root, "directory" + suffix)]
+    return ways
+
+
 # --- questions ---
 
 
@@ -279,6 +329,49 @@ def measure_questions(args, contestants, questions):
                     turn = {"question": key, "contestant": contestant.name, "read": read, "repeat": repeat}
                     results += [turn | {"seconds": seconds} for seconds in answer["seconds"]]
     return results
+
+
+def measure_get(args, contestants, question):
+    """`quarry get` of the box to a .npy file, from programs that start and connect first."""
+    results, box, output = [], question["boxes"][0], args.out / "box.npy"
+    for repeat in range(args.repeat):
+        say(f"turn {repeat + 1} of {args.repeat}: quarry get")
+        for contestant in contestants:
+            touch_memory(64 * MIB + 3 * question["answer_bytes"][0])
+            results.append({"contestant": contestant.name, "repeat": repeat, "seconds": contestant.get(box, output)})
+    output.unlink()
+    return results
+
+
+def measure_coder(args, field, tolerance):
+    """MB/s of the coder with everything in memory, on every processor at once."""
+    say("the coder alone")
+    cores = os.cpu_count()
+    encode, decode = coder_alone(args.bin, field, args.edge, tolerance, cores)
+    return {"cores": cores, "encode_mbps": encode, "decode_mbps": decode}
+
+
+def measure_accuracy(args, field, tolerance):
+    """An archive in layers within 1e-2 of the range, --relative, and exact, beside `lossless` alone: stored bytes, and
+    bytes and seconds of the whole field within each bound, from a new server."""
+    bounds = [tolerance * 1e-2 / args.relative, tolerance]
+    dims = "x".join([str(args.edge)] * 3)
+    layers = ",".join([*map(repr, bounds), "exact"])
+    stored, results = {}, []
+    for name, promise in (("layers", ["--layers", layers]), ("lossless", ["--lossless"])):
+        root = make_dataset(args, field, name, dims, promise)
+        stored[name] = json.loads((root / "report.json").read_text())["bytes_out"]
+    bring_to_page_cache(args.out / "layers")
+    archive = Quarry(args.bin, args.out / "layers")
+    for repeat in range(args.repeat):
+        say(f"turn {repeat + 1} of {args.repeat}: layers of accuracy")
+        for bound in [*bounds, 0.0]:
+            touch_memory(64 * MIB + 12 * args.edge**3)
+            with archive.serve() as server, archive.warm_client(server) as client:
+                seconds = client.ask({"max_error": bound})["seconds"][0]
+                sent = client.ask({"drain": 1, "encoding": "patches", "max_error": bound})["wire_bytes"]
+            results.append({"max_error": bound, "repeat": repeat, "seconds": seconds, "patch_bytes": sent})
+    return {"stored": stored, "reads": results}
 
 
 def check_answers(args, quarry, field):
@@ -358,7 +451,7 @@ def make_large(args, field, tolerance):
             for plane in list(range(args.edge)) + list(reversed(range(args.edge))):
                 small[plane].tofile(file)
         dims = f"{args.edge}x{args.edge}x{2 * args.edge}"
-        make_dataset(args, args.out / "large.raw", "memory", dims, tolerance)
+        make_dataset(args, args.out / "large.raw", "memory", dims, within(args, tolerance))
         (args.out / "large.raw").unlink()
     return root
 
@@ -366,7 +459,7 @@ def make_large(args, field, tolerance):
 def measure_memory(args, root):
     """Every client reads everything, at once, and discards it."""
     say(f"{args.memory_clients} clients, {8 * args.edge**3 / 2**30:.2g} GiB each, budget {args.budget}")
-    quarry = Quarry(args, root)
+    quarry = Quarry(args.bin, root)
     with quarry.serve("--memory", args.budget) as server, quarry.client(server) as client:
         with MemoryWatch(server.process.pid) as watch:
             answer = client.ask({"drain": args.memory_clients})
@@ -389,7 +482,7 @@ def describe(args, tolerance):
 def sizes(args, root, folders, error):
     stored = {name: json.loads((folder / "about.json").read_text()) for name, folder in folders.items()}
     report = json.loads((root / "report.json").read_text())
-    about = f"server and C++ client, {args.codec}, patches of {PATCH}^3, {os.cpu_count()} decoding threads"
+    about = f"C++ client, {args.codec}, patches of {PATCH}^3, {os.cpu_count()} decoding threads"
     return {"quarry": {"about": about, "bytes": report["bytes_out"], "max_error": error}, **stored}
 
 
@@ -405,6 +498,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build/benchmark-serve", help="for everything")
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin", help="folder of the programs")
+    parser.add_argument("--before", type=Path, metavar="FOLDER",
+                        help="programs of an earlier release, which take turns in the parts questions and get")
     parser.add_argument("--python", default="/usr/bin/python3", help="makes the environment")
     parser.add_argument("--edge", type=int, default=512, help="samples along each axis: 64, 128, 256, ...")
     parser.add_argument("--relative", type=float, default=1e-4, help="tolerance, of the range of the field")
@@ -419,9 +514,10 @@ def parse_arguments():
     args = parser.parse_args()
     if args.edge < 64 or args.edge & (args.edge - 1):
         parser.error(f"--edge {args.edge} is no power of two from 64 on")
-    for program in ("quarry-server", "quarry-write", "quarry-index", "client_bench", "raw_stream"):
-        if not (args.bin / program).exists():
-            parser.error(f"{args.bin / program} not found: build the target {program} of the preset benchmarks")
+    for folder in filter(None, (args.bin, args.before)):
+        for program in PROGRAMS:
+            if not (folder / program).exists():
+                parser.error(f"{folder / program} not found: build the target {program} of the preset benchmarks")
     args.home = args.out.resolve()
     args.out = args.home / f"edge{args.edge}-{args.relative:g}-{args.codec}"
     return args
@@ -432,23 +528,26 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     enter_environment(args)
     field, tolerance = make_field(args)
-    root = make_dataset(args, field, "served", "x".join([str(args.edge)] * 3), tolerance)
+    ways = store_quarry(args, field, tolerance)
     folders, absent = store_peers(args, field, tolerance)
     path = args.out / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     questions = make_questions(args)
-    quarry = Quarry(args, root)
+    quarry = ways[0]
     results |= {"machine": describe(args, tolerance), "absent": absent,
-                "sizes": sizes(args, root, folders, check_answers(args, quarry, field)),
+                "sizes": sizes(args, ways[0].root, folders, check_answers(args, quarry, field)),
                 "titles": {key: question["title"] for key, question in questions.items()}}
-    for folder in (root, *folders.values()):
+    for folder in (*{way.root for way in ways if isinstance(way, Quarry)}, *folders.values()):
         bring_to_page_cache(folder)
     with Server([args.bin / "raw_stream", "--serve", str(4 * args.edge**3)]) as raw:
         libraries = [Peer(args, name, folder) for name, folder in folders.items()]
-        contestants = [quarry, RawStream(args, raw.address), *libraries]
+        contestants = [*ways, RawStream(args, raw.address), *libraries]
         together = [contestant for contestant in contestants if contestant.name in ("quarry", "grpc", "h5py")]
         measure = {
             "questions": lambda: measure_questions(args, contestants, questions),
+            "get": lambda: measure_get(args, ways, questions["box"]),
+            "coder": lambda: measure_coder(args, field, tolerance),
+            "accuracy": lambda: measure_accuracy(args, field, tolerance),
             "clients": lambda: measure_clients(args, together),
             "wire": lambda: measure_wire(quarry, questions),
             "first-picture": lambda: measure_first_picture(args, [quarry, *libraries]),
@@ -457,7 +556,7 @@ def main():
             if part in measure:
                 results[part] = measure[part]()
                 keep(results, part, path)
-        for contestant in contestants[1:]:
+        for contestant in contestants[len(ways):]:
             contestant.process.close()
     if "memory" in args.parts:
         results["memory"] = measure_memory(args, make_large(args, field, tolerance))

@@ -10,12 +10,15 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
+from coder_alone import coder_alone
 
 
 def write_field(path, edge):
@@ -73,30 +76,6 @@ class MemoryWatch(threading.Thread):
         return 0
 
 
-def coder_alone(binaries, field, edge, tolerance, cores):
-    """MB/s of the default coder on one core while all cores do the same, as they do in the conversion; from patches
-    of the middle of the field, in memory."""
-    planes = min(edge, 128)
-    with tempfile.NamedTemporaryFile(suffix=".f32") as part:
-        with open(field, "rb") as source:
-            source.seek((edge - planes) // 2 // 64 * 64 * edge * edge * 4)
-            rest = planes * edge * edge * 4
-            while rest > 0:
-                block = source.read(min(rest, 1 << 24))
-                part.write(block)
-                rest -= len(block)
-        part.flush()
-        values = numpy.memmap(part.name, dtype="<f4", mode="r")
-        relative = tolerance / float(values.max() - values.min())
-        command = [binaries / "codec_bench", part.name, "--dims", f"{edge}x{edge}x{planes}", "--tolerances",
-                   repr(relative), "--coders", "interpolate", "--repeats", "1"]
-        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
-        outputs = [run.communicate()[0] for run in runs]
-        if any(run.returncode != 0 for run in runs):
-            raise SystemExit("codec_bench has failed")
-    return sum(json.loads(output.splitlines()[-1])["encode_mbps"] for output in outputs) / cores
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edge", type=int, default=1024, help="samples along each axis")
@@ -114,7 +93,7 @@ def main():
             write_field(field, arguments.edge)
         edge = arguments.edge
         cores = min(arguments.ranks, os.cpu_count())
-        coder = coder_alone(binaries, field, edge, arguments.tolerance, cores)
+        coder, _ = coder_alone(binaries, field, edge, arguments.tolerance, cores)
         command = ["mpirun", "-n", str(arguments.ranks), str(binaries / "quarry-write"), str(field), "--dims",
                    f"{edge}x{edge}x{edge}", "--type", "float32", "--tolerance", repr(arguments.tolerance),
                    "--field", "field", "--output", str(work / "field.quarry"), "--report", str(work / "report.json"),
