@@ -33,6 +33,7 @@ struct Options {
   double minutes = 0;
   std::uint64_t seed = SeedFromEnvironment();
   std::string coder;
+  bool layers = false;
   std::optional<std::uint64_t> patch;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   std::int64_t max_volume = std::int64_t{1} << 21;
@@ -91,12 +92,13 @@ void PutZeros(DataType type, Random* random, Bytes* samples) {
   });
 }
 
-/// Several layers now and then, where the coder has them: each at least a hundredth below the one before.
-std::vector<double> RandomTolerances(const PatchCoder& coder, double range, Random* random) {
+/// Several layers where the coder has them, always or now and then: each at least a hundredth below the one
+/// before.
+std::vector<double> RandomTolerances(const PatchCoder& coder, double range, bool always, Random* random) {
   std::vector<double> tolerances = {coder.BoundIsRelative() ? RandomRatio(random)
                                                             : RandomTolerance(range, random)};
   const std::size_t layers =
-      random->OneIn(3) ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers())) : 1;
+      always || random->OneIn(3) ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers())) : 1;
   while (tolerances.size() < layers) {
     const double next =
         random->OneIn(8) ? 0 : tolerances.back() * std::pow(10, -3 * random->Fraction()) * 0.99;
@@ -109,6 +111,7 @@ std::vector<double> RandomTolerances(const PatchCoder& coder, double range, Rand
 struct Count {
   std::uint64_t patches = 0;
   std::uint64_t samples = 0;
+  std::uint64_t samples_in_layers = 0;  // in more than one
 };
 
 class Run {
@@ -128,7 +131,8 @@ class Run {
     for (std::thread& thread : threads) thread.join();
     if (failure_.empty()) {
       for (const auto& [coder, count] : counts_)
-        fmt::print("{}: {} patches, {} samples\n", coder, count.patches, count.samples);
+        fmt::print("{}: {} patches, {} samples, {} of them in several layers\n", coder, count.patches,
+                   count.samples, count.samples_in_layers);
       fmt::print("{} samples in {:.1f} s, seed {}: every promise was kept\n", samples_.load(), Seconds(),
                  options_.seed);
     }
@@ -168,7 +172,7 @@ class Run {
     Generate(spec, patch);
     if (coder.HasSafeguards() && random.OneIn(2)) PutZeros(spec.layout.type, &random, &patch->samples);
     const std::vector<double> tolerances =
-        RandomTolerances(coder, ValueRange(spec.layout.type, *patch), &random);
+        RandomTolerances(coder, ValueRange(spec.layout.type, *patch), options_.layers, &random);
     const std::string text =
         fmt::format("{}, {}, tolerance {}", coder.name(), ToString(spec), fmt::join(tolerances, ", "));
     if (verbose) fmt::print("{}\n", text);
@@ -178,13 +182,15 @@ class Run {
     if (broken && failure_.empty()) {
       failure_ = *broken;
       failed_ = true;
-      fmt::print("BROKEN: {} ({}). Again: coder_property --coder {} --seed {} --patch {} --max-volume {}\n",
-                 *broken, text, coder.name(), options_.seed, number, options_.max_volume);
+      fmt::print("BROKEN: {} ({}). Again: coder_property --coder {} --seed {} --patch {} --max-volume {}{}\n",
+                 *broken, text, coder.name(), options_.seed, number, options_.max_volume,
+                 options_.layers ? " --layers" : "");
     }
     Count& count = counts_[std::string(coder.name())];
     ++count.patches;
     const auto volume = static_cast<std::uint64_t>(Volume(spec.layout.shape));
     count.samples += volume;
+    if (tolerances.size() > 1) count.samples_in_layers += volume;
     samples_ += volume;
   }
 
@@ -221,6 +227,8 @@ int Main(int argc, char** argv) {
   app.AddOption("--minutes", &options.minutes, "stop after so many minutes instead");
   app.AddOption("--seed", &options.seed, "of everything that is random");
   app.AddOption("--coder", &options.coder, "only this one");
+  app.AddFlag("--layers", &options.layers,
+              "any number of layers is as likely; otherwise two of three patches have one");
   app.AddOption("--patch", &options.patch,
                 "only the patch with this number; needs the --coder of the message");
   app.AddOption("--threads", &options.threads, "that check at a time").Between(1, 1024);
