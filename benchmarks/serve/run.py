@@ -18,6 +18,7 @@ Example, beside an earlier release:  benchmarks/serve/run.py --parts questions g
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import random
@@ -88,23 +89,35 @@ def must_run(command):
         sys.exit(f"run.py: {command[0]} ended with {done.returncode}: {done.stderr.strip()}")
 
 
+def maker(programs, promise):
+    """What a dataset depends on beside its field."""
+    return " ".join([hashlib.sha256((programs / "quarry-write").read_bytes()).hexdigest(), *promise])
+
+
+def is_made(root, made_by):
+    done = root / "done"
+    return done.exists() and done.read_text() == made_by
+
+
 def make_dataset(args, field, name, dims, promise, programs=None):
-    """A dataset with its index, in a folder of its own: the root of a server.
+    """A dataset with its index, in a folder of its own: the root of a server. Kept until another quarry-write or promise is
+    asked for.
 
     Args:
         promise: options of quarry-write that say how accurate it is
         programs: folder of those that write it; default: --bin
     """
     root, programs = args.out / name, programs or args.bin
-    if not (root / "done").exists():
+    made_by = maker(programs, promise)
+    if not is_made(root, made_by):
         say(f"converting {name}")
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         dataset = root / "turb.quarry"
-        write = [programs / "quarry-write", field, "--dims", dims, "--type", "float32", "--field", "u"]
-        must_run(write + [*promise, "--patch", str(PATCH), "--output", dataset, "--report", root / "report.json"])
+        write = [programs / "quarry-write", field, "--dims", dims, "--type", "float32", "--field", "u", *promise]
+        must_run(write + ["--patch", str(PATCH), "--output", dataset, "--report", root / "report.json"])
         must_run([programs / "quarry-index", dataset])
-        (root / "done").touch()
+        (root / "done").write_text(made_by)
     return root
 
 
@@ -189,7 +202,8 @@ class Directory:
     """The same dataset read by the process that opens it, without a server. One tiny read comes first, as above."""
 
     def __init__(self, programs, root, name="directory"):
-        self.programs, self.dataset, self.name = programs, root / "turb.quarry", name
+        self.programs, self.root, self.name = programs, root, name
+        self.dataset = root / "turb.quarry"
 
     def turn(self, question):
         with Conversation([self.programs / "client_bench", self.dataset]) as client:
@@ -343,12 +357,14 @@ def measure_get(args, contestants, question):
     return results
 
 
-def measure_coder(args, field, tolerance):
-    """MB/s of the coder with everything in memory, on every processor at once."""
-    say("the coder alone")
-    cores = os.cpu_count()
-    encode, decode = coder_alone(args.bin, field, args.edge, tolerance, cores)
-    return {"cores": cores, "encode_mbps": encode, "decode_mbps": decode}
+def measure_coder(args, directories, field, tolerance):
+    """MB/s of each release's coder with everything in memory, on every processor at once."""
+    results, cores = [], os.cpu_count()
+    for directory in directories:
+        say(f"the coder alone: {directory.name}")
+        encode, decode = coder_alone(directory.programs, field, args.edge, tolerance, cores)
+        results.append({"contestant": directory.name, "cores": cores, "encode_mbps": encode, "decode_mbps": decode})
+    return results
 
 
 def measure_accuracy(args, field, tolerance):
@@ -444,14 +460,14 @@ def make_large(args, field, tolerance):
     """The field twice along z, the second time mirrored: 1 GiB for an edge of 512."""
     import numpy as np
 
-    root = args.out / "memory"
-    if not (root / "done").exists():
+    root, promise = args.out / "memory", within(args, tolerance)
+    if not is_made(root, maker(args.bin, promise)):
         small = np.memmap(field, "<f4", "r", shape=(args.edge,) * 3)
         with open(args.out / "large.raw", "wb") as file:
             for plane in list(range(args.edge)) + list(reversed(range(args.edge))):
                 small[plane].tofile(file)
         dims = f"{args.edge}x{args.edge}x{2 * args.edge}"
-        make_dataset(args, args.out / "large.raw", "memory", dims, within(args, tolerance))
+        make_dataset(args, args.out / "large.raw", "memory", dims, promise)
         (args.out / "large.raw").unlink()
     return root
 
@@ -533,11 +549,11 @@ def main():
     path = args.out / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     questions = make_questions(args)
-    quarry = ways[0]
+    quarry, directories = ways[0], [way for way in ways if isinstance(way, Directory)]
     results |= {"machine": describe(args, tolerance), "absent": absent,
-                "sizes": sizes(args, ways[0].root, folders, check_answers(args, quarry, field)),
+                "sizes": sizes(args, quarry.root, folders, check_answers(args, quarry, field)),
                 "titles": {key: question["title"] for key, question in questions.items()}}
-    for folder in (*{way.root for way in ways if isinstance(way, Quarry)}, *folders.values()):
+    for folder in ({way.root for way in ways} | set(folders.values())):
         bring_to_page_cache(folder)
     with Server([args.bin / "raw_stream", "--serve", str(4 * args.edge**3)]) as raw:
         libraries = [Peer(args, name, folder) for name, folder in folders.items()]
@@ -546,7 +562,7 @@ def main():
         measure = {
             "questions": lambda: measure_questions(args, contestants, questions),
             "get": lambda: measure_get(args, ways, questions["box"]),
-            "coder": lambda: measure_coder(args, field, tolerance),
+            "coder": lambda: measure_coder(args, directories, field, tolerance),
             "accuracy": lambda: measure_accuracy(args, field, tolerance),
             "clients": lambda: measure_clients(args, together),
             "wire": lambda: measure_wire(quarry, questions),

@@ -92,13 +92,15 @@ void PutZeros(DataType type, Random* random, Bytes* samples) {
   });
 }
 
-/// Several layers where the coder has them, always or now and then: each at least a hundredth below the one
-/// before.
-std::vector<double> RandomTolerances(const PatchCoder& coder, double range, bool always, Random* random) {
+/// A random number of layers where the coder has several, for every patch or for one of three: each at least
+/// a hundredth below the one before.
+std::vector<double> RandomTolerances(const PatchCoder& coder, double range, bool for_every_patch,
+                                     Random* random) {
   std::vector<double> tolerances = {coder.BoundIsRelative() ? RandomRatio(random)
                                                             : RandomTolerance(range, random)};
-  const std::size_t layers =
-      always || random->OneIn(3) ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers())) : 1;
+  const std::size_t layers = for_every_patch || random->OneIn(3)
+                                 ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers()))
+                                 : 1;
   while (tolerances.size() < layers) {
     const double next =
         random->OneIn(8) ? 0 : tolerances.back() * std::pow(10, -3 * random->Fraction()) * 0.99;
@@ -227,8 +229,9 @@ int Main(int argc, char** argv) {
   app.AddOption("--minutes", &options.minutes, "stop after so many minutes instead");
   app.AddOption("--seed", &options.seed, "of everything that is random");
   app.AddOption("--coder", &options.coder, "only this one");
-  app.AddFlag("--layers", &options.layers,
-              "any number of layers is as likely; otherwise two of three patches have one");
+  app.AddFlag(
+      "--layers", &options.layers,
+      "every patch has a random number of layers; otherwise one of three, and the others a single one");
   app.AddOption("--patch", &options.patch,
                 "only the patch with this number; needs the --coder of the message");
   app.AddOption("--threads", &options.threads, "that check at a time").Between(1, 1024);
