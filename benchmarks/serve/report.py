@@ -38,9 +38,9 @@ class Results:
                  if (r["question"], r["contestant"], r["read"]) == (question, contestant, read)]
         return statistics.median(found) if found else None
 
-    def got(self, contestant):
-        """Median of the seconds of `quarry get`; None if not measured."""
-        found = [r["seconds"] for r in self.part("get") if r["contestant"] == contestant]
+    def got(self, contestant, what="seconds"):
+        """Median [s] over turns of what `quarry get` prints, or of the whole `command`; None if not measured."""
+        found = [r[what] for r in self.part("get") if r["contestant"] == contestant]
         return statistics.median(found) if found else None
 
     def over_coder(self, contestant):
@@ -195,14 +195,16 @@ def times(results):
 
 GET = """## quarry get
 
-A {title} to a .npy file, medians of the seconds that the command prints: page cache warm, server just started.
+A {title} to a .npy file, page cache warm, server just started: medians of the seconds that the command prints, and of
+those from its start to its end. Releases print different parts of their work.
 
 """
 
 
 def get(results):
-    rows = [[NAMES[name], duration(results.got(name))] for name in results.contestants("get")]
-    return GET.format(title=results.titles["box"]) + table(["", "seconds"], rows)
+    rows = [[NAMES[name], duration(results.got(name)), duration(results.got(name, "command"))]
+            for name in results.contestants("get")]
+    return GET.format(title=results.titles["box"]) + table(["", "printed", "whole command"], rows)
 
 
 ACCURACY = """## Layers of accuracy

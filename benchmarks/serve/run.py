@@ -25,6 +25,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -177,7 +178,7 @@ class Quarry:
             return client.ask(question), client.ask(question)
 
     def get(self, box, output):
-        """[s] that `quarry get` prints."""
+        """Seconds of `quarry get`, see run_get."""
         with self.serve() as server:
             return run_get(self.programs, f"grpc://{server.address}/turb", box, output)
 
@@ -215,11 +216,14 @@ class Directory:
 
 
 def run_get(programs, target, box, output):
+    """[s] `quarry get` of a box to a file: `seconds` that it prints, and `command`, from its start to its end."""
     command = [programs / "quarry", "get", target, "--box", box, "--output", output, "--json"]
+    begin = time.monotonic()
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    elapsed = time.monotonic() - begin
     if done.returncode != 0:
         raise Failed(f"quarry get {target} ended with {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)["seconds"]
+    return {"seconds": json.loads(done.stdout)["seconds"], "command": elapsed}
 
 
 class Peer:
@@ -352,7 +356,7 @@ def measure_get(args, contestants, question):
         say(f"turn {repeat + 1} of {args.repeat}: quarry get")
         for contestant in contestants:
             touch_memory(64 * MIB + 3 * question["answer_bytes"][0])
-            results.append({"contestant": contestant.name, "repeat": repeat, "seconds": contestant.get(box, output)})
+            results.append({"contestant": contestant.name, "repeat": repeat} | contestant.get(box, output))
     output.unlink()
     return results
 
