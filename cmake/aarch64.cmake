@@ -1,4 +1,4 @@
-# Builds for 64-bit ARM on another machine, with the compiler and emulator of Debian; scripts/arm.sh uses it.
+# Builds for 64-bit ARM on another machine, with the compiler and emulator of Debian; `scripts/build.sh arm` uses it.
 # QUARRY_SYSROOT: the folder with the libraries for ARM.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

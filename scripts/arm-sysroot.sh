@@ -3,6 +3,7 @@
 # some of them cannot be installed beside those of this machine. Also installs the cross compiler and the emulator.
 # Usage: scripts/arm-sysroot.sh     then: scripts/build.sh arm identity_fingerprints
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 scripts/install-dependencies.sh g++-aarch64-linux-gnu qemu-user

@@ -4,6 +4,7 @@
 #        scripts/build.sh web                       the viewer's page, into build/viewer
 # On a terminal one line shows the progress; in a log, one line for each tenth.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 [ "${1:-}" != web ] || exec scripts/web.sh
 preset=${1:-release}

@@ -10,6 +10,7 @@
 #   QUARRY_CI_BASE   the commit that changes are counted from, for clang-tidy; default: the previous one
 # Logs lie in build/ci.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 full=${QUARRY_TEST_FULL:-0}

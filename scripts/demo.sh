@@ -4,11 +4,11 @@
 # Usage: scripts/demo.sh [--view] [OUTPUT_DIRECTORY]     default: demo-output
 #   --view   builds the viewer as well, leaves the server running, and prints the link to the wake
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 view=
 case "${1:-}" in
   --view) view=1; shift ;;
-  -h | --help) sed -n '2,5s/^# //p' "$0"; exit ;;
   -*) echo "demo: \"$1\" is not known; see scripts/demo.sh --help" >&2; exit 2 ;;
 esac
 output=$(realpath -m "${1:-$root/demo-output}")

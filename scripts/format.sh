@@ -2,6 +2,7 @@
 # Formats the C and C++ sources with the version of clang-format that Debian 12 has.
 # Usage: scripts/format.sh [--check]     --check changes nothing, and ends with 1 if something is not formatted
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 scripts/install-dependencies.sh clang-format
 program=$(command -v clang-format-14 || command -v clang-format)

@@ -5,6 +5,7 @@
 # Installs Clang with its run-time libraries, and OpenMP, which zfp asks for. Findings stay in build/fuzz/findings; exit
 # code 1 if there are any.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}

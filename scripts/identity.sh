@@ -4,6 +4,7 @@
 # Usage: scripts/identity.sh [--quick]     installs Clang, OpenMP, which zfp requires, and what ARM needs
 #   --quick skips builds close to those that the tests of the release (GCC, -O3) and of the sanitizers (GCC, -O1) cover
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 scripts/install-dependencies.sh clang libomp-14-dev

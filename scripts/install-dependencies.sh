@@ -2,6 +2,7 @@
 # Installs the Debian packages that building, testing and the demo need; does nothing if they are installed.
 # Usage: scripts/install-dependencies.sh [PACKAGE...]     further packages to install
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 
 packages=(
   build-essential ca-certificates ccache cmake gfortran ninja-build pkg-config

@@ -3,6 +3,7 @@
 # Python and what clients/python/requirements.txt pins from PyPI; does nothing if it is there.
 # Usage: scripts/python-environment.sh
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 requirements=clients/python/requirements.txt

@@ -2,6 +2,7 @@
 # Installs what is missing, builds the release, and runs every test of it.
 # Usage: scripts/test.sh [--all]     --all: the sanitizers too
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
 case "${1:-}" in

@@ -3,6 +3,7 @@
 # Usage: scripts/tidy.sh [BASE]     changes since BASE; default: QUARRY_CI_BASE, or the commit before this one
 #        scripts/tidy.sh --all      every source
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 scripts/install-dependencies.sh clang-tidy
 program=$(command -v clang-tidy-14 || command -v clang-tidy)

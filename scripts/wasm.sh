@@ -5,6 +5,7 @@
 # The first run installs Debian's emscripten and fetches the sources of zstd and zfp, from crates.io's packages of them;
 # later ones need no network. QUARRY_JOBS=NUMBER compiles that many files at a time.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 build=$PWD/build/wasm
 sources=$build/sources

@@ -3,6 +3,7 @@
 # packages come from npm's registry as clients/web/package-lock.json pins them.
 # Usage: scripts/web.sh
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 command -v node >/dev/null || scripts/install-dependencies.sh nodejs npm

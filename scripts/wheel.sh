@@ -2,6 +2,7 @@
 # Builds the wheel of the Python package, with every library in it that a bare Linux lacks, into build/wheel.
 # Usage: scripts/wheel.sh
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 scripts/install-dependencies.sh
 scripts/python-environment.sh

@@ -1,0 +1,4 @@
+# Sourced by the other scripts: --help prints the comment that a script begins with.
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit ;;
+esac
