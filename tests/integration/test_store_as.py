@@ -84,7 +84,7 @@ class StoreAs(qt.QuarryTest):
         rounding = float(np.abs(field.astype("<f4") - field).max())
         message = self.refused(field, "--tolerance", repr(0.99 * rounding), "--store-as", "float32")
         self.assertIn("larger tolerance", message)
-        self.assertIn(f"{rounding:.3g}"[:4], message)
+        self.assertIn(repr(rounding), message)
 
     def test_lossless_needs_samples_that_float32_holds(self):
         exact = qt.smooth(DIMS, "<f4").astype("<f8")
