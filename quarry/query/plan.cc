@@ -416,12 +416,14 @@ void Widen(const format::PatchEntry& row, Bounds* range) {
 /// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
 /// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
 /// that the interpolation at its faces would take.
-/// @param entries  of the patches that meet the box
-/// @param layers   first and last of those to choose from
+/// @param entries, masks  of the patches that meet the box
+/// @param layers          first and last of those to choose from
 /// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
 Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
                                 const std::vector<LocatedPatch>& entries, const FoundReferences& references,
-                                const Box& box, double max_error, std::pair<int, int> layers) {
+                                const std::vector<LocatedPatch>& masks, const Box& box, double max_error,
+                                std::pair<int, int> layers) {
+  const PatchParts mask_parts{parts.levels, 1};
   std::optional<LevelChoice> cheapest;
   std::uint64_t least = 0;
   for (int layer = layers.first; layer <= layers.second; ++layer) {
@@ -431,7 +433,8 @@ Result<LevelChoice> ChooseLevel(const PatchGrid& grid, const PatchParts& parts,
             return Keeps(grid, parts, entry, choice, box, max_error);
           }))
         continue;
-      const std::uint64_t bytes = PayloadAt(grid, parts, entries, &references, box, choice);
+      const std::uint64_t bytes = PayloadAt(grid, parts, entries, &references, box, choice) +
+                                  PayloadAt(grid, mask_parts, masks, nullptr, box, {level, 0});
       if (!cheapest || bytes < least) {
         cheapest = choice;
         least = bytes;
@@ -555,8 +558,8 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     plan.query.layer = choice.layer;
   };
   if (query.max_error) {
-    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice, ChooseLevel(grid, plan.parts, entries, found, query.box,
-                                                                  *query.max_error, layers));
+    QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice, ChooseLevel(grid, plan.parts, entries, found, masks,
+                                                                  query.box, *query.max_error, layers));
     choose(choice);
   }
   if (query.stride) {

@@ -382,5 +382,72 @@ TEST_F(ReferencesTest, ReferencesThatDoNotEndAreDamage) {
   EXPECT_TRUE(refuses(1)) << "the field has no keyframes";
 }
 
+/// One patch in two layers and two levels, of which samples are missing.
+class MaskedLayersTest : public ::testing::Test, public PatchLocator {
+ protected:
+  MaskedLayersTest() {
+    dataset_.grid.dims = {8, 8, 8};
+    dataset_.patch = {8, 8, 8};
+    dataset_.levels = 2;
+    FieldDescription field;
+    field.name = "p";
+    field.rougher = {1e-1};
+    dataset_.fields = {field};
+  }
+
+  Result<std::vector<LocatedPatch>> Find(std::uint64_t, std::size_t, const Box&) const override {
+    const PatchParts parts{2, 2};
+    LocatedPatch patch;
+    patch.patch.valid = masked_ ? 500 : 512;
+    patch.patch.levels.resize(4);
+    const auto set = [&](int level, int layer, std::uint32_t size, double error) {
+      format::LevelEntry& row = patch.patch.levels[parts.Of(layer, level)];
+      row.size = size;
+      row.max_error = error;
+    };
+    set(1, 0, 10, 0.9);
+    set(0, 0, 100, 0.1);
+    set(1, 1, 105, 0.4);
+    set(0, 1, 30, 0.01);
+    return std::vector<LocatedPatch>{patch};
+  }
+  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const Box&) const override {
+    LocatedPatch mask;
+    mask.patch.levels.resize(2);
+    mask.patch.levels[1].size = 5;
+    mask.patch.levels[0].size = 20;
+    return std::vector<LocatedPatch>{mask};
+  }
+
+  ReadPlan Within(double max_error) const {
+    Query query;
+    query.box = {{0, 0, 0}, {8, 8, 8}};
+    query.mask = masked_ ? 1 : 0;
+    query.layer = 1;
+    query.first_layer = 1;
+    query.any_layer = true;
+    query.max_error = max_error;
+    const auto find = [](std::uint64_t) -> Result<std::vector<ReferenceStep>> {
+      return std::vector<ReferenceStep>();
+    };
+    return *MakePlan(dataset_, *this, find, query, /*read_gap=*/0);
+  }
+
+  DatasetDescription dataset_;
+  bool masked_ = true;
+};
+
+/// Level 0 of the first layer takes 110 bytes, level 1 of both layers 115; with the mask 135 and 120.
+TEST_F(MaskedLayersTest, TheMaskIsPartOfWhatAnErrorCosts) {
+  const ReadPlan masked = Within(0.4);
+  EXPECT_EQ((LevelChoice{masked.query.level, masked.query.layer}), (LevelChoice{1, 1}));
+  EXPECT_EQ(masked.price.bytes, 120u);
+
+  masked_ = false;
+  const ReadPlan whole = Within(0.4);
+  EXPECT_EQ((LevelChoice{whole.query.level, whole.query.layer}), (LevelChoice{0, 0}));
+  EXPECT_EQ(whole.price.bytes, 110u);
+}
+
 }  // namespace
 }  // namespace quarry::query
