@@ -5,6 +5,9 @@
 #include <boost/beast/http/string_body.hpp>
 #include <limits>
 
+#include "quarry/base/utf8.h"
+#include "server/http/syntax.h"
+
 namespace quarry::server::http {
 namespace {
 
@@ -23,17 +26,50 @@ Status LongBody() {
   return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
 }
 
+Status LongFraming() {
+  return InvalidArgument(
+      "the chunks and trailers of the body take more than {} bytes beside its content; send larger chunks",
+      kMostFraming);
+}
+
 Status ToStatus(const beast::error_code& error) {
   if (error == beast::http::error::header_limit) return LongHead();
   if (error == beast::http::error::body_limit) return LongBody();
   return InvalidArgument("this is no request of HTTP/1.1: {}", error.message());
 }
 
+/// Whether the head says where the body ends. Beast takes a request for one without a body if it does not
+/// know its transfer coding, and the body for the next request.
+/// @source RFC 9112, 6.1 and 6.3
+Status CheckFraming(const beast::http::fields& fields, bool old) {
+  const auto codings = fields.equal_range(beast::http::field::transfer_encoding);
+  if (codings.first == codings.second) return Status::Ok();
+  if (old) return InvalidArgument("HTTP/1.0 has no Transfer-Encoding; send a Content-Length");
+  if (fields.count(beast::http::field::content_length) > 0)
+    return InvalidArgument("a request has a Transfer-Encoding or a Content-Length, not both");
+  std::string all;
+  for (auto it = codings.first; it != codings.second; ++it)
+    all += (all.empty() ? "" : ", ") + std::string(ToStd(it->value()));
+  if (beast::iequals(ToBoost(Trimmed(all)), "chunked")) return Status::Ok();
+  const std::size_t comma = all.rfind(',');
+  const std::string_view last =
+      Trimmed(std::string_view(all).substr(comma == std::string::npos ? 0 : comma + 1));
+  if (beast::iequals(ToBoost(last), "chunked"))
+    return {StatusCode::kUnimplemented,
+            fmt::format("the transfer codings \"{}\" are not known here; send the body as it is, or chunked",
+                        Printable(Beginning(all, 100)))};
+  return InvalidArgument(
+      "the last transfer coding is \"{}\", which does not say where the body ends; send the "
+      "body as it is, or chunked",
+      Printable(Beginning(last, 100)));
+}
+
 }  // namespace
 
 struct Request::State {
   beast::http::request_parser<beast::http::string_body> parser;
-  std::size_t head = 0;  ///< [bytes] of it that the parser has taken
+  std::size_t head = 0;    ///< [bytes] of it that the parser has taken
+  std::uint64_t body = 0;  ///< [bytes] that the parser has taken behind the head, whatever they are
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();  ///< see LimitBody
 };
 
@@ -60,12 +96,24 @@ Result<std::size_t> Request::Put(std::string_view bytes) {
     if (!head && (state_->head += more) > kMostHead) return LongHead();
     if (error == beast::http::error::need_more) break;
     if (error) return ToStatus(error);
-    // The body is for those who know how much of it they want.
-    if (!head && parser.is_header_done()) break;
+    if (head) {
+      state_->body += more;
+    } else if (parser.is_header_done()) {
+      QUARRY_RETURN_IF_ERROR(CheckFraming(parser.get(), is_old()));
+      // The body is for those who know how much of it they want.
+      break;
+    }
     if (more == 0) break;
   }
   if (!has_head() && state_->head + bytes.size() - used > kMostHead) return LongHead();
+  if (has_head() && !is_done() && Framing(bytes.size() - used) > kMostFraming) return LongFraming();
   return used;
+}
+
+/// [bytes] What has come behind the head and is not content. @param unused  of it: a line without an end
+std::uint64_t Request::Framing(std::size_t unused) const {
+  if (content_length()) return 0;
+  return state_->body + unused - state_->parser.get().body().size();
 }
 
 bool Request::has_head() const { return state_->parser.is_header_done(); }

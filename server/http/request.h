@@ -12,6 +12,9 @@ namespace quarry::server::http {
 
 /// [bytes] The longest head of a request.
 inline constexpr std::size_t kMostHead = 16 << 10;
+/// [bytes] The most that a body in chunks may have beside its content: lines of chunks, their extensions, and
+/// trailers.
+inline constexpr std::size_t kMostFraming = 16 << 10;
 
 /// A request as it arrives. Boost.Beast parses it, in this one file. One thread at a time.
 class Request {
@@ -23,7 +26,8 @@ class Request {
   /// next bytes of the body, which are kept.
   /// @returns how many bytes it needs no more
   /// @errors kResourceExhausted: a head of more than kMostHead bytes, or a body beyond LimitBody;
-  /// kInvalidArgument: no request
+  /// kUnimplemented: a transfer coding other than "chunked"; kInvalidArgument: no request, a body whose end
+  /// nobody can know, or one with more than kMostFraming bytes between its parts
   Result<std::size_t> Put(std::string_view bytes);
 
   bool has_head() const;
@@ -49,6 +53,8 @@ class Request {
   std::string& body();
 
  private:
+  std::uint64_t Framing(std::size_t unused) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

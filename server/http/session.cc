@@ -86,7 +86,6 @@ bool Session::Parse() {
 
 void Session::Dispatch() {
   SetAnswering(true);
-  if (connection_) connection_->Progress();
   exchange_.keep_alive = request_->keep_alive() && !context_->operations->draining;
   Result<std::string> path = PathOf(request_->target());
   if (!path.ok()) return SendAnswer(Answer::Say(400, path.status().message()));
@@ -100,8 +99,10 @@ void Session::Dispatch() {
 /// What is no request ends the connection: nobody knows where the next one begins.
 void Session::RefuseRequest(const Status& status) {
   SetAnswering(true);
-  const bool long_head = status.code() == StatusCode::kResourceExhausted;
-  SendAnswer(Answer::Say(long_head ? 431 : 400, status.message()));
+  const int code = status.code() == StatusCode::kResourceExhausted ? 431
+                   : status.code() == StatusCode::kUnimplemented   ? 501
+                                                                   : 400;
+  SendAnswer(Answer::Say(code, status.message()));
 }
 
 // ---- Answers that take a thread

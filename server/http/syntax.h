@@ -14,6 +14,9 @@
 /// The parts of requests and answers that are text: pure functions.
 namespace quarry::server::http {
 
+/// Without spaces and tabs around it.
+std::string_view Trimmed(std::string_view text);
+
 /// The path of a request: without its query, percent-decoded once.
 /// @errors kInvalidArgument: it does not begin with "/", has "." or ".." between its slashes, a backslash, a
 /// control character, or a percent sign without two hexadecimal digits

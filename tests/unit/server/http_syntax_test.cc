@@ -195,6 +195,50 @@ TEST(Request, HasABodyOfBoundedLength) {
   }
 }
 
+TEST(Request, HasLittleBetweenThePartsOfItsBody) {
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string endless(kMostFraming + 1, 'x');
+  std::string small_chunks;
+  for (std::size_t i = 0; i < kMostFraming; ++i) small_chunks += "1\r\nx\r\n";
+  std::string trailers = "0\r\n";
+  for (std::size_t i = 0; i < kMostFraming / 4; ++i) trailers += "x: y\r\n";
+  for (const std::string& body : {"1;" + endless, endless, small_chunks, trailers, "0\r\nx: " + endless}) {
+    for (const std::size_t at_a_time : {100, 16384, 1 << 20}) {
+      Request request;
+      EXPECT_FALSE(Feed(&request, head + body, at_a_time)) << body.substr(0, 10) << " " << at_a_time;
+      EXPECT_LE(request.body().size(), small_chunks.size());
+    }
+  }
+  Request fits;
+  const std::string large = "100000\r\n" + std::string(1 << 20, 'y') + "\r\n";
+  EXPECT_TRUE(
+      Feed(&fits, head + large + large + "1;" + endless.substr(1000) + "\r\nz\r\n0\r\nx: y\r\n\r\n", 10'000));
+  EXPECT_TRUE(fits.is_done());
+}
+
+/// RFC 9112, 6.1 and 6.3.
+TEST(Request, HasNoTransferCodingButChunked) {
+  const auto code_of = [](const std::string& version, const std::string& headers) {
+    Request request;
+    const auto used = request.Put("POST / HTTP/" + version + "\r\nHost: a\r\n" + headers + "\r\n\r\n");
+    return used.ok() ? StatusCode::kOk : used.status().code();
+  };
+  for (const char* headers :
+       {"Transfer-Encoding: chunked", "transfer-encoding:CHUNKED", "Transfer-Encoding: \tChunked "})
+    EXPECT_EQ(code_of("1.1", headers), StatusCode::kOk) << headers;
+  EXPECT_EQ(code_of("1.1", "Transfer-Encoding: gzip, chunked"), StatusCode::kUnimplemented);
+  EXPECT_EQ(code_of("1.1", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"),
+            StatusCode::kUnimplemented);
+  for (const char* headers :
+       {"Transfer-Encoding: xchunked", "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: chunked;q=1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding: identity", "Transfer-Encoding:", "Transfer-Encoding: chunked,",
+        "Transfer-Encoding: \x0b"
+        "chunked"})
+    EXPECT_EQ(code_of("1.1", headers), StatusCode::kInvalidArgument) << headers;
+  EXPECT_EQ(code_of("1.0", "Transfer-Encoding: chunked"), StatusCode::kInvalidArgument);
+}
+
 TEST(Request, BeginsWhereNobodyDisagrees) {
   for (const std::string headers :
        {"Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nTransfer-Encoding: chunked",
