@@ -42,6 +42,14 @@ std::string Advice(const query::ReadPlan& plan, std::uint64_t limit) {
 
 }  // namespace
 
+Result<std::string> ReceiveQuestion(Operations* operations, Peer* peer, MessageStream* stream,
+                                    std::size_t most) {
+  constexpr auto kTime = std::chrono::seconds(10);
+  const auto limit =
+      operations->deadlines.Add(std::chrono::steady_clock::now() + kTime, [peer] { peer->Cut(); });
+  return stream->Receive(most);
+}
+
 Call::Call(Operations* operations, Peer* peer, std::string method)
     : operations_(operations), peer_(peer), begin_(std::chrono::steady_clock::now()), asked_(begin_) {
   const auto wished = peer->Header(kRequestIdKey);
@@ -124,9 +132,7 @@ Status Call::CheckDataset(DatasetCatalog* catalog) {
 
 /// The name of the token or the certificate; without either the peer's address without its port.
 std::string Call::Client() const {
-  if (!record_.client.empty()) return record_.client;
-  const std::size_t port = record_.peer.starts_with("ip") ? record_.peer.rfind(':') : std::string::npos;
-  return record_.peer.substr(0, port);
+  return record_.client.empty() ? AddressWithoutPort(record_.peer) : record_.client;
 }
 
 bool Call::Allows(const std::string& dataset) const { return !access_ || access_->Allows(dataset); }

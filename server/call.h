@@ -50,6 +50,12 @@ struct Operations {
   }
 };
 
+/// The question of a call, which must come within ten seconds.
+/// @param most  [bytes] of it
+/// @errors those of MessageStream::Receive
+Result<std::string> ReceiveQuestion(Operations* operations, Peer* peer, MessageStream* stream,
+                                    std::size_t most);
+
 /// One call from its arrival to its end: has an id that the client sees, may be refused, is logged and
 /// counted. One thread at a time.
 class Call final : public RequestControl {

@@ -34,6 +34,11 @@ class Peer {
   virtual Connection* connection() { return nullptr; }
 };
 
+/// "ipv4:127.0.0.1:50123" -> "ipv4:127.0.0.1"; the address of what has no port.
+inline std::string AddressWithoutPort(const std::string& address) {
+  return address.substr(0, address.starts_with("ip") ? address.rfind(':') : std::string::npos);
+}
+
 /// Bytes of a message, kept alive by their owner.
 struct SharedBytes {
   ByteSpan bytes;

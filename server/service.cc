@@ -78,9 +78,6 @@ DatasetCatalogOptions WithStore(DatasetCatalogOptions options, std::shared_ptr<P
   return options;
 }
 
-/// Time in which the question of an admitted call must arrive.
-constexpr auto kQuestionTime = std::chrono::seconds(10);
-
 /// Names go into the log and the metrics, where strangers must not add any.
 bool IsMethod(const std::string& name) {
   static constexpr std::array<std::string_view, 7> kMethods = {
@@ -233,7 +230,13 @@ void Service::Answer(const std::string& method, Peer* peer, MessageStream* strea
   const bool known = IsMethod(method);
   if (Connection* connection = peer->connection(); !known && connection != nullptr)
     connection->CountFault(Connection::kUnknownMethod);
-  Call call(operations_, peer, known ? method : "unknown");
+  Answer(known ? method : "unknown", peer, stream,
+         [&](Call* call) { return Dispatch(method, peer, stream, call); });
+}
+
+void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
+                     const std::function<Status(Call*)>& work) {
+  Call call(operations_, peer, name);
   if (const Status status = call.Enter(); !status.ok()) {
     call.End(status);
     return stream->Refuse(status, call.id());
@@ -241,7 +244,7 @@ void Service::Answer(const std::string& method, Peer* peer, MessageStream* strea
   Status status;
   // No exception may leave a call: it would end the process.
   try {
-    status = Dispatch(method, peer, stream, &call);
+    status = work(&call);
   } catch (const std::bad_alloc&) {
     status = {StatusCode::kResourceExhausted, "the server is out of memory; ask for less, or later"};
   } catch (const std::exception& error) {
@@ -287,12 +290,7 @@ Status Service::Ask(Peer* peer, MessageStream* stream, Call* call, Request* requ
   };
   // Points are megabytes on their way already; other questions while they are parsed.
   if (kPoints) QUARRY_RETURN_IF_ERROR(pin(kTimesParsedPoints * kLargest));
-  std::string bytes;
-  {
-    const auto limit =
-        operations_->deadlines.Add(std::chrono::steady_clock::now() + kQuestionTime, [peer] { peer->Cut(); });
-    QUARRY_ASSIGN_OR_RETURN(bytes, stream->Receive(kLargest));
-  }
+  QUARRY_ASSIGN_OR_RETURN(std::string bytes, ReceiveQuestion(operations_, peer, stream, kLargest));
   if (!kPoints && bytes.size() > kSmallQuestion) QUARRY_RETURN_IF_ERROR(pin(kTimesParsed * bytes.size()));
   if (kPoints && !memory->Resize(kTimesParsedPoints * bytes.size())) {
     return {StatusCode::kResourceExhausted,

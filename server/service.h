@@ -43,6 +43,12 @@ class Service {
   /// @param method  "Read"
   void Answer(const std::string& method, Peer* peer, MessageStream* stream);
 
+  /// The same for an answer that a front makes itself: whatever takes a thread or memory comes through here.
+  /// @param name  of the call, for the log and the metrics
+  /// @param work  asks the call for its dataset, and sends the answer by it
+  void Answer(const std::string& name, Peer* peer, MessageStream* stream,
+              const std::function<Status(Call*)>& work);
+
   DatasetCatalog& catalog() { return catalog_; }
   const PatchStore& store() const { return *store_; }
   /// See PatchStore::OnLargeRelease.

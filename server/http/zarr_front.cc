@@ -55,40 +55,33 @@ class InnerStream : public MessageStream {
   Status error_;
 };
 
-/// Collects what GetDataset says of a dataset, page by page.
-class DatasetStream final : public InnerStream {
+/// Sends a value that is at hand, as the messages of a call without a question.
+class ValueStream final : public MessageStream {
  public:
-  DatasetStream(const pb::GetDatasetRequest& question, std::unique_ptr<zarr::Contents>* contents,
-                HierarchyCache::Room* room)
-      : InnerStream(question), contents_(contents), room_(room) {}
+  explicit ValueStream(HttpPeer* peer) : peer_(peer) {}
 
-  const std::string& next_page() const { return next_page_; }
-
- private:
-  Status Take(const std::string& bytes) override {
-    pb::GetDatasetResponse page;
-    if (!page.ParseFromString(bytes)) return InternalError("GetDataset has answered with something else");
-    if (!*contents_) {
-      QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(page.manifest()));
-      *contents_ = std::make_unique<zarr::Contents>(page.manifest(), std::move(description));
-    }
-    for (const pb::StepManifest& step : page.steps()) (*contents_)->Add(step);
-    next_page_ = page.next_page_token();
-    return room_->Grow((*contents_)->bytes());
+  Result<std::string> Receive(std::size_t) override { return InternalError("a value has no question"); }
+  void SendHeaders() override {}
+  bool Send(const Message& message, Follows) override {
+    sent_ = true;
+    Outgoing outgoing;
+    outgoing.Add(message);
+    return peer_->Write(&outgoing);
   }
+  bool Finish(const Status& status, const std::string&) override {
+    status_ = status;
+    return true;
+  }
+  void Refuse(const Status& status, const std::string&) override { status_ = status; }
 
-  std::unique_ptr<zarr::Contents>* const contents_;
-  HierarchyCache::Room* const room_;
-  std::string next_page_;
-};
-
-/// Asks whether the client may know of a dataset.
-class GrantStream final : public InnerStream {
- public:
-  using InnerStream::InnerStream;
+  const Status& status() const { return status_; }
+  /// Whether the answer has begun: it may have broken off since.
+  bool sent() const { return sent_; }
 
  private:
-  Status Take(const std::string&) override { return Status::Ok(); }
+  HttpPeer* const peer_;
+  Status status_;
+  bool sent_ = false;
 };
 
 /// Puts a chunk together, and sends it while its memory is still counted for the call.
@@ -186,27 +179,36 @@ void ZarrFront::Run(const std::string& path, Exchange* exchange) {
 
 ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* peer) {
   const bool of_chunk = zarr::IsChunkKey(place.key);
-  const auto failed = [&](const Status& status) -> Outcome {
-    return {!IsUnknown(status), Failed(status, of_chunk)};
-  };
-  Result<Shown> shown = Open(place.dataset, peer);
-  if (!shown.ok()) return failed(shown.status());
-  const std::optional<zarr::Entry> entry = shown->hierarchy->Find(place.key);
-  const Wanted wanted = WantedOf(*peer->exchange()->request, entry);
-  if (wanted.bytes && of_chunk && entry->chunk.array->kind == zarr::Array::Kind::kField) {
-    std::optional<Answer> refused = SendField(place, *entry, wanted, *shown, peer);
-    return {true, std::move(refused)};
+  HierarchyCache::Made hierarchy = FindKept(place.dataset, *peer);
+  const auto is_field = [&] { return of_chunk && WantsField(*hierarchy, place.key, *peer); };
+  if (!hierarchy || !is_field()) {
+    ValueStream stream(peer);
+    bool has_key = true;
+    service_->Answer("Zarr", peer, &stream, [&](Call* call) -> Status {
+      QUARRY_RETURN_IF_ERROR(call->AskFor(place.dataset, &service_->catalog()));
+      if (!hierarchy) {
+        QUARRY_ASSIGN_OR_RETURN(hierarchy, Make(place.dataset, call));
+      }
+      // Samples come by a call of their own, which has a price.
+      if (is_field()) return Status::Ok();
+      const std::optional<zarr::Entry> entry = hierarchy->Find(place.key);
+      has_key = entry.has_value();
+      return has_key ? SendValue(*hierarchy, *entry, call, peer, &stream) : Status::Ok();
+    });
+    if (stream.sent()) return {true, std::nullopt};
+    if (!has_key)
+      return {false, Answer::Say(404, fmt::format("there is no \"{}\" in this hierarchy", place.key))};
+    if (!stream.status().ok()) return {!IsUnknown(stream.status()), Failed(stream.status(), of_chunk)};
   }
-  if (!shown->granted) {
-    if (const Status status = Grant(place.dataset, peer); !status.ok()) return failed(status);
-  }
-  if (!entry)
-    return {false, Answer::Say(404, fmt::format("there is no \"{}\" in this hierarchy", place.key))};
-  if (wanted.bytes && of_chunk) {
-    SendCoordinates(*entry, wanted, *shown, peer);
-    return {true, std::nullopt};
-  }
-  return {true, AnswerKnown(*entry, wanted)};
+  const zarr::Entry entry = *hierarchy->Find(place.key);
+  return {true, SendField(place, entry, WantedOf(*peer->exchange()->request, entry), *hierarchy, peer)};
+}
+
+/// Whether a request wants the samples of a chunk.
+bool ZarrFront::WantsField(const zarr::Hierarchy& hierarchy, const std::string& key, const HttpPeer& peer) {
+  const std::optional<zarr::Entry> entry = hierarchy.Find(key);
+  return entry && entry->chunk.array->kind == zarr::Array::Kind::kField &&
+         WantedOf(*peer.exchange()->request, entry).bytes;
 }
 
 /// What a request wants of a value.
@@ -265,8 +267,9 @@ Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) co
 
 /// @returns why there are no samples; nothing: the answer was sent
 std::optional<Answer> ZarrFront::SendField(const zarr::Place& place, const zarr::Entry& entry,
-                                           const Wanted& wanted, const Shown& shown, HttpPeer* peer) {
-  ChunkStream stream(shown.hierarchy->QuestionOf(entry.chunk, place.dataset), entry, wanted.part,
+                                           const Wanted& wanted, const zarr::Hierarchy& hierarchy,
+                                           HttpPeer* peer) {
+  ChunkStream stream(hierarchy.QuestionOf(entry.chunk, place.dataset), entry, wanted.part,
                      Begin(entry, wanted), peer);
   service_->Answer("Read", peer, &stream);
   if (stream.sent()) return std::nullopt;
@@ -274,76 +277,76 @@ std::optional<Answer> ZarrFront::SendField(const zarr::Place& place, const zarr:
                 true);
 }
 
+/// Everything but the samples of a field.
+Status ZarrFront::SendValue(const zarr::Hierarchy& hierarchy, const zarr::Entry& entry, Call* call,
+                            HttpPeer* peer, MessageStream* stream) const {
+  const Exchange& exchange = *peer->exchange();
+  const Wanted wanted = WantedOf(*exchange.request, entry);
+  if (wanted.bytes && !entry.document) return SendCoordinates(hierarchy, entry, wanted, call, peer, stream);
+  const Outgoing outgoing =
+      ToOutgoing(AnswerKnown(entry, wanted), *exchange.request, exchange.headers, exchange.keep_alive);
+  return call->Send(stream, {outgoing.left().begin(), outgoing.left().end()});
+}
+
 /// Computed, piece by piece: they may be megabytes.
-void ZarrFront::SendCoordinates(const zarr::Entry& entry, const Wanted& wanted, const Shown& shown,
-                                HttpPeer* peer) const {
+Status ZarrFront::SendCoordinates(const zarr::Hierarchy& hierarchy, const zarr::Entry& entry,
+                                  const Wanted& wanted, Call* call, HttpPeer* peer,
+                                  MessageStream* stream) const {
   constexpr std::uint64_t kPiece = 32 << 10;  // samples
   constexpr std::uint64_t kSample = 8;        // bytes
-  Exchange& exchange = *peer->exchange();
+  const Exchange& exchange = *peer->exchange();
   const ByteRange part = wanted.part.value_or(ByteRange{0, entry.size});
   Answer answer = Begin(entry, wanted);
   answer.announced = part.end - part.begin;
-  Outgoing outgoing = ToOutgoing(answer, *exchange.request, exchange.headers, exchange.keep_alive);
+  const Outgoing head = ToOutgoing(answer, *exchange.request, exchange.headers, exchange.keep_alive);
+  Message message(head.left().begin(), head.left().end());
   for (std::uint64_t begin = part.begin / kSample; begin * kSample < part.end; begin += kPiece) {
     const std::uint64_t end = std::min(begin + kPiece, (part.end + kSample - 1) / kSample);
     std::string bytes;
-    shown.hierarchy->AppendCoordinates(entry.chunk, begin, end, &bytes);
+    hierarchy.AppendCoordinates(entry.chunk, begin, end, &bytes);
     const std::uint64_t first = std::max(part.begin, begin * kSample) - begin * kSample;
     const std::uint64_t last = std::min(part.end, end * kSample) - begin * kSample;
-    outgoing.Add(bytes.substr(first, last - first));
-    const auto stall = service_->operations()->WatchMessage([peer] { peer->Cut(); });
-    if (!peer->Write(&outgoing)) return;
+    message.push_back(OwnBytes(bytes.substr(first, last - first)));
+    QUARRY_RETURN_IF_ERROR(call->Send(stream, std::exchange(message, {})));
+    if (call->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
   }
+  return Status::Ok();
 }
 
 // ---- Hierarchies
 
-Result<ZarrFront::Shown> ZarrFront::Open(const std::string& dataset, HttpPeer* peer) {
-  // Strangers learn nothing of what is kept, neither by answers nor by their time.
-  if (cache_.Has(dataset) && MayKnow(dataset, *peer)) {
-    const auto opened = service_->catalog().Find(dataset);
-    if (auto kept = opened.ok() ? cache_.Find(dataset, *opened) : nullptr)
-      return Shown{std::move(kept), false};
-  }
-  QUARRY_RETURN_IF_ERROR(Grant(dataset, peer));
+/// A hierarchy that is there already, for a client that may know of it; null: a call has to look. Strangers
+/// learn nothing of what is kept, neither by answers nor by their time.
+HierarchyCache::Made ZarrFront::FindKept(const std::string& dataset, const HttpPeer& peer) {
+  if (!cache_.Has(dataset) || !MayKnow(dataset, peer)) return nullptr;
+  const auto opened = service_->catalog().Find(dataset);
+  return opened.ok() ? cache_.Find(dataset, *opened) : nullptr;
+}
+
+/// The hierarchy of a dataset that the client of the call may read. One call makes it, and others wait.
+Result<HierarchyCache::Made> ZarrFront::Make(const std::string& dataset, Call* call) {
   const std::shared_ptr<std::timed_mutex> maker = cache_.MakerOf(dataset);
   std::unique_lock lock(*maker, std::defer_lock);
+  const auto gone = [] { return Status(StatusCode::kCancelled, "the client has gone"); };
   constexpr auto kLookUp = std::chrono::milliseconds(50);
   while (!lock.try_lock_for(kLookUp))
-    if (peer->Gone()) return Status(StatusCode::kCancelled, "the client has gone");
+    if (call->Cancelled()) return gone();
   // Before its steps are read: what comes later is noticed next time.
   QUARRY_ASSIGN_OR_RETURN(const auto opened, service_->catalog().Find(dataset));
-  if (auto kept = cache_.Find(dataset, opened)) return Shown{std::move(kept), true};
-  QUARRY_ASSIGN_OR_RETURN(auto made, Make(dataset, opened, peer));
-  return Shown{std::move(made), true};
-}
-
-Result<HierarchyCache::Made> ZarrFront::Make(const std::string& dataset, const HierarchyCache::Opened& opened,
-                                             HttpPeer* peer) {
+  if (auto kept = cache_.Find(dataset, opened)) return kept;
   auto room = std::make_unique<HierarchyCache::Room>(&cache_);
-  std::unique_ptr<zarr::Contents> contents;
-  pb::GetDatasetRequest question;
-  question.set_dataset(dataset);
-  question.set_page_size(1000);
-  do {
-    DatasetStream stream(question, &contents, room.get());
-    service_->Answer("GetDataset", peer, &stream);
-    QUARRY_RETURN_IF_ERROR(stream.status());
-    question.set_page_token(stream.next_page());
-  } while (!question.page_token().empty());
-  if (!contents) return InternalError("GetDataset has answered nothing");
-  auto made = std::make_shared<const zarr::Hierarchy>(std::move(*contents));
+  const DatasetDescription& description = opened->dataset->description();
+  zarr::Contents contents(format::ToProto(description), description);
+  QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
+  for (const std::uint64_t number : opened->dataset->steps()) {
+    if (call->Cancelled()) return gone();
+    QUARRY_ASSIGN_OR_RETURN(const auto step, opened->dataset->Step(number));
+    contents.Add(format::ToProto(*step));
+    QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
+  }
+  auto made = std::make_shared<const zarr::Hierarchy>(std::move(contents));
   cache_.Keep(dataset, opened, made, std::move(room));
   return HierarchyCache::Made(std::move(made));
-}
-
-Status ZarrFront::Grant(const std::string& dataset, HttpPeer* peer) {
-  pb::GetDatasetRequest question;
-  question.set_dataset(dataset);
-  question.set_manifest_only(true);
-  GrantStream stream(question);
-  service_->Answer("GetDataset", peer, &stream);
-  return stream.status();
 }
 
 /// Whether the token is for a dataset of this name. A call decides whether it is for this one.

@@ -12,8 +12,9 @@
 
 namespace quarry::server::http {
 
-/// Datasets as Zarr hierarchies, for readers that know nothing of Quarry. Metadata come from GetDataset and
-/// chunks from Read, so that tokens, limits, log and metrics hold as for every call. Thread-safe.
+/// Datasets as Zarr hierarchies, for readers that know nothing of Quarry. Each answer is a call of the
+/// service: samples are one of Read, everything else is one of its own, "Zarr" in log and metrics. So tokens,
+/// limits, log and metrics hold as for every call. Thread-safe.
 class ZarrFront {
  public:
   /// @param service    outlives the front
@@ -25,11 +26,6 @@ class ZarrFront {
   void Run(const std::string& path, Exchange* exchange);
 
  private:
-  /// A hierarchy, and whether the client may have it: decided by a call, or still to be decided by one.
-  struct Shown {
-    HierarchyCache::Made hierarchy;
-    bool granted = false;
-  };
   /// What a request wants of a value.
   struct Wanted {
     std::optional<ByteRange> part;  ///< nothing: all of it
@@ -43,18 +39,19 @@ class ZarrFront {
   };
 
   static Wanted WantedOf(const Request& request, const std::optional<zarr::Entry>& entry);
+  static bool WantsField(const zarr::Hierarchy& hierarchy, const std::string& key, const HttpPeer& peer);
   Outcome AnswerPlace(const zarr::Place& place, HttpPeer* peer);
   Answer Begin(const zarr::Entry& entry, const Wanted& wanted) const;
   Answer AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) const;
   std::optional<Answer> SendField(const zarr::Place& place, const zarr::Entry& entry, const Wanted& wanted,
-                                  const Shown& shown, HttpPeer* peer);
-  void SendCoordinates(const zarr::Entry& entry, const Wanted& wanted, const Shown& shown,
-                       HttpPeer* peer) const;
+                                  const zarr::Hierarchy& hierarchy, HttpPeer* peer);
+  Status SendValue(const zarr::Hierarchy& hierarchy, const zarr::Entry& entry, Call* call, HttpPeer* peer,
+                   MessageStream* stream) const;
+  Status SendCoordinates(const zarr::Hierarchy& hierarchy, const zarr::Entry& entry, const Wanted& wanted,
+                         Call* call, HttpPeer* peer, MessageStream* stream) const;
 
-  Result<Shown> Open(const std::string& dataset, HttpPeer* peer);
-  Result<HierarchyCache::Made> Make(const std::string& dataset, const HierarchyCache::Opened& opened,
-                                    HttpPeer* peer);
-  Status Grant(const std::string& dataset, HttpPeer* peer);
+  HierarchyCache::Made FindKept(const std::string& dataset, const HttpPeer& peer);
+  Result<HierarchyCache::Made> Make(const std::string& dataset, Call* call);
   bool MayKnow(const std::string& dataset, const HttpPeer& peer) const;
 
   Service* const service_;
