@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -21,8 +22,6 @@
 
 namespace quarry::server {
 namespace {
-
-using Clock = RateLimit::Clock;
 
 /// How often connections are looked at.
 constexpr auto kInspectEvery = std::chrono::milliseconds(10);
@@ -62,21 +61,29 @@ void SetOption(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof(value));
 }
 
-/// A client that has vanished is noticed within half a minute, also where nothing is being sent.
+/// A client that has vanished is noticed within half a minute where nothing is being sent;
+/// Connection::Inspect notices it elsewhere. Not by TCP_USER_TIMEOUT, which also ends connections of clients
+/// that take nothing for a while: these have --stall, and no second clock.
 void SetConnectionOptions(int socket) {
   SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, 15);
   SetOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   SetOption(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
 const char* ReasonOf(Connection::Finding finding) {
   if (finding == Connection::Finding::kFlood) return "it sent much without asking anything";
   if (finding == Connection::Finding::kHoldsOthersUp)
     return "it sent so much as soon as it was open that no other could be taken";
+  if (finding == Connection::Finding::kVanished) return "its client has not been heard of for half a minute";
   return "too many calls were cancelled at once, or had a wrong token or method";
+}
+
+/// Whether the client has closed a connection that nobody reads yet. What it has sent before does not matter.
+bool HasEnded(int socket) {
+  pollfd polled{socket, POLLRDHUP, 0};
+  return ::poll(&polled, 1, 0) != 0;
 }
 
 FileDescriptor Spare() { return FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -173,13 +180,15 @@ void Acceptor::Stop() {
   changed_.notify_all();
   if (watch_thread_.joinable()) watch_thread_.join();
   listeners_.clear();
+  hosts_.clear();
 }
 
 void Acceptor::Accept() {
   std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
   for (const FileDescriptor& listener : listeners_) polled.push_back({listener.get(), POLLIN, 0});
   while (!stopping_) {
-    (void)::poll(polled.data(), polled.size(), -1);
+    (void)::poll(polled.data(), polled.size(), MillisecondsToNext());
+    TakeWaiting();
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       while (!stopping_ && AcceptOne(polled[i].fd)) {
@@ -215,7 +224,8 @@ bool Acceptor::AcceptOne(int listener) {
     return errno == EINTR || errno == ECONNABORTED;
   }
   const PeerAddress peer = PeerOf(address);
-  std::shared_ptr<Connection> connection;
+  SetConnectionOptions(socket.get());
+  Arrival arrival{listener, std::move(socket), nullptr};
   {
     const std::lock_guard lock(mutex_);
     // A peer that is here again has closed its connection before.
@@ -227,15 +237,72 @@ bool Acceptor::AcceptOne(int listener) {
     }
     ++state_.accepted;
     ++state_.open;
-    ++hosts_[peer.host];
-    connection = std::make_shared<Connection>(socket.get(), InodeOf(socket.get()), peer.name, rules_);
-    connections_[peer.name] = {connection, peer.host};
+    const int descriptor = arrival.socket.get();
+    arrival.connection = std::make_shared<Connection>(descriptor, InodeOf(descriptor), peer.name, rules_);
+    connections_[peer.name] = {arrival.connection, peer.host};
+    Host& host = hosts_[peer.host];
+    ++host.connections;
+    if (Clock::now() < host.suspicious || !host.waiting.empty()) {
+      ++state_.waiting;
+      host.waiting.push_back(std::move(arrival));
+      return true;
+    }
   }
-  changed_.notify_all();
-  SetConnectionOptions(socket.get());
-  take_(listener, socket.Release());
-  connection->Taken();
+  HandOver(std::move(arrival));
   return true;
+}
+
+void Acceptor::HandOver(Arrival arrival) {
+  changed_.notify_all();
+  take_(arrival.listener, arrival.socket.Release());
+  arrival.connection->Taken();
+}
+
+/// Hands over those that have waited long enough.
+void Acceptor::TakeWaiting() {
+  while (!stopping_) {
+    std::optional<Arrival> next = NextWaiting(Clock::now());
+    if (!next) return;
+    HandOver(*std::move(next));
+  }
+}
+
+std::optional<Acceptor::Arrival> Acceptor::NextWaiting(Clock::time_point now) {
+  // Those that have gathered do not come at once when the suspicion is over.
+  constexpr auto kLater = std::chrono::milliseconds(50);
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, host] : hosts_) {
+    while (!host.waiting.empty() && host.next <= now) {
+      Arrival arrival = std::move(host.waiting.front());
+      host.waiting.pop_front();
+      --state_.waiting;
+      if (HasEnded(arrival.socket.get())) continue;  // its client has given up
+      host.next = now + (now < host.suspicious ? rules_.pause : kLater);
+      return arrival;
+    }
+  }
+  return std::nullopt;
+}
+
+/// For poll: -1 if nobody waits. Forgets addresses that are no longer suspicious.
+int Acceptor::MillisecondsToNext() {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  std::erase_if(hosts_, [now](const auto& entry) {
+    return entry.second.connections == 0 && entry.second.suspicious <= now;
+  });
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& [name, host] : hosts_)
+    if (!host.waiting.empty()) next = std::min(next, host.next);
+  if (next == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
+}
+
+/// A connection of this address was cut.
+void Acceptor::Suspect(Host* host, Clock::time_point now) const {
+  host->suspicious = now + rules_.probation;
+  host->next = std::max(host->next, now + rules_.pause);
 }
 
 /// Without a descriptor a connection cannot even be refused, and would wait until its client gives up.
@@ -260,15 +327,14 @@ std::string Acceptor::Excess(const std::string& host) const {
   if (state_.open >= static_cast<std::uint64_t>(limits_.total))
     return fmt::format("{} are open, the most that --connections allows", limits_.total);
   const auto its = hosts_.find(host);
-  if (its == hosts_.end() || its->second < limits_.per_address) return "";
-  return fmt::format("{} of this address are open, the most for one", its->second);
+  if (its == hosts_.end() || its->second.connections < limits_.per_address) return "";
+  return fmt::format("{} of this address are open, the most for one", its->second.connections);
 }
 
 void Acceptor::Remove(const std::string& peer) {
   const auto it = connections_.find(peer);
   if (it == connections_.end()) return;
-  const auto host = hosts_.find(it->second.host);
-  if (--host->second == 0) hosts_.erase(host);
+  --hosts_.at(it->second.host).connections;
   connections_.erase(it);
   --state_.open;
 }
@@ -284,6 +350,7 @@ void Acceptor::InspectAll() {
       continue;
     }
     ++state_.cut;
+    if (finding != Connection::Finding::kVanished) Suspect(&hosts_.at(entry.host), now);
     LogRefusal(fmt::format("the connection from {} is cut: {}", peer, ReasonOf(finding)));
   }
   for (const std::string& peer : closed) Remove(peer);

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,8 +35,9 @@ struct ConnectionLimits {
 };
 
 /// Accepts TCP connections for a transport, and watches over them until they are closed. A transport that
-/// accepts by itself may stop for ever when descriptors run out (gRPC before 1.53: CVE-2023-4785).
-/// Thread-safe.
+/// accepts by itself may stop for ever when descriptors run out (gRPC before 1.53: CVE-2023-4785). An address
+/// whose connection was cut waits for its next one (ConnectionRules::pause), or it could do over many
+/// connections what it may not do over one. Thread-safe.
 class Acceptor {
  public:
   /// Takes a new connection. The next one waits meanwhile; the others are still watched.
@@ -66,22 +69,42 @@ class Acceptor {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;  ///< beyond a limit
     std::uint64_t cut = 0;      ///< against ConnectionRules
+    std::uint64_t waiting = 0;  ///< of the open ones: those that the transport does not have yet
   };
   State state() const;
 
  private:
   Acceptor(const ConnectionLimits& limits, const ConnectionRules& rules) : limits_(limits), rules_(rules) {}
 
+  using Clock = RateLimit::Clock;
+
   struct Entry {
     std::shared_ptr<Connection> connection;
     std::string host;
+  };
+  /// Accepted, and not handed over yet.
+  struct Arrival {
+    int listener = 0;
+    FileDescriptor socket;
+    std::shared_ptr<Connection> connection;
+  };
+  struct Host {
+    int connections = 0;
+    std::deque<Arrival> waiting;
+    Clock::time_point next;        ///< before this time it has no new connection
+    Clock::time_point suspicious;  ///< until then new ones come one after the other
   };
 
   Status Bind(const HostPort& address);
   void Accept();
   bool AcceptOne(int listener);
+  void TakeWaiting();
+  std::optional<Arrival> NextWaiting(Clock::time_point now);
+  int MillisecondsToNext();
+  void HandOver(Arrival arrival);
   void RefuseForDescriptors(int listener, const std::string& why);
   std::string Excess(const std::string& host) const;
+  void Suspect(Host* host, Clock::time_point now) const;
   void Remove(const std::string& peer);
   void Watch();
   void InspectAll();
@@ -100,7 +123,7 @@ class Acceptor {
   std::condition_variable changed_;           ///< a first connection has come, or nothing is watched any more
   bool watching_ = true;                      ///< guarded by mutex_, as the next
   std::map<std::string, Entry> connections_;  ///< by peer
-  std::map<std::string, int> hosts_;          ///< connections of each address
+  std::map<std::string, Host> hosts_;         ///< addresses with connections, or under suspicion
   State state_;
   RateLimit log_limit_{1, 1};  ///< lines on refusals
   std::uint64_t unlogged_ = 0;

@@ -16,14 +16,20 @@
 namespace quarry::server {
 namespace {
 
-/// [bytes] received since the socket was connected; nothing if the kernel does not say.
-std::optional<std::uint64_t> BytesReceived(int descriptor) {
+/// Nothing if the kernel does not say.
+std::optional<tcp_info> InfoOf(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
   constexpr std::size_t kEnd = offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received);
   if (size < kEnd) return std::nullopt;
-  return info.tcpi_bytes_received;
+  return info;
+}
+
+/// [bytes] received since the socket was connected; nothing if the kernel does not say.
+std::optional<std::uint64_t> BytesReceived(int descriptor) {
+  const std::optional<tcp_info> info = InfoOf(descriptor);
+  return info ? std::optional<std::uint64_t>(info->tcpi_bytes_received) : std::nullopt;
 }
 
 /// [bytes] received, and read by nobody yet: they have cost nothing. A busy machine lets many come together.
@@ -70,6 +76,7 @@ Connection::Finding Connection::Inspect(RateLimit::Clock::time_point now) {
 Connection::Finding Connection::Judge(RateLimit::Clock::time_point now) {
   if (!faults_limit_.Allow(now, faults_.exchange(0))) return Finding::kFaults;
   if (!IsOpen()) return Finding::kGood;
+  if (HasVanished(now)) return Finding::kVanished;
   // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
   // one that is not expected any more has been counted as progress.
   const std::optional<std::uint64_t> read = LeastRead(descriptor_);
@@ -82,6 +89,17 @@ Connection::Finding Connection::Judge(RateLimit::Clock::time_point now) {
     return Finding::kGood;
   }
   return *read > worth_ + rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
+}
+
+/// Whether the client's machine has acknowledged nothing for half a minute, though bytes were sent again.
+/// That of a client that takes nothing acknowledges all that it has room for.
+bool Connection::HasVanished(RateLimit::Clock::time_point now) {
+  constexpr auto kAskEvery = std::chrono::seconds(1);
+  constexpr std::uint32_t kSilentMs = 30'000;
+  if (now - heard_ < kAskEvery) return false;
+  heard_ = now;
+  const std::optional<tcp_info> info = InfoOf(descriptor_);
+  return info && info->tcpi_retransmits > 0 && info->tcpi_last_ack_recv > kSilentMs;
 }
 
 void Connection::Cut() {

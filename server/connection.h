@@ -11,9 +11,9 @@ namespace quarry::server {
 
 /// What a client may do on one connection before it is closed. Good clients stay far below.
 struct ConnectionRules {
-  /// [bytes] that may be read while no call arrives, no question is expected, and no message leaves: an
-  /// endless header, or frames that mean nothing. A transport may need time for them that grows with the
-  /// square.
+  /// [bytes] that may be read while no question comes, none is expected, and no message leaves: an endless
+  /// header, frames that mean nothing, or calls that end before they have begun. A transport may need time
+  /// for them that grows with the square, and memory for each call.
   std::uint64_t idle_bytes = 512 << 10;
   /// In which the transport takes the connection. It may begin to read on the thread that hands connections
   /// over, and goes on as long as there is something to read. Beyond this time, no more than idle_bytes may
@@ -22,14 +22,27 @@ struct ConnectionRules {
   /// Faults of its calls, see Connection::CountFault.
   double faults_at_once = 200;
   double faults_per_second = 50;
+  /// Most calls at a time, and most of them that wait for their question. A transport counts the streams that
+  /// are open for the client, and some of those that have ended for it still run here.
+  int calls = 1 << 20;
+  int questions = 1 << 20;
+  /// After a connection was cut, its address has one new connection in each `pause`, until `probation` has
+  /// passed without another cut.
+  std::chrono::milliseconds pause{1000};
+  std::chrono::milliseconds probation{10'000};
 };
 
 /// A client's connection, from its acceptance until the transport has closed it. The calls that it carries
 /// report to it, on any thread; Inspect is for one thread.
 class Connection {
  public:
-  /// A call was cancelled before it had its answer: as a viewer does that moves on.
+  /// A call ended before it had its answer, or before its question had come: as those of a viewer do that
+  /// moves on.
   static constexpr int kCancelled = 1;
+  /// The question of a call did not come in time.
+  static constexpr int kNoQuestion = 4;
+  /// A call came while as many as the connection may have were there.
+  static constexpr int kOneTooMany = 1;
   /// A call asked for a method that there is none of.
   static constexpr int kUnknownMethod = 1;
   /// A call came with a wrong token: as those of a script do whose token has expired, some at a time.
@@ -48,11 +61,26 @@ class Connection {
 
   /// The transport has taken the connection, and the next one can be handed over.
   void Taken() { taken_ = true; }
-  /// A call has arrived, or a message has left: the bytes before were worth it.
+  /// A question has come as a whole, or a message has left: the bytes before were worth it. The arrival of a
+  /// call is no progress: it costs a client nothing.
   void Progress() { progress_ = true; }
-  /// A question of at most so many bytes may arrive: before the transport is asked for it. With a negative
-  /// number it need not any more: after Progress, if it has come.
-  void Expect(std::int64_t bytes) { expected_ += bytes; }
+
+  /// A call has been taken, and ends with EndCall.
+  /// @returns false: it is one too many, which is a fault
+  bool BeginCall() { return Begin(&calls_, rules_.calls); }
+  void EndCall() { --calls_; }
+  /// A question of at most so many bytes may arrive: before the transport is asked for it.
+  /// @returns false: too many calls wait for theirs, which is a fault; EndQuestion is due all the same
+  bool BeginQuestion(std::int64_t bytes) {
+    expected_ += bytes;
+    return Begin(&questions_, rules_.questions);
+  }
+  /// @param came  as a whole
+  void EndQuestion(std::int64_t bytes, bool came) {
+    if (came) Progress();
+    expected_ -= bytes;
+    --questions_;
+  }
   /// Cuts the connection by itself when there are too many at once: in the time until the next inspection a
   /// transport parses thousands of calls.
   /// @param weight  one of the constants above
@@ -63,9 +91,10 @@ class Connection {
   /// Whether a call was ever cancelled.
   bool has_cancelled() const { return has_cancelled_; }
 
-  enum class Finding { kGood, kClosed, kFlood, kFaults, kHoldsOthersUp };
-  /// Whether the client has broken a rule since the last time: then the connection is cut. That is found
-  /// once; from then on, as of any other, whether the transport has closed it.
+  enum class Finding { kGood, kClosed, kFlood, kFaults, kHoldsOthersUp, kVanished };
+  /// Whether the client has broken a rule since the last time, or has vanished while something was sent: then
+  /// the connection is cut. That is found once; from then on, as of any other, whether the transport has
+  /// closed it.
   Finding Inspect(RateLimit::Clock::time_point now);
   /// Ends the connection under the transport, which then closes it.
   void Cut();
@@ -73,8 +102,14 @@ class Connection {
   bool is_cut() const { return cut_; }
 
  private:
+  bool Begin(std::atomic<int>* count, int most) {
+    if (++*count <= most) return true;
+    CountFault(kOneTooMany);
+    return false;
+  }
   bool IsOpen() const;
   Finding Judge(RateLimit::Clock::time_point now);
+  bool HasVanished(RateLimit::Clock::time_point now);
 
   const int descriptor_;       ///< the transport's: it may be closed, and be another file, at any moment
   const std::uint64_t inode_;  ///< of the socket, which tells
@@ -84,10 +119,13 @@ class Connection {
   std::atomic<bool> taken_ = false;
   std::atomic<bool> progress_ = false;
   std::atomic<std::int64_t> expected_ = 0;
+  std::atomic<int> calls_ = 0;
+  std::atomic<int> questions_ = 0;
   std::atomic<int> faults_ = 0;
   std::atomic<bool> has_cancelled_ = false;
   std::atomic<bool> cut_ = false;
-  std::uint64_t worth_ = 0;  ///< [bytes] read at the last sign of progress
+  std::uint64_t worth_ = 0;             ///< [bytes] read at the last sign of progress
+  RateLimit::Clock::time_point heard_;  ///< when it was last asked whether anything is heard of the client
   RateLimit faults_limit_;
   bool found_ = false;  ///< that it has broken a rule
 };

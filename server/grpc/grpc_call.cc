@@ -1,5 +1,6 @@
 #include "server/grpc/grpc_call.h"
 
+#include <grpc/grpc_security.h>
 #include <grpc/grpc_security_constants.h>
 
 #include <utility>
@@ -21,7 +22,13 @@ grpc::Slice ToSlice(const SharedBytes& piece) {
 
 GrpcCall::~GrpcCall() {
   AwaitEnd();
-  if (connection_ && gone_) connection_->CountFault(Connection::kCancelled);
+  if (!connection_) return;
+  if (questionless_ && was_cut_) {
+    connection_->CountFault(Connection::kNoQuestion);
+  } else if (questionless_ || gone_) {
+    connection_->CountFault(Connection::kCancelled);
+  }
+  connection_->EndCall();
 }
 
 /// If a call has begun, its end is still to come; nothing may arrive after this object is gone.
@@ -36,24 +43,37 @@ void GrpcCall::Accept(grpc::AsyncGenericService* service, grpc::ServerCompletion
   service->RequestCall(&context_, &stream_, &queue_, queue, this);
 }
 
-void GrpcCall::Run(Service* service, std::shared_ptr<Connection> connection) {
+const grpc_auth_context* GrpcCall::security() {
+  // The connection has it for as long as it is open; here it is nothing but a name.
+  grpc_auth_context* const security = grpc_call_auth_context(context_.c_call());
+  grpc_auth_context_release(security);
+  return security;
+}
+
+void GrpcCall::Run(Service* service, Health* health, std::shared_ptr<Connection> connection) {
   connection_ = std::move(connection);
-  if (connection_) connection_->Progress();
+  const bool one_too_many = connection_ && !connection_->BeginCall();
   // Clients that begin and cancel calls as fast as they can cost little more than gRPC's own part. To ask
   // gRPC, which may look at all connections first, takes as long as half of a small answer.
   const bool may_be_gone = !connection_ || connection_->has_cancelled();
   if (connection_ && connection_->is_cut()) {
     Cut();
+  } else if (one_too_many) {
+    Refuse({StatusCode::kResourceExhausted,
+            "too many calls of this connection are running; ask again when some of them have ended"},
+           "");
   } else if (!may_be_gone || !Gone()) {
-    Answer(service);
+    Answer(service, health);
   }
   if (!leaving_) AwaitEnd();  // here, where a drain can still cut it
 }
 
-void GrpcCall::Answer(Service* service) {
+void GrpcCall::Answer(Service* service, Health* health) {
   try {
     if (const std::optional<std::string> method = MethodOf(context_.method()))
       return service->Answer(*method, this, this);
+    if (const std::optional<std::string> method = Health::MethodOf(context_.method()))
+      return health->Answer(*method, this, this);
     if (connection_) connection_->CountFault(Connection::kUnknownMethod);
     Refuse({StatusCode::kUnimplemented, fmt::format("there is no service for \"{}\"", context_.method())},
            "");
@@ -90,7 +110,10 @@ bool GrpcCall::IsLeaving() {
   bool ok = false;
   const gpr_timespec now = gpr_time_0(GPR_CLOCK_MONOTONIC);
   while (leaving_ && queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT) {
-    if (tag == &operation_) leaving_ = false;
+    if (tag == &operation_) {
+      leaving_ = false;
+      if (ok && connection_) connection_->Progress();
+    }
     if (tag == &done_) gone_ = context_.IsCancelled();
   }
   return leaving_;
@@ -132,17 +155,15 @@ std::optional<std::string_view> GrpcCall::Header(const std::string& name) const 
 
 Result<std::string> GrpcCall::Receive(std::size_t most) {
   grpc::ByteBuffer bytes;
-  // gRPC takes messages whole, and only then looks at their length: one of up to twice the limit is refused,
-  // a longer one ends the connection.
-  constexpr int kLongestRefused = 2 * kLongestMessage;
-  if (connection_) connection_->Expect(kLongestRefused);
-  stream_.Read(&bytes, &operation_);
-  const bool received = Wait();
-  if (connection_) {
-    connection_->Progress();
-    connection_->Expect(-kLongestRefused);
-  }
+  const bool may_come = !connection_ || connection_->BeginQuestion(kLongestMessage);
+  if (may_come) stream_.Read(&bytes, &operation_);
+  const bool received = may_come && Wait();
+  if (connection_) connection_->EndQuestion(kLongestMessage, received);
+  if (!may_come)
+    return Status(StatusCode::kResourceExhausted,
+                  "too many calls of this connection wait for their questions; send the questions first");
   if (!received) {
+    questionless_ = true;
     if (Gone()) return Status(StatusCode::kCancelled, "the question did not come");
     return InvalidArgument("the call ended without a question");
   }

@@ -3,17 +3,20 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "server/grpc/health.h"
 #include "server/service.h"
 
 namespace quarry::server {
 
-/// [bytes] of the longest message of a client: as many points as one request may have fit.
-inline constexpr int kLongestMessage = 5 << 19;
+/// [bytes] of the longest message that gRPC takes, as a whole. It is twice as long as the longest question, so
+/// that one that is too long is refused with the numbers; an even longer one ends the connection.
+inline constexpr int kLongestMessage = 21 << 18;
 
 /// One call that gRPC brings, of any method: bytes in, bytes out. Blocks on its own completion queue, so that
 /// a thread drives the input and output of its own call.
@@ -31,7 +34,12 @@ class GrpcCall final : public Peer, public MessageStream {
 
   /// Answers the arrived call, to its end.
   /// @param connection  that it came by; may be null
-  void Run(Service* service, std::shared_ptr<Connection> connection);
+  void Run(Service* service, Health* health, std::shared_ptr<Connection> connection);
+  /// Whether it asks for the health of the server.
+  bool is_of_health() const { return Health::MethodOf(context_.method()).has_value(); }
+
+  /// What gRPC knows the connection of the arrived call by, see Arrivals.
+  const grpc_auth_context* security();
 
   /// After Run: whether gRPC still has the refusal to send. Does not wait.
   bool IsLeaving();
@@ -45,7 +53,10 @@ class GrpcCall final : public Peer, public MessageStream {
     context_.AddInitialMetadata(name, value);
   }
   bool Gone() override;
-  void Cut() override { context_.TryCancel(); }
+  void Cut() override {
+    was_cut_ = true;
+    context_.TryCancel();
+  }
   Connection* connection() override { return connection_.get(); }
 
   Result<std::string> Receive(std::size_t most) override;
@@ -55,7 +66,7 @@ class GrpcCall final : public Peer, public MessageStream {
   void Refuse(const Status& status, const std::string& request_id) override;
 
  private:
-  void Answer(Service* service);
+  void Answer(Service* service, Health* health);
   void AwaitEnd();
   void AdviseRetry();
   bool Wait();
@@ -66,6 +77,8 @@ class GrpcCall final : public Peer, public MessageStream {
   grpc::CompletionQueue queue_;
   std::optional<grpc::ByteBuffer> last_;  ///< sent together with the status
   bool gone_ = false;
+  bool questionless_ = false;  ///< the call ended before its question had come
+  std::atomic<bool> was_cut_ = false;
   bool leaving_ = false;
   std::chrono::steady_clock::time_point refused_at_;
   char operation_ = 0;  ///< its address is the tag of the current operation

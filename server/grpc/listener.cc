@@ -1,10 +1,10 @@
 #include "server/grpc/listener.h"
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -15,20 +15,36 @@ namespace {
 
 /// Calls that gRPC may hand over before the first of them is taken.
 constexpr int kOpenAccepts = 16;
-/// Threads beyond those for the calls that may run: they receive calls, and refuse the others.
-constexpr int kSpareWorkers = 16;
+/// Threads beyond those for the calls that may run: they answer for the health, receive calls, and refuse
+/// what is too much.
+constexpr int kSpareWorkers = Health::kMostCalls + 16;
 /// Threads that wait for calls while nothing happens. Of two, one goes on waiting while the other answers,
 /// and none has to be woken for that.
 constexpr int kReceivers = 2;
 
-void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
+/// gRPC does not hold a client to its streams that never acknowledges the number.
+ConnectionRules RulesOf(const ListenOptions& options) {
+  ConnectionRules rules;
+  rules.questions = options.streams;
+  rules.calls = options.streams + static_cast<int>(rules.faults_at_once);
+  return rules;
+}
+
+/// A client that takes nothing answers no pings either, once its buffers are full: it has --stall.
+int PingTimeoutMs(std::chrono::milliseconds stall) {
+  constexpr std::int64_t kLeast = 20'000;
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(stall.count() == 0 ? kMost
+                                             : std::clamp<std::int64_t>(stall.count(), kLeast, kMost));
+}
+
+void SetArguments(const ListenOptions& options, const CallLimits& limits, grpc::ServerBuilder* builder) {
   // Two servers on one port would take turns with the clients of one another.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A client that has vanished is noticed, and what its reads hold is freed.
   constexpr int kPingEveryMs = 60'000;
-  constexpr int kPingTimeoutMs = 20'000;
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PingTimeoutMs(limits.stall));
   // Clients behind firewalls that forget quiet connections may ping too: gRPC's own minimum is five minutes.
   constexpr int kClientsPingMs = 20'000;
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientsPingMs);
@@ -38,6 +54,10 @@ void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                               static_cast<int>(options.connection_age.count()));
   builder->SetMaxReceiveMessageSize(kLongestMessage);
+  // gRPC compares the length of a message with this before it decompresses it, and not again.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   // Of all connections together, beside --memory. Beyond it gRPC reads less, then ends idle connections.
   constexpr std::size_t kTransportBytes = 128 << 20;
   grpc::ResourceQuota transport("quarry");
@@ -60,22 +80,22 @@ void SetArguments(const ListenOptions& options, grpc::ServerBuilder* builder) {
 Result<std::unique_ptr<Listener>> Listener::Start(const ListenOptions& options, Service* service) {
   QUARRY_RETURN_IF_ERROR(
       CheckPlainText("--listen", options.address, options.insecure || options.tls != nullptr));
-  std::unique_ptr<Listener> listener(new Listener(options.tls, service));
+  std::unique_ptr<Listener> listener(new Listener(options, service));
   QUARRY_RETURN_IF_ERROR(listener->Listen(options));
   return listener;
 }
 
 Status Listener::Listen(const ListenOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
-                          Acceptor::Listen(options.address, options.connections));
+                          Acceptor::Listen(options.address, options.connections, RulesOf(options)));
   acceptor_ = std::move(acceptor);
-  grpc::EnableDefaultHealthCheckService(true);
+  credentials_->CheckArrivals(&arrived_);
+  grpc::EnableDefaultHealthCheckService(false);  // its calls would come past all limits
   grpc::ServerBuilder builder;
-  SetArguments(options, &builder);
+  SetArguments(options, service_->operations()->limits, &builder);
   using grpc::ServerBuilder;
   transport_ = builder.experimental().AddExternalConnectionAcceptor(
-      ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      tls_ ? tls_ : grpc::InsecureServerCredentials());
+      ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials_);
   builder.RegisterAsyncGenericService(&methods_);
   arrivals_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
@@ -91,7 +111,6 @@ Status Listener::Listen(const ListenOptions& options) {
     return {StatusCode::kResourceExhausted,
             "the system gives the server no threads; raise its limit of processes or memory"};
   }
-  server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   acceptor_->Start([this](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
     taken.listener_fd = listener;
@@ -114,7 +133,9 @@ void Listener::Answer(const std::shared_ptr<GrpcCall>& call) {
     const std::lock_guard lock(mutex_);
     answered_.insert(call.get());
   }
-  call->Run(service_, acceptor_->Find(call->address()));
+  const std::shared_ptr<Connection> connection = acceptor_->Find(call->address());
+  arrived_.Taken(call->security(), connection);
+  call->Run(service_, &health_, connection);
   const bool leaving = call->IsLeaving();
   bool many = false;
   {
@@ -145,7 +166,9 @@ void Listener::ForgetRefused() {
 /// Whether a call runs, or its last words are on their way.
 bool Listener::IsAnswering() {
   const std::lock_guard lock(mutex_);
-  return service_->operations()->running > 0 || !answered_.empty() || !refused_.empty();
+  const auto is_answer = [](const GrpcCall* call) { return !call->is_of_health(); };
+  return service_->operations()->running > 0 || std::ranges::any_of(answered_, is_answer) ||
+         !refused_.empty();
 }
 
 void Listener::CutCalls() {
@@ -185,8 +208,11 @@ std::shared_ptr<GrpcCall> Listener::NextCall() {
   while (true) {
     void* tag = nullptr;
     bool arrived = false;
-    const auto next = arrivals_->AsyncNext(&tag, &arrived, std::chrono::system_clock::now() + kLookUp);
+    const Arrivals::Look look(&arrived_);
+    const auto patience = arrived_.is_crowded() ? kLookUp * 0 : kLookUp;
+    const auto next = arrivals_->AsyncNext(&tag, &arrived, std::chrono::system_clock::now() + patience);
     if (next == CompletionQueue::SHUTDOWN) return nullptr;
+    if (next == CompletionQueue::TIMEOUT) look.FoundNothing();
     if (const auto now = Clock::now(); now - swept_.load() >= kLookUp) {
       swept_ = now;
       ForgetRefused();
@@ -201,7 +227,7 @@ void Listener::Drain(std::chrono::milliseconds time, const std::function<bool()>
   using Clock = std::chrono::steady_clock;
   if (!server_) return;
   Operations* const operations = service_->operations();
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  health_.SetStopping();
   operations->draining = true;
   // gRPC's own shutdown would wait for watchers of the health as well, who never leave.
   constexpr auto kLookUp = std::chrono::milliseconds(5);

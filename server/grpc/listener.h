@@ -15,6 +15,8 @@
 
 #include "quarry/base/status.h"
 #include "server/acceptor.h"
+#include "server/grpc/arrivals.h"
+#include "server/grpc/health.h"
 #include "server/grpc/tls.h"
 #include "server/service.h"
 #include "server/workers.h"
@@ -22,9 +24,9 @@
 namespace quarry::server {
 
 struct ListenOptions {
-  std::string address = "127.0.0.1:50051";       ///< HOST:PORT; port 0 picks a free one
-  std::shared_ptr<grpc::ServerCredentials> tls;  ///< null: plain text
-  bool insecure = false;                         ///< plain text also where others than this machine listen
+  std::string address = "127.0.0.1:50051";  ///< HOST:PORT; port 0 picks a free one
+  std::shared_ptr<PortCredentials> tls;     ///< null: plain text
+  bool insecure = false;                    ///< plain text also where others than this machine listen
   ConnectionLimits connections;
   int streams = 100;  ///< most calls of one connection at a time; more wait in the client
   std::chrono::milliseconds connection_age{30 * 60 *
@@ -58,8 +60,10 @@ class Listener {
   void Drain(std::chrono::milliseconds time, const std::function<bool()>& hurry = nullptr);
 
  private:
-  Listener(std::shared_ptr<grpc::ServerCredentials> tls, Service* service)
-      : tls_(std::move(tls)), service_(service) {}
+  Listener(const ListenOptions& options, Service* service)
+      : credentials_(options.tls ? options.tls : PlainTextCredentials()),
+        service_(service),
+        arrived_(options.streams + kMoreThanStreams) {}
 
   Status Listen(const ListenOptions& options);
   void ReceiveCalls();
@@ -74,9 +78,13 @@ class Listener {
 
   static constexpr std::size_t kFewRefused = 64;
 
-  const std::shared_ptr<grpc::ServerCredentials>
-      tls_;  ///< asked for the certificate by the server, which does not own it
+  /// Calls of a connection that may wait beside those of its streams, as their client has cancelled them.
+  static constexpr int kMoreThanStreams = 100;
+
+  const std::shared_ptr<PortCredentials> credentials_;  ///< asked by the server, which does not own them
   Service* const service_;
+  Health health_{service_->operations()};
+  Arrivals arrived_;
   grpc::AsyncGenericService methods_;
   std::unique_ptr<grpc::ServerCompletionQueue> arrivals_;
   std::unique_ptr<grpc::Server> server_;

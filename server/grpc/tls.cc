@@ -11,16 +11,15 @@ namespace internal {
 
 /// Like those of grpc::SslServerCredentials, except that gRPC asks for the certificate at each handshake: a
 /// function of its C interface that the C++ one lacks.
-class ReloadingCredentials final : public grpc::ServerCredentials {
+class ReloadingCredentials final : public PortCredentials {
  public:
   explicit ReloadingCredentials(Pem pem)
-      : pem_(std::move(pem)),
-        credentials_(grpc_ssl_server_credentials_create_with_options(
+      : PortCredentials(grpc_ssl_server_credentials_create_with_options(
             grpc_ssl_server_credentials_create_options_using_config_fetcher(
-                pem_.client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
-                &ReloadingCredentials::Fetch, this))) {}
-  ~ReloadingCredentials() override { grpc_server_credentials_release(credentials_); }
+                pem.client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                             : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+                &ReloadingCredentials::Fetch, this))),
+        pem_(std::move(pem)) {}
 
   void Set(Pem pem) {
     const std::lock_guard lock(mutex_);
@@ -32,14 +31,7 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     return pem_;
   }
 
-  /// The server uses tokens instead (Call).
-  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
-
  private:
-  int AddPortToServer(const std::string& address, grpc_server* server) override {
-    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
-  }
-
   static grpc_ssl_certificate_config_reload_status Fetch(void* self,
                                                          grpc_ssl_server_certificate_config** config) {
     return static_cast<ReloadingCredentials*>(self)->Fetch(config);
@@ -58,7 +50,6 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
   mutable std::mutex mutex_;
   Pem pem_;
   bool changed_ = true;  ///< since gRPC last fetched it
-  grpc_server_credentials* const credentials_;
 };
 
 }  // namespace internal
@@ -78,7 +69,7 @@ Status Tls::Reload() {
   return Status::Ok();
 }
 
-std::shared_ptr<grpc::ServerCredentials> Tls::credentials() const { return credentials_; }
+std::shared_ptr<PortCredentials> Tls::credentials() const { return credentials_; }
 
 Pem Tls::pem() const { return credentials_->pem(); }
 

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <grpcpp/security/server_credentials.h>
-
 #include <memory>
 #include <string>
 
 #include "quarry/base/status.h"
 #include "server/certificate.h"
+#include "server/grpc/port_credentials.h"
 
 namespace quarry::server {
 
@@ -26,7 +25,7 @@ class Tls {
   Status Reload();
 
   /// For one listener.
-  std::shared_ptr<grpc::ServerCredentials> credentials() const;
+  std::shared_ptr<PortCredentials> credentials() const;
   /// What is in use now.
   Pem pem() const;
   /// [s] since 1970

@@ -50,12 +50,9 @@ bool HttpCall::PastDeadline() const { return client_deadline_ && Clock::now() >=
 Result<std::string> HttpCall::Receive(std::size_t most) {
   const auto expected = static_cast<std::int64_t>(most);
   Connection* const connection = exchange()->connection.get();
-  if (connection != nullptr) connection->Expect(expected);
+  if (connection != nullptr) (void)connection->BeginQuestion(expected);
   Result<std::string> question = ReceiveFrame(most);
-  if (connection != nullptr) {
-    connection->Progress();
-    connection->Expect(-expected);
-  }
+  if (connection != nullptr) connection->EndQuestion(expected, question.ok());
   return question;
 }
 

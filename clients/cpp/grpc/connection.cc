@@ -119,6 +119,11 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestMessage);
+  // gRPC compares the length of a message with this before it decompresses it, and not again: a hostile
+  // server could fill the memory.
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  constexpr int kIdentityAlone = 1 << GRPC_COMPRESS_NONE;
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
   arguments.SetServiceConfigJSON(kServiceConfig);
   // A client that waits for hours for the next step notices that the server has vanished, and soon finds it
   // again.

@@ -859,10 +859,12 @@ class EndlessLister final : public pb::QuarryService::Service {
   std::function<int(int page)> next = [](int page) { return page; };
   bool empty = false;
   std::size_t padding = 0;
+  grpc_compression_algorithm compression = GRPC_COMPRESS_NONE;
   std::atomic<int> pages = 0;
 
-  grpc::Status ListDatasets(grpc::ServerContext*, const pb::ListDatasetsRequest*,
+  grpc::Status ListDatasets(grpc::ServerContext* context, const pb::ListDatasetsRequest*,
                             pb::ListDatasetsResponse* response) override {
+    context->set_compression_algorithm(compression);
     const std::string name = Name();
     if (!empty) {
       response->add_datasets()->set_name(name);
@@ -915,6 +917,18 @@ TEST_F(EndlessListTest, NamesThatDoNotEndAreGivenUp) {
   EXPECT_NE(status.message().find("does not end: it is longer than 64.0 MiB"), std::string::npos)
       << status.message();
   EXPECT_LE(lister_.pages, 33) << "a name comes twice in a page";
+}
+
+/// gRPC would decompress before it looks at the length: 64 KiB become 64 MiB.
+TEST_F(EndlessListTest, CompressedAnswersAreNotTaken) {
+  lister_.compression = GRPC_COMPRESS_GZIP;
+  lister_.padding = 32 << 20;
+
+  const Status status = List();
+
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << status.message();
+  EXPECT_NE(status.message().find("ompression algorithm"), std::string::npos) << status.message();
+  EXPECT_EQ(lister_.pages, 1);
 }
 
 TEST_F(EndlessListTest, TheSamePageIsTakenOnce) {

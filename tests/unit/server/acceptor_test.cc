@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -56,8 +57,13 @@ class Transport {
   std::deque<FileDescriptor> taken_;
 };
 
-FileDescriptor Connect(const std::string& address) {
+/// @param host  the last byte of the client's address, 127.0.0.1 or another
+FileDescriptor Connect(const std::string& address, std::uint32_t host = 1) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffU) | host);
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from)), 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -145,6 +151,53 @@ TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
   EXPECT_NE(running.acceptor->Find(PeerOf(quiet)), nullptr);
 }
 
+TEST(Acceptor, AnAddressWhoseConnectionWasCutWaitsForTheNextOne) {
+  Running running({},
+                  {.faults_at_once = 10, .pause = std::chrono::hours(1), .probation = std::chrono::hours(2)});
+  const FileDescriptor loud = running.Open();
+  running.acceptor->Find(PeerOf(loud))->CountFault(11);
+  while (running.acceptor->state().cut == 0) std::this_thread::yield();
+
+  const FileDescriptor again = Connect(running.acceptor->address());
+  const FileDescriptor gone = Connect(running.acceptor->address());
+  while (running.acceptor->state().waiting < 2) std::this_thread::yield();
+  const FileDescriptor other = Connect(running.acceptor->address(), 2);
+  running.transport.Wait(running.opened + 1);
+  EXPECT_EQ(running.acceptor->state().waiting, 2u) << "others do not wait";
+  EXPECT_EQ(running.acceptor->state().accepted, 4u);
+}
+
+TEST(Acceptor, ConnectionsThatHaveWaitedAreTakenUnlessTheirClientHasGone) {
+  Running running(
+      {}, {.faults_at_once = 10, .pause = std::chrono::milliseconds(50), .probation = std::chrono::hours(1)});
+  const FileDescriptor loud = running.Open();
+  running.acceptor->Find(PeerOf(loud))->CountFault(11);
+  while (running.acceptor->state().cut == 0) std::this_thread::yield();
+
+  std::vector<FileDescriptor> others;
+  for (int i = 0; i < 3; ++i) others.push_back(Connect(running.acceptor->address()));
+  others[1] = FileDescriptor();
+  running.transport.Wait(running.opened + 2);
+  while (running.acceptor->state().waiting > 0) std::this_thread::yield();
+  EXPECT_EQ(running.acceptor->state().cut, 1u);
+}
+
+TEST(Acceptor, LeavesClientsThatTakeNothingToTheStallLimit) {
+  std::atomic<int> timeout = -1;
+  auto acceptor = *Acceptor::Listen("127.0.0.1:0", {});
+  acceptor->Start([&](int, int descriptor) {
+    const FileDescriptor socket(descriptor);
+    int value = 0;
+    socklen_t size = sizeof(value);
+    EXPECT_EQ(::getsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &size), 0);
+    timeout = value;
+  });
+  const FileDescriptor client = Connect(acceptor->address());
+  while (timeout < 0) std::this_thread::yield();
+  EXPECT_EQ(timeout, 0);
+  acceptor->Stop();
+}
+
 /// gRPC does so when the first bytes are there before it has set up the connection.
 TEST(Acceptor, ATransportThatReadsWhatItTakesIsFreedFromAFlood) {
   auto acceptor = *Acceptor::Listen("127.0.0.1:0", {}, {.idle_bytes = 1 << 20});
@@ -206,10 +259,10 @@ TEST(Connection, ProgressAndExpectedQuestionsAllowMore) {
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
   send(1000);
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood) << "counted from the last progress";
-  connection.Expect(500);
+  EXPECT_TRUE(connection.BeginQuestion(500));
   send(500);
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kGood);
-  connection.Expect(-500);
+  connection.EndQuestion(500, false);
   EXPECT_EQ(connection.Inspect(now), Connection::Finding::kFlood);
 
   receiver = FileDescriptor();
@@ -242,12 +295,11 @@ TEST(Connection, ALargeQuestionIsNoFloodAtAnyMoment) {
     const std::string question(kBytes, 'x');
     std::string received(kBytes, '\0');
     for (int i = 0; i < kQuestions; ++i) {
-      connection.Expect(kBytes);
+      EXPECT_TRUE(connection.BeginQuestion(kBytes));
       EXPECT_EQ(::send(pair.sender.get(), question.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
       EXPECT_EQ(::recv(pair.receiver.get(), received.data(), kBytes, MSG_WAITALL),
                 static_cast<ssize_t>(kBytes));
-      connection.Progress();
-      connection.Expect(-static_cast<std::int64_t>(kBytes));
+      connection.EndQuestion(kBytes, true);
     }
     over = true;
   });
@@ -300,6 +352,28 @@ TEST(Connection, IsCutByTheFaultThatIsOneTooMany) {
   EXPECT_EQ(::send(pair.receiver.get(), "x", 1, MSG_NOSIGNAL), 1);
   connection.CountFault(1);
   EXPECT_EQ(::send(pair.receiver.get(), "x", 1, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(connection.Inspect(RateLimit::Clock::now()), Connection::Finding::kFaults);
+}
+
+TEST(Connection, CallsAndQuestionsBeyondItsLimitsAreFaults) {
+  const FileDescriptor file(::eventfd(0, EFD_CLOEXEC));
+  Connection connection(file.get(), InodeOf(file.get()), "peer",
+                        {.faults_at_once = 10, .faults_per_second = 0, .calls = 2, .questions = 1});
+  EXPECT_TRUE(connection.BeginCall());
+  EXPECT_TRUE(connection.BeginCall());
+  EXPECT_TRUE(connection.BeginQuestion(1));
+  EXPECT_FALSE(connection.BeginQuestion(1));
+  connection.EndQuestion(1, false);
+  connection.EndQuestion(1, true);
+  EXPECT_TRUE(connection.BeginQuestion(1));
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_FALSE(connection.BeginCall());
+    connection.EndCall();
+  }
+  EXPECT_EQ(connection.Inspect(RateLimit::Clock::now()), Connection::Finding::kGood);
+  connection.EndCall();
+  EXPECT_TRUE(connection.BeginCall());
+  EXPECT_FALSE(connection.BeginCall());
   EXPECT_EQ(connection.Inspect(RateLimit::Clock::now()), Connection::Finding::kFaults);
 }
 

@@ -616,6 +616,21 @@ TEST_F(ServiceTest, ACancelledReadEndsAndTheServerGoesOn) {
   EXPECT_TRUE(Remote("a")->Read({.field = "pressure"}).ok());
 }
 
+/// gRPC would decompress before it looks at the length.
+TEST_F(ServiceTest, TakesNoCompressedMessages) {
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    pb::PlanReadRequest request;
+    request.mutable_query()->set_dataset(std::string(10'000, 'a'));  // what is short is not compressed
+    pb::PlanReadResponse response;
+    const grpc::Status status = stub_->PlanRead(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+    EXPECT_NE(status.error_message().find("ompression algorithm"), std::string::npos)
+        << status.error_message();
+  }
+}
+
 TEST_F(ServiceTest, APassedDeadlineEndsTheCall) {
   client::Options options;
   const auto dataset = *client::Dataset::Open(Target("a"), options);
