@@ -13,8 +13,8 @@ namespace quarry::server {
 
 /// The calls that gRPC has parsed, and that no thread of ours has taken yet. gRPC keeps any number of them,
 /// with kilobytes for each: those of a client that its own faults have reset no longer count among its
-/// streams, and a client that does not acknowledge the server's settings has no limit on these at all. So they
-/// are bounded here when they arrive, for each connection and in all.
+/// streams, and a client that does not acknowledge the server's settings has no limit on these at all. So
+/// they are bounded here when they arrive, for each connection and in all.
 /// @source CVE-2023-44487, CVE-2025-8671
 class Arrivals final : public ArrivalCheck {
  public:
@@ -27,8 +27,8 @@ class Arrivals final : public ArrivalCheck {
   /// @param connection  that it came by; may be null
   void Taken(const grpc_auth_context* key, const std::shared_ptr<Connection>& connection);
 
-  /// A look at the queue of calls, from its beginning on. gRPC does not say when a call has ended there before
-  /// anybody took it, as its client has gone: so an empty queue has to.
+  /// A look at the queue of calls, from its beginning on. gRPC does not say when a call has ended there
+  /// before anybody took it, as its client has gone: so an empty queue has to.
   class Look {
    public:
     explicit Look(Arrivals* arrivals) : arrivals_(arrivals), arrived_(arrivals->arrived_) {}

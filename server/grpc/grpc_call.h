@@ -14,8 +14,8 @@
 
 namespace quarry::server {
 
-/// [bytes] of the longest message that gRPC takes, as a whole. It is twice as long as the longest question, so
-/// that one that is too long is refused with the numbers; an even longer one ends the connection.
+/// [bytes] of the longest message that gRPC takes, as a whole. It is twice as long as the longest question,
+/// so that one that is too long is refused with the numbers; an even longer one ends the connection.
 inline constexpr int kLongestMessage = 21 << 18;
 
 /// One call that gRPC brings, of any method: bytes in, bytes out. Blocks on its own completion queue, so that
