@@ -28,7 +28,7 @@ struct ConnectionRules {
   int questions = 1 << 20;
   /// After a connection was cut, its address has one new connection in each `pause`, until `probation` has
   /// passed without another cut.
-  std::chrono::milliseconds pause{1000};
+  std::chrono::milliseconds pause{500};
   std::chrono::milliseconds probation{10'000};
 };
 

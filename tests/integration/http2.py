@@ -1,7 +1,9 @@
 """Frames of HTTP/2, written by hand: for clients that no library would let one be. RFC 9113; no header compression."""
 
+import contextlib
 import socket
 import struct
+import threading
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
@@ -31,9 +33,9 @@ def literal(name, value):
     return b"\0" + integer(len(name), 7) + name + integer(len(value), 7) + value
 
 
-def call_headers(method, **more):
+def call_headers(method, service="quarry.v1.QuarryService", **more):
     """Of a call of the service."""
-    headers = {":method": "POST", ":scheme": "http", ":path": f"/quarry.v1.QuarryService/{method}",
+    headers = {":method": "POST", ":scheme": "http", ":path": f"/{service}/{method}",
                ":authority": "localhost", "content-type": "application/grpc", "te": "trailers"}
     return b"".join(literal(name.replace("_", "-"), value) for name, value in {**headers, **more}.items())
 
@@ -49,6 +51,7 @@ class Connection:
     def __init__(self, address, window=65535):
         """`window`: bytes of each answer that the server may send at first."""
         host, port = address.rsplit(":", 1)
+        self._reader = None
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         initial_window_size = 4
         everything = 1 << 30
@@ -64,8 +67,57 @@ class Connection:
     def send(self, data):
         self.socket.sendall(data)
 
+    def answers_nobody(self):
+        """Takes what the server sends from now on, and forgets it: the connection goes on however much that is."""
+        self._reader = threading.Thread(target=self._take_everything, daemon=True)
+        self._reader.start()
+
+    def _take_everything(self):
+        with contextlib.suppress(OSError):
+            while self.socket.recv(1 << 16):
+                pass
+
+    def send_data(self, stream, data):
+        """As the window of the stream allows; on a connection whose other streams send nothing. ConnectionError: the server has
+        ended the stream or the connection."""
+        window = 65535
+        while data:
+            part = data[:min(window, 1 << 14)]
+            if part:
+                self.send(frame(DATA, 0, stream, part))
+                data, window = data[len(part):], window - len(part)
+                continue
+            kind, flags, of, payload = self.next_frame()
+            if kind == WINDOW_UPDATE and of == stream:
+                window += int.from_bytes(payload, "big")
+            if kind == RST_STREAM or flags & END_STREAM and kind == HEADERS:
+                raise ConnectionError("the server has ended the stream")
+
+    def answers(self, count):
+        """Waits until so many streams have ended."""
+        while count > 0:
+            kind, flags, *_ = self.next_frame()
+            count -= kind == RST_STREAM or (kind in (HEADERS, DATA) and flags & END_STREAM != 0)
+
+    def next_frame(self):
+        """Its type, flags, stream and payload."""
+        head = self._exactly(9)
+        return head[3], head[4], int.from_bytes(head[5:], "big"), self._exactly(int.from_bytes(head[:3], "big"))
+
+    def _exactly(self, count):
+        received = b""
+        while len(received) < count:
+            more = self.socket.recv(count - len(received))
+            if not more:
+                raise ConnectionError("the server has closed the connection")
+            received += more
+        return received
+
     def is_closed(self):
         """Waits until the server has closed the connection, reading what it still says."""
+        if self._reader:
+            self._reader.join(60)
+            return not self._reader.is_alive()
         try:
             while self.socket.recv(1 << 16):
                 pass
@@ -77,17 +129,12 @@ class Connection:
 
     def has_read_everything(self):
         """Waits until the server has read what was sent: then it answers a ping. False if it closes the connection instead."""
-        acknowledged, received = 1, b""
+        acknowledged = 1
         try:
             self.send(frame(PING, 0, 0, bytes(8)))
             while True:
-                more = self.socket.recv(1 << 16)
-                if not more:
-                    return False
-                received += more
-                while len(received) >= 9 and len(received) >= 9 + int.from_bytes(received[:3], "big"):
-                    if received[3] == PING and received[4] & acknowledged:
-                        return True
-                    received = received[9 + int.from_bytes(received[:3], "big"):]
+                kind, flags, *_ = self.next_frame()
+                if kind == PING and flags & acknowledged:
+                    return True
         except ConnectionError:
             return False

@@ -217,6 +217,10 @@ class Server:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
 
+    def threads(self):
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(re.search(r"^Threads:\s+(\d+)", status, re.MULTILINE)[1])
+
     def cpu_seconds(self):
         """Processor time that the server has taken."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -1,12 +1,14 @@
 """What strangers can do to a server, and clients who take more than their share. Each attack is made as its author would,
 byte by byte, and others are served all the while."""
 
+import gzip
 import hashlib
 import json
 import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -148,6 +150,96 @@ class Edge(qt.QuarryTest):
                 print(f"{method}: {1e6 * flood / connections:.0f} us a call, of {1e6 * usual / connections:.0f}")
                 self.assertLess(flood, 0.5 * usual, "what was not parsed yet is discarded")
             self.assertIn("too many calls were cancelled", server.log_until("is cut"))
+
+    def calls_that_the_server_ends(self, form, first, count):
+        """The frames of calls that a server resets or ends for a fault of their client, while their client has not cancelled
+        them (the class of CVE-2025-8671), or that never ask anything."""
+        headers, end = http2.call_headers("Read"), http2.END_HEADERS
+        fault = {"a window that overflows": lambda s: http2.frame(http2.WINDOW_UPDATE, 0, s, struct.pack(">I", 0x7fffffff)),
+                 "flags that there are none of": lambda s: http2.frame(http2.DATA, 0xf0, s, bytes(5)),
+                 "a message of no kind": lambda s: http2.frame(http2.DATA, 0, s, b"\x09" + bytes(4)),
+                 "data after the end": lambda s: http2.frame(http2.DATA, http2.END_STREAM, s) +
+                                                 http2.frame(http2.DATA, 0, s, bytes(5)),
+                 "nothing": lambda s: b""}[form]
+        return b"".join(http2.frame(http2.HEADERS, end, stream, headers) + fault(stream)
+                        for stream in range(first, first + 2 * count, 2))
+
+    FORMS = ("a window that overflows", "flags that there are none of", "a message of no kind", "data after the end", "nothing")
+
+    def test_streams_that_the_server_resets(self):
+        """They leave the count of --streams, and one that never acknowledges the settings has no such count at all: gRPC kept
+        any number of them, 2.9 GiB of one connection in ten seconds."""
+        with qt.Server(self.data, "--memory", "64MiB", "--client-rate", 0) as server:
+            for form in self.FORMS:
+                with http2.Connection(server.address) as stranger:
+                    stranger.answers_nobody()
+                    try:
+                        for first in range(1, 60_000, 400):
+                            stranger.send(self.calls_that_the_server_ends(form, first, 200))
+                    except ConnectionError:
+                        pass
+                    self.assertTrue(stranger.is_closed(), f"30,000 calls with {form}")
+                self.assert_served(server)
+            if not qt.SANITIZED:
+                self.assertLess(server.largest_memory(), 214 << 20, "--memory, and 150 MiB")
+
+    def test_calls_without_a_question_leave_room_for_others_of_their_address(self):
+        """1,000 of them, 161 KB, held all 500 places of an address for as long as a question may take."""
+        for form in self.FORMS:
+            with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
+                stranger.answers_nobody()
+                try:
+                    stranger.send(self.calls_that_the_server_ends(form, 1, 1000))
+                except ConnectionError:
+                    pass
+                for _ in range(3):
+                    self.assert_served(server)
+                self.assertNotIn("is the most that this server answers one client at a time", server.log(), form)
+
+    def test_calls_that_end_without_a_question_are_faults(self):
+        """However slowly they come: here as many as may be cancelled at once, and one more for each that is forgiven."""
+        with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
+            try:
+                for first in range(1, 4000, 100):
+                    stranger.send(self.calls_that_the_server_ends("data after the end", first, 50))
+                    stranger.answers(50)
+            except ConnectionError:
+                pass
+            self.assertTrue(stranger.is_closed())
+            self.assertIn("too many calls were cancelled", server.log_until("is cut"))
+            self.assertLess(server.log().count("ended without a question"), 2000)
+
+    def test_a_compressed_message(self):
+        """gRPC compares the length of a message with its limit before it decompresses it: 0.4 MB become 448 MiB."""
+        packed = gzip.compress(bytes(448 << 20), 9)
+        with qt.Server(self.data, "--memory", "64MiB") as server:
+            with http2.Connection(server.address) as stranger:
+                headers = http2.call_headers("PlanRead", grpc_encoding="gzip")
+                try:
+                    stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, headers))
+                    stranger.send_data(1, b"\1" + struct.pack(">I", len(packed)) + packed)
+                    stranger.answers(1)
+                except ConnectionError:
+                    pass
+            self.assert_served(server)
+            if not qt.SANITIZED:
+                self.assertLess(server.largest_memory(), 214 << 20, "--memory, and 150 MiB")
+
+    def test_calls_of_the_health_service(self):
+        """It needs no token, and has a place for a few calls at a time."""
+        with qt.Server(self.data, "--memory", "64MiB", "--tokens", self.tokens, "--calls", 10) as server:
+            many = [http2.Connection(server.address) for _ in range(4)]
+            for stranger in many:
+                stranger.answers_nobody()
+                for stream in range(1, 161, 2):
+                    stranger.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream,
+                                              http2.call_headers("Watch", service="grpc.health.v1.Health")) +
+                                  http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(b"")))
+            for _ in range(3):
+                self.assert_served(server, TOKEN)
+            self.assertLess(server.threads(), 200)
+            for stranger in many:
+                stranger.socket.close()
 
     def test_unknown_methods(self):
         begin = http2.call_headers("NoSuchMethod")
