@@ -346,7 +346,7 @@ class Edge(qt.QuarryTest):
             with Client(server.http_address(), token="bob") as bob:
                 for key in ("zarr.json", "0/x/c/0", "0/f/c/0/0/0/0"):
                     self.assertEqual(bob.ask("GET", f"/zarr/long/{key}")[0], 200, key)
-            self.assertIn(": Zarr OK", server.log())
+            self.assertIn(': Zarr "long" OK', server.log())
             for connection in idle:
                 connection.socket.close()
 
