@@ -167,12 +167,19 @@ class Client:
 
 # --- byte by byte ---
 
+# The head of a call whose body comes in chunks, for a method and further headers; and bodies of which something has no end.
+CHUNKED = ("POST /quarry.v1.QuarryService/{} HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + TYPE +
+           "\r\nTransfer-Encoding: chunked\r\n{}\r\n")
+ENDLESS_BODIES = ("0\r\nx: " + "y" * 400_000, "1;" + "y" * 400_000, "1" * 400_000, "0\r\n" + "x: y\r\n" * 60_000,
+                  "1;yyyyyyyyy\r\nx\r\n" * 25_000)
+
+
 class Raw:
     """A connection whose client sends what it likes."""
 
-    def __init__(self, address, timeout=60):
+    def __init__(self, address, timeout=60, source="127.0.0.1"):
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+        self.socket = socket.create_connection((host, int(port)), timeout=timeout, source_address=(source, 0))
         self.received = b""
 
     def __enter__(self):

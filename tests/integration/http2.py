@@ -45,14 +45,32 @@ def message(payload):
     return b"\0" + struct.pack(">I", len(payload)) + payload
 
 
+# What the client of a call may do after its headers, so that the server ends it while the client has not cancelled it (the class
+# of CVE-2025-8671), or waits for its question. By stream.
+FAULTS = {
+    "a window that overflows": lambda stream: frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 0x7fffffff)),
+    "flags that there are none of": lambda stream: frame(DATA, 0xf0, stream, bytes(5)),
+    "a message of no kind": lambda stream: frame(DATA, 0, stream, b"\x09" + bytes(4)),
+    "data after the end": lambda stream: frame(DATA, END_STREAM, stream) + frame(DATA, 0, stream, bytes(5)),
+    "nothing": lambda stream: b"",
+}
+
+
+def calls_that_the_server_ends(fault, first, count):
+    """The frames of so many calls, from the stream `first` on."""
+    headers = call_headers("Read")
+    return b"".join(frame(HEADERS, END_HEADERS, stream, headers) + FAULTS[fault](stream)
+                    for stream in range(first, first + 2 * count, 2))
+
+
 class Connection:
     """A connection that has said hello."""
 
-    def __init__(self, address, window=65535):
-        """`window`: bytes of each answer that the server may send at first."""
+    def __init__(self, address, window=65535, source="127.0.0.1"):
+        """`window`: bytes of each answer that the server may send at first; `source`: address of the client."""
         host, port = address.rsplit(":", 1)
         self._reader = None
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
         initial_window_size = 4
         everything = 1 << 30
         self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", initial_window_size, window)) +

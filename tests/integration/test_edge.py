@@ -167,31 +167,16 @@ class Edge(qt.QuarryTest):
                 print(f"{1e6 * flood / connections:.0f} us a call, of {1e6 * usual / connections:.0f}")
                 self.assertLess(flood, 0.5 * usual, "what was not parsed yet is discarded")
 
-    def calls_that_the_server_ends(self, form, first, count):
-        """The frames of calls that a server resets or ends for a fault of their client, while their client has not cancelled
-        them (the class of CVE-2025-8671), or that never ask anything."""
-        headers, end = http2.call_headers("Read"), http2.END_HEADERS
-        fault = {"a window that overflows": lambda s: http2.frame(http2.WINDOW_UPDATE, 0, s, struct.pack(">I", 0x7fffffff)),
-                 "flags that there are none of": lambda s: http2.frame(http2.DATA, 0xf0, s, bytes(5)),
-                 "a message of no kind": lambda s: http2.frame(http2.DATA, 0, s, b"\x09" + bytes(4)),
-                 "data after the end": lambda s: http2.frame(http2.DATA, http2.END_STREAM, s) +
-                                                 http2.frame(http2.DATA, 0, s, bytes(5)),
-                 "nothing": lambda s: b""}[form]
-        return b"".join(http2.frame(http2.HEADERS, end, stream, headers) + fault(stream)
-                        for stream in range(first, first + 2 * count, 2))
-
-    FORMS = ("a window that overflows", "flags that there are none of", "a message of no kind", "data after the end", "nothing")
-
     def test_streams_that_the_server_resets(self):
         """They leave the count of --streams, and one that never acknowledges the settings has no such count at all: gRPC kept
         any number of them, 2.9 GiB of one connection in ten seconds."""
         with qt.Server(self.data, "--memory", "64MiB", "--client-rate", 0) as server:
-            for form in self.FORMS:
+            for form in http2.FAULTS:
                 with http2.Connection(server.address) as stranger:
                     stranger.answers_nobody()
                     try:
                         for first in range(1, 60_000, 400):
-                            stranger.send(self.calls_that_the_server_ends(form, first, 200))
+                            stranger.send(http2.calls_that_the_server_ends(form, first, 200))
                     except ConnectionError:
                         pass
                     self.assertTrue(stranger.is_closed(), f"30,000 calls with {form}")
@@ -201,11 +186,11 @@ class Edge(qt.QuarryTest):
 
     def test_calls_without_a_question_leave_room_for_others_of_their_address(self):
         """1,000 of them, 161 KB, held all 500 places of an address for as long as a question may take."""
-        for form in self.FORMS:
+        for form in http2.FAULTS:
             with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
                 stranger.answers_nobody()
                 try:
-                    stranger.send(self.calls_that_the_server_ends(form, 1, 1000))
+                    stranger.send(http2.calls_that_the_server_ends(form, 1, 1000))
                 except ConnectionError:
                     pass
                 for _ in range(3):
@@ -217,7 +202,7 @@ class Edge(qt.QuarryTest):
         with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
             try:
                 for first in range(1, 4000, 100):
-                    stranger.send(self.calls_that_the_server_ends("data after the end", first, 50))
+                    stranger.send(http2.calls_that_the_server_ends("data after the end", first, 50))
                     stranger.answers(50)
             except ConnectionError:
                 pass

@@ -199,11 +199,8 @@ class Edge(qt.QuarryTest):
 
     def test_chunks_and_trailers_without_end(self):
         """What is neither content nor a whole line grew the input of a connection to 512 KiB, without a token."""
-        head = ("POST /quarry.v1.QuarryService/{} HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + grpc_web.TYPE +
-                "\r\nTransfer-Encoding: chunked\r\n{}\r\n")
         token = f"Authorization: Bearer {TOKEN}\r\n"
-        bodies = ("0\r\nx: " + "y" * 400_000, "1;" + "y" * 400_000, "1" * 400_000, "0\r\n" + "x: y\r\n" * 60_000,
-                  "1;yyyyyyyyy\r\nx\r\n" * 25_000)
+        bodies = grpc_web.ENDLESS_BODIES
         with WebServer(self.data, "--tokens", self.tokens, "--client-rate", 0, "--connections", 1000) as server:
             self.assert_served(server, TOKEN)
             before, strangers = server.status("VmRSS"), []
@@ -211,7 +208,7 @@ class Edge(qt.QuarryTest):
                 stranger = server.raw()
                 strangers.append(stranger)
                 with contextlib.suppress(ConnectionError):
-                    stranger.send(head.format("Read", token if number % 2 else "") + bodies[number // 2 % len(bodies)])
+                    stranger.send(grpc_web.CHUNKED.format("Read", token if number % 2 else "") + bodies[number // 2 % len(bodies)])
             for number, stranger in enumerate(strangers):
                 self.assertIn(b"grpc-status: " + (b"3" if number % 2 else b"16"), stranger.until(b"\r\n\r\n") + stranger.all())
             self.assert_served(server, TOKEN)

@@ -16,11 +16,13 @@ Example: tests/soak/soak.py --minutes 3 --seed 7
 import argparse
 import collections
 import dataclasses
+import gzip
 import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -31,6 +33,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "integration"))
+import grpc_web
 import http2
 import quarry_testing as qt
 
@@ -43,6 +46,9 @@ MEMORY = 24 << 20
 BESIDE_MEMORY = 150 << 20
 SIMULATIONS = 2
 READERS = 2
+STRANGERS = 3
+# What a message becomes when it is decompressed: 448 MiB.
+BOMB = gzip.compress(bytes(448 << 20), 9)
 FAIL_CALL = qt.BIN.parent / "lib" / "libfail_call.so"
 # Without MPI, which would start for longer than a killed writer lives.
 WRITER = "quarry-write-single"
@@ -267,6 +273,7 @@ class Keeper(Actor):
     def turn(self):
         descriptors = int(self.random.choice([0, 96])) or None
         with qt.Server(self.soak.root, "--memory", f"{MEMORY}B", "--watch", "0.1", "--drain", "1", "--log-level", "error",
+                       "--http", "127.0.0.1:0",
                        descriptors=descriptors) as server:
             self.soak.server = server
             try:
@@ -391,7 +398,9 @@ class Damager(Actor):
 
 
 class Stranger(Actor):
-    """Hostile clients: large requests, streams that nobody reads, bytes that are no HTTP, headers without end."""
+    """Hostile clients: large requests, streams that nobody reads, bytes that are no HTTP, headers without end, calls that the
+    server ends for their faults, compressed messages, bodies without end, values of Zarr that nobody takes. Those that a
+    server may cut come from addresses of their own: it lets an address wait then."""
 
     KINDS = ("plan", "values", "names", "samples", "patches", "statistics", "points", "steps", "list")
 
@@ -400,7 +409,8 @@ class Stranger(Actor):
         simulation = self.soak.current(self.random)
         if server is None or simulation is None:
             return self.rest(0.1)
-        kind = self.one_of(largest=4, streams=2, requests=2, garbage=1, header=1)
+        kind = self.one_of(largest=4, streams=2, requests=2, garbage=1, header=1, faults=3, compressed=1, bodies=2, codings=1,
+                           zarr=1)
         try:
             getattr(self, kind)(server, simulation.path.name.removesuffix(".quarry"))
         except OSError:
@@ -433,8 +443,51 @@ class Stranger(Actor):
         with socket.create_connection((host, int(port)), timeout=5) as connection:
             connection.sendall(self.random.bytes(int(self.random.integers(1, 100_000))))
 
+    def address(self):
+        return f"127.0.0.{self.random.integers(2, 20)}"
+
+    def faults(self, server, _):
+        fault = self.random.choice(list(http2.FAULTS))
+        with http2.Connection(server.address, source=self.address()) as connection:
+            connection.answers_nobody()
+            for first in range(1, int(self.random.integers(1, 40_000)), 400):
+                connection.send(http2.calls_that_the_server_ends(fault, first, 200))
+
+    def compressed(self, server, _):
+        with http2.Connection(server.address, source=self.address()) as connection:
+            for stream in (1, 3, 5):
+                headers = http2.call_headers("PlanRead", grpc_encoding="gzip")
+                connection.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, headers))
+                connection.send_data(stream, b"\1" + struct.pack(">I", len(BOMB)) + BOMB)
+
+    def bodies(self, server, _):
+        strangers = [grpc_web.Raw(server.http_address(), timeout=5, source=self.address()) for _ in range(20)]
+        for stranger in strangers:
+            with stranger:
+                stranger.send(grpc_web.CHUNKED.format("Read", "") + str(self.random.choice(grpc_web.ENDLESS_BODIES)))
+                stranger.all()
+
+    def codings(self, server, _):
+        coding = self.random.choice(["xchunked", "chunked, identity", "chunked;q=1", "gzip, chunked"])
+        with grpc_web.Raw(server.http_address(), timeout=5, source=self.address()) as stranger:
+            stranger.send(f"POST /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n"
+                          "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = stranger.all()
+        if answer.count(b"HTTP/1.1 ") > 1:
+            raise Wrong(f"the body of a request with {coding} was taken for the next one: {answer}")
+
+    def zarr(self, server, dataset):
+        strangers = [grpc_web.Raw(server.http_address(), timeout=5, source=self.address()) for _ in range(20)]
+        for stranger in strangers:
+            stranger.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for key in ("zarr.json", "0/x/c/0", "0/f/c/0/0/0/0"):
+                stranger.send(f"GET /zarr/{dataset}/{key} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.rest(2)
+        for stranger in strangers:
+            stranger.socket.close()
+
     def header(self, server, _):
-        with http2.Connection(server.address) as connection:
+        with http2.Connection(server.address, source=self.address()) as connection:
             connection.send(http2.frame(http2.HEADERS, 0, 1, http2.call_headers("Read")))
             for _ in range(200):
                 connection.send(http2.frame(http2.CONTINUATION, 0, 1, http2.literal("a" * 100, "b" * 8000)))
@@ -468,7 +521,8 @@ def soak_for(minutes):
     root.mkdir()
     sources = write_sources(qt.SCRATCH)
     soak = Soak(root, [Truth(way, sources, qt.SCRATCH) for way in WAYS])
-    actors = [Keeper(soak, "keeper"), Damager(soak, "damager"), Stranger(soak, "stranger"), Watcher(soak, "watcher")]
+    actors = [Keeper(soak, "keeper"), Damager(soak, "damager"), Watcher(soak, "watcher")]
+    actors += [Stranger(soak, f"stranger{number}") for number in range(STRANGERS)]
     actors += [Writer(soak, number) for number in range(SIMULATIONS)]
     actors += [Reader(soak, f"reader{number}") for number in range(READERS)]
     begin = time.monotonic()
