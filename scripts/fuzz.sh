@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(interpolate references safeguards lossless wavelet_zfp masked subfile manifest wire answer service tokens seal config vti npy tiff netcdf_classic)
+[ ${#targets[@]} -gt 0 ] || targets=(interpolate references safeguards lossless wavelet_zfp masked subfile manifest wire answer service http tokens seal config vti npy tiff netcdf_classic)
 
 scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
 version() { command -v "$1-$2" || command -v "$1"; }

@@ -24,6 +24,9 @@ class Corpus {
 /// Requests and answers, for the targets "wire", "answer" and "service".
 bool AddMessages(const std::string& folder);
 
+/// Requests over HTTP, for "http".
+bool AddRequests(const std::string& folder);
+
 /// Foreign files, for "vti", "npy", "tiff", "netcdf_classic", "tokens", "config" and "seal".
 bool AddFiles(const std::string& folder);
 
