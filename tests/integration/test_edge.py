@@ -21,6 +21,7 @@ import quarry_testing as qt
 
 DIMS = (96, 96, 96)
 TOKEN = "0123456789abcdef0123456789abcdef"
+READ = b"\n\x06" + b"\n\x01a\x12\x01f"  # a ReadRequest of the whole field
 
 
 class OtherMachine:
@@ -43,10 +44,15 @@ class OtherMachine:
         self.ip("-n", self.name, "link", "set", "quarry1", "up")
         return self
 
-    def connect(self, address):
-        """A program there that has connected to a server, and does nothing more."""
+    def connect(self, address, *, asks=False):
+        """A program there that has connected to a server, and does nothing more; or asks for a field again and again."""
+        what = (f"""for stream in range(1, 1 << 30, 2):
+        connection.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.call_headers('Read')) +
+                        http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message({READ!r})))
+        connection.answers(1)
+        if stream == 1: print('connected', flush=True)""" if asks else "print('connected', flush=True); sys.stdin.read()")
         code = (f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import http2\n"
-                f"with http2.Connection({address!r}): print('connected', flush=True); sys.stdin.read()")
+                f"with http2.Connection({address!r}, window=1 << 30, source={self.THERE!r}) as connection:\n    {what}")
         client = subprocess.Popen(["ip", "netns", "exec", self.name, sys.executable, "-c", code], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         client.stdout.readline()
@@ -78,20 +84,25 @@ class Edge(qt.QuarryTest):
 
     def read_without_taking(self, connection, stream):
         """Begins a Read, with a window that lets nothing through."""
-        question = b"\n\x06" + b"\n\x01a\x12\x01f"
         connection.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.call_headers("Read")))
-        connection.send(http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(question)))
+        connection.send(http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(READ)))
 
     # --- without a token ---
 
     if qt.FULL:  # it takes half a minute, and needs a network of its own
         def test_a_client_that_vanishes(self):
             """Its machine loses power, and its connection is never closed."""
-            server = qt.Server(self.data, "--metrics", "127.0.0.1:0", "--insecure")
+            self.check_a_client_that_vanishes(asks=False)
+
+        def test_a_client_that_vanishes_while_it_reads(self):
+            self.check_a_client_that_vanishes(asks=True)
+
+        def check_a_client_that_vanishes(self, *, asks):
+            server = qt.Server(self.data, "--metrics", "127.0.0.1:0", "--insecure", "--stall", 3600, "--quiet")
             with OtherMachine() as machine:
                 server.command[server.command.index("--listen") + 1] = f"{machine.HERE}:0"
                 with server:
-                    client = machine.connect(server.address)
+                    client = machine.connect(server.address, asks=asks)
                     self.addCleanup(client.communicate)
                     self.addCleanup(client.kill)
                     self.assertEqual(server.metrics()["quarry_connections"], 1)
