@@ -122,8 +122,16 @@ class Parser {
   std::string config_option_;
 };
 
+/// The end of every program: flushes standard output, and prints an error as one line, "PROGRAM: what is
+/// wrong". Output that could not be written is an error. Where the reader of the pipe has gone, the end is a
+/// silent one.
+/// @param outcome  the exit code, or an error
+/// @param speaks   false: prints no error, as the other ranks of a program with MPI
+/// @return the exit code
+int EndProgram(const std::string& program, const Result<int>& outcome, bool speaks = true);
+
 /// Runs a program without MPI, from its arguments to its exit code: reads the options, prints the output of
-/// --help and --version, runs, and prints an error as one line, "PROGRAM: what is wrong".
+/// --help and --version, runs, and ends it.
 /// @param run            the exit code, or an error
 /// @param out_of_memory  advice for the message: "ask for a smaller box"
 int RunProgram(Parser* parser, int argc, const char* const* argv, const std::function<Result<int>()>& run,

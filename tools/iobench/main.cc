@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "quarry/base/file.h"
+#include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "tools/iobench/report.h"
 #include "writer/pipeline/comm.h"
@@ -266,9 +267,10 @@ Result<std::string> Run(const CommandLine& line) {
   return line.placement ? StudyPlacement(line, process_grid) : Bench(line, process_grid, ranks);
 }
 
-int Fail(const Status& status, bool speaks) {
-  if (speaks) fmt::print(stderr, "quarry-iobench: {}\n", status.message());
-  return ExitCode(status);
+/// The end of the program on this rank.
+/// @param speaks  whether this rank prints an error
+int End(const Result<int>& outcome, bool speaks) {
+  return command_line::EndProgram("quarry-iobench", outcome, speaks);
 }
 
 }  // namespace
@@ -286,20 +288,20 @@ int main(int argc, char** argv) {
       "Times five ways of writing an uneven load in parallel, or the exchange and encoding before it.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return Fail(answer.status(), root);
+  if (!answer.ok()) return End(answer.status(), root);
   if (*answer) {
-    if (root) fmt::print("{}", **answer);
-    return 0;
+    if (root) WriteOut(**answer);
+    return End(0, root);
   }
   try {
     const Result<std::string> output = Run(line);
-    if (!output.ok()) return Fail(output.status(), root);
-    if (root) fmt::print("{}", *output);
+    if (!output.ok()) return End(output.status(), root);
+    if (root) WriteOut(*output);
   } catch (const std::bad_alloc&) {
     // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
     const Status memory = InternalError("rank {} is out of memory; give smaller --sizes, or use more nodes",
                                         writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
   }
-  return 0;
+  return End(0, root);
 }
