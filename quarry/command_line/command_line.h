@@ -82,7 +82,8 @@ class Parser {
   Parser& operator=(const Parser&) = delete;
 
   /// @param names  "--output", "-o,--output", or "FILE" for a positional argument
-  /// @param value  where the value goes; stays as it is when the option is not given. T: std::string, int,
+  /// @param value  where the value goes; stays as it is when the option is not given. Numbers are those of
+  ///               ParseNumber: none overflows, and none is infinite or NaN. T: std::string, int,
   /// unsigned,
   ///               std::int64_t, std::uint64_t, float, double; std::optional of int, std::int64_t,
   ///               std::uint64_t or double; std::vector of std::string, std::int64_t or double

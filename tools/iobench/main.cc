@@ -1,10 +1,10 @@
 // quarry-iobench: measures how fast the ways of writing an uneven load are, here, at this scale. Parses the
 // command line, runs pipelines or a study, prints the table.
-#include <charconv>
 #include <cmath>
 #include <csignal>
 
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "tools/iobench/report.h"
@@ -136,12 +136,13 @@ Result<Index3> ParsePatch(const std::string& text) {
   return Index3{patch[0], patch[0], patch[0]};
 }
 
+/// [bytes] Of what goes to one file.
+constexpr double kLargestUnit = 1e15;
+
 /// The number of MiB, if the text is one.
 std::optional<double> AsNumber(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const Result<double> value = ParseNumber<double>(text);
+  return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
 /// What rank 0 reads, on every rank. @collective
@@ -166,7 +167,7 @@ Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index
   distribution::SizeGrid sizes;
   if (const std::optional<double> mib = AsNumber(line.sizes)) {
     const double unit = *mib * (1 << 20) / static_cast<double>(line.units_per_rank);
-    if (!(unit > 0) || unit > 1e15)
+    if (!(unit > 0) || unit > kLargestUnit)
       return InvalidArgument("--sizes {} is no number of MiB that a rank could have", line.sizes);
     sizes = {{1, 1, 1}, {static_cast<std::uint64_t>(std::llround(unit))}};
   } else {
@@ -175,7 +176,10 @@ Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index
   }
   sizes = distribution::Extrapolate(sizes, unit_grid);
   for (std::uint64_t& size : sizes.bytes) {
-    const double scaled = std::min(static_cast<double>(size) * line.scale, 1e15);
+    const double scaled = static_cast<double>(size) * line.scale;
+    if (scaled > kLargestUnit)
+      return InvalidArgument("--scale {} makes parts of {:.3g} bytes, more than a rank could have",
+                             line.scale, scaled);
     size = static_cast<std::uint64_t>(std::llround(scaled));
   }
   return sizes;
