@@ -170,7 +170,7 @@ class Client:
 class Raw:
     """A connection whose client sends what it likes."""
 
-    def __init__(self, address, timeout=60):
+    def __init__(self, address, timeout=600):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.received = b""

@@ -49,7 +49,7 @@ class Connection:
     def __init__(self, address, window=65535):
         """`window`: bytes of each answer that the server may send at first."""
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection((host, int(port)), timeout=600)
         initial_window_size = 4
         everything = 1 << 30
         self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", initial_window_size, window)) +
