@@ -570,7 +570,9 @@ TEST(DeadlineWatch, CallsWhenTheTimeHasComeAndNotAfterwards) {
       while (early == 0) std::this_thread::yield();
     }
     EXPECT_EQ(early, 1);
-    if (in_time) EXPECT_EQ(later, 0);
+    if (in_time) {
+      EXPECT_EQ(later, 0);
+    }
   }
 }
 
