@@ -18,6 +18,7 @@
 
 #include "quarry/base/address.h"
 #include "quarry/base/memory.h"
+#include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/storage/posix_storage.h"
@@ -411,7 +412,7 @@ Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
   if (address.empty()) return Status::Ok();
   QUARRY_ASSIGN_OR_RETURN(const quarry::HostPort parsed, quarry::ParseHostPort(address));
   QUARRY_ASSIGN_OR_RETURN(const int port, metrics->Serve(address));
-  fmt::print("metrics on {}:{}\n", parsed.host, port);
+  quarry::PrintOut("metrics on {}:{}\n", parsed.host, port);
   return Status::Ok();
 }
 
@@ -438,7 +439,7 @@ Result<std::unique_ptr<server::HttpListener>> ServeHttp(const Options& options, 
   http.page = options.page.empty() ? DefaultPage() : options.page;
   http.cors = options.cors;
   QUARRY_ASSIGN_OR_RETURN(auto listener, server::HttpListener::Start(http, service));
-  fmt::print("http on {}\n", listener->address());
+  quarry::PrintOut("http on {}\n", listener->address());
   return listener;
 }
 
@@ -516,8 +517,9 @@ Status Serve(const Options& options) {
       });
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
   LogPrivileges(options);
-  fmt::print("listening on {}\n", listener->address());
-  std::fflush(stdout);
+  quarry::PrintOut("listening on {}\n", listener->address());
+  // Who started the server waits for this line. RunProgram says why it could not be written.
+  if (!quarry::FlushOutput().ok()) return Status::Ok();
   {
     const server::Watchdog watchdog(listener->address());
     WaitForStop(signals, options, prepared, &*service, http.get());

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "analysis/spectrum/field_spectrum.h"
+#include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
@@ -120,9 +121,10 @@ std::string ToTable(const SpectrumRequest& request, const Spectrum& spectrum) {
   return text;
 }
 
-int Fail(const Status& status, bool speaks) {
-  if (speaks) fmt::print(stderr, "quarry-spectrum: {}\n", status.message());
-  return quarry::ExitCode(status);
+/// The end of the program on this rank.
+/// @param speaks  whether this rank prints an error
+int End(const Result<int>& outcome, bool speaks) {
+  return quarry::command_line::EndProgram("quarry-spectrum", outcome, speaks);
 }
 
 }  // namespace
@@ -136,24 +138,24 @@ int main(int argc, char** argv) {
       "Computes the energy spectrum of fields of a Quarry dataset, on any number of ranks.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return Fail(answer.status(), root);
+  if (!answer.ok()) return End(answer.status(), root);
   if (*answer) {
-    if (root) fmt::print("{}", **answer);
-    return 0;
+    if (root) quarry::WriteOut(**answer);
+    return End(0, root);
   }
-  if (const Status status = Interpret(&line); !status.ok()) return Fail(status, root);
+  if (const Status status = Interpret(&line); !status.ok()) return End(status, root);
   try {
     const Result<Spectrum> spectrum = ComputeSpectrum(MPI_COMM_WORLD, line.request);
     // The other ranks may wait for this one: end them too.
     if (!spectrum.ok() && quarry::redistribute::CannotAgree(spectrum.status()))
-      MPI_Abort(MPI_COMM_WORLD, Fail(spectrum.status(), true));
-    if (!spectrum.ok()) return Fail(spectrum.status(), root);
+      MPI_Abort(MPI_COMM_WORLD, End(spectrum.status(), true));
+    if (!spectrum.ok()) return End(spectrum.status(), root);
     if (root)
-      fmt::print("{}", line.json ? ToJson(line.request, *spectrum) : ToTable(line.request, *spectrum));
+      quarry::WriteOut(line.json ? ToJson(line.request, *spectrum) : ToTable(line.request, *spectrum));
   } catch (const std::bad_alloc&) {
     const Status memory = quarry::InternalError("rank {} is out of memory; use more ranks or nodes",
                                                 quarry::writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
   }
-  return 0;
+  return End(0, root);
 }

@@ -123,15 +123,10 @@ class ArraySource final : public writer::FieldSource {
 /// Refuses positions that no grid has, and those of another grid than the dataset's.
 Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& existing) {
   const GridDescription& here = grid.description;
+  QUARRY_RETURN_IF_ERROR(CheckPlaces(here));
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const char name = kAxisNames[axis];
     const std::vector<double>& positions = here.coordinates[axis];
-    if (!std::isfinite(here.origin[axis]) || !std::isfinite(here.spacing[axis]) || here.spacing[axis] == 0)
-      return InvalidArgument(
-          "origin {} and spacing {} along {} place no samples; give finite ones, and no spacing of 0",
-          here.origin[axis], here.spacing[axis], name);
-    if (!positions.empty() && !AreCoordinates(positions))
-      return InvalidArgument("the positions along {} are not finite, or neither ascend nor descend", name);
     if (!existing || !grid.placed) continue;
     const GridDescription& there = existing->grid;
     if (here.origin[axis] == there.origin[axis] && here.spacing[axis] == there.spacing[axis] &&
@@ -190,6 +185,8 @@ class Run {
 
  private:
   Status Write(const std::string& path, const Grid& grid) {
+    for (const auto& [step, time] : steps_)
+      QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
     QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
     std::vector<std::set<std::string>> published(steps_.size());

@@ -14,6 +14,7 @@
 #include "fields.h"
 #include "insitu.h"
 #include "options.h"
+#include "quarry/command_line/command_line.h"
 #include "solver.h"
 
 namespace lbm {
@@ -123,7 +124,7 @@ int Main(int argc, char** argv) {
   }
   // Ranks without a block learn the outcome only from the others.
   MPI_Bcast(&exit_code, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return exit_code;
+  return quarry::command_line::EndProgram("lbm", exit_code);
 }
 
 }  // namespace

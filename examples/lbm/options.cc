@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 
 namespace lbm {
@@ -122,9 +123,9 @@ std::optional<Options> ParseOptions(int argc, char** argv, bool report, int& exi
   Options options;
   const quarry::Result<std::optional<std::string>> answer = Parse(argc, argv, &options);
   if (answer.ok() && !*answer) return options;
-  exit_code = quarry::ExitCode(answer.status());
-  if (report && answer.ok()) fmt::print("{}", **answer);
-  if (report && !answer.ok()) fmt::print(stderr, "lbm: {}\n", answer.status().message());
+  if (report && answer.ok()) quarry::WriteOut(**answer);
+  exit_code = quarry::command_line::EndProgram(
+      "lbm", answer.ok() ? quarry::Result<int>(0) : quarry::Result<int>(answer.status()), report);
   return {};
 }
 

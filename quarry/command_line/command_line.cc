@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <type_traits>
 
+#include "quarry/base/numbers.h"
 #include "quarry/base/version.h"
 
 namespace quarry::command_line {
@@ -29,19 +30,27 @@ const char* NameOfType() {
   return "TEXT";
 }
 
+/// Not by CLI11, which takes the nearest number for one that does not fit, and 010 for 8.
+template <typename T>
+Result<T> ReadScalar(const std::string& text) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return text;
+  } else {
+    return ParseNumber<T>(text);
+  }
+}
+
 template <typename T>
 bool ReadValue(const CLI::results_t& texts, T* value) {
   using Kind = ValueKind<T>;
   T read{};
   for (const std::string& text : texts) {
-    typename Kind::Scalar scalar{};
-    // CLI11 takes -5 for 2^64 - 5.
-    if (std::is_unsigned_v<typename Kind::Scalar> && text.starts_with('-')) return false;
-    if (!CLI::detail::lexical_cast(text, scalar)) return false;
+    Result<typename Kind::Scalar> scalar = ReadScalar<typename Kind::Scalar>(text);
+    if (!scalar.ok()) return false;
     if constexpr (Kind::kList) {
-      read.push_back(std::move(scalar));
+      read.push_back(*std::move(scalar));
     } else {
-      read = std::move(scalar);
+      read = *std::move(scalar);
     }
   }
   *value = std::move(read);
@@ -96,8 +105,8 @@ Option& Option::OneOf(const std::vector<std::string>& words) {
 
 Option& Option::Between(double low, double high) {
   option_->check([=](const std::string& text) {
-    double value = 0;
-    const bool inside = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+    const Result<double> value = ParseNumber<double>(text);
+    const bool inside = value.ok() && *value >= low && *value <= high;
     return inside ? std::string() : fmt::format("{} is not between {} and {}", text, low, high);
   });
   option_->type_name(fmt::format("{} in [{} - {}]", description_->value, low, high));
@@ -157,6 +166,9 @@ Option Parser::AddOption(const std::string& names, T* value, const std::string& 
   CLI::callback_t read = [value](const CLI::results_t& texts) { return ReadValue(texts, value); };
   CLI::Option* option = app_->add_option(names, std::move(read), description);
   option->type_name(type);
+  // Before other checks: this one names what is wrong.
+  option->check(
+      [](const std::string& text) { return ReadScalar<typename Kind::Scalar>(text).status().message(); });
   if constexpr (Kind::kList) option->expected(CLI::detail::expected_max_vector_size);
   OptionDescription* known = Remember(names, type, description);
   known->repeated = Kind::kList;

@@ -82,7 +82,8 @@ class Parser {
   Parser& operator=(const Parser&) = delete;
 
   /// @param names  "--output", "-o,--output", or "FILE" for a positional argument
-  /// @param value  where the value goes; stays as it is when the option is not given. T: std::string, int,
+  /// @param value  where the value goes; stays as it is when the option is not given. Numbers are those of
+  ///               ParseNumber: none overflows, and none is infinite or NaN. T: std::string, int,
   /// unsigned,
   ///               std::int64_t, std::uint64_t, float, double; std::optional of int, std::int64_t,
   ///               std::uint64_t or double; std::vector of std::string, std::int64_t or double
@@ -122,8 +123,16 @@ class Parser {
   std::string config_option_;
 };
 
+/// The end of every program: flushes standard output, and prints an error as one line, "PROGRAM: what is
+/// wrong". Output that could not be written is an error. Where the reader of the pipe has gone, the end is a
+/// silent one.
+/// @param outcome  the exit code, or an error
+/// @param speaks   false: prints no error, as the other ranks of a program with MPI
+/// @return the exit code
+int EndProgram(const std::string& program, const Result<int>& outcome, bool speaks = true);
+
 /// Runs a program without MPI, from its arguments to its exit code: reads the options, prints the output of
-/// --help and --version, runs, and prints an error as one line, "PROGRAM: what is wrong".
+/// --help and --version, runs, and ends it.
 /// @param run            the exit code, or an error
 /// @param out_of_memory  advice for the message: "ask for a smaller box"
 int RunProgram(Parser* parser, int argc, const char* const* argv, const std::function<Result<int>()>& run,

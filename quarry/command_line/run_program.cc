@@ -1,12 +1,15 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string_view>
 
+#include "quarry/base/output.h"
 #include "quarry/base/utf8.h"
 #include "quarry/command_line/command_line.h"
 
@@ -30,30 +33,58 @@ void EndWithoutMemory() {
   std::abort();
 }
 
+/// Where a program starts with standard streams closed (">&-"), the next file that it opens gets their
+/// numbers, and what it prints would go into that file. Takes the numbers, such that using them fails as
+/// before.
+bool OccupyStandardStreams() {
+  bool closed = false;
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    closed = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) == stream || closed;
+  }
+  return closed;
+}
+
 /// Before main.
 [[maybe_unused]] const std::terminate_handler before = std::set_terminate(EndWithoutMemory);
+[[maybe_unused]] const bool streams_were_closed = OccupyStandardStreams();
+
+/// What a shell shows of a program that the signal has ended: the usual end at a closed pipe, also for a
+/// parent that has the signal ignored.
+constexpr int kReaderHasGone = 128 + SIGPIPE;
 
 }  // namespace
 
+int EndProgram(const std::string& program, const Result<int>& outcome, bool speaks) {
+  Status status = outcome.status();
+  const Status output = FlushOutput();
+  if (status.ok()) {
+    if (output.ok()) return *outcome;
+    if (output.code() == StatusCode::kCancelled) return kReaderHasGone;
+    status = output;
+  }
+  if (speaks) WriteError(fmt::format("{}: {}\n", program, Printable(status.message())));
+  return ExitCode(status);
+}
+
 int RunProgram(Parser* parser, int argc, const char* const* argv, const std::function<Result<int>()>& run,
                const std::string& out_of_memory) {
-  Status status;
+  Result<int> outcome = 0;
   try {
     const Result<std::optional<std::string>> answer = parser->Parse(argc, argv);
-    if (answer.ok() && *answer) {
-      fmt::print("{}", **answer);
-      return 0;
+    if (!answer.ok()) {
+      outcome = answer.status();
+    } else if (*answer) {
+      WriteOut(**answer);
+    } else {
+      outcome = run();
     }
-    const Result<int> code = answer.ok() ? run() : Result<int>(answer.status());
-    if (code.ok()) return *code;
-    status = code.status();
   } catch (const std::bad_alloc&) {
-    status = InternalError("out of memory{}{}", out_of_memory.empty() ? "" : "; ", out_of_memory);
+    outcome = InternalError("out of memory{}{}", out_of_memory.empty() ? "" : "; ", out_of_memory);
   } catch (const std::exception& error) {
-    status = InternalError("unexpected: {}", error.what());
+    outcome = InternalError("unexpected: {}", error.what());
   }
-  fmt::print(stderr, "{}: {}\n", parser->program(), Printable(status.message()));
-  return ExitCode(status);
+  return EndProgram(parser->program(), outcome);
 }
 
 }  // namespace quarry::command_line

@@ -33,6 +33,35 @@ bool AreCoordinates(std::span<const double> positions) {
   return follows(std::less<>()) || follows(std::greater<>());
 }
 
+bool IsSpacing(double spacing) { return std::isfinite(spacing) && spacing != 0; }
+
+Status CheckPlaces(const GridDescription& grid) {
+  for (std::size_t a = 0; a < 3; ++a) {
+    const double last = grid.origin[a] + grid.spacing[a] * static_cast<double>(grid.dims[a] - 1);
+    if (!std::isfinite(grid.origin[a]) || !IsSpacing(grid.spacing[a]) || !std::isfinite(last)) {
+      return InvalidArgument(
+          "origin {} and spacing {} along {} place no samples; all positions must be finite, and the spacing "
+          "not 0",
+          grid.origin[a], grid.spacing[a], kAxisNames[a]);
+    }
+    const std::vector<double>& coordinates = grid.coordinates[a];
+    if (coordinates.empty()) continue;
+    if (static_cast<std::int64_t>(coordinates.size()) != grid.dims[a]) {
+      return InvalidArgument("there are {} positions for the {} samples along {}; give one for each",
+                             coordinates.size(), grid.dims[a], kAxisNames[a]);
+    }
+    if (!AreCoordinates(coordinates))
+      return InvalidArgument("the positions along {} must be finite, and strictly ascend or descend",
+                             kAxisNames[a]);
+  }
+  return Status::Ok();
+}
+
+Status CheckTime(const std::optional<double>& time) {
+  if (!time || std::isfinite(*time)) return Status::Ok();
+  return InvalidArgument("the time {} is not a finite number; a step without a time has none", *time);
+}
+
 std::optional<std::uint64_t> FieldDescription::fill_bits() const {
   return fill ? std::optional(BitsOf(type, *fill)) : std::nullopt;
 }

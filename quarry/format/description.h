@@ -29,6 +29,17 @@ struct GridDescription {
 /// descending.
 bool AreCoordinates(std::span<const double> positions);
 
+/// Whether this can be the distance of samples along an axis: finite, and not 0.
+bool IsSpacing(double spacing);
+
+/// Checks that every sample of a grid has a place: for all who make a grid, and all who read one.
+/// @errors kInvalidArgument: an axis whose origin, spacing or coordinates say none
+Status CheckPlaces(const GridDescription& grid);
+
+/// Checks the time of a step, for all who make one, and all who read one.
+/// @errors kInvalidArgument: NaN or infinite
+Status CheckTime(const std::optional<double>& time);
+
 struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
   DataType type = DataType::kFloat32;

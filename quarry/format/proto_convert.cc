@@ -1,6 +1,5 @@
 #include "quarry/format/proto_convert.h"
 
-#include <cmath>
 #include <set>
 
 #include "quarry/base/checksum.h"
@@ -261,20 +260,11 @@ Result<GridDescription> FromProto(const pb::Grid& grid) {
     out.spacing[a] = grid.spacing(i);
     out.axis_names[a] = grid.axis_names(i);
     out.axis_units[a] = grid.axis_units(i);
-    if (!std::isfinite(out.origin[a]) || !std::isfinite(out.spacing[a]))
-      return DataLoss("grid.origin {} and grid.spacing {} are not both finite", out.origin[a],
-                      out.spacing[a]);
     const auto& lists = grid.coordinates();
     const auto& list = a == 0 ? lists.x() : a == 1 ? lists.y() : lists.z();
-    if (list.empty()) continue;
-    if (static_cast<std::int64_t>(list.size()) != out.dims[a]) {
-      return DataLoss("grid.coordinates has {} positions for the {} samples along {}", list.size(),
-                      out.dims[a], kAxisNames[a]);
-    }
     out.coordinates[a].assign(list.begin(), list.end());
-    if (!AreCoordinates(out.coordinates[a]))
-      return DataLoss("grid.coordinates along {} are not finite and strictly monotonic", kAxisNames[a]);
   }
+  if (const Status placed = CheckPlaces(out); !placed.ok()) return DataLoss("grid: {}", placed.message());
   return out;
 }
 
@@ -336,6 +326,8 @@ Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDe
   StepDescription out;
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();
+  if (const Status time = CheckTime(out.time); !time.ok())
+    return DataLoss("step {}: {}", out.step, time.message());
   for (const pb::FieldStep& field : manifest.fields()) {
     QUARRY_ASSIGN_OR_RETURN(
         FieldStepDescription converted,

@@ -52,10 +52,13 @@ void SwapBytes(std::span<std::byte> samples, std::size_t size) {
 
 void PlaceAxis(const std::vector<double>& positions, InputAxis* axis) {
   if (positions.empty() || !AreCoordinates(positions)) return;
-  axis->origin = positions.front();
-  if (positions.size() == 1) return;
+  if (positions.size() == 1) {
+    axis->origin = positions.front();
+    return;
+  }
   const double spacing = (positions.back() - positions.front()) / static_cast<double>(positions.size() - 1);
-  if (!std::isfinite(spacing)) return;
+  if (!IsSpacing(spacing)) return;
+  axis->origin = positions.front();
   axis->spacing = spacing;
   const double largest = std::max(std::abs(positions.front()), std::abs(positions.back()));
   // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it.

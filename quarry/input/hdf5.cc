@@ -463,11 +463,8 @@ void DescribeMesh(const Mesh& mesh, const Dataset& dataset, const std::vector<st
     if (mesh.cartesian) axis.units = "m";
     if (mesh.spacing.empty() || mesh.offset.empty()) continue;
     const double shift = mesh.position.empty() ? 0 : mesh.position[d] * mesh.spacing[d];
-    const double origin = (mesh.offset[d] + shift) * mesh.unit;
-    const double spacing = mesh.spacing[d] * mesh.unit;
-    if (!std::isfinite(origin) || !std::isfinite(spacing)) continue;
-    axis.origin = origin;
-    axis.spacing = spacing;
+    axis.origin = (mesh.offset[d] + shift) * mesh.unit;
+    axis.spacing = mesh.spacing[d] * mesh.unit;
   }
   info->units = mesh.units;
 }

@@ -21,7 +21,7 @@ class ScriptsTest(unittest.TestCase):
                 for option in ("--help", "-h"):
                     with self.subTest(script=script.name, option=option):
                         done = subprocess.run([script, option], env={"PATH": folder}, cwd=folder, capture_output=True,
-                                              text=True, timeout=60)
+                                              text=True, timeout=600)
                         self.assertEqual((done.returncode, done.stderr), (0, ""))
                         self.assertIn(f"Usage: scripts/{script.name}", done.stdout)
                         self.assertNotIn("set -euo pipefail", done.stdout)

@@ -177,7 +177,7 @@ ENDLESS_BODIES = ("0\r\nx: " + "y" * 400_000, "1;" + "y" * 400_000, "1" * 400_00
 class Raw:
     """A connection whose client sends what it likes."""
 
-    def __init__(self, address, timeout=60, source="127.0.0.1"):
+    def __init__(self, address, timeout=600, source="127.0.0.1"):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout, source_address=(source, 0))
         self.received = b""

@@ -70,7 +70,7 @@ class Connection:
         """`window`: bytes of each answer that the server may send at first; `source`: address of the client."""
         host, port = address.rsplit(":", 1)
         self._reader = None
-        self.socket = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
+        self.socket = socket.create_connection((host, int(port)), timeout=600, source_address=(source, 0))
         initial_window_size = 4
         everything = 1 << 30
         self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", initial_window_size, window)) +
@@ -134,7 +134,7 @@ class Connection:
     def is_closed(self):
         """Waits until the server has closed the connection, reading what it still says."""
         if self._reader:
-            self._reader.join(60)
+            self._reader.join(600)
             return not self._reader.is_alive()
         try:
             while self.socket.recv(1 << 16):

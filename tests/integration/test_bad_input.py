@@ -1,6 +1,8 @@
 """Every wrong request gets one line that says what is wrong, with the offending value, and the documented exit
 code."""
 
+import json
+import os
 import re
 import socket
 
@@ -11,8 +13,8 @@ import quarry_testing as qt
 DIMS = (12, 10, 8)
 
 
-class Converting(qt.QuarryTest):
-    """Bad input for quarry-write. The attempt must leave nothing behind."""
+class Attempts(qt.QuarryTest):
+    """Attempts of quarry-write that must leave nothing behind."""
 
     def setUp(self):
         super().setUp()
@@ -29,6 +31,10 @@ class Converting(qt.QuarryTest):
                          "--output", output or self.output)
         self.assert_one_line(outcome, code, *mentions)
         self.assertTrue(qt.snapshot(self.tmp) == before, f"something has changed: {outcome}")
+
+
+class Converting(Attempts):
+    """Bad input for quarry-write."""
 
     def test_wrong_dims(self):
         self.check(qt.USAGE, "12x10x9", "3840", dims="12x10x9")
@@ -240,6 +246,120 @@ class Asking(qt.QuarryTest):
         for target in (self.dataset, self.server.target(self.dataset)):
             outcome = qt.run("quarry", "verify", target, "--against", other, *qt.describe(qt.turbulent(DIMS)))
             self.assertEqual(outcome.code, qt.CHECK_FAILED, outcome)
+
+
+class Numbers(qt.QuarryTest):
+    """No number is taken for another one that fits, and none is NaN or infinite."""
+
+    # What no option of a type holds. The most of each is 2^64 - 1, 2^63 - 1 and 1.8e308.
+    IMPOSSIBLE = {"UINT": ("18446744073709551616", "-1", "-18446744073709551615", "0x10", "1.5"),
+                  "INT": ("9223372036854775808", "-9223372036854775809", "18446744073709551616", "0x10", "1.5"),
+                  "FLOAT": ("nan", "inf", "-inf", "1e999", "-1e999", "1e-999")}
+
+    def options(self):
+        """Program, subcommand and option, with its type, of every option that is a number."""
+        for path in sorted(qt.BIN.iterdir()):
+            if not path.name.startswith("quarry") or not os.access(path, os.X_OK):
+                continue
+            described = json.loads(qt.succeed(path.name, "--help-json").out)
+            for command in [described, *described["commands"]]:
+                before = [path.name] if command is described else [path.name, command["name"]]
+                for option in command["options"]:
+                    if option["value"] in self.IMPOSSIBLE:
+                        yield before, option["names"][-1], option["value"]
+
+    def test_every_option_refuses_what_it_cannot_hold(self):
+        seen = set()
+        for command, name, kind in self.options():
+            # Starting MPI takes long: quarry-write-single has the same options.
+            if "quarry-write" in command and qt.SERIAL_WRITER != "quarry-write":
+                continue
+            values = self.IMPOSSIBLE[kind] if qt.FULL or kind not in seen else self.IMPOSSIBLE[kind][:2]
+            seen.add(kind)
+            for value in values:
+                with self.subTest(" ".join(command), option=name, value=value):
+                    outcome = qt.run(*command, f"{name}={value}")
+                    self.assertEqual(outcome.code, qt.USAGE, outcome)
+                    self.assertIn(f"{name}: ", outcome.err)
+                    self.assertIn(value, outcome.err)
+        self.assertEqual(seen, set(self.IMPOSSIBLE))
+
+    def test_sizes_that_are_too_large(self):
+        field = qt.turbulent(DIMS)
+        qt.convert(field, self.tmp / "run.quarry", "--tolerance", "0.01")
+        for size in ("99999999999999999999GiB", "1e999", "inf", "nan", "-1MiB", "9000000000000000000000"):
+            for command in ((qt.SERIAL_WRITER, "in.f32", "--output", "new.quarry", "--tolerance", 1, "--memory", size),
+                            ("quarry-server", self.tmp, "--memory", size),
+                            ("quarry-server", self.tmp, "--client-bytes", size),
+                            ("quarry-server", self.tmp, "--max-request-bytes", size),
+                            ("quarry", "plan", self.tmp / "run.quarry", "--max-bytes", size)):
+                with self.subTest(command=command[0], option=command[-2], size=size):
+                    self.assert_one_line(qt.run(*command, cwd=self.tmp), qt.USAGE, size)
+
+    def test_numbers_in_texts(self):
+        qt.convert(qt.turbulent(DIMS), self.tmp / "run.quarry", "--tolerance", "0.01")
+        dataset = self.tmp / "run.quarry"
+        for command in (("quarry", "plan", dataset, "--steps", "0:18446744073709551616"),
+                        ("quarry", "plan", dataset, "--box", "0:9223372036854775808,0:1,0:1"),
+                        ("quarry", "plan", dataset, "--stride", "1e999"),
+                        ("quarry", "plan", dataset, "--focus", "1,2,1e999"),
+                        ("quarry", "plan", dataset, "--values", "0:1e999"),
+                        ("quarry", "plan", dataset, "--values", "nan:1"),
+                        ("quarry", "stats", dataset, "--percentiles", "5,nan"),
+                        ("quarry", "stats", dataset, "--range", "0:1e999"),
+                        ("quarry", "points", dataset, "--field", "f", "--at", "1,2,1e999"),
+                        ("quarry-plan", "stack", "--dims", "8x8x8", "--ranks", "2x2x2", "--set", "decode_s_per_mib=1e999"),
+                        ("quarry-plan", "fft", "--dims", "64", "--set", "flops_per_s=1e999")):
+            with self.subTest(command=command[1], option=command[-2]):
+                self.assert_one_line(qt.run(*command), qt.USAGE, command[-1].rpartition("=")[2])
+        qt.succeed("quarry", "plan", dataset, "--values", "-inf:0")
+        # Decimal, as the folders of the steps are named.
+        qt.convert(qt.turbulent(DIMS), self.tmp / "steps.quarry", "--tolerance", "0.01", "--step", "000010")
+        self.assertEqual(qt.info(self.tmp / "steps.quarry")["steps"], [10])
+
+
+class Places(Attempts):
+    """What quarry-write says of the places of samples is finite and says where they are."""
+
+    def test_spacing_and_origin(self):
+        for spacing in ("0,0,0", "1,0,1", "1,1,-0.0", "1e308,1,1"):
+            with self.subTest(spacing=spacing):
+                self.check(qt.USAGE, "spacing", more=(f"--spacing={spacing}",))
+        for option in ("--spacing", "--origin"):
+            for value in ("nan,1,1", "1,inf,1", "1,1,1e999"):
+                with self.subTest(option=option, value=value):
+                    self.check(qt.USAGE, option, more=(f"{option}={value}",))
+        # Positions may descend.
+        qt.succeed(qt.SERIAL_WRITER, self.source, *qt.describe(self.field), "--tolerance", "1", "--spacing=-1,-0.5,2",
+                   "--output", self.output)
+        self.assertEqual(qt.info(self.output)["spacing"], [-1, -0.5, 2])
+
+    def test_times_and_steps(self):
+        for time in ("nan", "inf", "-inf", "1e999"):
+            with self.subTest(time=time):
+                self.check(qt.USAGE, "--time", time, more=(f"--time={time}",))
+        for step in ("18446744073709551616", "-1", "1.5", "0x10"):
+            with self.subTest(step=step):
+                self.check(qt.USAGE, "--step", step, more=(f"--step={step}",))
+
+    def test_steps_do_not_go_round(self):
+        """The number behind 2^64 - 1 would be 0."""
+        np.save(self.tmp / "in.npy", self.field)
+        self.check(qt.USAGE, "--step", "18446744073709551615", source=self.tmp / "in.npy", dims=None,
+                   more=(self.tmp / "in.npy", "--field", "f", "--step", 2**64 - 1))
+        qt.succeed(qt.SERIAL_WRITER, self.tmp / "in.npy", "--tolerance", 1, "--step", 2**64 - 1, "--output", self.output)
+        self.assertEqual(qt.info(self.output)["steps"], [2**64 - 1])
+
+    def test_appended(self):
+        """What is published stays as it is."""
+        command = (qt.SERIAL_WRITER, self.source, *qt.describe(self.field), "--tolerance", "1", "--output", self.output)
+        qt.succeed(*command)
+        before = qt.snapshot(self.output)
+        for option in ("--time=nan", "--time=1e999", "--spacing=0,0,0", "--step=18446744073709551617"):
+            with self.subTest(option=option):
+                step = () if option.startswith("--step") else ("--step", 1)
+                self.assert_one_line(qt.run(*command, "--append", *step, option), qt.USAGE, option.split("=")[0].strip("-"))
+                self.assertTrue(qt.snapshot(self.output) == before)
 
 
 class TextsFromOthers(qt.QuarryTest):

@@ -72,7 +72,7 @@ class EveryCall(qt.QuarryTest):
 
     def run_failing(self, kind, code, number, *command):
         """The outcome with the n-th call failing, and whether there was such a call."""
-        outcome = qt.run(*command, timeout=120, env=self.failing(kind, code, number))
+        outcome = qt.run(*command, env=self.failing(kind, code, number))
         self.assertIn(outcome.code, EXIT_CODES, outcome)
         self.assertLessEqual(len(outcome.err.splitlines()), 2, outcome)
         return outcome, self.report.exists()

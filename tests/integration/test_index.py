@@ -1,8 +1,9 @@
 """The index: built once, kept up to date, checked, and never needed for a right answer."""
 
+import itertools
 import shutil
+import signal
 import subprocess
-import time
 
 import numpy as np
 
@@ -151,23 +152,31 @@ class Index(qt.QuarryTest):
         self.assert_no_leftovers_in_index()
 
     def test_interrupted_run(self):
-        """A kill at a random moment leaves an index that the next run completes and readers accept."""
-        random = qt.random_numbers("index kills")
-        begin = time.monotonic()
-        index(self.dataset)
-        duration = time.monotonic() - begin
-        for _ in range(qt.scaled(4, 50)):
-            shutil.rmtree(self.dataset / "index", ignore_errors=True)
-            delay = random.uniform(0, 1.1 * duration)
-            with self.subTest(delay=delay):
-                command = [qt.executable("quarry-index"), self.dataset]
-                with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-                    time.sleep(delay)
-                    process.kill()
-                self.check_served()
-                index(self.dataset)
-                index(self.dataset, "--verify")
-                self.assert_no_leftovers_in_index()
+        """A kill at any call on a file leaves an index that the next run completes and readers accept."""
+        killed = 0
+        for kind in ("open", "write", "sync", "rename"):
+            for number in itertools.count(1) if qt.FULL else (1, 2, 4, 8, 16):
+                shutil.rmtree(self.dataset / "index", ignore_errors=True)
+                with self.subTest(kind, number=number):
+                    code = self.kill_at(kind, number)
+                    self.check_served()
+                    index(self.dataset)
+                    index(self.dataset, "--verify")
+                    self.assert_no_leftovers_in_index()
+                if code == 0:  # there are fewer such calls
+                    break
+                self.assertEqual(code, -signal.SIGKILL)
+                killed += 1
+        self.assertGreaterEqual(killed, 4)
+
+    def kill_at(self, kind, number):
+        """The end of a quarry-index that is killed before its n-th call of this kind on a file of the index."""
+        environment = qt.ENVIRONMENT | {
+            "LD_PRELOAD": str(qt.BIN.parent / "lib" / "libfail_call.so"), "QUARRY_FAIL_CALL": kind,
+            "QUARRY_FAIL_AT": str(number), "QUARRY_FAIL_ERRNO": str(-signal.SIGKILL),
+            "QUARRY_FAIL_BELOW": str(self.dataset / "index"), "QUARRY_FAIL_REPORT": str(self.tmp / "killed")}
+        return subprocess.run([qt.executable("quarry-index"), self.dataset], stdout=subprocess.DEVNULL, env=environment,
+                              timeout=qt.TIMEOUT, check=False).returncode
 
 
 if __name__ == "__main__":

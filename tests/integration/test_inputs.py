@@ -527,5 +527,86 @@ class Faults(Inputs):
         self.check_series(sources, sources[2] / "img7.tif", "scan2", "img7.tif")
 
 
+class PlacesAndTimes(Inputs):
+    """Files whose positions or times say nothing: refused by name, or what docs/inputs.md says."""
+
+    VTI = """<VTKFile type="ImageData" version="1.0" byte_order="LittleEndian">
+<ImageData WholeExtent="{extent}" Origin="{origin}" Spacing="{spacing}">
+<FieldData><DataArray type="Float64" Name="TimeValue" NumberOfTuples="1" format="ascii">{time}</DataArray></FieldData>
+<Piece Extent="{extent}"><PointData><DataArray type="Float32" Name="p" format="ascii">{samples}</DataArray></PointData></Piece>
+</ImageData></VTKFile>"""
+
+    def image(self, *, dims=(3, 4, 2), origin="0 0 0", spacing="1 1 1", time="1.5"):
+        path = self.tmp / "image.vti"
+        path.write_text(self.VTI.format(extent=" ".join(f"0 {n - 1}" for n in dims), origin=origin, spacing=spacing, time=time,
+                                        samples=" ".join(map(str, range(int(np.prod(dims)))))))
+        return path
+
+    def refuse(self, path, *mentions, code=qt.USAGE):
+        outcome, dataset = self.write(path, "--tolerance", 1)
+        self.assert_one_line(outcome, code, path, *mentions)
+        self.assertFalse(dataset.exists())
+
+    def test_vti(self):
+        for grid in (dict(spacing="1 1 nan"), dict(spacing="inf 1 1"), dict(origin="0 nan 0"), dict(origin="0 0 inf")):
+            with self.subTest(grid=grid):
+                self.refuse(self.image(**grid), code=qt.DAMAGED)
+        for spacing in ("1 0 1", "0 0 0", "1 -0.0 1", "1 1e308 1"):
+            with self.subTest(spacing=spacing):
+                path = self.image(spacing=spacing)
+                self.refuse(path, "spacing")
+                dataset = self.convert(path, "--tolerance", 1, "--spacing", "1,2,3", name=f"{spacing}.quarry")
+                self.assertEqual(qt.info(dataset)["spacing"], [1, 2, 3])
+
+    def test_an_image_of_one_plane(self):
+        """Has no distance to the next one."""
+        path = self.image(dims=(3, 4, 1), spacing="0.5 0.25 0")
+        dataset = self.convert(path, "--tolerance", 1)
+        self.assertEqual(qt.info(dataset)["spacing"], [0.5, 0.25, 1])
+        qt.succeed(qt.SERIAL_WRITER, path, "--tolerance", 1, "--append", "--step", 1, "--output", dataset)
+
+    def test_appended(self):
+        dataset = self.convert(self.image(), "--tolerance", 1)
+        before = qt.snapshot(dataset)
+        path = self.image(spacing="1 0 1")
+        outcome = qt.run(qt.SERIAL_WRITER, path, "--tolerance", 1, "--append", "--step", 1, "--output", dataset)
+        self.assert_one_line(outcome, qt.USAGE, path, "spacing 0")
+        self.assertTrue(qt.snapshot(dataset) == before)
+
+    def test_times_that_are_none(self):
+        for number, time in enumerate(("nan", "inf", "-inf")):
+            with self.subTest(time=time):
+                info = qt.info(self.convert(self.image(time=time), "--tolerance", 1, name=f"{number}.quarry"))
+                self.assertEqual(info["times"], [None])
+        field = np.stack([qt.smooth(DIMS)] * 3)
+        write_netcdf(self.tmp / "moments.nc", {"a": field}, time=[0.5, np.nan, np.inf])
+        self.assertEqual(qt.info(self.convert(self.tmp / "moments.nc", "--tolerance", 1))["times"], [0.5, None, None])
+
+    def test_netcdf_coordinates(self):
+        netcdf = module("netCDF4")
+        for number, positions in enumerate(([0, 1, np.nan, 3], [0, 1, 1, 2], [0, np.inf, 2, 3], [2, 3, 0, 1])):
+            with self.subTest(positions=positions):
+                path = self.tmp / f"{number}.nc"
+                with netcdf.Dataset(path, "w") as file:
+                    file.createDimension("x", 4)
+                    file.createVariable("x", "f8", ("x",))[:] = positions
+                    file.createVariable("p", "f4", ("x",))[:] = 1
+                info = qt.info(self.convert(f"{path}:p", "--tolerance", 1, name=f"{number}.quarry"))
+                self.assertEqual((info["origin"], info["spacing"]), ([0, 0, 0], [1, 1, 1]))
+                self.assertEqual(info["coordinates"], [None] * 3)
+
+    def test_openpmd(self):
+        h5py = module("h5py")
+        path = self.tmp / "mesh.h5"
+        for spacing, offset in (([0, 1, 1], [0, 0, 0]), ([1, np.nan, 1], [0, 0, 0]), ([1, 1, 1], [np.inf, 0, 0])):
+            with self.subTest(spacing=spacing, offset=offset):
+                with h5py.File(path, "w") as file:
+                    file["p"] = qt.smooth(DIMS)
+                    attributes = file["p"].attrs
+                    attributes["dataOrder"], attributes["axisLabels"] = np.bytes_("C"), np.array(["z", "y", "x"], dtype="S")
+                    attributes["gridSpacing"], attributes["gridGlobalOffset"] = np.array(spacing, "f8"), np.array(offset, "f8")
+                self.refuse(f"{path}:p", "spacing")
+
+
 if __name__ == "__main__":
     qt.main()

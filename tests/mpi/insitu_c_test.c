@@ -86,6 +86,7 @@ static void WriteAndContinue(void) {
   CHECK_ERROR(run, QUARRY_INSITU_FAILED_PRECONDITION, "before quarry_insitu_start",
               quarry_insitu_set_grid(run, kDims));
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "step -3", quarry_insitu_begin_step(run, -3, NAN));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "time inf", quarry_insitu_begin_step(run, 0, INFINITY));
   CHECK_OK(run, quarry_insitu_begin_step(run, 0, NAN));
   CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no field \"\"",
               quarry_insitu_put(run, NULL, QUARRY_FLOAT32, 1, address));

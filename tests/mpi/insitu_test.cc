@@ -470,6 +470,8 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory",
          StatusCode::kNotFound);
   expect([&](insitu::Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
+  expect([&](insitu::Setup* s) { s->declaration.spacing = {{1, 0, 1}}; }, "spacing 0 along y");
+  expect([&](insitu::Setup* s) { s->declaration.origin = {{0, 0, HUGE_VAL}}; }, "origin inf");
   // An error on one rank: its own error, or that it differs.
   expect(
       [&](insitu::Setup* s) {
@@ -555,6 +557,8 @@ TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
   ExpectError(dataset_->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
   ExpectError(dataset_->BeginStep(-1), StatusCode::kInvalidArgument, "step -1");
   ExpectError(dataset_->BeginStep(last() ? -1 : 1), StatusCode::kInvalidArgument, "step -1");
+  for (const double time : {std::nan(""), HUGE_VAL, -HUGE_VAL})
+    ExpectError(dataset_->BeginStep(1, time), StatusCode::kInvalidArgument, fmt::format("time {}", time));
   ExpectOk(dataset_->BeginStep(1));
   ExpectError(dataset_->BeginStep(2), StatusCode::kFailedPrecondition, "step 1 is open");
   ExpectError(put("q", DataType::kFloat32), StatusCode::kInvalidArgument, "no field \"q\"");

@@ -701,6 +701,7 @@ TEST_F(InTransitErrors, RefusedCallsChangeNothing) {
     ExpectError(comm, dataset.EndStep(), too_early, "no step is open");
     ExpectError(comm, dataset.AbandonStep(), too_early, "no step is open");
     ExpectError(comm, dataset.BeginStep(-1), invalid, "step -1");
+    ExpectError(comm, dataset.BeginStep(1, HUGE_VAL), invalid, "time inf");
     ExpectOk(dataset.BeginStep(1, 0.5));
     ExpectError(comm, dataset.BeginStep(2), too_early, "step 1 is open");
     ExpectError(comm, dataset.Put("x", DataType::kFloat32, u.Fill(1, 1)), invalid, "no field \"x\"");

@@ -56,7 +56,7 @@ def nothing_left(test, spare=0):
     before = threads(), descriptors()
     yield
     gc.collect()
-    end = time.monotonic() + 30
+    end = time.monotonic() + qt.TIMEOUT
     while (threads() > before[0] + spare or descriptors() > before[1] + spare) and time.monotonic() < end:
         time.sleep(0.05)
     test.assertLessEqual(threads(), before[0] + spare)

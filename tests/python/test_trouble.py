@@ -104,7 +104,7 @@ class Trouble(Package):
         dataset = quarry.open(self.path)
         self.assertEqual(float(dataset["p"][0].mean()), wanted)
         with multiprocessing.get_context("fork").Pool(2) as pool:
-            self.assertEqual(pool.map_async(mean_of, [(dataset, "p")] * 3).get(timeout=60), [wanted] * 3)
+            self.assertEqual(pool.map_async(mean_of, [(dataset, "p")] * 3).get(timeout=qt.TIMEOUT), [wanted] * 3)
         child = os.fork()
         if child == 0:
             ended = 1
@@ -116,7 +116,7 @@ class Trouble(Package):
             os._exit(ended)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
         with quarry.open(self.server.target(self.path)) as remote, multiprocessing.get_context("fork").Pool(1) as pool:
-            self.assertEqual(pool.map_async(mean_of, [(remote, "p")]).get(timeout=60), ["FAILED_PRECONDITION"])
+            self.assertEqual(pool.map_async(mean_of, [(remote, "p")]).get(timeout=qt.TIMEOUT), ["FAILED_PRECONDITION"])
             self.assertEqual(float(remote["p"][0].mean()), wanted)
             with multiprocessing.get_context("spawn").Pool(1) as spawned:
                 found = spawned.map_async(mean_of, [(dataset, "p"), (remote, "p")]).get(timeout=qt.TIMEOUT)
@@ -136,7 +136,7 @@ class Trouble(Package):
             for _ in range(5):
                 use(target)
             # gRPC's own threads and sockets end a little later.
-            end = time.monotonic() + 30
+            end = time.monotonic() + qt.TIMEOUT
             while (threads() > before[0] + 2 or descriptors() > before[1] + 2) and time.monotonic() < end:
                 time.sleep(0.05)
             self.assertLessEqual(threads(), before[0] + 2)

@@ -2,9 +2,10 @@
 
    QUARRY_FAIL_CALL     open, read, write, sync, rename, list, mmap or malloc
    QUARRY_FAIL_AT       n, from 1
-   QUARRY_FAIL_ERRNO    the error; for read and write 0: the call does half of its work
-   QUARRY_FAIL_BELOW    only calls on files below this path count; mmap: all mappings of files; malloc: all
-   QUARRY_FAIL_REPORT   a file that appears when the call has failed
+   QUARRY_FAIL_ERRNO    the error; for read and write 0: the call does half of its work; negative: the number
+   of a signal that the process gets before the call QUARRY_FAIL_BELOW    only calls on files below this path
+   count; mmap: all mappings of files; malloc: all QUARRY_FAIL_REPORT   a file that appears when the call has
+   failed
 
    A test that gets no report has tried all calls of the kind. */
 #define _GNU_SOURCE
@@ -73,7 +74,9 @@ static int is_the_one(void) {
   if (atomic_fetch_add(&calls, 1) + 1 != fail_at) return 0;
   const long fd = syscall(SYS_openat, AT_FDCWD, report, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   if (fd >= 0) syscall(SYS_close, fd);
-  return 1;
+  if (fail_errno >= 0) return 1;
+  syscall(SYS_kill, getpid(), -fail_errno);
+  return 0;
 }
 
 static int path_counts(int folder, const char* path) {

@@ -1,6 +1,7 @@
 // quarry-index: loads the patch tables of a dataset into LMDB, so that a server finds patches without opening
 // subfiles.
 
+#include "quarry/base/output.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
@@ -24,11 +25,11 @@ quarry::Status Verify(const quarry::Dataset& dataset, const quarry::Location& fo
                             progress.Update(total == 0 ? 1000 : 1000 * done / total);
                           }));
   for (std::size_t i = 1; i < report.damage.size(); ++i)
-    fmt::print("damaged: {}\n", report.damage[i].message());
+    quarry::PrintOut("damaged: {}\n", report.damage[i].message());
   if (!report.damage.empty()) return report.damage.front();
   QUARRY_RETURN_IF_ERROR(quarry::index::VerifyIndex(dataset, folder));
-  fmt::print("verified: {} steps, {} subfiles, {} patches, {} of payload, and the index over them\n",
-             report.steps, report.subfiles, report.patches, quarry::FormatBytes(report.bytes));
+  quarry::PrintOut("verified: {} steps, {} subfiles, {} patches, {} of payload, and the index over them\n",
+                   report.steps, report.subfiles, report.patches, quarry::FormatBytes(report.bytes));
   return quarry::Status::Ok();
 }
 
@@ -45,12 +46,13 @@ quarry::Status Run(const Options& options) {
                                         [&](std::uint64_t done, std::uint64_t) { progress.Update(done); },
                                         quarry::LockOptions{.break_lock = options.break_lock}));
   }
-  if (!report.rebuilt_because.empty()) fmt::print("built anew: {}\n", report.rebuilt_because);
+  if (!report.rebuilt_because.empty()) quarry::PrintOut("built anew: {}\n", report.rebuilt_because);
   if (report.steps_added + report.steps_removed == 0) {
-    fmt::print("{}: nothing new, {} steps in the index\n", options.dataset, report.steps);
+    quarry::PrintOut("{}: nothing new, {} steps in the index\n", options.dataset, report.steps);
   } else {
-    fmt::print("{}: {} patches of {} fields in {} steps loaded, {} steps in the index\n", options.dataset,
-               report.patches_added, report.fields_added, report.steps_added, report.steps);
+    quarry::PrintOut("{}: {} patches of {} fields in {} steps loaded, {} steps in the index\n",
+                     options.dataset, report.patches_added, report.fields_added, report.steps_added,
+                     report.steps);
   }
   return options.verify ? Verify(*dataset, folder) : quarry::Status::Ok();
 }

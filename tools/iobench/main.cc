@@ -1,10 +1,11 @@
 // quarry-iobench: measures how fast the ways of writing an uneven load are, here, at this scale. Parses the
 // command line, runs pipelines or a study, prints the table.
-#include <charconv>
 #include <cmath>
 #include <csignal>
 
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
+#include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "tools/iobench/report.h"
 #include "writer/pipeline/comm.h"
@@ -135,12 +136,13 @@ Result<Index3> ParsePatch(const std::string& text) {
   return Index3{patch[0], patch[0], patch[0]};
 }
 
+/// [bytes] Of what goes to one file.
+constexpr double kLargestUnit = 1e15;
+
 /// The number of MiB, if the text is one.
 std::optional<double> AsNumber(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const Result<double> value = ParseNumber<double>(text);
+  return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
 /// What rank 0 reads, on every rank. @collective
@@ -165,7 +167,7 @@ Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index
   distribution::SizeGrid sizes;
   if (const std::optional<double> mib = AsNumber(line.sizes)) {
     const double unit = *mib * (1 << 20) / static_cast<double>(line.units_per_rank);
-    if (!(unit > 0) || unit > 1e15)
+    if (!(unit > 0) || unit > kLargestUnit)
       return InvalidArgument("--sizes {} is no number of MiB that a rank could have", line.sizes);
     sizes = {{1, 1, 1}, {static_cast<std::uint64_t>(std::llround(unit))}};
   } else {
@@ -174,7 +176,10 @@ Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index
   }
   sizes = distribution::Extrapolate(sizes, unit_grid);
   for (std::uint64_t& size : sizes.bytes) {
-    const double scaled = std::min(static_cast<double>(size) * line.scale, 1e15);
+    const double scaled = static_cast<double>(size) * line.scale;
+    if (scaled > kLargestUnit)
+      return InvalidArgument("--scale {} makes parts of {:.3g} bytes, more than a rank could have",
+                             line.scale, scaled);
     size = static_cast<std::uint64_t>(std::llround(scaled));
   }
   return sizes;
@@ -266,9 +271,10 @@ Result<std::string> Run(const CommandLine& line) {
   return line.placement ? StudyPlacement(line, process_grid) : Bench(line, process_grid, ranks);
 }
 
-int Fail(const Status& status, bool speaks) {
-  if (speaks) fmt::print(stderr, "quarry-iobench: {}\n", status.message());
-  return ExitCode(status);
+/// The end of the program on this rank.
+/// @param speaks  whether this rank prints an error
+int End(const Result<int>& outcome, bool speaks) {
+  return command_line::EndProgram("quarry-iobench", outcome, speaks);
 }
 
 }  // namespace
@@ -286,20 +292,20 @@ int main(int argc, char** argv) {
       "Times five ways of writing an uneven load in parallel, or the exchange and encoding before it.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return Fail(answer.status(), root);
+  if (!answer.ok()) return End(answer.status(), root);
   if (*answer) {
-    if (root) fmt::print("{}", **answer);
-    return 0;
+    if (root) WriteOut(**answer);
+    return End(0, root);
   }
   try {
     const Result<std::string> output = Run(line);
-    if (!output.ok()) return Fail(output.status(), root);
-    if (root) fmt::print("{}", *output);
+    if (!output.ok()) return End(output.status(), root);
+    if (root) WriteOut(*output);
   } catch (const std::bad_alloc&) {
     // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
     const Status memory = InternalError("rank {} is out of memory; give smaller --sizes, or use more nodes",
                                         writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
   }
-  return 0;
+  return End(0, root);
 }

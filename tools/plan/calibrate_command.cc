@@ -37,7 +37,7 @@ Status Run(const CalibrateOptions& options) {
     QUARRY_ASSIGN_OR_RETURN(sample.dims, ParseShape(options.dims, "--dims"));
     QUARRY_ASSIGN_OR_RETURN(sample.type, ParseDataType(options.type));
   }
-  const auto say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const auto say = [](const std::string& line) { WriteError(line + "\n"); };
   QUARRY_ASSIGN_OR_RETURN(const model::Machine machine, Calibrate(calibration, say));
   const std::string json = model::ToJson(machine);
   return ReplaceFile(options.output, std::as_bytes(std::span(json)));

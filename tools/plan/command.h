@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/base/data_type.h"
+#include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/aggregation.h"

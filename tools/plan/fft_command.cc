@@ -196,7 +196,7 @@ void PrintJson(const FftOptions& options, FftQuestion question, const model::Fft
   const model::FftBalance balance = BalanceOf(question.system.node);
   json["balance"] = {{"flops_per_byte", balance.flops_per_byte},
                      {"log2_cache_words_per_core", balance.log2_cache_words_per_core}};
-  fmt::print("{}\n", json.dump());
+  PrintOut("{}\n", json.dump());
 }
 
 /// "3.69 PF/s"
@@ -215,14 +215,14 @@ void Print(const FftOptions& options, const FftQuestion& question, const model::
   const double total = options.overlap ? seconds.overlapped() : seconds.total();
   const double rate = model::FftFlops(Samples(question.dims)) / total;
   const model::FftBalance balance = BalanceOf(system.node);
-  fmt::print(
+  PrintOut(
       "{} samples of {} B ({}) on {} node{}, {}; {}; A = {}\n"
       "{:<9} {:>12}\n",
       ToString(question.dims), model::kFftWordBytes, FormatBytes(static_cast<std::uint64_t>(question.bytes)),
       system.nodes, system.nodes == 1 ? "" : "s", Name(system.network.topology), question.description,
       options.memory_constant, "term", "seconds");
   const auto line = [](const char* name, double value, const char* note) {
-    fmt::print("{:<9} {:>12.6g}  {}\n", name, value, note);
+    PrintOut("{:<9} {:>12.6g}  {}\n", name, value, note);
   };
   line("flops", seconds.flops, "equation 1");
   line("memory", seconds.memory, "equation 2");
@@ -232,7 +232,7 @@ void Print(const FftOptions& options, const FftQuestion& question, const model::
   line("total", total,
        options.overlap ? "the longest of flops, memory and network"
                        : "the longer of flops and memory, and network");
-  fmt::print(
+  PrintOut(
       "\n"
       "limited by {}; network over memory time {:.3g}\n"
       "{}, {:.3g} % of the peak of {}\n"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quarry/base/output.h"
 #include "writer/model/fft_paper.h"
 
 namespace quarry::plan {
@@ -60,7 +61,7 @@ void PrintJson(double memory_constant) {
                                 {"years", curve.years},
                                 {"memory_over_network", curve.memory_over_network}});
   }
-  fmt::print("{}\n", json.dump());
+  PrintOut("{}\n", json.dump());
 }
 
 /// "A needed" of a number: the limit with its sign where the paper states one.
@@ -75,33 +76,33 @@ std::string Digits(double value) {
 }
 
 void PrintNumbers(const std::vector<double>& columns) {
-  fmt::print("{:<12} {:<50} {:<5} {:>9}", "where", "what", "unit", "paper");
-  for (const double a : columns) fmt::print(" {:>10}", fmt::format("A = {:.4g}", a));
-  fmt::print("  {}\n", "A needed");
+  PrintOut("{:<12} {:<50} {:<5} {:>9}", "where", "what", "unit", "paper");
+  for (const double a : columns) PrintOut(" {:>10}", fmt::format("A = {:.4g}", a));
+  PrintOut("  {}\n", "A needed");
   for (const model::PaperNumber& number : model::NumbersOfThePaper()) {
     const std::string_view sign = number.relation == model::Relation::kEqual ? "" : Sign(number.relation);
-    fmt::print("{:<12} {:<50} {:<5} {:>9}", number.where, number.what, number.unit,
-               fmt::format("{}{}", sign, Digits(number.paper)));
-    for (const double a : columns) fmt::print(" {:>10}", Digits(number.model(a)));
-    fmt::print("  {}\n", Needed(number));
+    PrintOut("{:<12} {:<50} {:<5} {:>9}", number.where, number.what, number.unit,
+             fmt::format("{}{}", sign, Digits(number.paper)));
+    for (const double a : columns) PrintOut(" {:>10}", Digits(number.model(a)));
+    PrintOut("  {}\n", Needed(number));
   }
 }
 
 void PrintFigures(double memory_constant) {
-  fmt::print("\nfigure 5, A = {:.4g}\n{:<6} {:>9} {:>10} {:>10} {:>10}\n", memory_constant, "", "nodes",
-             "memory s", "network s", "sum s");
+  PrintOut("\nfigure 5, A = {:.4g}\n{:<6} {:>9} {:>10} {:>10} {:>10}\n", memory_constant, "", "nodes",
+           "memory s", "network s", "sum s");
   for (const model::FftBar& bar : model::FigureFive(memory_constant)) {
-    fmt::print("{:<6} {:>9.0f} {:>10.4f} {:>10.4f} {:>10.4f}\n", bar.name, bar.nodes, bar.seconds.memory,
-               bar.seconds.network, bar.seconds.memory + bar.seconds.network);
+    PrintOut("{:<6} {:>9.0f} {:>10.4f} {:>10.4f} {:>10.4f}\n", bar.name, bar.nodes, bar.seconds.memory,
+             bar.seconds.network, bar.seconds.memory + bar.seconds.network);
   }
   const std::vector<model::FftCurve> curves = model::FigureSix(memory_constant);
-  fmt::print("\nfigure 6, memory over network time, A = {:.4g}\n{:<6}", memory_constant, "year");
-  for (const model::FftCurve& curve : curves) fmt::print(" {:>13}", Name(curve.topology));
+  PrintOut("\nfigure 6, memory over network time, A = {:.4g}\n{:<6}", memory_constant, "year");
+  for (const model::FftCurve& curve : curves) PrintOut(" {:>13}", Name(curve.topology));
   for (std::size_t i = 0; i < curves.front().years.size(); ++i) {
-    fmt::print("\n{:<6.0f}", curves.front().years[i]);
-    for (const model::FftCurve& curve : curves) fmt::print(" {:>13.3f}", curve.memory_over_network[i]);
+    PrintOut("\n{:<6.0f}", curves.front().years[i]);
+    for (const model::FftCurve& curve : curves) PrintOut(" {:>13.3f}", curve.memory_over_network[i]);
   }
-  fmt::print("\n");
+  PrintOut("\n");
 }
 
 }  // namespace

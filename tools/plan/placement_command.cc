@@ -100,13 +100,13 @@ void PrintJson(const PlacementOptions& options, const PlacementPlan& plan) {
   json["rank_pairs"] = plan.traffic.rank_pairs;
   json["bytes_sent_per_rank"] = ToJson(plan.sent);
   json["bytes_received_per_rank"] = ToJson(plan.received);
-  fmt::print("{}\n", json.dump());
+  PrintOut("{}\n", json.dump());
 }
 
 void PrintText(const PlacementOptions& options, const PlacementPlan& plan) {
   const double moved =
       100.0 * static_cast<double>(plan.traffic.bytes_moved) / static_cast<double>(plan.bytes);
-  fmt::print(
+  PrintOut(
       "{} of {} in {} patches of {}, {} placement on {} = {} ranks\n"
       "  moved      {} of {} ({:.1f} %)\n"
       "  messages   {} one for each part of a patch, {} one for each pair of ranks\n"
@@ -117,7 +117,7 @@ void PrintText(const PlacementOptions& options, const PlacementPlan& plan) {
       ToString(plan.process_grid), Volume(plan.process_grid), FormatBytes(plan.traffic.bytes_moved),
       FormatBytes(plan.bytes), moved, plan.traffic.messages, plan.traffic.rank_pairs, ToText(plan.sent),
       ToText(plan.received), "patches", "ranks");
-  for (const auto& [patches, ranks] : plan.ranks_by_patches) fmt::print("  {:>10} {:>10}\n", patches, ranks);
+  for (const auto& [patches, ranks] : plan.ranks_by_patches) PrintOut("  {:>10} {:>10}\n", patches, ranks);
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ void PrintJson(const PredictOptions& options, const Question& question,
     for (const Setting& setting : settings) json["combinations"].push_back(ToJson(setting));
   }
   if (options.best) json["advice"] = Advice(settings);
-  fmt::print("{}\n", json.dump());
+  PrintOut("{}\n", json.dump());
 }
 
 /// What most of a phase is spent on.
@@ -318,7 +318,7 @@ std::string_view Limit(const model::PhaseSeconds& phase) {
 
 void PrintOne(const Question& question, const Setting& setting) {
   const model::Prediction& prediction = setting.prediction;
-  fmt::print(
+  PrintOut(
       "{} of {}: {} patches of {} on {} ranks, {} node{}, {} file{}; machine \"{}\"\n"
       "  payload    {} of {}, largest file {}\n"
       "  exchange   {} in {} messages\n"
@@ -335,26 +335,26 @@ void PrintOne(const Question& question, const Setting& setting) {
       "cores", "memory", "network", "file system", "limited by");
   for (std::size_t p = 0; p < model::kPhases; ++p) {
     const model::PhaseSeconds& phase = prediction.phases[p];
-    fmt::print("{:<10} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f} {:>12.4f}  {}\n", model::kPhaseNames[p],
-               phase.total(), phase.cores, phase.memory, phase.network, phase.file_system,
-               phase.total() > 0 ? Limit(phase) : "");
+    PrintOut("{:<10} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f} {:>12.4f}  {}\n", model::kPhaseNames[p],
+             phase.total(), phase.cores, phase.memory, phase.network, phase.file_system,
+             phase.total() > 0 ? Limit(phase) : "");
   }
-  fmt::print("{:<10} {:>10.4f}\n", "total", prediction.total_seconds());
-  if (!setting.files_note.empty()) fmt::print("files: {}\n", setting.files_note);
+  PrintOut("{:<10} {:>10.4f}\n", "total", prediction.total_seconds());
+  if (!setting.files_note.empty()) PrintOut("files: {}\n", setting.files_note);
 }
 
 void PrintTable(const std::vector<Setting>& settings) {
-  fmt::print("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>11} |", "patch", "ranks", "placement",
-             "exchange", "pipeline", "files", "moved", "largest file");
-  for (const std::string_view phase : model::kPhaseNames) fmt::print(" {:>9}", phase);
-  fmt::print(" {:>9}\n", "total s");
+  PrintOut("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>11} |", "patch", "ranks", "placement",
+           "exchange", "pipeline", "files", "moved", "largest file");
+  for (const std::string_view phase : model::kPhaseNames) PrintOut(" {:>9}", phase);
+  PrintOut(" {:>9}\n", "total s");
   for (const Setting& setting : settings) {
     const model::Prediction& prediction = setting.prediction;
-    fmt::print("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>12} |", setting.patch, setting.ranks,
-               setting.placement, setting.exchange, setting.pipeline, prediction.files,
-               FormatBytes(prediction.exchange.bytes_moved), FormatBytes(prediction.largest_file));
-    for (const model::PhaseSeconds& phase : prediction.phases) fmt::print(" {:>9.4f}", phase.total());
-    fmt::print(" {:>9.4f}\n", prediction.total_seconds());
+    PrintOut("{:>12} {:>12} {:>9} {:>8} {:>16} {:>7} {:>10} {:>12} |", setting.patch, setting.ranks,
+             setting.placement, setting.exchange, setting.pipeline, prediction.files,
+             FormatBytes(prediction.exchange.bytes_moved), FormatBytes(prediction.largest_file));
+    for (const model::PhaseSeconds& phase : prediction.phases) PrintOut(" {:>9.4f}", phase.total());
+    PrintOut(" {:>9.4f}\n", prediction.total_seconds());
   }
 }
 
@@ -366,7 +366,7 @@ void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
   if (!options.machine.empty() || question.machine.ranks_per_node > 0 ||
       most <= question.machine.cores_per_node)
     return;
-  fmt::print(
+  PrintOut(
       "\nno machine is given: assuming {} ranks on one node of {} cores; give --machine FILE (quarry-plan "
       "calibrate), or --set cores_per_node=64 ranks_per_node=64\n",
       most, question.machine.cores_per_node);
@@ -384,7 +384,7 @@ Status Run(const PredictOptions& options) {
   } else {
     PrintTable(settings);
   }
-  if (options.best) fmt::print("\nthe best that quarry-write has: {} INPUT...\n", Advice(settings));
+  if (options.best) PrintOut("\nthe best that quarry-write has: {} INPUT...\n", Advice(settings));
   PrintNoteOnMachine(options, question, settings);
   return Status::Ok();
 }

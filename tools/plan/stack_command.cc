@@ -69,10 +69,10 @@ Status Run(const StackOptions& options) {
         {"decode", seconds.decode}, {"exchange", seconds.exchange}, {"total", seconds.total()}};
     for (const model::StackConstant& constant : model::StackConstants())
       json["constants"][std::string(constant.name)] = machine.*constant.value;
-    fmt::print("{}\n", json.dump());
+    PrintOut("{}\n", json.dump());
     return Status::Ok();
   }
-  fmt::print(
+  PrintOut(
       "{} images of {}x{} {}, read {} by {} = {} ranks\n"
       "  decoded    {} images by the busiest rank, {} by all\n"
       "  rounds     {}\n"

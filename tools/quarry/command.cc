@@ -2,14 +2,29 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 
 namespace quarry::tools {
 namespace {
+
+std::string_view WithoutSpaces(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// A side of a range, which may be without end: "-inf:0".
+Result<double> ParseSide(std::string_view text) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (text == "inf" || text == "+inf") return kInfinity;
+  if (text == "-inf") return -kInfinity;
+  return ParseNumber<double>(WithoutSpaces(text));
+}
 
 /// "4" for all axes, or "sx,sy,sz".
 Result<Index3> ParseStride(const std::string& text) {
@@ -220,29 +235,30 @@ Result<query::SeriesRequest> QuestionOptions::ResolveSeries(const DatasetDescrip
 Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name,
                                          std::size_t count) {
   std::vector<double> numbers;
-  const char* next = text.c_str();
-  while (true) {
-    char* end = nullptr;
-    numbers.push_back(std::strtod(next, &end));
-    if (end == next || (*end != '\0' && *end != ',')) break;
-    if (*end == '\0') {
-      if (count == 0 || numbers.size() == count) return numbers;
-      break;
-    }
-    next = end + 1;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    Result<double> number =
+        ParseNumber<double>(WithoutSpaces(std::string_view(text).substr(begin, end - begin)));
+    if (!number.ok() && count == 0)
+      return InvalidArgument("{} \"{}\" is not a list of numbers: {}; write for example 5,50,95", name, text,
+                             number.status().message());
+    if (!number.ok())
+      return InvalidArgument("{} \"{}\" is not {} numbers separated by commas: {}", name, text, count,
+                             number.status().message());
+    numbers.push_back(*number);
+    begin = end + 1;
   }
-  if (count == 0)
-    return InvalidArgument("{} \"{}\" is not a list of numbers; write for example 5,50,95", name, text);
+  if (count == 0 || numbers.size() == count) return numbers;
   return InvalidArgument("{} \"{}\" is not {} numbers separated by commas", name, text, count);
 }
 
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name) {
-  double low = 0;
-  double high = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2)
-    return InvalidArgument("{} \"{}\" is not LOW:HIGH, for example 0:1.5", name, text);
-  return std::pair(low, high);
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const Result<double> low = ParseSide(std::string_view(text).substr(0, colon));
+  const Result<double> high = ParseSide(std::string_view(text).substr(std::min(colon + 1, text.size())));
+  const Status& wrong = low.ok() ? high.status() : low.status();
+  if (wrong.ok()) return std::pair(*low, *high);
+  return InvalidArgument("{} \"{}\" is not LOW:HIGH, for example 0:1.5: {}", name, text, wrong.message());
 }
 
 std::string WithUnits(double value, const std::string& units) {

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "clients/cpp/client.h"
+#include "quarry/base/output.h"
 #include "quarry/base/utf8.h"
 #include "quarry/command_line/command_line.h"
 
@@ -98,7 +99,7 @@ Shown<T> Show(const T& value) {
 /// Prints text for people to stdout, as fmt::print. JSON is escaped already and does not go through it.
 template <typename... Args>
 void Print(fmt::format_string<const Shown<Args>&...> text, const Args&... args) {
-  fmt::print(text, static_cast<const Shown<Args>&>(Show(args))...);
+  PrintOut(text, static_cast<const Shown<Args>&>(Show(args))...);
 }
 
 /// The error of a reply in the field's unit: "0.25", or "0.25 m/s".

@@ -51,11 +51,11 @@ void WarnOfDamage(const client::LevelSamples& samples) {
   if (samples.damaged.empty()) return;
   std::int64_t damaged = 0;
   for (const client::DamagedBox& box : samples.damaged) damaged += box.extent.volume();
-  fmt::print(stderr,
-             "warning: {} of {} samples are damaged and come from coarser levels or rougher layers (first in "
-             "{}); no "
-             "error bound holds; run \"quarry verify\" where the dataset is\n",
-             damaged, samples.extent.volume(), ToString(samples.damaged.front().extent));
+  WriteError(
+      fmt::format("warning: {} of {} samples are damaged and come from coarser levels or rougher layers "
+                  "(first in {}); no "
+                  "error bound holds; run \"quarry verify\" where the dataset is\n",
+                  damaged, samples.extent.volume(), ToString(samples.damaged.front().extent)));
 }
 
 /// "0.25 m/s", or "unknown" if damaged samples are shown.
@@ -116,7 +116,7 @@ class Output {
     if (!last) return Status::Ok();
     WarnOfDamage(samples);
     if (options_.json) {
-      fmt::print("{}\n", ToJson(samples, cost, seconds));
+      PrintOut("{}\n", ToJson(samples, cost, seconds));
       return Status::Ok();
     }
     std::int64_t left_out = 0;

@@ -234,7 +234,7 @@ Result<int> Info(const InfoOptions& options) {
     fields.push_back(
         Summarise(field, steps, static_cast<std::uint64_t>(Volume(dataset->description().grid.dims))));
   if (options.json) {
-    fmt::print("{}\n", ToJson(dataset->description(), steps, fields));
+    PrintOut("{}\n", ToJson(dataset->description(), steps, fields));
   } else {
     PrintText(options.target, dataset->description(), steps, fields);
   }

@@ -30,7 +30,7 @@ Result<int> Ls(const LsOptions& options) {
     }
   }
   if (options.json)
-    fmt::print("{}\n", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    PrintOut("{}\n", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   if (!options.json && datasets.empty()) Print("no datasets in {}\n", options.target);
   return 0;
 }

@@ -71,7 +71,7 @@ void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Price&
   nlohmann::ordered_json json = ToJson(sum);
   json["answers"] = nlohmann::json::array();
   for (const query::AnswerHeader& plan : plans) json["answers"].push_back(ToJson(plan));
-  fmt::print("{}\n", json.dump());
+  PrintOut("{}\n", json.dump());
 }
 
 Result<int> Plan(const PlanOptions& options) {
@@ -80,7 +80,7 @@ Result<int> Plan(const PlanOptions& options) {
                           options.question.ResolveSeries(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<query::AnswerHeader> plans, dataset->PlanSeries(request));
   if (request.single() && options.json) {
-    fmt::print("{}\n", ToJson(plans.front()).dump());
+    PrintOut("{}\n", ToJson(plans.front()).dump());
     return 0;
   }
   query::Price sum;

@@ -109,7 +109,7 @@ Result<int> Points(const PointsOptions& options) {
   }
   QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, dataset->ReadPoints(request));
   if (options.json) {
-    fmt::print("{}\n", ToJson(answer));
+    PrintOut("{}\n", ToJson(answer));
     return 0;
   }
   if (options.price) {

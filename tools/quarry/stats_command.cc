@@ -115,7 +115,7 @@ Result<int> Stats(const StatsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(request.read, options.question.Resolve(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const query::StatisticsAnswer answer, dataset->Statistics(request));
   if (options.json) {
-    fmt::print("{}\n", ToJson(answer));
+    PrintOut("{}\n", ToJson(answer));
     return 0;
   }
   std::string units;

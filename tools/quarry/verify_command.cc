@@ -48,7 +48,7 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                                    {"masks", report.masks}, {"patches", report.patches},
                                    {"bytes", report.bytes}, {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    PrintOut("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     Print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
           report.patches, FormatBytes(report.bytes));
@@ -210,17 +210,17 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   const bool holds = comparison.max_error <= tolerance && comparison.kept &&
                      comparison.different_missing == 0 && (!field.lossless || comparison.different == 0);
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
-                                              {"tolerance", tolerance},
-                                              {"lossless", field.lossless},
-                                              {"psnr", comparison.psnr()},
-                                              {"valid", comparison.valid},
-                                              {"missing", comparison.missing},
-                                              {"different", comparison.different},
-                                              {"different_missing", comparison.different_missing},
-                                              {"kept", comparison.kept},
-                                              {"holds", holds}}
-                           .dump());
+    PrintOut("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
+                                            {"tolerance", tolerance},
+                                            {"lossless", field.lossless},
+                                            {"psnr", comparison.psnr()},
+                                            {"valid", comparison.valid},
+                                            {"missing", comparison.missing},
+                                            {"different", comparison.different},
+                                            {"different_missing", comparison.different_missing},
+                                            {"kept", comparison.kept},
+                                            {"holds", holds}}
+                         .dump());
     return holds ? 0 : kCheckFailed;
   }
   if (comparison.missing > 0 || comparison.different_missing > 0) {

@@ -26,19 +26,20 @@ std::uint64_t StoredBytes(const StepDescription& step) {
 }
 
 /// Prints one line and flushes it: a reader of the pipe acts on it.
-void PrintStep(const StepDescription& step, bool json) {
+/// @return false: the line was lost, and so would be the next ones; the end of the program says why
+bool PrintStep(const StepDescription& step, bool json) {
   if (json) {
     nlohmann::ordered_json line = {{"step", step.step}, {"time", nullptr}};
     if (step.time) line["time"] = *step.time;
     line["fields"] = nlohmann::ordered_json::array();
     for (const FieldStepDescription& field : step.fields) line["fields"].push_back(field.name);
     line["bytes"] = StoredBytes(step);
-    fmt::print("{}\n", line.dump());
+    PrintOut("{}\n", line.dump());
   } else {
     Print("step {}{}: {} field{}, {}\n", step.step, step.time ? fmt::format(", time {}", *step.time) : "",
           step.fields.size(), step.fields.size() == 1 ? "" : "s", FormatBytes(StoredBytes(step)));
   }
-  std::fflush(stdout);
+  return FlushOutput().ok();
 }
 
 /// Looks for the dataset until it exists.
@@ -68,8 +69,7 @@ Result<int> Watch(const WatchOptions& options) {
   }
   std::uint64_t seen = 0;
   QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {
-    PrintStep(step, options.json);
-    return ++seen != options.count;
+    return PrintStep(step, options.json) && ++seen != options.count;
   }));
   return 0;
 }

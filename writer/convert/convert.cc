@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/format/manifest.h"
 #include "writer/convert/dry_run.h"
@@ -55,7 +56,7 @@ class Run {
     }
     QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs_, existing));
     QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs_, dataset, ranks_));
-    fmt::print("{}", text);
+    PrintOut("{}", text);
     return Status::Ok();
   }
 
@@ -93,15 +94,14 @@ class Run {
   }
 
   void Announce() const {
-    fmt::print(
-        "{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
-        options_.output, ToString(writer_->dataset().grid.dims), writer_->grid().patch_count(),
-        ToString(writer_->dataset().patch), writer_->dataset().levels, jobs_.size(),
-        jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s", writer_->files(),
-        writer_->files() == 1 ? "" : "s");
+    PrintOut("{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
+             options_.output, ToString(writer_->dataset().grid.dims), writer_->grid().patch_count(),
+             ToString(writer_->dataset().patch), writer_->dataset().levels, jobs_.size(),
+             jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s", writer_->files(),
+             writer_->files() == 1 ? "" : "s");
     if (left_out_ > 0)
-      fmt::print("{} field{} published already, skipped\n", left_out_, left_out_ == 1 ? "" : "s");
-    std::fflush(stdout);
+      PrintOut("{} field{} published already, skipped\n", left_out_, left_out_ == 1 ? "" : "s");
+    (void)FlushOutput();  // the end of the program tells what was lost
   }
 
   Status WriteSteps() {
@@ -125,11 +125,11 @@ class Run {
         continue;
       QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, TimeOf(options_, jobs)));
       for (FieldReport& report : reports) {
-        fmt::print("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
-                   FormatBytes(report.bytes_out));
+        PrintOut("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
+                 FormatBytes(report.bytes_out));
         report_->fields.push_back(std::move(report));
       }
-      std::fflush(stdout);
+      (void)FlushOutput();  // the end of the program tells what was lost
     }
     return Status::Ok();
   }

@@ -144,11 +144,17 @@ Result<std::unique_ptr<input::Input>> Job::Open(const input::InputOptions& optio
   return DataLoss("\"{}\" has changed since the run began; convert it when no process writes it", info.path);
 }
 
-Result<Jobs> ListJobs(const WriteOptions& options) {
-  for (const auto& triple : {options.spacing, options.origin}) {
-    if (triple && !std::all_of(triple->begin(), triple->end(), [](double v) { return std::isfinite(v); }))
-      return InvalidArgument("--spacing and --origin need finite numbers, not {}", fmt::join(*triple, ","));
+/// What a file says, without a spacing of 0 along an axis of one sample: there it says that there is none.
+input::InputInfo WithoutEmptySpacing(input::InputInfo info) {
+  for (std::size_t a = 0; a < 3; ++a) {
+    std::optional<double>& spacing = info.axes[a].spacing;
+    if (info.dims[a] == 1 && spacing && !IsSpacing(*spacing)) spacing.reset();
   }
+  return info;
+}
+
+Result<Jobs> ListJobs(const WriteOptions& options) {
+  if (Status status = CheckTime(options.time); !status.ok()) return std::move(status).Annotate("--time");
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
   if (options.pipeline.files && *options.pipeline.files < 1)
     return InvalidArgument("--files {} makes no sense; give at least 1", *options.pipeline.files);
@@ -157,8 +163,13 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
   for (const std::string& path : options.inputs) {
     QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, options.input));
     for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
-      const input::InputInfo& info = inputs[moment]->info();
+      const input::InputInfo info = WithoutEmptySpacing(inputs[moment]->info());
       const auto [it, added] = next_step.try_emplace(info.field, options.first_step);
+      // Behind the largest number comes 0.
+      if (!added && it->second < options.first_step)
+        return InvalidArgument(
+            "--step {} leaves no numbers for the steps behind the first; give a smaller one",
+            options.first_step);
       jobs[it->second++].push_back({info, moment, false});
       const input::InputInfo& first = jobs.begin()->second.front().info;
       if (info.dims != first.dims) {
@@ -184,7 +195,9 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       return std::move(same).Annotate(fmt::format("\"{}\" into \"{}\"", first.path, options.output));
     dataset = *existing;
   } else {
-    QUARRY_ASSIGN_OR_RETURN(dataset, DescribeDataset(GridOf(options, first), LayoutOf(options)));
+    Result<DatasetDescription> described = DescribeDataset(GridOf(options, first), LayoutOf(options));
+    if (!described.ok()) return std::move(described).status().Annotate(fmt::format("\"{}\"", first.path));
+    dataset = *std::move(described);
     dataset.created_by = fmt::format("quarry-write {}", kVersion);
   }
   for (const auto& [step, inputs] : jobs) {

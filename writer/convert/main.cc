@@ -8,6 +8,7 @@
 
 #include "quarry/base/file.h"
 #include "quarry/base/memory.h"
+#include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
 #include "writer/convert/convert.h"
@@ -298,9 +299,10 @@ Status SaveReport(const std::string& path, const std::string& json) {
   return Status::Ok();
 }
 
-int Fail(const Status& status, bool speaks) {
-  if (speaks) fmt::print(stderr, "quarry-write: {}\n", status.message());
-  return quarry::ExitCode(status);
+/// The end of the program on this rank.
+/// @param speaks  whether this rank prints an error
+int End(const Result<int>& outcome, bool speaks) {
+  return quarry::command_line::EndProgram("quarry-write", outcome, speaks);
 }
 
 }  // namespace
@@ -318,12 +320,12 @@ int main(int argc, char** argv) {
       "quarry-write", "Converts simulation dumps to a compressed, multiresolution Quarry dataset.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return Fail(answer.status(), root);
+  if (!answer.ok()) return End(answer.status(), root);
   if (*answer) {
-    if (root) fmt::print("{}", **answer);
-    return 0;
+    if (root) quarry::WriteOut(**answer);
+    return End(0, root);
   }
-  if (const Status status = Interpret(&line); !status.ok()) return Fail(status, root);
+  if (const Status status = Interpret(&line); !status.ok()) return End(status, root);
 
   quarry::writer::WriteReport report;
   Status status;
@@ -333,15 +335,15 @@ int main(int argc, char** argv) {
     // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
     const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes",
                                         quarry::writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, Fail(memory, true));
+    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
   }
   // The other ranks may wait for this one: end them too.
-  if (quarry::redistribute::CannotAgree(status)) MPI_Abort(MPI_COMM_WORLD, Fail(status, true));
-  if (!status.ok()) return Fail(status, root);
-  if (!root || line.options.dry_run) return 0;
-  fmt::print("\n{}", report.ToTable());
+  if (quarry::redistribute::CannotAgree(status)) MPI_Abort(MPI_COMM_WORLD, End(status, true));
+  if (!status.ok()) return End(status, root);
+  if (!root || line.options.dry_run) return End(0, root);
+  quarry::PrintOut("\n{}", report.ToTable());
   if (!line.report.empty()) {
-    if (const Status saved = SaveReport(line.report, report.ToJson()); !saved.ok()) return Fail(saved, true);
+    if (const Status saved = SaveReport(line.report, report.ToJson()); !saved.ok()) return End(saved, true);
   }
-  return 0;
+  return End(0, true);
 }

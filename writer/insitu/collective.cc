@@ -94,13 +94,13 @@ std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
   return views;
 }
 
-Status CheckBegin(std::int64_t step, const OpenStep* open) {
+Status CheckBegin(std::int64_t step, std::optional<double> time, const OpenStep* open) {
   if (open != nullptr) {
     return FailedPrecondition(
         fmt::format("step {} is open; end it before step {} begins", open->number, step));
   }
   if (step < 0) return InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
-  return Status::Ok();
+  return CheckTime(time).Annotate(fmt::format("step {}", step));
 }
 
 Status CheckEnd(const OpenStep* open) {

@@ -50,8 +50,9 @@ std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
                              std::span<const void* const> address);
 
 /// Checks the order of calls; `open` is the open step, or null. Local.
-/// @errors kFailedPrecondition: the call is out of order; kInvalidArgument: a negative step
-Status CheckBegin(std::int64_t step, const OpenStep* open);
+/// @errors kFailedPrecondition: the call is out of order; kInvalidArgument: a negative step, a time that
+/// is not finite
+Status CheckBegin(std::int64_t step, std::optional<double> time, const OpenStep* open);
 Status CheckEnd(const OpenStep* open);
 Status CheckAbandon(const OpenStep* open);
 Status CheckClose(const OpenStep* open, const std::string& path);

@@ -71,7 +71,8 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
 
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   return agreement_.Keep(Guarded([&]() -> Status {
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kBeginStep, CheckBegin(step, open()), BeginArguments(step, time)));
+    QUARRY_RETURN_IF_ERROR(
+        Agree(Call::kBeginStep, CheckBegin(step, time, open()), BeginArguments(step, time)));
     Step next;
     next.number = static_cast<std::uint64_t>(step);
     next.time = time;

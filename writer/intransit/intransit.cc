@@ -159,7 +159,7 @@ Status Dataset::Agree(Call call, const Status& local, const std::string& argumen
 Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   return agreement_.Keep(Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
-        Agree(Call::kBeginStep, insitu::CheckBegin(step, open()), insitu::BeginArguments(step, time)));
+        Agree(Call::kBeginStep, insitu::CheckBegin(step, time, open()), insitu::BeginArguments(step, time)));
     const auto number = static_cast<std::uint64_t>(step);
     QUARRY_RETURN_IF_ERROR(ended_);
     QUARRY_RETURN_IF_ERROR(WaitForPlace(number));

@@ -1,9 +1,10 @@
 #include "writer/model/machine.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "quarry/base/numbers.h"
 
 namespace quarry::model {
 namespace {
@@ -106,11 +107,8 @@ Result<Assignment> ParseAssignment(std::string_view text) {
 }
 
 Result<double> ParseNumber(const Assignment& assignment) {
-  const std::string_view text = assignment.value;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    return InvalidArgument("--set {}: \"{}\" is not a number", assignment.name, text);
+  Result<double> value = quarry::ParseNumber<double>(assignment.value);
+  if (!value.ok()) return std::move(value).status().Annotate(fmt::format("--set {}", assignment.name));
   return value;
 }
 

@@ -1,9 +1,9 @@
 #include "writer/model/stack_model.h"
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <string>
+
+#include "quarry/base/numbers.h"
 
 namespace quarry::model {
 
@@ -28,16 +28,14 @@ Status SetConstant(std::string_view assignment, StackMachine* machine) {
     known += (known.empty() ? "" : ", ") + std::string(constant.name);
     if (name != constant.name) continue;
     const std::string_view text = assignment.substr(std::min(equals + 1, assignment.size()));
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const Result<double> value = quarry::ParseNumber<double>(text);
     // Bandwidths are divided by.
     const bool zero_allowed = !name.ends_with("mib_per_s");
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0 ||
-        (value == 0 && !zero_allowed)) {
+    if (!value.ok() || *value < 0 || (*value == 0 && !zero_allowed)) {
       return InvalidArgument("--set {}: \"{}\" is not a number {} 0", name, text,
                              zero_allowed ? "of at least" : "above");
     }
-    machine->*constant.value = value;
+    machine->*constant.value = *value;
     return Status::Ok();
   }
   return InvalidArgument("--set \"{}\": there is no constant \"{}\"; known are {}", assignment, name, known);

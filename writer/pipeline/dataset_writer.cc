@@ -541,7 +541,10 @@ Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time
   const PhaseTimer timer(&seconds_, Phase::kWrite);
   StepDescription description{step, time, std::move(written_)};
   written_.clear();
-  Status status = OnRoot(comm_, [&] { return root_->publisher.PublishStep(dataset_, description); });
+  Status status = OnRoot(comm_, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(CheckTime(time));
+    return root_->publisher.PublishStep(dataset_, description);
+  });
   if (!status.ok()) Abandon();
   return status;
 }

@@ -238,6 +238,7 @@ Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const La
   dataset.grid = grid;
   if (layout.origin) dataset.grid.origin = *layout.origin;
   if (layout.spacing) dataset.grid.spacing = *layout.spacing;
+  QUARRY_RETURN_IF_ERROR(CheckPlaces(dataset.grid));
   dataset.patch = PatchFor(layout.patch, grid.dims);
   QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(grid.dims, dataset.patch)));
   const int most = MaxLevels(grid.dims, dataset.patch);

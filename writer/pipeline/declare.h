@@ -67,7 +67,7 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
 
 /// A new dataset without fields.
 /// @param grid  origin and spacing may be replaced
-/// @errors kInvalidArgument: patch or levels that do not fit
+/// @errors kInvalidArgument: patch or levels that do not fit, samples without a place
 Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const LayoutRequest& layout);
 
 /// Checks that a continued dataset has this grid and layout.

@@ -9,6 +9,7 @@
 #include "quarry/base/address.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/per_thread.h"
 #include "quarry/base/stream_bytes.h"
 #include "quarry/base/units.h"
@@ -26,6 +27,34 @@ TEST(ExitCode, FollowsTheContractOfThePrograms) {
   EXPECT_EQ(ExitCode({StatusCode::kUnavailable, ""}), 5);
   EXPECT_EQ(ExitCode({StatusCode::kResourceExhausted, ""}), 5);
   EXPECT_EQ(ExitCode(InternalError("x")), 6);
+}
+
+TEST(ParseNumber, TakesWhatTheTypeHolds) {
+  EXPECT_EQ(*ParseNumber<std::uint64_t>("18446744073709551615"), 18446744073709551615u);
+  EXPECT_EQ(*ParseNumber<std::int64_t>("-9223372036854775808"), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(*ParseNumber<int>("010"), 10) << "decimal, as the names of steps";
+  EXPECT_EQ(*ParseNumber<int>("+5"), 5);
+  EXPECT_EQ(*ParseNumber<double>("-1.5e-3"), -1.5e-3);
+  EXPECT_EQ(*ParseNumber<double>("5e-324"), 5e-324);
+}
+
+TEST(ParseNumber, RefusesWhatTheTypeDoesNotHold) {
+  const auto message = [](const auto& result) { return result.ok() ? "taken" : result.status().message(); };
+
+  EXPECT_EQ(message(ParseNumber<std::uint64_t>("18446744073709551616")),
+            "18446744073709551616 is not between 0 and 18446744073709551615");
+  EXPECT_EQ(message(ParseNumber<std::uint64_t>("-1")), "-1 is not between 0 and 18446744073709551615");
+  EXPECT_EQ(message(ParseNumber<int>("2147483648")), "2147483648 is not between -2147483648 and 2147483647");
+  for (const char* text : {"1e999", "-1e999", "1e-999"})
+    EXPECT_NE(message(ParseNumber<double>(text)).find("too large or too close to 0"), std::string::npos)
+        << text;
+  EXPECT_FALSE(ParseNumber<float>("1e300").ok());
+  for (const char* text : {"nan", "-nan", "NaN", "inf", "-inf", "+inf", "infinity"})
+    EXPECT_NE(message(ParseNumber<double>(text)).find("not a finite number"), std::string::npos) << text;
+  for (const char* text : {"", " 1", "1 ", "+-1", "++1", "1.5", "1e3", "0x10", "one", "--1"})
+    EXPECT_EQ(message(ParseNumber<int>(text)), fmt::format("\"{}\" is not a whole number", text));
+  for (const char* text : {"", " 1", "1,5", "0x1p3", "one", "1e"})
+    EXPECT_EQ(message(ParseNumber<double>(text)), fmt::format("\"{}\" is not a number", text));
 }
 
 TEST(ParseHostPort, TakesNamesAndBothKindsOfAddresses) {

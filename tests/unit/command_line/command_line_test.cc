@@ -51,8 +51,8 @@ struct Program {
 TEST(Parser, ReadsValuesOfEveryKind) {
   Program program;
 
-  const Status status = program.Read({"a", "b", "-l", "3", "--seed", "18446744073709551615", "--scale", "0.5",
-                                      "--origin", "1,-2,3e3", "--codec", "small", "--no-verify"});
+  const Status status = program.Read({"a", "b", "-l", "03", "--seed", "18446744073709551615", "--scale",
+                                      "0.5", "--origin", "1,-2,3e3", "--codec", "small", "--no-verify"});
 
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_FALSE(program.answer->has_value());
@@ -83,6 +83,11 @@ TEST(Parser, RefusesWrongValuesAndNamesThem) {
       {{"--level", "-1"}, {"--level", "-1"}},
       {{"--level", "99999999999"}, {"--level", "99999999999"}},
       {{"--seed", "-5"}, {"--seed", "-5"}},
+      {{"--seed", "18446744073709551616"}, {"--seed", "18446744073709551616", "18446744073709551615"}},
+      {{"--level", "0x10"}, {"--level", "0x10"}},
+      {{"--origin", "1,1e999,2"}, {"--origin", "1e999"}},
+      {{"--origin", "1,2,nan"}, {"--origin", "nan"}},
+      {{"--origin", "-inf,2,3"}, {"--origin", "-inf"}},
       {{"--scale", "2.5"}, {"--scale", "2.5", "0.5", "2"}},
       {{"--scale", "nan"}, {"--scale", "nan"}},
       {{"--origin", "1,2"}, {"--origin"}},

@@ -150,6 +150,46 @@ TEST(Manifest, EveryTruncationIsFound) {
   }
 }
 
+TEST(Manifest, GridsThatPlaceNoSamplesAreRefused) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto decoded = [](std::size_t axis, double origin, double spacing) {
+    DatasetDescription dataset = ExampleDataset();
+    dataset.grid.origin[axis] = origin;
+    dataset.grid.spacing[axis] = spacing;
+    return DecodeDatasetManifest(EncodeManifest(dataset)).status();
+  };
+
+  // Axis 0 has 91 samples, axis 2 coordinates.
+  for (const std::size_t axis : {0, 2}) {
+    for (const double spacing : {0.0, kNan, kInfinity, -kInfinity, 1e307}) {
+      if (axis == 2 && spacing == 1e307) continue;
+      const Status status = decoded(axis, 0, spacing);
+      EXPECT_EQ(status.code(), StatusCode::kDataLoss) << spacing;
+      EXPECT_NE(status.message().find(fmt::format("spacing {} along {}", spacing, axis == 0 ? "x" : "z")),
+                std::string::npos)
+          << status.message();
+    }
+    EXPECT_EQ(decoded(axis, kNan, 1).code(), StatusCode::kDataLoss);
+    EXPECT_EQ(decoded(axis, kInfinity, 1).code(), StatusCode::kDataLoss);
+    EXPECT_TRUE(decoded(axis, -5, -0.25).ok()) << "positions may descend";
+  }
+}
+
+TEST(Manifest, TimesThatAreNotFiniteAreRefused) {
+  for (const double time : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity()}) {
+    StepDescription step = ExampleStep();
+    step.time = time;
+
+    const Status status = Decode(EncodeManifest(step)).status();
+
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << time;
+    EXPECT_NE(status.message().find(fmt::format("step 12345678901: the time {}", time)), std::string::npos)
+        << status.message();
+  }
+}
+
 TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
   DatasetDescription dataset = ExampleDataset();
   dataset.levels = 30;

@@ -128,7 +128,7 @@ TEST_F(HttpListenerTest, ClosesConnectionsThatSayNothingOrNeverEnd) {
   Start();
   for (const std::string begin : {"", "G", "GET / HTTP/1.1\r\nHost: lo"}) {
     Client client = Connect();
-    if (!begin.empty()) client.Send(begin);
+    if (!begin.empty()) (void)client.TrySend(begin);  // it may be closed already
     EXPECT_EQ(client.All(), "") << begin;
   }
 }
@@ -138,7 +138,7 @@ TEST_F(HttpListenerTest, ASlowHeadGetsNoMoreTimeByWhatComes) {
   options_.idle = std::chrono::hours(1);
   Start();
   Client client = Connect();
-  client.Send("GET / HTTP/1.1\r\n");
+  (void)client.TrySend("GET / HTTP/1.1\r\n");
   // As long as anybody listens: the test ends when the connection does.
   while (client.TrySend("x: y\r\n")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(client.All(), "");
@@ -149,8 +149,8 @@ TEST_F(HttpListenerTest, ARunningCallIsAllowedAllTheTimeItNeeds) {
   options_.head = std::chrono::milliseconds(50);
   Start();
   Client client = Connect();
-  client.Send(Call("WatchSteps", Watch()));
-  client.Until("0000.qsf");
+  // A busy machine may be too late with the question.
+  while (!client.TrySend(Call("WatchSteps", Watch())) || client.Until("0000.qsf").empty()) client = Connect();
   // Later than a connection without a call would be closed.
   Client idle = Connect();
   EXPECT_EQ(idle.All(), "");

@@ -34,10 +34,8 @@ TEST(MemoryGuard, GivesBackWhatLiesFreeBetweenBuffersInUse) {
   ASSERT_GE(PrivateMemory(), kCount * kBytes * 9 / 10) << "the C library gave it back on its own";
 
   const MemoryGuard guard(1 << 20);
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (PrivateMemory() > full - kCount * kBytes / 2 && std::chrono::steady_clock::now() < give_up)
-    std::this_thread::yield();
-  EXPECT_LE(PrivateMemory(), full - kCount * kBytes / 2);
+  // The time limit of the test ends the wait for a guard that does nothing.
+  while (PrivateMemory() > full - kCount * kBytes / 2) std::this_thread::yield();
 }
 
 }  // namespace

@@ -173,8 +173,9 @@ def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     numbers = [step + i for i in range(source.steps)] if isinstance(step, int) else [int(one) for one in step]
     if len(numbers) != source.steps:
         raise ValueError(f"{len(numbers)} numbers of steps were given, and {source.name!r} has {source.steps} steps")
-    if any(number < 0 for number in numbers) or any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
-        raise ValueError(f"the numbers of the steps, {numbers}, are to be 0 or more, and to ascend")
+    ascending = all(a < b for a, b in zip(numbers, numbers[1:], strict=False))
+    if not ascending or any(not 0 <= number < 2**64 for number in numbers):
+        raise ValueError(f"the numbers of the steps, {numbers}, are to be 0 or more, below 2^64, and to ascend")
     return numbers
 
 

@@ -41,6 +41,12 @@ function finite(list: readonly number[], what: string): Vec3 {
   return three(list, what);
 }
 
+/** Positions may descend, but no two samples lie at the same place. */
+function spacings(list: readonly number[]): Vec3 {
+  if (list.includes(0)) throw badAnswer("grid.spacing contains 0");
+  return finite(list, "grid.spacing");
+}
+
 /** A count that a double holds exactly. */
 export function count(value: bigint, what: string): number {
   if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw badAnswer(`${what} is ${value.toString()}`);
@@ -145,7 +151,7 @@ export function datasetInfo(name: string, manifest: DatasetManifest | undefined)
     name, dims, patch,
     levels: levelCount(manifest.levels, dims, patch),
     origin: finite(grid.origin, "grid.origin"),
-    spacing: finite(grid.spacing, "grid.spacing"),
+    spacing: spacings(grid.spacing),
     axisNames: texts(grid.axisNames, "grid.axis_names"),
     axisUnits: texts(grid.axisUnits, "grid.axis_units"),
     coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
@@ -213,9 +219,10 @@ export function stepInfo(manifest: StepManifest, info: DatasetInfo): StepInfo {
   const step = count(manifest.step, "the number of a step");
   if (manifest.fields.length > kMostFields) throw badAnswer(`${manifest.fields.length} fields in step ${step}`);
   const time = manifest.time ?? null;
+  if (time !== null && !Number.isFinite(time)) throw badAnswer(`the time of step ${step} is ${time}`);
   return {
     step,
-    time: time !== null && Number.isFinite(time) ? time : null,
+    time,
     fields: new Map(manifest.fields.flatMap((field) => fieldSteps(field, info, manifest.formatVersion))),
   };
 }

@@ -81,6 +81,7 @@ export class Viewer {
       colorScheme: options.dark === false ? "light" : "dark",
     });
     const page = await context.newPage();
+    page.setDefaultTimeout(600_000);  // what takes longer hangs
     page.on("pageerror", (error) => this.complaints.push(error.message));
     page.on("console", (message) => {
       if (message.type() === "error") this.complaints.push(message.text());

@@ -7,8 +7,8 @@ export default defineConfig({
   test: {
     include: ["*.browser.ts"],
     globalSetup: ["./setup.ts"],
-    testTimeout: 120000,
-    hookTimeout: 120000,
+    testTimeout: 600000,
+    hookTimeout: 600000,
     fileParallelism: false,
   },
 });

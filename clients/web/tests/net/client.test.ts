@@ -124,6 +124,7 @@ describe("opening", () => {
     ["more levels than patches have", (m) => { m.levels = 4; }],
     ["no levels", (m) => { m.levels = 0; }],
     ["an origin that is no number", (m) => { m.grid!.origin = [NaN, 0, 0]; }],
+    ["a spacing of 0", (m) => { m.grid!.spacing = [1, 0, 1]; }],
     ["a spacing that is infinite", (m) => { m.grid!.spacing = [1, Infinity, 1]; }],
     ["coordinates of another number", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { y: [1, 2, 3] }); }],
     ["coordinates that turn", (m) => {

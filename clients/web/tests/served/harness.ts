@@ -177,6 +177,7 @@ export class Viewer {
    */
   static async open(browser: Browser, server: { readonly http: string }, link: string, decodes = true): Promise<Viewer> {
     const viewer = new Viewer(await browser.newPage({ viewport: { width: 900, height: 640 } }), server);
+    viewer.page.setDefaultTimeout(600_000);  // what takes longer hangs
     if (!decodes) await viewer.page.addInitScript("delete globalThis.WebAssembly");
     await viewer.page.addInitScript(() => {
       const seen: string[] = [];
@@ -197,7 +198,7 @@ export class Viewer {
   }
 
   async settled(): Promise<void> { await this.state("settled"); }
-  async state(name: string): Promise<void> { await this.page.waitForSelector(`.load-state[data-state="${name}"]`, { timeout: 60_000 }); }
+  async state(name: string): Promise<void> { await this.page.waitForSelector(`.load-state[data-state="${name}"]`, { timeout: 600_000 }); }
   async seen(): Promise<string[]> { return this.page.evaluate(() => (window as unknown as { seen: string[] }).seen); }
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */

@@ -13,7 +13,7 @@ const road = new Road(server);
 let browser: Browser;
 
 /** As long as a busy machine may need. */
-const kWaiting = { timeout: 60_000, interval: 50 } as const;
+const kWaiting = { timeout: 600_000, interval: 50 } as const;
 
 function samples(of: (x: number, y: number, z: number) => number, dims: readonly [number, number, number] = kDims): Float32Array {
   const [nx, ny, nz] = dims;
@@ -188,7 +188,7 @@ describe("the page as the server serves it", () => {
     const viewer = await open("d=growing&f=f&t=live");
     await viewer.settled();
     folder.write("growing", "f", kDims, samples((x, y, z) => -wave(x, y, z)), "float32", "--tolerance", "1e-3", "--append", "--step", 7);
-    await viewer.page.waitForFunction(() => document.body.innerText.includes("step 7"), null, { timeout: 60_000 });
+    await viewer.page.waitForFunction(() => document.body.innerText.includes("step 7"), null, { timeout: 600_000 });
     await viewer.settled();
     await viewer.close();
   });
@@ -284,7 +284,7 @@ describe("a server that goes and comes back", () => {
     await other.stop("SIGKILL");
     await viewer.page.focus(".pane, [tabindex]");
     await viewer.page.evaluate(() => { location.hash = location.hash.replace("at=10,10,2", "at=10,10,36"); });
-    await viewer.page.waitForSelector('.load-state[data-state="failed"], .load-state[data-state="stale"]', { timeout: 60_000 });
+    await viewer.page.waitForSelector('.load-state[data-state="failed"], .load-state[data-state="stale"]', { timeout: 600_000 });
     await other.start(other.http);
     await viewer.settled();
     expect(await viewer.text(".value")).toContain("f ");
