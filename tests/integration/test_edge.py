@@ -422,7 +422,7 @@ class Edge(qt.QuarryTest):
             for connection in unfinished:
                 connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
             # Less than the half minute for which one used to stop everybody.
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=qt.TIMEOUT) as answer:
                 self.assertIn(b"quarry_build_info", answer.read())
             for connection in unfinished:
                 connection.close()
