@@ -143,21 +143,10 @@ Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   if (!text.ok() && text.status().code() == StatusCode::kNotFound)
     return DataLoss("\"{}\" is missing; the step is damaged", path);
   if (!text.ok()) return StatusOfPart(std::move(text).status());
-  Result<StepDescription> description = format::DecodeStepManifest(*text, description_.grid);
+  Result<StepDescription> description = format::DecodeStepManifest(*text, description_);
   if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   if (description->step != step)
     return DataLoss("\"{}\" describes step {}; it was moved here", path, description->step);
-  for (const FieldStepDescription& field : description->fields) {
-    const std::optional<std::size_t> known = description_.FindField(field.name);
-    if (known && field.rougher.size() != description_.fields[*known].rougher.size()) {
-      return DataLoss("\"{}\" records {} layers of field \"{}\" instead of {}", path,
-                      field.rougher.size() + 1, field.name, description_.fields[*known].layers());
-    }
-    if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
-      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path, field.levels.size(),
-                      field.name, description_.levels);
-    }
-  }
   return description;
 }
 

@@ -113,9 +113,9 @@ Result<DatasetDescription> DecodeDatasetManifest(const std::string& text) {
   return FromProto(manifest);
 }
 
-Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid) {
+Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset) {
   QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text));
-  return FromProto(manifest, grid);
+  return FromProto(manifest, dataset);
 }
 
 Status CheckFieldName(const std::string& name) {

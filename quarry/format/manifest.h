@@ -16,8 +16,8 @@ std::string EncodeManifest(const StepDescription& step);
 
 /// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, the caller annotates it
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
-/// @param grid  of the dataset: a manifest of version 1 does not count valid samples, all are valid
-Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid);
+/// @param dataset  to which the step belongs, see CheckStep
+Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset);
 
 /// Largest dataset.json or step.json that is read.
 inline constexpr std::uint64_t kManifestLimit = std::uint64_t{256} << 20;

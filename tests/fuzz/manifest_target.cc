@@ -6,6 +6,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/format/manifest.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/manifest_input.h"
 
 namespace quarry::fuzz {
 namespace {
@@ -46,10 +47,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   if ((form & fuzz::kRepair) != 0) fuzz::Repair(&text);
   if ((form & fuzz::kStep) != 0) {
-    // The grid of the corpus.
-    GridDescription grid;
-    grid.dims = {91, 45, 7};
-    fuzz::TestText(text, [&](const std::string& step) { return format::DecodeStepManifest(step, grid); });
+    static const DatasetDescription dataset = fuzz::ManifestDataset();
+    fuzz::TestText(text, [](const std::string& step) { return format::DecodeStepManifest(step, dataset); });
   } else {
     fuzz::TestText(text, format::DecodeDatasetManifest);
   }
