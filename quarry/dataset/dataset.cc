@@ -57,8 +57,8 @@ Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
   return steps;
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root,
-                                                     std::shared_ptr<PatchStore> store) {
+Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::shared_ptr<PatchStore> store,
+                                                     const std::function<bool()>& cancelled) {
   const Result<ObjectInfo> folder = root.Stat();
   if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
   if (!folder.ok() || folder->kind != ObjectKind::kFolder)
@@ -77,7 +77,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root,
   const MetadataCache metadata(store);
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(manifest)));
   QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
-  Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
+  Result<DatasetDescription> description = format::DecodeDatasetManifest(text, cancelled);
   if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
   return std::shared_ptr<const Dataset>(

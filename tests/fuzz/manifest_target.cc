@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const DatasetDescription dataset = fuzz::ManifestDataset();
     fuzz::TestText(text, [](const std::string& step) { return format::DecodeStepManifest(step, dataset); });
   } else {
-    fuzz::TestText(text, format::DecodeDatasetManifest);
+    fuzz::TestText(text, [](const std::string& dataset) { return format::DecodeDatasetManifest(dataset); });
   }
   return 0;
 }

@@ -227,6 +227,32 @@ TEST(DatasetManifest, TheCoderOfAFieldCodesIt) {
   ExpectDamage(layers({1, -1}), "layer 1");
 }
 
+TEST(DatasetManifest, ReadingALargeOneEndsWhenItIsCancelled) {
+  DatasetDescription dataset = ExampleDataset();
+  dataset.created_by = std::string(std::size_t{3} << 20, ',');  // in pieces inside of a text
+  const std::string text = EncodeManifest(dataset);
+  int asked = 0;
+  const auto never = [&] { return ++asked < 0; };
+  ASSERT_EQ(DecodeDatasetManifest(text, never)->created_by, dataset.created_by);
+  const int of_all = asked;
+  ASSERT_GT(of_all, 40);
+
+  asked = 0;
+  const Status status = DecodeDatasetManifest(text, [&] { return ++asked > 5; }).status();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.message();
+  EXPECT_LT(asked, 10) << "of " << of_all;
+}
+
+TEST(DatasetManifest, TextThatIsNotUtf8OrHasAVeryLongNumberIsRefused) {
+  std::string text = EncodeManifest(ExampleDataset());
+  const std::size_t at = text.find("a test");
+  EXPECT_EQ(DecodeDatasetManifest(Resealed(text.replace(at, 1, "\xff"))).status().code(),
+            StatusCode::kDataLoss);
+  text = EncodeManifest(ExampleDataset());
+  text.replace(text.find("\"levels\": 3"), 11, "\"levels\": " + std::string(std::size_t{4} << 20, '1'));
+  EXPECT_EQ(DecodeDatasetManifest(Resealed(text)).status().code(), StatusCode::kDataLoss);
+}
+
 TEST(StepManifest, WhatReadersAssumeOfAStepIsChecked) {
   using Step = StepDescription;
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
