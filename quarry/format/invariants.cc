@@ -23,8 +23,9 @@ Status CheckBound(const FieldDescription& field) {
   }
   for (std::size_t k = 0; k < field.rougher.size(); ++k) {
     if (!IsTolerance(field.rougher[k]) || (k > 0 && !(field.rougher[k] < field.rougher[k - 1])))
-      return InvalidArgument("layer {} of field \"{}\" has the tolerance {}; layers have positive ones that descend",
-                             k, field.name, field.rougher[k]);
+      return InvalidArgument(
+          "layer {} of field \"{}\" has the tolerance {}; layers have positive ones that descend", k,
+          field.name, field.rougher[k]);
   }
   return Status::Ok();
 }
@@ -50,8 +51,8 @@ Status CheckSubfiles(const std::vector<SubfileDescription>& subfiles, const Patc
   for (const SubfileDescription& subfile : subfiles) {
     fits = fits && CheckedAdd(patches, subfile.patches, &patches) && CheckedAdd(bytes, subfile.bytes, &bytes);
     if (subfile.patches == 0 || (!subfile.bounds.empty() && grid.domain().Contains(subfile.bounds))) continue;
-    return InvalidArgument("subfile \"{}\" of {} has the bounds {}, which are no part of the grid", subfile.name,
-                           owner, ToString(subfile.bounds));
+    return InvalidArgument("subfile \"{}\" of {} has the bounds {}, which are no part of the grid",
+                           subfile.name, owner, ToString(subfile.bounds));
   }
   if (fits && patches == static_cast<std::uint64_t>(grid.patch_count())) return Status::Ok();
   return InvalidArgument("the {} subfiles of {} have {} patches and {} bytes{}; the grid has {} patches",
@@ -60,7 +61,8 @@ Status CheckSubfiles(const std::vector<SubfileDescription>& subfiles, const Patc
 
 Status CheckLevels(const std::vector<LevelRecord>& levels, const std::string& field, int expected) {
   if (levels.size() == static_cast<std::size_t>(expected)) return Status::Ok();
-  return InvalidArgument("field \"{}\" has records of {} levels instead of {}", field, levels.size(), expected);
+  return InvalidArgument("field \"{}\" has records of {} levels instead of {}", field, levels.size(),
+                         expected);
 }
 
 }  // namespace
