@@ -14,9 +14,9 @@ namespace quarry::index {
 namespace {
 
 // The file of LMDB 0.9, data version 1, on machines of 64 bits; numbers are in the order of the machine.
-// A file begins with two meta pages, of which the one with the larger transaction counts. A page has a header,
-// places of its nodes (u16), and the nodes, which grow from its end. The value of a node that is too large for
-// a page lies in pages of its own.
+// A file begins with two meta pages, of which the one with the larger transaction counts. A page has a
+// header, places of its nodes (u16), and the nodes, which grow from its end. The value of a node that is too
+// large for a page lies in pages of its own.
 static_assert(sizeof(std::size_t) == 8);
 constexpr std::uint32_t kMagic = 0xBEEFC0DE;
 constexpr std::uint32_t kVersion = 1;
@@ -95,9 +95,8 @@ Result<PrivateCopy> PrivateCopy::Make(const Location& folder, const Seal& seal,
     QUARRY_RETURN_IF_ERROR(CopySealedFile(folder, seal, path));
     if (seal.bytes == 0) return PrivateCopy({});
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    void* const memory = file.get() < 0
-                             ? MAP_FAILED
-                             : ::mmap(nullptr, seal.bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+    void* const memory =
+        file.get() < 0 ? MAP_FAILED : ::mmap(nullptr, seal.bytes, PROT_READ, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) return ErrnoStatus(errno, "map the copy of the index", path.string());
     return PrivateCopy({static_cast<const std::byte*>(memory), seal.bytes});
   };
@@ -165,8 +164,7 @@ Result<StoredPages::Page> StoredPages::PageAt(std::uint64_t number) const {
 
 /// From the node's begin to the end of the page; with its header and its key.
 Result<ByteSpan> StoredPages::NodeBytes(const Page& page, std::size_t index) const {
-  const auto place =
-      NumberAt<std::uint16_t>(page.bytes, HeaderAt::kEnd + index * sizeof(std::uint16_t));
+  const auto place = NumberAt<std::uint16_t>(page.bytes, HeaderAt::kEnd + index * sizeof(std::uint16_t));
   if (place + NodeOffset::kEnd > page.bytes.size())
     return Damaged("node {} lies at byte {} of a page", index, place);
   const ByteSpan node = page.bytes.subspan(place);

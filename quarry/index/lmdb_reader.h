@@ -20,7 +20,8 @@ class PrivateCopy {
  public:
   /// @param path  of the copy, for as long as it has a name
   /// @errors those of CopySealedFile; kInternal: there is no space, or it cannot be mapped
-  static Result<PrivateCopy> Make(const Location& folder, const Seal& seal, const std::filesystem::path& path);
+  static Result<PrivateCopy> Make(const Location& folder, const Seal& seal,
+                                  const std::filesystem::path& path);
   ~PrivateCopy();
   PrivateCopy(PrivateCopy&& other) noexcept;
   PrivateCopy& operator=(PrivateCopy&&) = delete;

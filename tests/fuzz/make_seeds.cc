@@ -313,7 +313,7 @@ bool WriteAll(const std::string& folder) {
          AddSafeguards(folder) && AddReferences(folder) &&
          AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
-         AddMessages(folder) && AddFiles(folder);
+         AddMessages(folder) && AddFiles(folder) && AddDatasets(folder);
 }
 
 }  // namespace

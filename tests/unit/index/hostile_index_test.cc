@@ -60,11 +60,10 @@ class HostileIndexTest : public ::testing::Test {
   Status DamageBehind(const std::string& bytes) const {
     Seal(bytes);
     Status damage;
-    const auto locator = IndexLocator::Open(dataset_, index(), folder_.path(),
-                                            [&](const Status& told) {
-                                              EXPECT_TRUE(damage.ok()) << "told once";
-                                              damage = told;
-                                            });
+    const auto locator = IndexLocator::Open(dataset_, index(), folder_.path(), [&](const Status& told) {
+      EXPECT_TRUE(damage.ok()) << "told once";
+      damage = told;
+    });
     if (!locator.ok()) return locator.status();
     const PatchGrid grid =
         *PatchGrid::Create(dataset_->description().grid.dims, dataset_->description().patch);
@@ -121,7 +120,8 @@ TEST_F(HostileIndexTest, NumbersOfTheFileLeadNowhereElse) {
   };
   for (const std::uint32_t size : {0u, 1u, 3u, 128u, 4095u, 8192u, 65536u, ~0u})
     ExpectDamage(with(size, kPageSize), "page");
-  for (const std::uint64_t root : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40, ~std::uint64_t{1}})
+  for (const std::uint64_t root :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40, ~std::uint64_t{1}})
     ExpectDamage(with(root, kMainRoot), "page");
   ExpectDamage(with(~std::uint64_t{0}, kMainRoot), "there is no database");
   ExpectDamage(with(std::uint16_t{8}, 88 + 4), "flags");
@@ -193,8 +193,7 @@ TEST_F(HostileIndexTest, AnUpdateBuildsADamagedIndexAnew) {
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
     std::string bytes = original_;
-    for (int n = 0; n < 3; ++n)
-      bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (int n = 0; n < 3; ++n) bytes[random() % bytes.size()] = static_cast<char>(random());
     Seal(bytes);
     const auto report = UpdateIndex(*dataset, index(), false, nothing);
     ASSERT_TRUE(report.ok()) << report.status().message();
