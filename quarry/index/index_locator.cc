@@ -161,11 +161,12 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
   for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
     for (std::uint64_t code = run->begin; code < run->end; ++code) {
       SetMortonCode(code, &key);
-      const std::int64_t patch = grid.PatchIndex(MortonDecode(code));
+      const Index3 position = MortonDecode(code);
       QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
-      if (!record || !std::ranges::equal(record->key, key)) return DataLoss("patch {} is not there", patch);
+      if (!record || !std::ranges::equal(record->key, key))
+        return DataLoss("patch {} is not there", grid.PatchIndex(position));
       QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, parts.count()));
-      QUARRY_RETURN_IF_ERROR(CheckRecord(entry, patch, grid, subfiles));
+      QUARRY_RETURN_IF_ERROR(CheckRecord(entry, position, grid, subfiles));
       found.push_back(std::move(entry));
     }
   }

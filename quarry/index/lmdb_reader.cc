@@ -211,23 +211,38 @@ Result<ByteSpan> StoredPages::LargeValue(ByteSpan place, std::uint32_t size) con
   return pages.subspan(HeaderAt::kEnd, size);
 }
 
+/// Of a leaf the first key that is not smaller; of a branch the number after the last child whose keys begin
+/// before or at it. The first child has all keys before the second: its own key is not looked at.
+Result<std::size_t> StoredCursor::Search(const StoredPages::Page& page, ByteSpan key) const {
+  std::size_t low = page.is_leaf ? 0 : 1;
+  std::size_t high = key.empty() ? low : page.count;
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    QUARRY_ASSIGN_OR_RETURN(const ByteSpan found, pages_.KeyAt(page, middle));
+    const bool goes_on = page.is_leaf ? Before(found, key) : !Before(key, found);
+    (goes_on ? low : high) = goes_on ? middle + 1 : middle;
+  }
+  return low;
+}
+
+Result<bool> StoredCursor::SeekInLeaf(ByteSpan key) {
+  if (depth_ == 0) return false;
+  Place& leaf = places_[depth_ - 1];
+  QUARRY_ASSIGN_OR_RETURN(const ByteSpan first, pages_.KeyAt(leaf.page, 0));
+  QUARRY_ASSIGN_OR_RETURN(const ByteSpan last, pages_.KeyAt(leaf.page, std::size_t{leaf.page.count} - 1));
+  if (Before(key, first) || Before(last, key)) return false;
+  QUARRY_ASSIGN_OR_RETURN(leaf.index, Search(leaf.page, key));
+  return true;
+}
+
 Status StoredCursor::Descend(std::uint64_t number, ByteSpan key) {
   while (true) {
     if (depth_ == kMostDepth) return Damaged("a tree is deeper than {} pages", kMostDepth);
     QUARRY_ASSIGN_OR_RETURN(const StoredPages::Page page, pages_.PageAt(number));
-    // Of a leaf the first key that is not smaller; of a branch the last child whose keys begin before or at
-    // it. The first child has all keys before the second: its own key is not looked at.
-    std::size_t low = page.is_leaf ? 0 : 1;
-    std::size_t high = key.empty() ? low : page.count;
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      QUARRY_ASSIGN_OR_RETURN(const ByteSpan found, pages_.KeyAt(page, middle));
-      const bool goes_on = page.is_leaf ? Before(found, key) : !Before(key, found);
-      (goes_on ? low : high) = goes_on ? middle + 1 : middle;
-    }
-    places_[depth_++] = {page, page.is_leaf ? low : low - 1};
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t found, Search(page, key));
+    places_[depth_++] = {page, page.is_leaf ? found : found - 1};
     if (page.is_leaf) return Status::Ok();
-    QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(page, low - 1));
+    QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(page, found - 1));
     number = node.child;
   }
 }
@@ -256,9 +271,12 @@ Result<std::optional<StoredCursor::Record>> StoredCursor::Current() {
 }
 
 Result<std::optional<StoredCursor::Record>> StoredCursor::Seek(ByteSpan key) {
-  depth_ = 0;
   if (tree_.empty) return std::optional<Record>();
-  QUARRY_RETURN_IF_ERROR(Descend(tree_.root, key));
+  QUARRY_ASSIGN_OR_RETURN(const bool near, SeekInLeaf(key));
+  if (!near) {
+    depth_ = 0;
+    QUARRY_RETURN_IF_ERROR(Descend(tree_.root, key));
+  }
   return Current();
 }
 

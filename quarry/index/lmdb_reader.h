@@ -101,6 +101,9 @@ class StoredCursor {
     std::size_t index = 0;
   };
 
+  Result<std::size_t> Search(const StoredPages::Page& page, ByteSpan key) const;
+  /// Runs of a box are often near each other. @returns false if the key may be elsewhere
+  Result<bool> SeekInLeaf(ByteSpan key);
   /// Goes down from a page to a leaf. @param key  empty: to the first record
   Status Descend(std::uint64_t page, ByteSpan key);
   /// @returns false at the end of the tree

@@ -60,13 +60,14 @@ Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts) {
                              format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts)};
 }
 
-Status CheckRecord(const query::LocatedPatch& entry, std::int64_t patch_index, const PatchGrid& grid,
+Status CheckRecord(const query::LocatedPatch& entry, const Index3& position, const PatchGrid& grid,
                    const std::vector<SubfileDescription>& subfiles) {
+  const std::int64_t patch_index = grid.PatchIndex(position);
   if (entry.patch.patch_index != static_cast<std::uint64_t>(patch_index))
     return DataLoss("patch {} under the key of another", entry.patch.patch_index);
   if (entry.subfile >= subfiles.size())
     return DataLoss("patch {} in subfile {} of {}", patch_index, entry.subfile, subfiles.size());
-  return format::CheckRow(entry.patch, grid.PatchBox(patch_index).volume(),
+  return format::CheckRow(entry.patch, grid.PatchBox(position).volume(),
                           {format::HeaderSize(1), subfiles[entry.subfile].bytes});
 }
 

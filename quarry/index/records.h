@@ -34,9 +34,10 @@ Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
 
 /// What holds of the record of a patch, whoever wrote it: afterwards its numbers can be used as those of a
 /// table.
+/// @param position  of the patch whose record it should be
 /// @param subfiles  of the field and step, or of the mask
 /// @errors kDataLoss
-Status CheckRecord(const query::LocatedPatch& entry, std::int64_t patch_index, const PatchGrid& grid,
+Status CheckRecord(const query::LocatedPatch& entry, const Index3& position, const PatchGrid& grid,
                    const std::vector<SubfileDescription>& subfiles);
 
 /// A checksum over sizes, numbers of patches and table checksums of all subfiles: shows whether a mask is

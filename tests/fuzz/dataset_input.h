@@ -5,8 +5,8 @@
 
 #include "quarry/base/endian.h"
 
-/// Inputs of the target "dataset": a byte that says whether checksums are corrected, then files, each with its
-/// path after the size of that (u8), and its bytes after their size (u16).
+/// Inputs of the target "dataset": a byte that says whether checksums are corrected, then files, each with
+/// its path after the size of that (u8), and its bytes after their size (u16).
 namespace quarry::fuzz {
 
 inline constexpr unsigned kRepairFiles = 1;
