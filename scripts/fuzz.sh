@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(interpolate references safeguards lossless wavelet_zfp masked subfile manifest wire answer service http tokens seal config vti npy tiff netcdf_classic)
+[ ${#targets[@]} -gt 0 ] || targets=(interpolate references safeguards lossless wavelet_zfp masked subfile manifest dataset index wire answer service http tokens seal config vti npy tiff netcdf_classic)
 
 scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
 version() { command -v "$1-$2" || command -v "$1"; }
@@ -27,12 +27,15 @@ run() {
   local target=$1 log=build/fuzz/logs/$1.log corpus=build/fuzz/corpus/$1
   local dictionary=tests/fuzz/$target.dict options=()
   [ -f "$dictionary" ] && options+=("-dict=$dictionary")
+  # Whole datasets are larger, and their manifests have the words of the others.
+  local longest=16384
+  [ "$target" != dataset ] || { longest=32768; options+=("-dict=tests/fuzz/manifest.dict"); }
   [ -n "${QUARRY_SEED:-}" ] && options+=("-seed=$QUARRY_SEED")
   mkdir -p "$corpus"
   # A damaged input takes bounded time and memory, whether it is refused at once or after some work. Freed memory that
   # AddressSanitizer keeps back (256 MiB by default) counts towards the limit, and grows with the number of inputs.
   if ASAN_OPTIONS=quarantine_size_mb=64 build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -rss_limit_mb=512 \
-       -malloc_limit_mb=256 -timeout=10 -max_len=16384 -print_final_stats=1 \
+       -malloc_limit_mb=256 -timeout=10 -max_len="$longest" -print_final_stats=1 \
        -artifact_prefix=build/fuzz/findings/"$target"- "${options[@]}" "$corpus" tests/fuzz/corpus/"$target" >"$log" 2>&1; then
     local result=good
   else

@@ -192,14 +192,18 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(const std::str
   auto served = std::make_shared<OpenedDataset>();
   served->name = name;
   QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(location, options_.store));
-  auto index = index::IndexLocator::Open(served->dataset, IndexFolder(name, location), options_.scratch);
+  const auto tell = [name](const Status& damage) {
+    spdlog::warn("dataset {}: {}; reading patch tables instead", name, damage.message());
+  };
+  auto index =
+      index::IndexLocator::Open(served->dataset, IndexFolder(name, location), options_.scratch, tell);
   if (index.ok()) {
     served->index = *index;
   } else if (index.status().code() == StatusCode::kNotFound) {
     spdlog::info("dataset {}: no index, reading patch tables instead; run \"quarry-index {}\"", name,
                  location);
   } else {
-    spdlog::warn("dataset {}: {}; reading patch tables instead", name, index.status().message());
+    tell(index.status());
   }
   spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(),
                served->dataset->description().fields.size(), served->index ? ", indexed" : "");

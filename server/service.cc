@@ -335,8 +335,8 @@ Status Service::AnswerPage(Call* call, std::uint64_t besides, const Make& make, 
 }
 
 Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::string* answer) {
-  QUARRY_ASSIGN_OR_RETURN(std::vector<FoundDataset> found,
-                          catalog_.List([call] { return call->Cancelled(); }));
+  const auto cancelled = [call] { return call->Cancelled(); };
+  QUARRY_ASSIGN_OR_RETURN(std::vector<FoundDataset> found, catalog_.List(cancelled));
   std::erase_if(found, [&](const FoundDataset& dataset) { return !call->Allows(dataset.name); });
   // The token is the last name of the previous page, so that datasets may come and go in between.
   auto first =
@@ -353,7 +353,9 @@ Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::
       pb::DatasetSummary* summary = response.add_datasets();
       summary->set_name(it->name);
       // A damaged dataset is listed by name: opening it gives the reason. Listing does not need the index.
-      const auto dataset = Dataset::Open(it->location, store_);
+      const auto dataset = Dataset::Open(it->location, store_, cancelled);
+      // Of many datasets, or a large one: a list that nobody wants any more ends, and with it a drain.
+      if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
       *summary->mutable_grid() =
           format::ToProto(dataset.ok() ? (*dataset)->description().grid : GridDescription{});
       if (dataset.ok()) {

@@ -24,10 +24,12 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
   all.mask = 1;
   all.focus.emplace();
   all.values.emplace();
+  std::uint64_t planning = 0;
+  for (; all.field_number < dataset.fields.size(); ++all.field_number)
+    planning = std::max(planning, query::PlanningMemory(dataset, all));
   // A request has three eighths of it.
   return std::max({wanted == 0 ? kUsual : wanted,
-                   kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)),
-                   4 * query::PlanningMemory(dataset, all)});
+                   kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)), 4 * planning});
 }
 
 /// The one dataset of a directory, as of Open, or with the steps that were watched or asked for since.

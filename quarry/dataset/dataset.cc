@@ -57,8 +57,8 @@ Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
   return steps;
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root,
-                                                     std::shared_ptr<PatchStore> store) {
+Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::shared_ptr<PatchStore> store,
+                                                     const std::function<bool()>& cancelled) {
   const Result<ObjectInfo> folder = root.Stat();
   if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
   if (!folder.ok() || folder->kind != ObjectKind::kFolder)
@@ -77,7 +77,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root,
   const MetadataCache metadata(store);
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(manifest)));
   QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
-  Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
+  Result<DatasetDescription> description = format::DecodeDatasetManifest(text, cancelled);
   if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
   return std::shared_ptr<const Dataset>(
@@ -143,21 +143,10 @@ Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   if (!text.ok() && text.status().code() == StatusCode::kNotFound)
     return DataLoss("\"{}\" is missing; the step is damaged", path);
   if (!text.ok()) return StatusOfPart(std::move(text).status());
-  Result<StepDescription> description = format::DecodeStepManifest(*text, description_.grid);
+  Result<StepDescription> description = format::DecodeStepManifest(*text, description_);
   if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   if (description->step != step)
     return DataLoss("\"{}\" describes step {}; it was moved here", path, description->step);
-  for (const FieldStepDescription& field : description->fields) {
-    const std::optional<std::size_t> known = description_.FindField(field.name);
-    if (known && field.rougher.size() != description_.fields[*known].rougher.size()) {
-      return DataLoss("\"{}\" records {} layers of field \"{}\" instead of {}", path,
-                      field.rougher.size() + 1, field.name, description_.fields[*known].layers());
-    }
-    if (field.levels.size() != static_cast<std::size_t>(description_.levels)) {
-      return DataLoss("\"{}\" records {} levels of field \"{}\" instead of {}", path, field.levels.size(),
-                      field.name, description_.levels);
-    }
-  }
   return description;
 }
 

@@ -25,9 +25,11 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// Reads dataset.json and lists the steps.
   /// @param store  keeps the manifests of steps and the tables, as far as there is room; left out: a small
   /// one of the dataset's own
-  /// @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
+  /// @param cancelled  asked while a large dataset.json is read; left out: never
+  /// @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged; kCancelled
   static Result<std::shared_ptr<const Dataset>> Open(const Location& root,
-                                                     std::shared_ptr<PatchStore> store = nullptr);
+                                                     std::shared_ptr<PatchStore> store = nullptr,
+                                                     const std::function<bool()>& cancelled = {});
 
   const Location& root() const { return root_; }
   const DatasetDescription& description() const { return description_; }

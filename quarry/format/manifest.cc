@@ -5,11 +5,14 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/type_resolver_util.h>
 
+#include <algorithm>
 #include <cctype>
 #include <memory>
 #include <new>
+#include <string_view>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/utf8.h"
 #include "quarry/format/proto_convert.h"
 
 namespace quarry::format {
@@ -17,6 +20,7 @@ namespace {
 
 constexpr std::string_view kChecksumKey = "\"checksum\": \"";
 constexpr std::size_t kChecksumDigits = 16;
+constexpr const char* kTypePrefix = "type.googleapis.com";
 
 /// Position of the sixteen digits of the file's own checksum; npos when they are absent.
 std::size_t ChecksumPosition(const std::string& text) {
@@ -55,6 +59,17 @@ class GrowingText final : public google::protobuf::io::ZeroCopyOutputStream {
   bool complete_ = true;
 };
 
+/// Where types of messages are looked up.
+std::unique_ptr<google::protobuf::util::TypeResolver> NewResolver() {
+  return std::unique_ptr<google::protobuf::util::TypeResolver>(
+      google::protobuf::util::NewTypeResolverForDescriptorPool(
+          kTypePrefix, google::protobuf::DescriptorPool::generated_pool()));
+}
+
+std::string TypeOf(const google::protobuf::Message& message) {
+  return fmt::format("{}/{}", kTypePrefix, message.GetDescriptor()->full_name());
+}
+
 /// @returns false where it cannot be printed
 bool Print(const google::protobuf::Message& message, GrowingText* text) {
   google::protobuf::util::JsonPrintOptions options;
@@ -63,12 +78,8 @@ bool Print(const google::protobuf::Message& message, GrowingText* text) {
   options.always_print_primitive_fields = true;
   const std::string bytes = message.SerializeAsString();
   google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
-  const std::string prefix = "type.googleapis.com";
-  const std::unique_ptr<google::protobuf::util::TypeResolver> types(
-      google::protobuf::util::NewTypeResolverForDescriptorPool(
-          prefix, google::protobuf::DescriptorPool::generated_pool()));
-  return google::protobuf::util::BinaryToJsonStream(
-             types.get(), prefix + "/" + message.GetDescriptor()->full_name(), &input, text, options)
+  return google::protobuf::util::BinaryToJsonStream(NewResolver().get(), TypeOf(message), &input, text,
+                                                    options)
       .ok();
 }
 
@@ -85,8 +96,55 @@ std::string ToText(Message message) {
   return text;
 }
 
+/// Hands out a text in pieces of about 64 KiB, and no more once it is cancelled. A piece ends where a list or
+/// a line goes on: the parser keeps a number that is cut and reads it anew with the next piece, so that very
+/// long ones would take very long.
+class CancellableText final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  CancellableText(std::string_view text, const Cancelled& cancelled) : text_(text), cancelled_(cancelled) {}
+
+  bool Next(const void** data, int* size) override {
+    constexpr std::size_t kPiece = 64 << 10;
+    if (begin_ == text_.size() || (cancelled_ && cancelled_())) return false;
+    std::size_t end = text_.find_first_of(",\n", std::min(begin_ + kPiece, text_.size()));
+    end = end == std::string_view::npos ? text_.size() : end + 1;
+    *data = text_.data() + begin_;
+    *size = static_cast<int>(end - begin_);
+    begin_ = end;
+    return true;
+  }
+  // The parser takes whole pieces: the rest of the interface is for readers that do not.
+  void BackUp(int count) override { begin_ -= static_cast<std::size_t>(count); }
+  bool Skip(int count) override {
+    begin_ += std::min(static_cast<std::size_t>(count), text_.size() - begin_);
+    return begin_ < text_.size();
+  }
+  std::int64_t ByteCount() const override { return static_cast<std::int64_t>(begin_); }
+
+ private:
+  const std::string_view text_;
+  const Cancelled& cancelled_;
+  std::size_t begin_ = 0;
+};
+
+Status Parse(std::string_view text, const Cancelled& cancelled, google::protobuf::Message* message) {
+  // Beyond bytes that are not, the parser would keep all pieces and look at them anew with each.
+  if (!IsUtf8(text)) return DataLoss("not a manifest: not UTF-8 text");
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // a newer minor version may write more than we understand
+  CancellableText input(text, cancelled);
+  GrowingText bytes;
+  const auto status = google::protobuf::util::JsonToBinaryStream(NewResolver().get(), TypeOf(*message),
+                                                                 &input, &bytes, options);
+  if (cancelled && cancelled()) return {StatusCode::kCancelled, "reading the manifest was cancelled"};
+  const std::string parsed = bytes.Take();
+  if (!status.ok()) return DataLoss("not a manifest: {}", std::string(status.message()));
+  if (!message->ParseFromString(parsed)) return DataLoss("not a manifest: its message cannot be read");
+  return Status::Ok();
+}
+
 template <typename Message>
-Result<Message> FromText(std::string text) {
+Result<Message> FromText(std::string text, const Cancelled& cancelled) {
   const std::size_t position = ChecksumPosition(text);
   if (position == std::string::npos)
     return DataLoss("the checksum at its end is missing; the file is damaged");
@@ -96,10 +154,7 @@ Result<Message> FromText(std::string text) {
   if (stored != computed)
     return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
   Message message;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // a newer minor version may write more than we understand
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &message, options);
-  if (!status.ok()) return DataLoss("not a manifest: {}", std::string(status.message()));
+  QUARRY_RETURN_IF_ERROR(Parse(text, cancelled, &message));
   return message;
 }
 
@@ -108,14 +163,14 @@ Result<Message> FromText(std::string text) {
 std::string EncodeManifest(const DatasetDescription& dataset) { return ToText(ToProto(dataset)); }
 std::string EncodeManifest(const StepDescription& step) { return ToText(ToProto(step)); }
 
-Result<DatasetDescription> DecodeDatasetManifest(const std::string& text) {
-  QUARRY_ASSIGN_OR_RETURN(const pb::DatasetManifest manifest, FromText<pb::DatasetManifest>(text));
+Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const Cancelled& cancelled) {
+  QUARRY_ASSIGN_OR_RETURN(const pb::DatasetManifest manifest, FromText<pb::DatasetManifest>(text, cancelled));
   return FromProto(manifest);
 }
 
-Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid) {
-  QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text));
-  return FromProto(manifest, grid);
+Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text, {}));
+  return FromProto(manifest, dataset);
 }
 
 Status CheckFieldName(const std::string& name) {

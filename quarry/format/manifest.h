@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "quarry/format/description.h"
 
 namespace quarry::format {
+
+using Cancelled = std::function<bool()>;
 
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
 inline constexpr std::uint32_t kManifestVersion = 3;
@@ -15,9 +18,11 @@ std::string EncodeManifest(const DatasetDescription& dataset);
 std::string EncodeManifest(const StepDescription& step);
 
 /// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, the caller annotates it
-Result<DatasetDescription> DecodeDatasetManifest(const std::string& text);
-/// @param grid  of the dataset: a manifest of version 1 does not count valid samples, all are valid
-Result<StepDescription> DecodeStepManifest(const std::string& text, const GridDescription& grid);
+/// @param cancelled  asked from time to time, for large ones; empty: never
+/// @errors besides: kCancelled
+Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const Cancelled& cancelled = {});
+/// @param dataset  to which the step belongs, see CheckStep
+Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset);
 
 /// Largest dataset.json or step.json that is read.
 inline constexpr std::uint64_t kManifestLimit = std::uint64_t{256} << 20;

@@ -1,9 +1,11 @@
 #include "quarry/format/proto_convert.h"
 
-#include <set>
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "quarry/base/checksum.h"
-#include "quarry/base/missing.h"
+#include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 
@@ -14,6 +16,11 @@ template <typename List>
 Status CheckThree(const List& list, const char* what) {
   if (list.size() != 3) return DataLoss("{} has {} values instead of 3", what, list.size());
   return Status::Ok();
+}
+
+/// What is wrong with a value is damage where the value was found.
+Status Damaged(const Status& wrong) {
+  return wrong.ok() ? Status::Ok() : Status(StatusCode::kDataLoss, wrong.message());
 }
 
 Result<std::uint64_t> ParseChecksum(const std::string& text) {
@@ -48,10 +55,7 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
 Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   FieldDescription out;
   out.name = field.name();
-  if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
   out.type = static_cast<DataType>(field.dtype());
-  if (SizeOf(out.type) == 0)
-    return DataLoss("field \"{}\" has the unknown type {}", out.name, static_cast<int>(field.dtype()));
   out.units = field.units();
   const Result<CoderId> coder = ParseCoder(field.codec());
   if (!coder.ok())
@@ -63,20 +67,12 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (field.bound_case() == pb::FieldDescription::kPointwiseRelativeTolerance)
     out.pointwise_relative_tolerance = field.pointwise_relative_tolerance();
   out.lossless = field.bound_case() == pb::FieldDescription::kLossless && field.lossless();
-  if (field.has_fill()) {
-    out.fill = field.fill();
-    if (!CanHold(out.type, *out.fill))
-      return DataLoss("field \"{}\": {} cannot be the fill value of {}", out.name, *out.fill, Name(out.type));
-  }
+  if (field.has_fill()) out.fill = field.fill();
   out.rougher.assign(field.rougher().begin(), field.rougher().end());
   out.rougher_relative = field.rougher_relative();
-  if (field.keyframe() > static_cast<std::uint32_t>(kMaxKeyframe))
-    return DataLoss("field \"{}\" has a keyframe every {} steps; {} is the most", out.name, field.keyframe(),
-                    kMaxKeyframe);
-  out.keyframe = static_cast<int>(field.keyframe());
-  if (out.layers() > kMaxLayers)
-    return DataLoss("field \"{}\" has {} layers of accuracy; {} is the most", out.name, out.layers(),
-                    kMaxLayers);
+  constexpr std::uint32_t kMost = std::numeric_limits<int>::max();
+  out.keyframe = static_cast<int>(std::min(field.keyframe(), kMost));
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckField(out)));
   return out;
 }
 
@@ -178,7 +174,7 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
                                                 std::uint64_t samples) {
   FieldStepDescription out;
   out.name = field.name();
-  if (const Status status = CheckFieldName(out.name); !status.ok()) return DataLoss("{}", status.message());
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckFieldName(out.name)));
   out.source = field.source();
   out.tolerance = field.tolerance();
   out.min = field.min();
@@ -302,10 +298,9 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
     return DataLoss("unknown payload order {}", static_cast<int>(manifest.order()));
   }
   for (const pb::FieldDescription& field : manifest.fields()) {
-    QUARRY_ASSIGN_OR_RETURN(FieldDescription converted, FieldFromProto(field));
-    if (out.FindField(converted.name)) return DataLoss("field \"{}\" appears twice", converted.name);
-    out.fields.push_back(std::move(converted));
+    QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(), FieldFromProto(field));
   }
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckFields(out.fields)));
   return out;
 }
 
@@ -318,7 +313,7 @@ pb::StepManifest ToProto(const StepDescription& step) {
   return out;
 }
 
-Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDescription& grid) {
+Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
   if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
     return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
                     manifest.format_version(), kManifestVersion);
@@ -326,14 +321,12 @@ Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDe
   StepDescription out;
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();
-  if (const Status time = CheckTime(out.time); !time.ok())
-    return DataLoss("step {}: {}", out.step, time.message());
+  const auto samples = static_cast<std::uint64_t>(Volume(dataset.grid.dims));
   for (const pb::FieldStep& field : manifest.fields()) {
-    QUARRY_ASSIGN_OR_RETURN(
-        FieldStepDescription converted,
-        FieldStepFromProto(field, manifest.format_version(), static_cast<std::uint64_t>(Volume(grid.dims))));
-    out.fields.push_back(std::move(converted));
+    QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(),
+                            FieldStepFromProto(field, manifest.format_version(), samples));
   }
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckStep(out, dataset)));
   return out;
 }
 

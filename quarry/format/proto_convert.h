@@ -3,8 +3,8 @@
 #include "quarry/format/description.h"
 #include "quarry/v1/dataset.pb.h"
 
-/// Descriptions to protobuf messages and back. FromProto checks everything: its argument may come from a
-/// damaged file or from the network.
+/// Descriptions to protobuf messages and back. FromProto checks everything (invariants.h): its argument may
+/// come from a damaged file or from the network.
 namespace quarry::format {
 
 namespace pb = ::quarry::v1;
@@ -16,8 +16,7 @@ pb::Grid ToProto(const GridDescription& grid);
 
 /// @errors kDataLoss: a value is missing or impossible
 Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest);
-/// @param grid  of the dataset
-Result<StepDescription> FromProto(const pb::StepManifest& manifest, const GridDescription& grid);
+Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset);
 Result<Box> FromProto(const pb::Box& box);
 Result<GridDescription> FromProto(const pb::Grid& grid);
 

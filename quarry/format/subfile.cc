@@ -191,6 +191,20 @@ Result<SubfileFooter> SubfileFooter::DecodeFrom(ByteSpan bytes) {
   return footer;
 }
 
+Status CheckRow(const PatchEntry& row, std::int64_t samples,
+                const std::pair<std::uint64_t, std::uint64_t>& payload) {
+  if (row.valid > samples) return DataLoss("{} valid samples in a patch of {}", row.valid, samples);
+  for (const LevelEntry& level : row.levels) {
+    if (!(level.coverage >= 0 && level.coverage <= 1)) return DataLoss("coverage {}", level.coverage);
+    std::uint64_t end = 0;
+    if (level.offset < payload.first || !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) ||
+        end > payload.second)
+      return DataLoss("payload of {} bytes at {}, outside {}..{}", level.size, level.offset, payload.first,
+                      payload.second);
+  }
+  return Status::Ok();
+}
+
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer) {
   const int parts = header.parts().count();
@@ -222,18 +236,8 @@ Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHe
     previous_code = code;
     const std::int64_t samples = grid.PatchBox(static_cast<std::int64_t>(row.patch_index)).volume();
     if (header.version == 1) row.valid = static_cast<std::uint32_t>(samples);
-    if (row.valid > samples)
-      return DataLoss("patch table row {}: {} valid samples in a patch of {}", i, row.valid, samples);
-    for (const LevelEntry& level : row.levels) {
-      if (!(level.coverage >= 0 && level.coverage <= 1))
-        return DataLoss("patch table row {}: coverage {}", i, level.coverage);
-      std::uint64_t end = 0;
-      if (level.offset < HeaderSize(header.version) ||
-          !CheckedAdd(level.offset, std::uint64_t{level.size}, &end) || end > footer.table_offset) {
-        return DataLoss("patch table row {}: payload of {} bytes at {}, outside {}..{}", i, level.size,
-                        level.offset, HeaderSize(header.version), footer.table_offset);
-      }
-    }
+    Status status = CheckRow(row, samples, {HeaderSize(header.version), footer.table_offset});
+    if (!status.ok()) return std::move(status).Annotate(fmt::format("patch table row {}", i));
   }
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/base/data_type.h"
@@ -115,6 +116,13 @@ struct SubfileFooter {
   /// @param bytes exactly the last kEncodedSize bytes of the file
   static Result<SubfileFooter> DecodeFrom(ByteSpan bytes);
 };
+
+/// What holds of a row wherever it was read from, a table or an index.
+/// @param samples   of its patch
+/// @param payload   [begin, end) of the bytes of the file in which payloads may lie
+/// @errors kDataLoss
+Status CheckRow(const PatchEntry& row, std::int64_t samples,
+                const std::pair<std::uint64_t, std::uint64_t>& payload);
 
 /// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
 /// ranges inside [header end, table begin), possible counts and shares of valid samples. Afterwards every

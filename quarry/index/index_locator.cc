@@ -9,7 +9,6 @@
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/geometry/morton.h"
-#include "quarry/index/lmdb.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
 
@@ -17,15 +16,21 @@ namespace quarry::index {
 
 namespace fs = std::filesystem;
 
-struct IndexLocator::Lmdb {
-  lmdb::Environment environment;
-  MDB_dbi patches;
-  MDB_dbi steps;
-  MDB_dbi masks;
-  MDB_dbi mask_subfiles;
+struct IndexLocator::Stored {
+  PrivateCopy copy;
+  StoredPages pages;
+  StoredTree patches;
+  StoredTree steps;
+  StoredTree masks;
+  StoredTree mask_subfiles;
 };
 
 namespace {
+
+Status DamagedIndex(const Location& folder, Status damage) {
+  return std::move(damage).Annotate(
+      fmt::format("the index \"{}\" is damaged; run quarry-index with --rebuild", folder));
+}
 
 fs::path ScratchFile(const fs::path& scratch) {
   static std::atomic<std::uint64_t> counter = 0;
@@ -50,33 +55,47 @@ Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_
 
 Result<std::shared_ptr<const IndexLocator>> IndexLocator::Open(std::shared_ptr<const Dataset> dataset,
                                                                const Location& folder,
-                                                               const fs::path& scratch) {
+                                                               const fs::path& scratch, OnDamage on_damage) {
   QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
-  const fs::path copy = ScratchFile(scratch);
-  const Status copied = CopySealedFile(folder, seal, copy);
-  Result<lmdb::Environment> environment =
-      copied.ok() ? lmdb::Environment::Open(copy, true) : Result<lmdb::Environment>(copied);
-  std::error_code ignored;
-  fs::remove(copy, ignored);  // the mapping keeps it alive, and nothing else can reach it
-  if (!environment.ok()) return std::move(environment).status();
-
-  auto lmdb = std::make_unique<Lmdb>(Lmdb{*std::move(environment), 0, 0, 0, 0});
-  {
-    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(lmdb->environment, true));
-    QUARRY_ASSIGN_OR_RETURN(lmdb->patches, transaction.OpenDatabase(kPatches, false));
-    QUARRY_ASSIGN_OR_RETURN(lmdb->steps, transaction.OpenDatabase(kSteps, false));
-    QUARRY_ASSIGN_OR_RETURN(lmdb->masks, transaction.OpenDatabase(kMasks, false));
-    QUARRY_ASSIGN_OR_RETURN(lmdb->mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, false));
-    QUARRY_RETURN_IF_ERROR(transaction.Commit());  // keeps the database handles for later transactions
-  }
-  return std::shared_ptr<const IndexLocator>(new IndexLocator(std::move(dataset), std::move(lmdb), folder));
+  QUARRY_ASSIGN_OR_RETURN(PrivateCopy copy, PrivateCopy::Make(folder, seal, ScratchFile(scratch)));
+  // Behind a right checksum lies what quarry-index has written, or what somebody else has.
+  const auto open = [&]() -> Result<std::unique_ptr<Stored>> {
+    QUARRY_ASSIGN_OR_RETURN(const StoredPages pages, StoredPages::Open(copy.bytes()));
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree patches, pages.FindTree(kPatches));
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree steps, pages.FindTree(kSteps));
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree masks, pages.FindTree(kMasks));
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree mask_subfiles, pages.FindTree(kMaskSubfiles));
+    return std::make_unique<Stored>(Stored{std::move(copy), pages, patches, steps, masks, mask_subfiles});
+  };
+  Result<std::unique_ptr<Stored>> stored = open();
+  if (!stored.ok()) return DamagedIndex(folder, stored.status());
+  return std::shared_ptr<const IndexLocator>(
+      new IndexLocator(std::move(dataset), *std::move(stored), folder, std::move(on_damage)));
 }
 
-IndexLocator::IndexLocator(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb,
-                           Location folder)
-    : dataset_(std::move(dataset)), lmdb_(std::move(lmdb)), folder_(std::move(folder)) {}
+IndexLocator::IndexLocator(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Stored> stored,
+                           Location folder, OnDamage on_damage)
+    : dataset_(std::move(dataset)),
+      stored_(std::move(stored)),
+      folder_(std::move(folder)),
+      on_damage_(std::move(on_damage)) {}
 
 IndexLocator::~IndexLocator() = default;
+
+void IndexLocator::Tell(const Status& damage, const std::string& what) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(told_, true)) return;
+  }
+  if (on_damage_) on_damage_(DamagedIndex(folder_, Status(damage).Annotate(what)));
+}
+
+bool IndexLocator::Has(const StoredTree& tree, const Bytes& key, const Bytes& value,
+                       const std::string& what) const {
+  const Result<bool> has = HasRecord(stored_->pages, tree, key, value);
+  if (!has.ok()) Tell(has.status(), what);
+  return has.ok() && *has;
+}
 
 Result<bool> IndexLocator::IsCurrent(std::uint64_t step) const {
   {
@@ -85,14 +104,17 @@ Result<bool> IndexLocator::IsCurrent(std::uint64_t step) const {
   }
   // Without the lock: a file that cannot be read holds up nobody who asks for another step.
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t checksum, StepManifestChecksum(dataset_->root(), step));
-  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
-                          lmdb::Transaction::Begin(lmdb_->environment, true));
-  QUARRY_ASSIGN_OR_RETURN(const auto value, transaction.Get(lmdb_->steps, StepKey(step)));
-  const bool current =
-      value && value->size() == 8 && GetLittleEndian<std::uint64_t>(value->data()) == checksum;
+  Bytes value;
+  PutLittleEndian(&value, checksum);
+  const bool current = Has(stored_->steps, StepKey(step), value, fmt::format("step {}", step));
   const std::lock_guard lock(mutex_);
   current_[step] = current;
   return current;
+}
+
+bool IndexLocator::HasMask(const MaskDescription& mask) const {
+  return Has(stored_->mask_subfiles, MaskKey(mask.name), MaskSubfilesValue(mask),
+             "mask " + format::MaskText(mask.name));
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, std::size_t field_number,
@@ -101,8 +123,14 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
   if (!current) return dataset_->tables().Find(step, field_number, positions);
   const DatasetDescription& dataset = dataset_->description();
   const FieldDescription& field = dataset.fields[field_number];
-  return FindInIndex(lmdb_->patches, PatchKey(step, field_number, 0), {dataset.levels, field.layers()},
-                     positions, fmt::format("field \"{}\", step {}", field.name, step));
+  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
+  const FieldStepDescription* of_step = description->FindField(field.name);
+  if (of_step == nullptr) return NotFound("field \"{}\" is not in step {}", field.name, step);
+  auto found = FindRecords(stored_->patches, PatchKey(step, field_number, 0),
+                           {dataset.levels, field.layers()}, positions, of_step->subfiles);
+  if (found.ok()) return found;
+  Tell(found.status(), fmt::format("field \"{}\", step {}", field.name, step));
+  return dataset_->tables().Find(step, field_number, positions);
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t step, std::size_t field_number,
@@ -112,27 +140,20 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
   const FieldStepDescription* field = description->FindField(name);
   if (field == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
   if (!field->mask) return std::vector<query::LocatedPatch>();
-  QUARRY_ASSIGN_OR_RETURN(const bool indexed, HasMask(*field->mask));
-  if (!indexed) return dataset_->tables().FindMask(step, field_number, positions);
-  return FindInIndex(lmdb_->masks, MaskPatchKey(field->mask->name, 0), {dataset_->description().levels, 1},
-                     positions, "mask " + format::MaskText(field->mask->name));
+  if (!HasMask(*field->mask)) return dataset_->tables().FindMask(step, field_number, positions);
+  auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0),
+                           {dataset_->description().levels, 1}, positions, field->mask->subfiles);
+  if (found.ok()) return found;
+  Tell(found.status(), "mask " + format::MaskText(field->mask->name));
+  return dataset_->tables().FindMask(step, field_number, positions);
 }
 
-Result<bool> IndexLocator::HasMask(const MaskDescription& mask) const {
-  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
-                          lmdb::Transaction::Begin(lmdb_->environment, true));
-  return lmdb::HasRecord(transaction, lmdb_->mask_subfiles, MaskKey(mask.name), MaskSubfilesValue(mask));
-}
-
-Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned database, Bytes key,
-                                                                   const PatchParts& parts,
-                                                                   const Box& positions,
-                                                                   const std::string& what) const {
+Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
+    const StoredTree& tree, Bytes key, const PatchParts& parts, const Box& positions,
+    const std::vector<SubfileDescription>& subfiles) const {
   const DatasetDescription& dataset = dataset_->description();
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
-  QUARRY_ASSIGN_OR_RETURN(const lmdb::Transaction transaction,
-                          lmdb::Transaction::Begin(lmdb_->environment, true));
-  QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, database));
+  StoredCursor cursor(stored_->pages, tree);
   std::vector<query::LocatedPatch> found;
   found.reserve(static_cast<std::size_t>(positions.volume()));
   // Every position of the grid has a record: codes that follow one another are records that do.
@@ -140,17 +161,12 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindInIndex(unsigned data
   for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
     for (std::uint64_t code = run->begin; code < run->end; ++code) {
       SetMortonCode(code, &key);
+      const Index3 position = MortonDecode(code);
       QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
-      if (!record || !std::equal(record->key.begin(), record->key.end(), key.begin(), key.end())) {
-        return DataLoss("the index \"{}\" lacks patch {} of {}; run quarry-index with --rebuild", folder_,
-                        grid.PatchIndex(MortonDecode(code)), what);
-      }
+      if (!record || !std::ranges::equal(record->key, key))
+        return DataLoss("patch {} is not there", grid.PatchIndex(position));
       QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, parts.count()));
-      if (entry.patch.patch_index != static_cast<std::uint64_t>(grid.PatchIndex(MortonDecode(code)))) {
-        return DataLoss(
-            "the index \"{}\" has patch {} under the key of another; run quarry-index with --rebuild",
-            folder_, entry.patch.patch_index);
-      }
+      QUARRY_RETURN_IF_ERROR(CheckRecord(entry, position, grid, subfiles));
       found.push_back(std::move(entry));
     }
   }

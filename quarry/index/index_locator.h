@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "quarry/dataset/dataset.h"
+#include "quarry/index/lmdb_reader.h"
 
 namespace quarry::index {
 
@@ -13,16 +15,21 @@ namespace quarry::index {
 Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_t step);
 
 /// Finds patches in the index, by range reads along the Morton curve. The index is never trusted: its file is
-/// compared with its seal before it is mapped. A step counts only while its step.json is the one that was
-/// indexed; every other step is looked up in the subfiles' own tables. Thread-safe.
+/// compared with its seal, which finds accidents, and every number in it is checked when it is used, as
+/// whoever may write the folder can write a seal. A step counts only while its step.json is the one that was
+/// indexed; every other step, and what is damaged, is looked up in the subfiles' own tables. Thread-safe.
 class IndexLocator final : public query::PatchLocator {
  public:
+  /// Called once, with the first damage that the seal does not show.
+  using OnDamage = std::function<void(const Status&)>;
+
   /// @param scratch  local directory for the private copy that is mapped; the copy disappears when the
   /// process ends
   /// @errors kNotFound: no index; kDataLoss: the index is damaged
   static Result<std::shared_ptr<const IndexLocator>> Open(std::shared_ptr<const Dataset> dataset,
                                                           const Location& folder,
-                                                          const std::filesystem::path& scratch);
+                                                          const std::filesystem::path& scratch,
+                                                          OnDamage on_damage = {});
   ~IndexLocator() override;
 
   Result<std::vector<query::LocatedPatch>> Find(std::uint64_t step, std::size_t field_number,
@@ -33,24 +40,31 @@ class IndexLocator final : public query::PatchLocator {
   /// Whether the index has this step as it is published now.
   Result<bool> IsCurrent(std::uint64_t step) const;
   /// Whether the index has this mask with these subfiles.
-  Result<bool> HasMask(const MaskDescription& mask) const;
+  bool HasMask(const MaskDescription& mask) const;
 
  private:
-  struct Lmdb;
+  struct Stored;
 
-  IndexLocator(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Lmdb> lmdb, Location folder);
+  IndexLocator(std::shared_ptr<const Dataset> dataset, std::unique_ptr<Stored> stored, Location folder,
+               OnDamage on_damage);
 
-  /// @param database  patches or masks
-  /// @param key       of any patch of the field and step, or of the mask
-  /// @param what      whose patches they are, for messages
-  Result<std::vector<query::LocatedPatch>> FindInIndex(unsigned database, Bytes key, const PatchParts& parts,
-                                                       const Box& positions, const std::string& what) const;
+  /// @param tree  of the patches of fields, or of masks
+  /// @param key   of any patch of the field and step, or of the mask
+  /// @param subfiles  that have the patches
+  Result<std::vector<query::LocatedPatch>> FindRecords(const StoredTree& tree, Bytes key,
+                                                       const PatchParts& parts, const Box& positions,
+                                                       const std::vector<SubfileDescription>& subfiles) const;
+  /// False where the index is damaged, which is told.
+  bool Has(const StoredTree& tree, const Bytes& key, const Bytes& value, const std::string& what) const;
+  void Tell(const Status& damage, const std::string& what) const;
 
   const std::shared_ptr<const Dataset> dataset_;
-  const std::unique_ptr<Lmdb> lmdb_;
+  const std::unique_ptr<Stored> stored_;
   const Location folder_;
+  const OnDamage on_damage_;
   mutable std::mutex mutex_;
   mutable std::map<std::uint64_t, bool> current_;
+  mutable bool told_ = false;
 };
 
 }  // namespace quarry::index

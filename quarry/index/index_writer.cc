@@ -13,6 +13,7 @@
 #include "quarry/format/manifest.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/lmdb.h"
+#include "quarry/index/lmdb_reader.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
 #include "quarry/storage/location.h"
@@ -31,12 +32,12 @@ class WorkingFile {
   }
   ~WorkingFile() { Remove(); }
   const fs::path& path() const { return path_; }
-
- private:
   void Remove() const {
     std::error_code ignored;
     fs::remove(path_, ignored);
   }
+
+ private:
   const fs::path path_;
 };
 
@@ -47,31 +48,71 @@ struct Databases {
   MDB_dbi mask_subfiles;
 };
 
-Result<Databases> OpenDatabases(const lmdb::Transaction& transaction, bool create) {
+Result<Databases> OpenDatabases(const lmdb::Transaction& transaction) {
   Databases databases{};
-  QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches, create));
-  QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps, create));
-  QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks, create));
-  QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles, create));
+  QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches));
+  QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps));
+  QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks));
+  QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles));
   return databases;
 }
 
-/// Step numbers in the index, with the checksums of the step.json files that they come from.
-Result<std::map<std::uint64_t, std::uint64_t>> IndexedSteps(const lmdb::Transaction& transaction,
-                                                            MDB_dbi steps) {
-  std::map<std::uint64_t, std::uint64_t> indexed;
-  QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(transaction, steps));
-  QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(0)));
-  while (record) {
-    if (record->key.size() != 8 || record->value.size() != 8)
-      return DataLoss("a step record of the index has the wrong size");
-    indexed[FirstOfKey(record->key)] = GetLittleEndian<std::uint64_t>(record->value.data());
-    QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
-  }
-  return indexed;
+Result<std::size_t> NumberOf(const Dataset& dataset, std::uint64_t step, const FieldStepDescription& field) {
+  const std::optional<std::size_t> number = dataset.description().FindField(field.name);
+  if (number) return *number;
+  return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
 }
 
-/// Deletes every record whose key begins with `first`.
+/// Step numbers, with the checksums of the step.json files that they come from.
+using IndexedSteps = std::map<std::uint64_t, std::uint64_t>;
+
+/// The index as it was, of which a new one takes over what still holds. LMDB never opens it: whoever can
+/// write the folder can write a file that would end the process.
+class OldIndex {
+ public:
+  /// @param path  of a copy, see PrivateCopy
+  /// @errors those of ReadSeal and PrivateCopy::Make; kDataLoss: damaged
+  static Result<OldIndex> Open(const Location& folder, const fs::path& path) {
+    QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
+    QUARRY_ASSIGN_OR_RETURN(PrivateCopy copy, PrivateCopy::Make(folder, seal, path));
+    QUARRY_ASSIGN_OR_RETURN(const StoredPages pages, StoredPages::Open(copy.bytes()));
+    OldIndex index(std::move(copy), pages);
+    const auto add = [&](std::uint64_t step, const StoredCursor::Record& record) -> Status {
+      if (record.value.size() != 8)
+        return DataLoss("step {} has a record of {} bytes", step, record.value.size());
+      index.steps_[step] = GetLittleEndian<std::uint64_t>(record.value.data());
+      return Status::Ok();
+    };
+    QUARRY_RETURN_IF_ERROR(index.ForEach(kSteps, StepKey(0).size(), add));
+    return index;
+  }
+
+  const IndexedSteps& steps() const { return steps_; }
+
+  /// Visits all records of a database with the first parts of their keys. @errors those of `visit`; kDataLoss
+  template <typename Visit>
+  Status ForEach(const char* database, std::size_t key_bytes, const Visit& visit) const {
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree tree, pages_.FindTree(database));
+    StoredCursor cursor(pages_, tree);
+    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(0)));
+    while (record) {
+      if (record->key.size() != key_bytes)
+        return DataLoss("a key of {} has {} bytes instead of {}", database, record->key.size(), key_bytes);
+      QUARRY_RETURN_IF_ERROR(visit(FirstOfKey(record->key), *record));
+      QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
+    }
+    return Status::Ok();
+  }
+
+ private:
+  OldIndex(PrivateCopy copy, const StoredPages& pages) : copy_(std::move(copy)), pages_(pages) {}
+
+  PrivateCopy copy_;
+  StoredPages pages_;
+  IndexedSteps steps_;
+};
+
+/// Deletes every record whose key begins with `first`, of an index that this process has filled.
 Status DeleteRecords(lmdb::Transaction* transaction, std::initializer_list<MDB_dbi> databases,
                      std::uint64_t first) {
   for (const MDB_dbi database : databases) {
@@ -85,57 +126,90 @@ Status DeleteRecords(lmdb::Transaction* transaction, std::initializer_list<MDB_d
   return Status::Ok();
 }
 
-Status DeleteStep(lmdb::Transaction* transaction, const Databases& databases, std::uint64_t step) {
-  return DeleteRecords(transaction, {databases.patches, databases.steps}, step);
-}
-
 class Updater {
  public:
   Updater(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress)
       : dataset_(dataset), progress_(progress) {}
 
-  Status Update(const lmdb::Environment& environment, IndexReport* report) {
-    std::map<std::uint64_t, std::uint64_t> indexed;
-    {
-      QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, false));
-      QUARRY_ASSIGN_OR_RETURN(databases_, OpenDatabases(transaction, true));
-      QUARRY_ASSIGN_OR_RETURN(indexed, IndexedSteps(transaction, databases_.steps));
-      for (const auto& [step, checksum] : indexed) {
-        if (std::binary_search(dataset_.steps().begin(), dataset_.steps().end(), step)) continue;
-        QUARRY_RETURN_IF_ERROR(DeleteStep(&transaction, databases_, step));
-        ++report->steps_removed;
-      }
-      QUARRY_RETURN_IF_ERROR(transaction.Commit());
-    }
-    for (std::size_t i = 0; i < dataset_.steps().size(); ++i) {
-      const std::uint64_t step = dataset_.steps()[i];
+  /// Finds out which steps an index already has. Reads every step.json.
+  /// @param indexed  steps of the index as it is
+  Status Compare(const IndexedSteps& indexed, IndexReport* report) {
+    report->steps = dataset_.steps().size();
+    report->steps_removed = indexed.size();
+    for (const std::uint64_t step : dataset_.steps()) {
       QUARRY_ASSIGN_OR_RETURN(const std::uint64_t checksum, StepManifestChecksum(dataset_.root(), step));
       const auto known = indexed.find(step);
-      if (known == indexed.end() || known->second != checksum) {
-        if (known != indexed.end()) ++report->steps_removed;
-        QUARRY_RETURN_IF_ERROR(LoadStep(environment, step, checksum, report));
-      }
-      progress_(i + 1, dataset_.steps().size());
+      const bool kept = known != indexed.end() && known->second == checksum;
+      if (kept) kept_.insert(step);
+      if (kept) --report->steps_removed;
+      checksums_.emplace_back(step, checksum);
     }
-    report->steps = dataset_.steps().size();
+    return Status::Ok();
+  }
+
+  bool HasAll() const { return kept_.size() == checksums_.size(); }
+
+  /// Fills a new index.
+  /// @param old  where there is one; @errors kDataLoss, with `old_is_damaged`: it is damaged
+  Status Fill(const lmdb::Environment& environment, const OldIndex* old, bool* old_is_damaged,
+              IndexReport* report) {
+    {
+      QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
+      QUARRY_ASSIGN_OR_RETURN(databases_, OpenDatabases(transaction));
+      QUARRY_RETURN_IF_ERROR(transaction.Commit());
+    }
+    if (old != nullptr) {
+      const Status taken = TakeOver(environment, *old);
+      *old_is_damaged = taken.code() == StatusCode::kDataLoss;
+      QUARRY_RETURN_IF_ERROR(taken);
+    }
+    std::uint64_t done = 0;
+    for (const auto& [step, checksum] : checksums_) {
+      if (!kept_.contains(step)) QUARRY_RETURN_IF_ERROR(LoadStep(environment, step, checksum, report));
+      progress_(++done, checksums_.size());
+    }
     return Status::Ok();
   }
 
  private:
+  /// Copies the records of steps that are as they were, and of all masks.
+  Status TakeOver(const lmdb::Environment& environment, const OldIndex& old) {
+    const auto of_kept = [this](std::uint64_t step) { return kept_.contains(step); };
+    const auto of_any = [](std::uint64_t) { return true; };
+    QUARRY_RETURN_IF_ERROR(
+        Copy(environment, old, kPatches, PatchKey(0, 0, 0).size(), databases_.patches, of_kept));
+    QUARRY_RETURN_IF_ERROR(Copy(environment, old, kSteps, StepKey(0).size(), databases_.steps, of_kept));
+    QUARRY_RETURN_IF_ERROR(
+        Copy(environment, old, kMasks, MaskPatchKey(0, 0).size(), databases_.masks, of_any));
+    return Copy(environment, old, kMaskSubfiles, MaskKey(0).size(), databases_.mask_subfiles, of_any);
+  }
+
+  template <typename Keep>
+  static Status Copy(const lmdb::Environment& environment, const OldIndex& old, const char* name,
+                     std::size_t key_bytes, MDB_dbi database, const Keep& keep) {
+    constexpr std::uint64_t kRecordsAtATime = 1 << 16;  // LMDB holds the pages of a transaction in memory
+    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
+    std::uint64_t records = 0;
+    QUARRY_RETURN_IF_ERROR(
+        old.ForEach(name, key_bytes, [&](std::uint64_t first, const StoredCursor::Record& record) -> Status {
+          if (!keep(first)) return Status::Ok();
+          if (++records % kRecordsAtATime == 0) QUARRY_RETURN_IF_ERROR(transaction.Renew(environment));
+          return transaction.Append(database, record.key, record.value);
+        }));
+    return transaction.Commit();
+  }
+
   /// One transaction: a step is in the index as a whole or not at all.
   Status LoadStep(const lmdb::Environment& environment, std::uint64_t step, std::uint64_t checksum,
                   IndexReport* report) {
-    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment, false));
-    QUARRY_RETURN_IF_ERROR(DeleteStep(&transaction, databases_, step));
+    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_.Step(step));
     for (const FieldStepDescription& field : description->fields) {
-      const std::optional<std::size_t> number = dataset_.description().FindField(field.name);
-      if (!number)
-        return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
+      QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset_, step, field));
       for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
-        QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, *number, s));
+        QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, number, s));
         QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
-                                         [&](std::uint64_t code) { return PatchKey(step, *number, code); }));
+                                         [&](std::uint64_t code) { return PatchKey(step, number, code); }));
         report->patches_added += table->rows.size();
       }
       if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));
@@ -182,6 +256,8 @@ class Updater {
   const Dataset& dataset_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   Databases databases_{};
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> checksums_;  ///< of the step.json of each step
+  std::set<std::uint64_t> kept_;                                    ///< steps that the old index has
 };
 
 /// Makes the working file the index: named by its checksum, made durable, then named by the seal.
@@ -211,6 +287,39 @@ void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
 
 Location DefaultIndexFolder(const Location& dataset) { return dataset / "index"; }
 
+namespace {
+
+/// Makes the working file the index of the dataset.
+/// @param old  what to take over; nothing: there is none, or none that is to be believed
+/// @returns true if the old index is already that, and there is no working file
+Result<bool> FillAnew(const Dataset& dataset,
+                      const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                      const WorkingFile& working, std::optional<OldIndex>* old, IndexReport* report) {
+  while (true) {
+    Updater updater(dataset, progress);
+    QUARRY_RETURN_IF_ERROR(updater.Compare(*old ? (*old)->steps() : IndexedSteps{}, report));
+    if (*old && updater.HasAll() && report->steps_removed == 0) return true;
+    bool old_is_damaged = false;
+    Status filled;
+    {
+      QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment, lmdb::Environment::Create(working.path()));
+      filled = updater.Fill(environment, *old ? &**old : nullptr, &old_is_damaged, report);
+      if (filled.ok())
+        filled = lmdb::Check(mdb_env_sync(environment.get(), 1), "sync the index", working.path());
+    }
+    if (!old_is_damaged) {
+      QUARRY_RETURN_IF_ERROR(filled);
+      return false;
+    }
+    old->reset();
+    *report = {};
+    report->rebuilt_because = filled.message();
+    working.Remove();
+  }
+}
+
+}  // namespace
+
 Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const LockOptions& locking) {
@@ -218,26 +327,16 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
   QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, locking));
   const WorkingFile working(folder);
   IndexReport report;
+  std::optional<OldIndex> old;
   if (rebuild) {
     report.rebuilt_because = "asked for";
   } else {
-    const Result<Seal> seal = ReadSeal(folder);
-    const Status usable = seal.ok() ? CopySealedFile(folder, *seal, working.path()) : seal.status();
-    if (!usable.ok()) {
-      if (usable.code() != StatusCode::kNotFound) report.rebuilt_because = usable.message();
-      std::error_code ignored;
-      fs::remove(working.path(), ignored);
-    }
+    Result<OldIndex> opened = OldIndex::Open(folder, working.path());
+    if (opened.ok()) old.emplace(*std::move(opened));
+    const bool missing = opened.status().code() == StatusCode::kNotFound;
+    if (!opened.ok() && !missing) report.rebuilt_because = opened.status().message();
   }
-  {
-    QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment,
-                            lmdb::Environment::Open(working.path(), false));
-    QUARRY_RETURN_IF_ERROR(Updater(dataset, progress).Update(environment, &report));
-    QUARRY_RETURN_IF_ERROR(lmdb::Check(mdb_env_sync(environment.get(), 1), "sync the index", working.path()));
-  }
-  const Result<Seal> current = ReadSeal(folder);
-  const bool unchanged =
-      current.ok() && report.rebuilt_because.empty() && report.steps_added + report.steps_removed == 0;
+  QUARRY_ASSIGN_OR_RETURN(const bool unchanged, FillAnew(dataset, progress, working, &old, &report));
   if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));
   QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
   RemoveLeftovers(folder, seal.data_file);
@@ -264,36 +363,40 @@ Status CompareEntries(const std::vector<query::LocatedPatch>& indexed,
 }  // namespace
 
 Status VerifyIndex(const Dataset& dataset, const Location& folder) {
+  Status damage;  // where it is damaged, the locator finds what is in the tables
   QUARRY_ASSIGN_OR_RETURN(const auto locator,
-                          IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path()));
+                          IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path(),
+                                             [&](const Status& told) { damage = told; }));
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
                           PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
   const Box everywhere{{0, 0, 0}, grid.patches()};
   std::set<std::uint64_t> masks;
   for (const std::uint64_t step : dataset.steps()) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, locator->IsCurrent(step));
+    QUARRY_RETURN_IF_ERROR(damage);
     if (!current)
       return {
           StatusCode::kFailedPrecondition,
           fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index", folder, step)};
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
-      const std::optional<std::size_t> number = dataset.description().FindField(field.name);
-      if (!number)
-        return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, *number, everywhere));
-      QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset, step, field));
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, number, everywhere));
+      QUARRY_RETURN_IF_ERROR(damage);
+      QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, number, everywhere));
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
       if (!field.mask || !masks.insert(field.mask->name).second) continue;
-      QUARRY_ASSIGN_OR_RETURN(const bool has_mask, locator->HasMask(*field.mask));
+      const bool has_mask = locator->HasMask(*field.mask);
+      QUARRY_RETURN_IF_ERROR(damage);
       if (!has_mask) {
         return DataLoss(
             "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild", folder,
             what);
       }
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, locator->FindMask(step, *number, everywhere));
-      QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, *number, everywhere));
+      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, locator->FindMask(step, number, everywhere));
+      QUARRY_RETURN_IF_ERROR(damage);
+      QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, number, everywhere));
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
     }
   }

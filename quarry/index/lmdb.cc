@@ -17,17 +17,16 @@ Status Check(int code, const char* action, const std::filesystem::path& path) {
                   mdb_strerror(code));
 }
 
-Result<Environment> Environment::Open(const std::filesystem::path& path, bool read_only) {
+Result<Environment> Environment::Create(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return InternalError("\"{}\" exists already", path.string());
   MDB_env* env = nullptr;
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_create(&env), "create the index", path));
   Environment environment(env, path);
   QUARRY_RETURN_IF_ERROR(Check(mdb_env_set_maxdbs(env, 8), "set up the index", path));
-  std::error_code error;
-  const std::size_t map_bytes = read_only ? std::filesystem::file_size(path, error) : kMapBytes;
-  QUARRY_RETURN_IF_ERROR(
-      Check(error ? error.value() : mdb_env_set_mapsize(env, map_bytes), "set up the index", path));
-  const unsigned flags = MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS | (read_only ? MDB_RDONLY : 0u);
-  QUARRY_RETURN_IF_ERROR(Check(mdb_env_open(env, path.c_str(), flags, 0644), "open the index", path));
+  QUARRY_RETURN_IF_ERROR(Check(mdb_env_set_mapsize(env, kMapBytes), "set up the index", path));
+  constexpr unsigned kFlags = MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS;
+  QUARRY_RETURN_IF_ERROR(Check(mdb_env_open(env, path.c_str(), kFlags, 0644), "make the index", path));
   return environment;
 }
 
@@ -35,10 +34,10 @@ Environment::~Environment() {
   if (env_ != nullptr) mdb_env_close(env_);
 }
 
-Result<Transaction> Transaction::Begin(const Environment& environment, bool read_only) {
+Result<Transaction> Transaction::Begin(const Environment& environment) {
   MDB_txn* txn = nullptr;
-  QUARRY_RETURN_IF_ERROR(Check(mdb_txn_begin(environment.get(), nullptr, read_only ? MDB_RDONLY : 0, &txn),
-                               "read the index", environment.path()));
+  QUARRY_RETURN_IF_ERROR(
+      Check(mdb_txn_begin(environment.get(), nullptr, 0, &txn), "write the index", environment.path()));
   return Transaction(txn, &environment.path());
 }
 
@@ -52,10 +51,17 @@ Status Transaction::Commit() {
   return Check(mdb_txn_commit(txn), "write the index", *path_);
 }
 
-Result<MDB_dbi> Transaction::OpenDatabase(const char* name, bool create) const {
+Status Transaction::Renew(const Environment& environment) {
+  QUARRY_RETURN_IF_ERROR(Commit());
+  QUARRY_ASSIGN_OR_RETURN(Transaction next, Begin(environment));
+  std::swap(txn_, next.txn_);
+  return Status::Ok();
+}
+
+Result<MDB_dbi> Transaction::OpenDatabase(const char* name) const {
   MDB_dbi database = 0;
-  QUARRY_RETURN_IF_ERROR(Check(mdb_dbi_open(txn_, name, create ? MDB_CREATE : 0, &database),
-                               "open a database of the index", *path_));
+  QUARRY_RETURN_IF_ERROR(
+      Check(mdb_dbi_open(txn_, name, MDB_CREATE, &database), "open a database of the index", *path_));
   return database;
 }
 
@@ -72,6 +78,12 @@ Status Transaction::Put(MDB_dbi database, ByteSpan key, ByteSpan value) {
   MDB_val k = ToVal(key);
   MDB_val v = ToVal(value);
   return Check(mdb_put(txn_, database, &k, &v, 0), "write the index", *path_);
+}
+
+Status Transaction::Append(MDB_dbi database, ByteSpan key, ByteSpan value) {
+  MDB_val k = ToVal(key);
+  MDB_val v = ToVal(value);
+  return Check(mdb_put(txn_, database, &k, &v, MDB_APPEND), "write the index", *path_);
 }
 
 Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpan key, ByteSpan value) {
@@ -91,7 +103,6 @@ Cursor::~Cursor() {
 }
 
 Result<std::optional<Cursor::Record>> Cursor::Seek(ByteSpan key) { return Move(ToVal(key), MDB_SET_RANGE); }
-Result<std::optional<Cursor::Record>> Cursor::Next() { return Move({}, MDB_NEXT); }
 
 Result<std::optional<Cursor::Record>> Cursor::Move(MDB_val key, MDB_cursor_op operation) {
   MDB_val value;

@@ -19,11 +19,12 @@ inline ByteSpan ToSpan(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
-/// An environment in one file, opened without LMDB's lock file: writers work on their own copy, and files
-/// that readers have mapped are never written to.
+/// An environment in one file, without LMDB's lock file: nobody else knows of the file.
 class Environment {
  public:
-  static Result<Environment> Open(const std::filesystem::path& path, bool read_only);
+  /// In a new file. LMDB believes what is in a file, so it never opens one that somebody else may have made:
+  /// lmdb_reader.h reads those.
+  static Result<Environment> Create(const std::filesystem::path& path);
   ~Environment();
   Environment(Environment&& other) noexcept : env_(other.env_), path_(std::move(other.path_)) {
     other.env_ = nullptr;
@@ -43,17 +44,22 @@ class Environment {
 /// A transaction that aborts unless committed. One thread at a time.
 class Transaction {
  public:
-  static Result<Transaction> Begin(const Environment& environment, bool read_only);
+  static Result<Transaction> Begin(const Environment& environment);
   ~Transaction();
   Transaction(Transaction&& other) noexcept : txn_(other.txn_), path_(other.path_) { other.txn_ = nullptr; }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
   Status Commit();
-  Result<MDB_dbi> OpenDatabase(const char* name, bool create) const;
+  /// Commits, and begins another one.
+  Status Renew(const Environment& environment);
+  /// Makes it if there is none.
+  Result<MDB_dbi> OpenDatabase(const char* name) const;
   /// The value of a key, valid during the transaction; nothing if there is none.
   Result<std::optional<ByteSpan>> Get(MDB_dbi database, ByteSpan key) const;
   Status Put(MDB_dbi database, ByteSpan key, ByteSpan value);
+  /// The same for a key beyond all others of the database.
+  Status Append(MDB_dbi database, ByteSpan key, ByteSpan value);
   MDB_txn* get() const { return txn_; }
   const std::filesystem::path& path() const { return *path_; }
 
@@ -81,7 +87,6 @@ class Cursor {
   };
   /// The first record with a key >= `key`; nothing at the end.
   Result<std::optional<Record>> Seek(ByteSpan key);
-  Result<std::optional<Record>> Next();
   Status Delete();
 
  private:

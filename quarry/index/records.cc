@@ -56,13 +56,19 @@ Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts) {
     return DataLoss("an index record has {} bytes instead of {}", value.size(),
                     kPrefix + format::PatchEntry::EncodedSize(parts));
   }
-  query::LocatedPatch entry{GetLittleEndian<std::uint32_t>(value.data()),
-                            format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts)};
-  for (const format::LevelEntry& level : entry.patch.levels) {
-    constexpr std::uint64_t kLargestOffset = std::uint64_t{1} << 62;
-    if (level.offset > kLargestOffset) return DataLoss("an index record points at byte {}", level.offset);
-  }
-  return entry;
+  return query::LocatedPatch{GetLittleEndian<std::uint32_t>(value.data()),
+                             format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts)};
+}
+
+Status CheckRecord(const query::LocatedPatch& entry, const Index3& position, const PatchGrid& grid,
+                   const std::vector<SubfileDescription>& subfiles) {
+  const std::int64_t patch_index = grid.PatchIndex(position);
+  if (entry.patch.patch_index != static_cast<std::uint64_t>(patch_index))
+    return DataLoss("patch {} under the key of another", entry.patch.patch_index);
+  if (entry.subfile >= subfiles.size())
+    return DataLoss("patch {} in subfile {} of {}", patch_index, entry.subfile, subfiles.size());
+  return format::CheckRow(entry.patch, grid.PatchBox(position).volume(),
+                          {format::HeaderSize(1), subfiles[entry.subfile].bytes});
 }
 
 Bytes MaskSubfilesValue(const MaskDescription& mask) {

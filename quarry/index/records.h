@@ -32,6 +32,14 @@ Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
 Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
 
+/// What holds of the record of a patch, whoever wrote it: afterwards its numbers can be used as those of a
+/// table.
+/// @param position  of the patch whose record it should be
+/// @param subfiles  of the field and step, or of the mask
+/// @errors kDataLoss
+Status CheckRecord(const query::LocatedPatch& entry, const Index3& position, const PatchGrid& grid,
+                   const std::vector<SubfileDescription>& subfiles);
+
 /// A checksum over sizes, numbers of patches and table checksums of all subfiles: shows whether a mask is
 /// still in the subfiles that were indexed.
 Bytes MaskSubfilesValue(const MaskDescription& mask);

@@ -9,10 +9,10 @@
 
 namespace quarry::index {
 
-/// LMDB trusts its file: a damaged one can crash the process that maps it. So the index folder holds a small
-/// seal.json that names the one valid data file, its size and its checksum; a data file is opened only after
-/// a comparison with the seal. Replacing seal.json also publishes a new index atomically, while readers keep
-/// the file they have.
+/// The index folder holds a small seal.json that names the one valid data file, its size and its checksum; a
+/// data file is used only after a comparison with the seal. It shows accidents, and no intent: anybody who
+/// can write the folder can write a seal. Replacing seal.json also publishes a new index atomically, while
+/// readers keep the file they have.
 struct Seal {
   std::string data_file;  ///< name in the index folder
   std::uint64_t bytes = 0;

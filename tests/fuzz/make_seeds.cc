@@ -11,6 +11,7 @@
 #include "quarry/codec/patch_codec.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/subfile.h"
+#include "tests/fuzz/manifest_input.h"
 #include "tests/fuzz/masked_coder.h"
 #include "tests/fuzz/payload_input.h"
 #include "tests/fuzz/seeds.h"
@@ -270,19 +271,6 @@ bool AddSubfiles(const std::string& folder) {
   return corpus.ok();
 }
 
-DatasetDescription ExampleDataset() {
-  DatasetDescription dataset;
-  dataset.created_by = "fuzz_seeds";
-  dataset.grid.dims = {91, 45, 7};
-  dataset.grid.spacing = {0.125, 0.5, 2};
-  dataset.patch = {32, 32, 4};
-  dataset.levels = 3;
-  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
-                    {"label", DataType::kUint8, "", CoderId::kLossless, {}, {}, true, 255.0},
-                    {"salt", DataType::kFloat64, "", CoderId::kInterpolate, {}, 1e-3, false, 1e20}};
-  return dataset;
-}
-
 StepDescription ExampleStep() {
   StepDescription step;
   step.step = 12345678901;
@@ -291,8 +279,8 @@ StepDescription ExampleStep() {
   field.name = "pressure";
   field.source = "dump \"quoted\" \xc3\xa9.raw";
   field.psnr = std::numeric_limits<double>::infinity();
-  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}};
-  field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}, {0.7, 0.8, 9}};
+  field.subfiles = {{"0000.qsf", 100, 12, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
   field.valid = 91 * 45 * 7;
   step.fields = {field, field};
   FieldStepDescription& masked = step.fields[1];
@@ -304,7 +292,7 @@ StepDescription ExampleStep() {
 
 bool AddManifests(const std::string& folder) {
   Corpus corpus(folder, "manifest");
-  const std::string texts[] = {format::EncodeManifest(ExampleDataset()),
+  const std::string texts[] = {format::EncodeManifest(ManifestDataset()),
                                format::EncodeManifest(ExampleStep())};
   for (int step = 0; step < 2; ++step) {
     for (const int repair : {0, 2}) {
@@ -325,7 +313,7 @@ bool WriteAll(const std::string& folder) {
          AddSafeguards(folder) && AddReferences(folder) &&
          AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
-         AddMessages(folder) && AddRequests(folder) && AddFiles(folder);
+         AddMessages(folder) && AddRequests(folder) && AddFiles(folder) && AddDatasets(folder);
 }
 
 }  // namespace

@@ -3,24 +3,16 @@
 
 #include <string>
 
-#include "quarry/base/checksum.h"
 #include "quarry/format/manifest.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/manifest_input.h"
+#include "tests/fuzz/repair.h"
 
 namespace quarry::fuzz {
 namespace {
 
 constexpr unsigned kStep = 1;
 constexpr unsigned kRepair = 2;
-
-/// Corrects the checksum as in docs/format.md: the last one in the text, computed with zeros in its place.
-void Repair(std::string* text) {
-  const std::string key = "\"checksum\": \"";
-  const std::size_t at = text->rfind(key);
-  if (at == std::string::npos || at + key.size() + 16 > text->size()) return;
-  text->replace(at + key.size(), 16, 16, '0');
-  text->replace(at + key.size(), 16, ChecksumText(Checksum(std::as_bytes(std::span(*text)))));
-}
 
 /// A readable manifest can be written, and reads back the same.
 template <typename Decode>
@@ -44,14 +36,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const unsigned form = data[0];
   std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if ((form & fuzz::kRepair) != 0) fuzz::Repair(&text);
+  if ((form & fuzz::kRepair) != 0) fuzz::RepairManifest(&text);
   if ((form & fuzz::kStep) != 0) {
-    // The grid of the corpus.
-    GridDescription grid;
-    grid.dims = {91, 45, 7};
-    fuzz::TestText(text, [&](const std::string& step) { return format::DecodeStepManifest(step, grid); });
+    static const DatasetDescription dataset = fuzz::ManifestDataset();
+    fuzz::TestText(text, [](const std::string& step) { return format::DecodeStepManifest(step, dataset); });
   } else {
-    fuzz::TestText(text, format::DecodeDatasetManifest);
+    fuzz::TestText(text, [](const std::string& dataset) { return format::DecodeDatasetManifest(dataset); });
   }
   return 0;
 }

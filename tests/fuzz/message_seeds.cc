@@ -280,9 +280,9 @@ bool AddMessages(const std::string& folder) {
   step.step = 12;
   step.time = 0.125;
   FieldStepDescription field;
-  field.name = "p";
-  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}};
-  field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  field.name = "pressure";
+  field.levels = {{0.1, 0.2, 3}, {0.4, 0.5, 6}, {0.7, 0.8, 9}};
+  field.subfiles = {{"0000.qsf", 100, 12, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
   field.valid = 91 * 45 * 7;
   step.fields = {field};
   AddMessage(&corpus, "step", 7, format::ToProto(step));

@@ -8,31 +8,11 @@
 #include "quarry/base/checksum.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
+#include "tests/fuzz/folder.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace quarry::fuzz {
 namespace {
-
-/// A folder of this process, in memory if there is such a file system.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::is_directory("/dev/shm")
-                           ? "/dev/shm"
-                           : std::filesystem::temp_directory_path().string();
-    name += "/quarry-fuzz-XXXXXX";
-    Require(::mkdtemp(name.data()) != nullptr, "a folder can be made");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Corrects the checksum as in docs/format.md.
 std::string Repair(const std::string& text) {

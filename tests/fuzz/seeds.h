@@ -30,4 +30,7 @@ bool AddRequests(const std::string& folder);
 /// Foreign files, for "vti", "npy", "tiff", "netcdf_classic", "tokens", "config" and "seal".
 bool AddFiles(const std::string& folder);
 
+/// Whole datasets and changes to an index, for "dataset" and "index".
+bool AddDatasets(const std::string& folder);
+
 }  // namespace quarry::fuzz

@@ -2,11 +2,11 @@
 // selects which of them are corrected, and whether sizes are too. Header, footer and table follow.
 
 #include <algorithm>
-#include <cstring>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/subfile.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/repair.h"
 
 namespace quarry::fuzz {
 namespace {
@@ -20,31 +20,12 @@ constexpr unsigned kRepairFooter = 2;
 constexpr unsigned kRepairTable = 4;
 constexpr unsigned kRepairSizes = 8;
 
-template <typename T>
-void Put(T value, std::size_t at, Bytes* bytes) {
-  Bytes encoded;
-  PutLittleEndian(&encoded, value);
-  std::copy(encoded.begin(), encoded.end(), bytes->begin() + static_cast<std::ptrdiff_t>(at));
-}
-
-/// Version in a header: those newer than the known ones state the header's size themselves.
-std::uint16_t VersionOf(const Bytes& header) { return GetLittleEndian<std::uint16_t>(header.data() + 8); }
-
 void RepairSizes(std::size_t table_size, Bytes* header, Bytes* footer) {
   const int levels = std::max(1, std::to_integer<int>((*header)[47]));
-  Put<std::uint64_t>(table_size / PatchEntry::EncodedSize(levels, VersionOf(*header)), 56, header);
+  PutAt<std::uint64_t>(table_size / PatchEntry::EncodedSize(levels, VersionOf(*header)), 56, header);
   const auto offset = GetLittleEndian<std::uint64_t>(footer->data());
-  Put<std::uint64_t>(table_size, 8, footer);
-  Put<std::uint64_t>(offset + table_size + SubfileFooter::kEncodedSize, 24, footer);
-}
-
-void RepairHeader(Bytes* header) {
-  const std::uint16_t version = VersionOf(*header);
-  const bool known = version >= 1 && version <= format::kMajorVersion;
-  const std::size_t size =
-      known ? format::HeaderSize(version) : GetLittleEndian<std::uint32_t>(header->data() + 12);
-  if (size < sizeof(std::uint64_t) || size > header->size()) return;
-  Put(Checksum(ByteSpan(*header).first(size - 8)), size - 8, header);
+  PutAt<std::uint64_t>(table_size, 8, footer);
+  PutAt<std::uint64_t>(offset + table_size + SubfileFooter::kEncodedSize, 24, footer);
 }
 
 void CheckTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter& footer) {
@@ -80,8 +61,8 @@ void TestSubfile(ByteSpan bytes) {
   const Bytes table(bytes.begin(), bytes.end());
   if (footer_bytes.size() == SubfileFooter::kEncodedSize) {
     if ((repairs & kRepairSizes) != 0) RepairSizes(table.size(), &header_bytes, &footer_bytes);
-    if ((repairs & kRepairTable) != 0) Put(Checksum(table), 16, &footer_bytes);
-    if ((repairs & kRepairFooter) != 0) Put(Checksum(ByteSpan(footer_bytes).first(32)), 32, &footer_bytes);
+    if ((repairs & kRepairTable) != 0) PutAt(Checksum(table), 16, &footer_bytes);
+    if ((repairs & kRepairFooter) != 0) PutAt(Checksum(ByteSpan(footer_bytes).first(32)), 32, &footer_bytes);
   }
   if (header_bytes.size() == SubfileHeader::kEncodedSize && (repairs & kRepairHeader) != 0)
     RepairHeader(&header_bytes);

@@ -4,6 +4,7 @@
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/manifest_input.h"
 
 namespace quarry::fuzz {
 namespace {
@@ -35,12 +36,7 @@ Result<T> Sure(T value) {
 void TestBytes(unsigned kind, const void* data, int size) {
   using wire::FromProto;
   using wire::ToProto;
-  // The grid of the corpus.
-  static const GridDescription grid = [] {
-    GridDescription of_corpus;
-    of_corpus.dims = {91, 45, 7};
-    return of_corpus;
-  }();
+  static const DatasetDescription dataset = ManifestDataset();
   const auto from_proto = [](const auto& message) { return FromProto(message); };
   const auto to_proto = [](const auto& value) { return ToProto(value); };
   const auto to_request = [](const auto& value) { return ToProto("run", value); };
@@ -64,7 +60,7 @@ void TestBytes(unsigned kind, const void* data, int size) {
           [](const auto& value) { return format::ToProto(value); });
     default:
       return TestMessage<pb::StepManifest>(
-          data, size, [](const auto& message) { return format::FromProto(message, grid); },
+          data, size, [](const auto& message) { return format::FromProto(message, dataset); },
           [](const auto& value) { return format::ToProto(value); });
   }
 }

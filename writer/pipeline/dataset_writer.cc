@@ -11,6 +11,7 @@
 
 #include "quarry/base/progress.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
@@ -422,6 +423,7 @@ Result<std::set<std::string>> DatasetWriter::PublishedFields(std::uint64_t step)
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {
   QUARRY_ASSIGN_OR_RETURN(grid_, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  QUARRY_RETURN_IF_ERROR(format::CheckFields(dataset.fields));
   dataset_ = dataset;
   morton_order_ = grid_->MortonOrder();
   files_ = ChooseFileCount(options_.files, *grid_, ranks_);

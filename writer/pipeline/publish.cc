@@ -165,7 +165,7 @@ Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) con
   if (!existing_ || !fs::exists(dataset_ / format::StepFolder(step), ignored)) return fields;
   const fs::path manifest = dataset_ / format::StepFolder(step) / "step.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> description = format::DecodeStepManifest(text, existing_->grid);
+  Result<StepDescription> description = format::DecodeStepManifest(text, *existing_);
   if (!description.ok())
     return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
   for (const FieldStepDescription& field : description->fields) fields.insert(field.name);
@@ -263,7 +263,7 @@ Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const Ste
 Status Publisher::AddFieldsToStep(const StepDescription& step) {
   const fs::path folder = dataset_ / format::StepFolder(step.step);
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(folder / "step.json", format::kManifestLimit));
-  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, existing_->grid));
+  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, *existing_));
   for (const FieldStepDescription& field : step.fields) {
     // A folder that step.json does not list is left over from an interrupted run.
     QUARRY_RETURN_IF_ERROR(RemoveTree(folder / field.name));

@@ -58,7 +58,7 @@ class RemoteDataset final : public Dataset {
       QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
                               connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
       for (const pb::StepManifest& manifest : response.steps()) {
-        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_.grid));
+        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_));
         QUARRY_RETURN_IF_ERROR(pages.TakeItem(step.step));
         steps.push_back(std::move(step));
       }
@@ -219,8 +219,7 @@ class RemoteDataset final : public Dataset {
       grpc::ProtoBufferReader reader(&bytes);
       if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader))
         return InternalError("the server {} sends invalid steps", connection_->server().address);
-      QUARRY_ASSIGN_OR_RETURN(const StepDescription step,
-                              format::FromProto(message.step(), description_.grid));
+      QUARRY_ASSIGN_OR_RETURN(const StepDescription step, format::FromProto(message.step(), description_));
       *after = std::max(after->value_or(0), step.step);
       if (!on_step(step)) return std::optional<Status>();
     }

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/invariants.h"
 
 namespace quarry::format {
 namespace {
@@ -22,7 +24,7 @@ DatasetDescription ExampleDataset() {
   dataset.order = PayloadOrder::kLevel;
   dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}, false, -1e10},
                     {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3, false, {}},
-                    {"count", DataType::kInt16, "", CoderId::kWaveletZfp, {}, {}, true, -32768.0}};
+                    {"count", DataType::kInt16, "", CoderId::kLossless, {}, {}, true, -32768.0}};
   return dataset;
 }
 
@@ -37,16 +39,14 @@ StepDescription ExampleStep() {
   field.psnr = std::numeric_limits<double>::infinity();
   field.stored_bytes = std::uint64_t{1} << 60;
   field.levels = {{0.1, 0.2, 3, 1}, {0.4, 0.5, 6, 0.99}, {0.7, 0.8, 9, 0.1}};
-  field.subfiles = {{"0000.qsf", 100, 5, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
+  field.subfiles = {{"0000.qsf", 100, 12, {{0, 0, 0}, {91, 45, 7}}, 0x0123456789abcdef}};
   field.valid = 1000;
-  field.mask = MaskDescription{0xfedcba9876543210, {{"0000.qsf", 7, 5, {{0, 0, 0}, {91, 45, 7}}, 3}}};
+  field.mask = MaskDescription{0xfedcba9876543210, {{"0000.qsf", 7, 12, {{0, 0, 0}, {91, 45, 7}}, 3}}};
   step.fields = {field};
   return step;
 }
 
-Result<StepDescription> Decode(const std::string& text) {
-  return DecodeStepManifest(text, ExampleDataset().grid);
-}
+Result<StepDescription> Decode(const std::string& text) { return DecodeStepManifest(text, ExampleDataset()); }
 
 TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   const DatasetDescription dataset = ExampleDataset();
@@ -115,8 +115,8 @@ TEST(StepManifest, VersionOneHasEverySampleValid) {
  "fields": [
   {
    "name": "pressure",
-   "levels": [ {"level": 0, "max_error": 0.5, "rmse": 0.25, "bytes": "10"} ],
-   "subfiles": [ {"name": "0000.qsf", "bytes": "100", "patches": "5", "bounds": {"begin": [0, 0, 0],
+   "levels": [ {"level": 0, "max_error": 0.5, "rmse": 0.25, "bytes": "10"}, {"level": 1}, {"level": 2} ],
+   "subfiles": [ {"name": "0000.qsf", "bytes": "100", "patches": "12", "bounds": {"begin": [0, 0, 0],
                   "end": [91, 45, 7]}, "table_checksum": "0123456789abcdef"} ]
   }
  ],
@@ -208,6 +208,135 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
     dataset.fields[2].fill = fill;  // of int16
     EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss) << fill;
   }
+}
+
+/// The error of a dataset after a change to it.
+Status ErrorOf(const std::function<void(DatasetDescription*)>& change) {
+  DatasetDescription dataset = ExampleDataset();
+  change(&dataset);
+  return DecodeDatasetManifest(EncodeManifest(dataset)).status();
+}
+
+Status ErrorOf(const std::function<void(StepDescription*)>& change) {
+  StepDescription step = ExampleStep();
+  change(&step);
+  return Decode(EncodeManifest(step)).status();
+}
+
+void ExpectDamage(const Status& status, const std::string& mention) {
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << mention;
+  EXPECT_NE(status.message().find(mention), std::string::npos) << status.message();
+}
+
+TEST(DatasetManifest, FieldsAreOneToTheLimitWithNamesThatDiffer) {
+  const auto with = [](std::size_t count) {
+    return ErrorOf([count](DatasetDescription* dataset) {
+      const FieldDescription field = dataset->fields[0];
+      dataset->fields.clear();
+      for (std::size_t i = 0; i < count; ++i) {
+        dataset->fields.push_back(field);
+        dataset->fields.back().name = fmt::format("f{}", i);
+      }
+    });
+  };
+
+  ExpectDamage(with(0), "no fields");
+  EXPECT_TRUE(with(1).ok());
+  EXPECT_TRUE(with(kMaxFields).ok());
+  ExpectDamage(with(kMaxFields + 1), "4097 fields");
+  ExpectDamage(ErrorOf([](DatasetDescription* d) { d->fields[2].name = d->fields[0].name; }),
+               "appears twice");
+}
+
+TEST(DatasetManifest, TheCoderOfAFieldCodesIt) {
+  using Dataset = DatasetDescription;
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[2].coder = CoderId::kWaveletZfp; }), "does not code");
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].rougher = {2, 1}; }), "3 layers");
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].keyframe = 8; }), "every 8 steps");
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].tolerance = 0; }), "tolerance 0");
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].tolerance = std::numeric_limits<double>::quiet_NaN(); }),
+               "tolerance nan");
+  const auto layers = [](const std::vector<double>& tolerances) {
+    return ErrorOf([&](Dataset* d) {
+      d->fields[0].coder = CoderId::kInterpolate;
+      d->fields[0].rougher = tolerances;
+    });
+  };
+  EXPECT_TRUE(layers({2, 1}).ok());
+  ExpectDamage(layers({1, 2}), "layer 1");
+  ExpectDamage(layers({1, -1}), "layer 1");
+}
+
+TEST(DatasetManifest, ReadingALargeOneEndsWhenItIsCancelled) {
+  DatasetDescription dataset = ExampleDataset();
+  dataset.created_by = std::string(std::size_t{3} << 20, ',');  // in pieces inside of a text
+  const std::string text = EncodeManifest(dataset);
+  int asked = 0;
+  const auto never = [&] { return ++asked < 0; };
+  ASSERT_EQ(DecodeDatasetManifest(text, never)->created_by, dataset.created_by);
+  const int of_all = asked;
+  ASSERT_GT(of_all, 40);
+
+  asked = 0;
+  const Status status = DecodeDatasetManifest(text, [&] { return ++asked > 5; }).status();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.message();
+  EXPECT_LT(asked, 10) << "of " << of_all;
+}
+
+TEST(DatasetManifest, TextThatIsNotUtf8OrHasAVeryLongNumberIsRefused) {
+  std::string text = EncodeManifest(ExampleDataset());
+  const std::size_t at = text.find("a test");
+  EXPECT_EQ(DecodeDatasetManifest(Resealed(text.replace(at, 1, "\xff"))).status().code(),
+            StatusCode::kDataLoss);
+  text = EncodeManifest(ExampleDataset());
+  text.replace(text.find("\"levels\": 3"), 11, "\"levels\": " + std::string(std::size_t{4} << 20, '1'));
+  EXPECT_EQ(DecodeDatasetManifest(Resealed(text)).status().code(), StatusCode::kDataLoss);
+}
+
+TEST(StepManifest, WhatReadersAssumeOfAStepIsChecked) {
+  using Step = StepDescription;
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
+  ExpectDamage(ErrorOf([](Step* s) { s->fields.push_back(s->fields[0]); }), "appears twice");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].levels.pop_back(); }), "2 levels instead of 3");
+  ExpectDamage(ErrorOf([](Step* s) {
+                 s->fields[0].rougher.push_back({1, s->fields[0].levels});
+               }),
+               "2 layers instead of 1");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles[0].patches = 11; }), "11 patches");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles.clear(); }), "0 subfiles");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].mask->subfiles[0].patches = 13; }), "the mask");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles[0].bounds.end[1] = 46; }), "no part of the grid");
+  // Numbers of patches, and of bytes, whose sums overflow to the right ones.
+  ExpectDamage(ErrorOf([](Step* s) {
+                 std::vector<SubfileDescription>& subfiles = s->fields[0].subfiles;
+                 subfiles.push_back(subfiles[0]);
+                 subfiles[1].name = "0001.qsf";
+                 subfiles[1].patches = kLargest - 11;
+                 subfiles.push_back(subfiles[0]);
+                 subfiles[2].name = "0002.qsf";
+               }),
+               "and more");
+  ExpectDamage(ErrorOf([](Step* s) {
+                 std::vector<SubfileDescription>& subfiles = s->fields[0].mask->subfiles;
+                 subfiles.push_back(subfiles[0]);
+                 subfiles[1].name = "0001.qsf";
+                 subfiles[1].patches = 0;
+                 subfiles[1].bytes = kLargest;
+               }),
+               "and more");
+  EXPECT_TRUE(ErrorOf([](Step* s) { s->fields[0].name = "newer_than_dataset_json"; }).ok());
+}
+
+TEST(StepManifest, EachLayerHasRecordsOfEveryLevel) {
+  DatasetDescription dataset = ExampleDataset();
+  dataset.fields[0].coder = CoderId::kInterpolate;
+  dataset.fields[0].rougher = {1};
+  StepDescription step = ExampleStep();
+  step.fields[0].rougher = {{1, step.fields[0].levels}};
+  EXPECT_TRUE(DecodeStepManifest(EncodeManifest(step), dataset).ok());
+
+  step.fields[0].rougher[0].levels.pop_back();
+  ExpectDamage(DecodeStepManifest(EncodeManifest(step), dataset).status(), "2 levels instead of 3");
 }
 
 TEST(DatasetManifest, CoordinatesAreLeftOutWhereAllAxesAreEven) {

@@ -211,7 +211,7 @@ TEST_F(IndexTest, AMaskIsLoadedOnce) {
 TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
   ASSERT_TRUE(Update().ok());
   const MaskDescription before = *(*Open()->Step(1))->FindField("pressure")->mask;
-  EXPECT_TRUE(*(*OpenIndex())->HasMask(before));
+  EXPECT_TRUE((*OpenIndex())->HasMask(before));
   testing::TemporaryFolder kept;
   fs::copy(index(), kept.path() / "index", fs::copy_options::recursive);
   fs::remove_all(path());
@@ -220,10 +220,10 @@ TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
   const MaskDescription after = *(*Open()->Step(1))->FindField("pressure")->mask;
 
   EXPECT_EQ(after.name, before.name);
-  EXPECT_FALSE(*(*OpenIndex())->HasMask(after));
+  EXPECT_FALSE((*OpenIndex())->HasMask(after));
   ExpectSameAsTables();
   EXPECT_EQ(Update()->masks_added, 1u);
-  EXPECT_TRUE(*(*OpenIndex())->HasMask(after));
+  EXPECT_TRUE((*OpenIndex())->HasMask(after));
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
 

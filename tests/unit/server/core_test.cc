@@ -11,6 +11,7 @@
 
 #include "quarry/base/utf8.h"
 #include "quarry/query/plan.h"
+#include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/wire/convert.h"
 #include "tests/testing/faulty_storage.h"
@@ -100,6 +101,29 @@ TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
     EXPECT_EQ(reads.size(), first ? price.reads : 0);
     EXPECT_EQ(bytes, first ? price.bytes_read : 0);
   }
+}
+
+/// So many that opening all takes longer than the pause between two looks at whether the client is there.
+TEST_F(CoreTest, AListThatNobodyWaitsForOpensNoMoreDatasets) {
+  constexpr std::size_t kDatasets = 300;
+  const auto memory = std::make_shared<MemoryStorage>();
+  for (std::size_t i = 0; i < kDatasets; ++i)
+    ASSERT_TRUE(memory->CopyFolder(folder_.path() / "a.quarry", fmt::format("data/{}.quarry", i)).ok());
+  const auto counted = std::make_shared<testing::FaultyStorage>(memory);
+  Service service(DatasetCatalogOptions{Location(counted, "data"), {}, folder_.path()},
+                  EngineOptions{64 << 20, 2}, &operations_);
+  const auto opened = [&] { return counted->Calls(testing::Operation::kOpen).size(); };
+  pb::ListDatasetsRequest request;
+  request.set_page_size(1000);
+  FakePeer stays(request.SerializeAsString());
+  ASSERT_TRUE(Ask(&service, "ListDatasets", &stays).ok());
+  ASSERT_EQ(opened(), kDatasets);
+
+  counted->ForgetCalls();
+  FakePeer leaves(request.SerializeAsString());
+  leaves.leaves = [&] { return opened() > 0; };
+  EXPECT_EQ(Ask(&service, "ListDatasets", &leaves).code(), StatusCode::kCancelled);
+  EXPECT_LT(opened(), kDatasets);
 }
 
 /// The messages of a read that have samples.

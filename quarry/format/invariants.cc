@@ -1,0 +1,117 @@
+#include "quarry/format/invariants.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "quarry/base/checked_math.h"
+#include "quarry/base/missing.h"
+#include "quarry/format/manifest.h"
+
+namespace quarry::format {
+namespace {
+
+bool IsTolerance(double value) { return value > 0 && std::isfinite(value); }
+
+Status CheckBound(const FieldDescription& field) {
+  for (const auto& bound : {field.tolerance, field.relative_tolerance, field.pointwise_relative_tolerance}) {
+    if (bound && !IsTolerance(*bound))
+      return InvalidArgument("field \"{}\" has the tolerance {}, which is no positive number", field.name,
+                             *bound);
+  }
+  for (std::size_t k = 0; k < field.rougher.size(); ++k) {
+    if (!IsTolerance(field.rougher[k]) || (k > 0 && !(field.rougher[k] < field.rougher[k - 1])))
+      return InvalidArgument(
+          "layer {} of field \"{}\" has the tolerance {}; layers have positive ones that descend", k,
+          field.name, field.rougher[k]);
+  }
+  return Status::Ok();
+}
+
+template <typename Fields>
+Status CheckNames(const Fields& fields) {
+  if (fields.size() > kMaxFields)
+    return InvalidArgument("there are {} fields; {} are the most", fields.size(), kMaxFields);
+  std::set<std::string_view> names;
+  for (const auto& field : fields) {
+    if (!names.insert(field.name).second) return InvalidArgument("field \"{}\" appears twice", field.name);
+  }
+  return Status::Ok();
+}
+
+/// Every patch of the grid is in one of them, and their bytes have a sum.
+/// @param owner  of the subfiles, for the message
+Status CheckSubfiles(const std::vector<SubfileDescription>& subfiles, const PatchGrid& grid,
+                     const std::string& owner) {
+  std::uint64_t patches = 0;
+  std::uint64_t bytes = 0;
+  bool fits = true;
+  for (const SubfileDescription& subfile : subfiles) {
+    fits = fits && CheckedAdd(patches, subfile.patches, &patches) && CheckedAdd(bytes, subfile.bytes, &bytes);
+    if (subfile.patches == 0 || (!subfile.bounds.empty() && grid.domain().Contains(subfile.bounds))) continue;
+    return InvalidArgument("subfile \"{}\" of {} has the bounds {}, which are no part of the grid",
+                           subfile.name, owner, ToString(subfile.bounds));
+  }
+  if (fits && patches == static_cast<std::uint64_t>(grid.patch_count())) return Status::Ok();
+  return InvalidArgument("the {} subfiles of {} have {} patches and {} bytes{}; the grid has {} patches",
+                         subfiles.size(), owner, patches, bytes, fits ? "" : " and more", grid.patch_count());
+}
+
+Status CheckLevels(const std::vector<LevelRecord>& levels, const std::string& field, int expected) {
+  if (levels.size() == static_cast<std::size_t>(expected)) return Status::Ok();
+  return InvalidArgument("field \"{}\" has records of {} levels instead of {}", field, levels.size(),
+                         expected);
+}
+
+}  // namespace
+
+Status CheckField(const FieldDescription& field) {
+  QUARRY_RETURN_IF_ERROR(CheckFieldName(field.name));
+  if (SizeOf(field.type) == 0)
+    return InvalidArgument("field \"{}\" has the unknown type {}", field.name, static_cast<int>(field.type));
+  const PatchCoder* coder = FindCoder(field.coder);
+  if (coder == nullptr || !coder->CodesFields() || !coder->Supports(field.type))
+    return InvalidArgument("field \"{}\" is {}, which codec {} does not code", field.name, Name(field.type),
+                           Name(field.coder));
+  if (field.layers() > coder->MostLayers())
+    return InvalidArgument("field \"{}\" has {} layers of accuracy; {} is the most of codec {}", field.name,
+                           field.layers(), coder->MostLayers(), coder->name());
+  if (field.keyframe < 0 || field.keyframe > kMaxKeyframe || (field.keyframe > 0 && !coder->CanRefer()))
+    return InvalidArgument("field \"{}\" has a keyframe every {} steps; codec {} allows up to {}", field.name,
+                           field.keyframe, coder->name(), coder->CanRefer() ? kMaxKeyframe : 0);
+  if (field.fill && !CanHold(field.type, *field.fill))
+    return InvalidArgument("field \"{}\": {} cannot be the fill value of {}", field.name, *field.fill,
+                           Name(field.type));
+  return CheckBound(field);
+}
+
+Status CheckFields(const std::vector<FieldDescription>& fields) {
+  if (fields.empty()) return InvalidArgument("there are no fields; a dataset has at least one");
+  return CheckNames(fields);
+}
+
+Status CheckStep(const StepDescription& step, const DatasetDescription& dataset) {
+  QUARRY_RETURN_IF_ERROR(CheckTime(step.time).Annotate(fmt::format("step {}", step.step)));
+  QUARRY_RETURN_IF_ERROR(CheckNames(step.fields));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  std::map<std::string_view, const FieldDescription*> known;
+  for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
+  for (const FieldStepDescription& field : step.fields) {
+    const auto declared = known.find(field.name);
+    if (declared != known.end() && field.rougher.size() != declared->second->rougher.size())
+      return InvalidArgument("field \"{}\" has records of {} layers instead of {}", field.name,
+                             field.rougher.size() + 1, declared->second->layers());
+    QUARRY_RETURN_IF_ERROR(CheckLevels(field.levels, field.name, dataset.levels));
+    for (const LayerRecord& layer : field.rougher)
+      QUARRY_RETURN_IF_ERROR(CheckLevels(layer.levels, field.name, dataset.levels));
+    QUARRY_RETURN_IF_ERROR(CheckSubfiles(field.subfiles, grid, fmt::format("field \"{}\"", field.name)));
+    if (field.mask)
+      QUARRY_RETURN_IF_ERROR(
+          CheckSubfiles(field.mask->subfiles, grid, fmt::format("the mask of field \"{}\"", field.name)));
+  }
+  return Status::Ok();
+}
+
+}  // namespace quarry::format

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "quarry/base/endian.h"
+#include "quarry/base/status.h"
+#include "quarry/index/seal.h"
+
+/// Reads the files of LMDB without LMDB, which follows every number in its file wherever that leads. Here
+/// nothing is read outside of the file, and nothing goes on without an end, whatever the file says; an index
+/// may come from anybody. See decision 57.
+namespace quarry::index {
+
+/// A sealed data file as this process has copied it: without a name, so that nobody can change or cut it, and
+/// mapped.
+class PrivateCopy {
+ public:
+  /// @param path  of the copy, for as long as it has a name
+  /// @errors those of CopySealedFile; kInternal: there is no space, or it cannot be mapped
+  static Result<PrivateCopy> Make(const Location& folder, const Seal& seal,
+                                  const std::filesystem::path& path);
+  ~PrivateCopy();
+  PrivateCopy(PrivateCopy&& other) noexcept;
+  PrivateCopy& operator=(PrivateCopy&&) = delete;
+
+  ByteSpan bytes() const { return bytes_; }
+
+ private:
+  explicit PrivateCopy(ByteSpan bytes) : bytes_(bytes) {}
+  ByteSpan bytes_;
+};
+
+/// One database: a tree of pages.
+struct StoredTree {
+  std::uint64_t root = 0;
+  bool empty = true;
+};
+
+/// The pages of a file. Cheap to copy; the bytes must stay. Thread-safe.
+class StoredPages {
+ public:
+  /// @errors kDataLoss: not a file of LMDB
+  static Result<StoredPages> Open(ByteSpan file);
+
+  /// @errors kDataLoss: there is none of this name, or it is damaged
+  Result<StoredTree> FindTree(const char* name) const;
+
+  struct Page {
+    ByteSpan bytes;
+    bool is_leaf = false;
+    std::uint16_t count = 0;  ///< of nodes, at least one
+  };
+  struct Node {
+    ByteSpan key;
+    ByteSpan value;           ///< of a leaf
+    std::uint64_t child = 0;  ///< of a branch
+  };
+
+  /// A page of a tree. @errors kDataLoss: there is no such page, or it is damaged
+  Result<Page> PageAt(std::uint64_t number) const;
+  /// @param index  below page.count
+  Result<ByteSpan> KeyAt(const Page& page, std::size_t index) const;
+  Result<Node> NodeAt(const Page& page, std::size_t index) const;
+
+ private:
+  StoredPages(ByteSpan file, std::size_t page_size) : file_(file), page_size_(page_size) {}
+
+  Result<ByteSpan> NodeBytes(const Page& page, std::size_t index) const;
+  Result<ByteSpan> LargeValue(ByteSpan place, std::uint32_t size) const;
+  std::uint64_t page_count() const { return file_.size() / page_size_; }
+
+  ByteSpan file_;
+  std::size_t page_size_;
+  StoredTree main_;
+};
+
+/// Goes through the records of a tree. One thread at a time.
+class StoredCursor {
+ public:
+  struct Record {
+    ByteSpan key;
+    ByteSpan value;
+  };
+
+  StoredCursor(const StoredPages& pages, const StoredTree& tree) : pages_(pages), tree_(tree) {}
+
+  /// The first record with a key >= `key`; nothing at the end. @errors kDataLoss: the file is damaged
+  Result<std::optional<Record>> Seek(ByteSpan key);
+  /// After Seek has found one. @errors besides: the next key is not larger, so that it ends
+  Result<std::optional<Record>> Next();
+
+ private:
+  /// A deeper tree would have more pages than a file can have.
+  static constexpr std::size_t kMostDepth = 32;
+
+  struct Place {
+    StoredPages::Page page;
+    std::size_t index = 0;
+  };
+
+  Result<std::size_t> Search(const StoredPages::Page& page, ByteSpan key) const;
+  /// Runs of a box are often near each other. @returns false if the key may be elsewhere
+  Result<bool> SeekInLeaf(ByteSpan key);
+  /// Goes down from a page to a leaf. @param key  empty: to the first record
+  Status Descend(std::uint64_t page, ByteSpan key);
+  /// @returns false at the end of the tree
+  Result<bool> NextLeaf();
+  Result<std::optional<Record>> Current();
+
+  const StoredPages pages_;
+  const StoredTree tree_;
+  std::array<Place, kMostDepth> places_;
+  std::size_t depth_ = 0;
+  ByteSpan key_;
+};
+
+/// Whether the key has this value.
+Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value);
+
+}  // namespace quarry::index

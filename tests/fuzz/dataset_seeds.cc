@@ -1,0 +1,108 @@
+// Seeds of whole datasets: some fields of the golden dataset, each as a dataset; and of changes to an index.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
+#include "tests/fuzz/dataset_input.h"
+#include "tests/fuzz/repair.h"
+#include "tests/fuzz/seeds.h"
+
+namespace quarry::fuzz {
+namespace {
+
+/// One of each kind: with a mask, in layers of accuracy, with safeguards, with references, of integers.
+constexpr const char* kFields[] = {"holes", "near", "counts", "ladder", "dry", "ratios", "turns"};
+
+Bytes BytesOf(const std::string& text) {
+  const ByteSpan bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Adds the files of a folder. @returns false if one cannot be read
+bool AddFolder(const Location& root, const std::string& folder, std::vector<InputFile>* files) {
+  const Result<std::vector<FolderEntry>> entries = (root / folder).List();
+  if (!entries.ok()) return false;
+  for (const FolderEntry& entry : *entries) {
+    const std::string path = folder + "/" + entry.name;
+    Result<Bytes> bytes = (root / path).ReadWhole(1 << 20);
+    if (!bytes.ok()) return false;
+    files->push_back({path, *std::move(bytes)});
+  }
+  return true;
+}
+
+/// A dataset of all steps of one field. Checksums of headers are not corrected.
+/// @returns nothing if it cannot be read
+std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset, std::size_t number) {
+  DatasetDescription description = dataset.description();
+  description.fields = {description.fields[number]};
+  const std::string& name = description.fields[0].name;
+  std::vector<InputFile> files = {{"dataset.json", BytesOf(format::EncodeManifest(description))}};
+  std::set<std::uint64_t> masks;
+  for (const std::uint64_t number_of_step : dataset.steps()) {
+    StepDescription step = **dataset.Step(number_of_step);
+    std::erase_if(step.fields, [&](const FieldStepDescription& field) { return field.name != name; });
+    if (step.fields.empty()) continue;
+    const std::string folder = format::StepFolder(number_of_step);
+    files.push_back({folder + "/step.json", BytesOf(format::EncodeManifest(step))});
+    const std::size_t first = files.size();
+    if (!AddFolder(dataset.root(), folder + "/" + name, &files)) return std::nullopt;
+    constexpr std::size_t kFieldNumber = 24;
+    for (std::size_t f = first; f < files.size(); ++f) PutAt(std::uint32_t{0}, kFieldNumber, &files[f].bytes);
+    const std::uint64_t mask = step.fields[0].mask_name();
+    if (mask != 0 && masks.insert(mask).second &&
+        !AddFolder(dataset.root(), format::MaskFolder(mask), &files))
+      return std::nullopt;
+  }
+  return files;
+}
+
+/// A change to an index, see index_target.cc.
+void PutChange(std::uint32_t at, std::uint64_t value, Bytes* input) {
+  PutLittleEndian(input, at);
+  PutLittleEndian(input, value);
+}
+
+bool AddIndices(const std::string& folder) {
+  Corpus corpus(folder, "index");
+  for (const unsigned form : {1u, 15u}) {
+    corpus.Add(fmt::format("good_{}", form), Bytes{static_cast<std::byte>(form)});
+    // The size of pages, the root of all, and pages that name themselves or lie in others.
+    const std::pair<std::uint32_t, std::uint64_t> changes[] = {
+        {40, 0}, {40, 3}, {128, 1}, {128, ~std::uint64_t{0}}, {4096 + 128, 2}, {8192 + 10, 0x1001'0010'0002}};
+    int number = 0;
+    for (const auto& [at, value] : changes) {
+      Bytes input = {static_cast<std::byte>(form)};
+      PutChange(at, value, &input);
+      if (at < 4096) PutChange(4096 + at, value, &input);
+      corpus.Add(fmt::format("change_{}_{}", number++, form), input);
+    }
+  }
+  Bytes file(1, std::byte{0});
+  file.resize(1 + 2 * 4096);
+  corpus.Add("zeros", file);
+  return corpus.ok();
+}
+
+}  // namespace
+
+bool AddDatasets(const std::string& folder) {
+  const Result<std::shared_ptr<const Dataset>> dataset =
+      Dataset::Open(std::filesystem::path(QUARRY_GOLDEN) / "golden.quarry");
+  if (!dataset.ok()) return false;
+  Corpus corpus(folder, "dataset");
+  for (const char* name : kFields) {
+    const std::optional<std::size_t> number = (*dataset)->description().FindField(name);
+    const auto files = number ? FilesOf(**dataset, *number) : std::nullopt;
+    if (!files) return false;
+    corpus.Add(name, WriteInputFiles(kRepairFiles, *files));
+  }
+  return corpus.ok() && AddIndices(folder);
+}
+
+}  // namespace quarry::fuzz

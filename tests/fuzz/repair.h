@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "quarry/base/checksum.h"
+#include "quarry/format/subfile.h"
+
+/// Corrects checksums, which would keep a fuzzer out, as docs/format.md says how they are computed.
+namespace quarry::fuzz {
+
+template <typename T>
+void PutAt(T value, std::size_t at, Bytes* bytes) {
+  Bytes encoded;
+  PutLittleEndian(&encoded, value);
+  std::copy(encoded.begin(), encoded.end(), bytes->begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+/// Of a manifest: the last one in the text, computed with zeros in its place.
+inline void RepairManifest(std::string* text) {
+  const std::string key = "\"checksum\": \"";
+  const std::size_t at = text->rfind(key);
+  if (at == std::string::npos || at + key.size() + 16 > text->size()) return;
+  text->replace(at + key.size(), 16, 16, '0');
+  text->replace(at + key.size(), 16, ChecksumText(Checksum(std::as_bytes(std::span(*text)))));
+}
+
+/// Version in a header: those newer than the known ones state the header's size themselves.
+inline std::uint16_t VersionOf(const Bytes& header) {
+  return GetLittleEndian<std::uint16_t>(header.data() + 8);
+}
+
+/// @param bytes  the header is their beginning, and has at least its usual size
+inline void RepairHeader(Bytes* bytes) {
+  const std::uint16_t version = VersionOf(*bytes);
+  const bool known = version >= 1 && version <= format::kMajorVersion;
+  const std::size_t size =
+      known ? format::HeaderSize(version) : GetLittleEndian<std::uint32_t>(bytes->data() + 12);
+  if (size < sizeof(std::uint64_t) || size > bytes->size()) return;
+  PutAt(Checksum(ByteSpan(*bytes).first(size - 8)), size - 8, bytes);
+}
+
+}  // namespace quarry::fuzz
