@@ -18,9 +18,9 @@ Status CheckField(const FieldDescription& field);
 /// @complexity n log n of the number of fields
 Status CheckFields(const std::vector<FieldDescription>& fields);
 
-/// A step of a dataset: a time that is finite, if any, no field twice, as many levels and layers as dataset.json says, and subfiles that
-/// hold every patch once. A field that `dataset` does not know is newer than it, and none of its layers are
-/// known.
+/// A step of a dataset: a time that is finite, if any, no field twice, as many levels and layers as
+/// dataset.json says, and subfiles that hold every patch once. A field that `dataset` does not know is newer
+/// than it, and none of its layers are known.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields of both
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset);

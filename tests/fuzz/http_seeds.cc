@@ -46,21 +46,27 @@ bool AddRequests(const std::string& folder) {
   add("read", 0, Post("Read", length + "grpc-timeout: 5S\r\n", question));
   add("read_in_pieces", 5, Post("Read", length + "Expect: 100-continue\r\n", question));
   add("read_in_chunks", 3,
-      Post("Read", chunked, Chunk(question.substr(0, 3)) + Chunk(middle, ";x=\"y\"") +
-                                Chunk(question.substr(12)) + "0\r\nx-trailer: y\r\n\r\n"));
+      Post("Read", chunked,
+           Chunk(question.substr(0, 3)) + Chunk(middle, ";x=\"y\"") + Chunk(question.substr(12)) +
+               "0\r\nx-trailer: y\r\n\r\n"));
   add("chunk_without_end", 0, Post("Read", chunked, Chunk(question.substr(0, 9)) + "5;xxxxxxxx"));
   add("list_twice", 2,
       Post("ListDatasets", "Content-Length: 5\r\n", std::string(5, '\0')) +
           Post("ListDatasets", chunked, Chunk(std::string(5, '\0')) + "0\r\n\r\n"));
-  add("body_that_nobody_wants", 1, "POST /x HTTP/1.1\r\nHost: localhost\r\n" + chunked + "\r\n" +
-                                       Chunk(std::string(300, 'x')) + "0\r\n\r\n" + Get("/healthz"));
+  add("body_that_nobody_wants", 1,
+      "POST /x HTTP/1.1\r\nHost: localhost\r\n" + chunked + "\r\n" + Chunk(std::string(300, 'x')) +
+          "0\r\n\r\n" + Get("/healthz"));
   for (const char* coding : {"xchunked", "gzip, chunked", "chunked, identity"})
-    add(fmt::format("coding_{}", coding[0] == 'c' ? "last" : coding[0] == 'g' ? "first" : "none"), 0,
-        Post("Read", fmt::format("Transfer-Encoding: {}\r\n", coding), Chunk(question) + "0\r\n\r\n"));
+    add(fmt::format("coding_{}", coding[0] == 'c'   ? "last"
+                                 : coding[0] == 'g' ? "first"
+                                                    : "none"),
+        0, Post("Read", fmt::format("Transfer-Encoding: {}\r\n", coding), Chunk(question) + "0\r\n\r\n"));
   add("zarr_root", 0, Get("/zarr/golden/zarr.json", "If-None-Match: \"x\", *\r\n"));
-  add("zarr_chunk", 4, Get("/zarr/golden/1/smooth/c/0/0/0/0", "Range: bytes=5-20\r\n") + Get("/zarr/golden.zarr/1/x/c/0"));
+  add("zarr_chunk", 4,
+      Get("/zarr/golden/1/smooth/c/0/0/0/0", "Range: bytes=5-20\r\n") + Get("/zarr/golden.zarr/1/x/c/0"));
   add("zarr_head", 0, "HEAD /zarr/golden/0/y/c/0 HTTP/1.0\r\nRange: bytes=-4\r\n\r\n");
-  add("preflight", 0, "OPTIONS /quarry.v1.QuarryService/Read HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a\r\n\r\n");
+  add("preflight", 0,
+      "OPTIONS /quarry.v1.QuarryService/Read HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a\r\n\r\n");
   add("paths", 0, Get("/%2e%2e/x") + Get("/zarr/golden//zarr.json") + Get("/zarr/../golden/c/0"));
   return corpus.ok();
 }

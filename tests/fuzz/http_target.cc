@@ -1,5 +1,5 @@
-// Hostile bytes to a connection of the HTTP port, over the golden dataset: heads, bodies in chunks, requests that come
-// together. The first byte says into how many pieces the bytes are cut.
+// Hostile bytes to a connection of the HTTP port, over the golden dataset: heads, bodies in chunks, requests
+// that come together. The first byte says into how many pieces the bytes are cut.
 
 #include <google/protobuf/stubs/logging.h>
 #include <spdlog/spdlog.h>
@@ -53,7 +53,8 @@ class Client {
  public:
   Client() {
     std::array<int, 2> ends{};
-    Require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0, "a socket");
+    Require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0,
+            "a socket");
     here_ = FileDescriptor(ends[0]);
     there_ = FileDescriptor(ends[1]);
   }
