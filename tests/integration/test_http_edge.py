@@ -49,7 +49,7 @@ class Edge(qt.QuarryTest):
 
     def assert_served(self, server, token=""):
         """A new client is served."""
-        with Client(server.http_address(), token=token, timeout=60) as client:
+        with Client(server.http_address(), token=token) as client:
             self.assertEqual(client.call("Read", read_question("a", "f", 2)).status, 0)
             self.assertEqual(client.ask("GET", "/zarr/a/3/f/c/0/0/0/0")[0], 200)
 
