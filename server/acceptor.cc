@@ -240,7 +240,7 @@ bool Acceptor::AcceptOne(int listener) {
     const int descriptor = arrival.socket.get();
     arrival.connection = std::make_shared<Connection>(descriptor, InodeOf(descriptor), peer.name, rules_);
     connections_[peer.name] = {arrival.connection, peer.host};
-    Host& host = hosts_[peer.host];
+    Host& host = hosts_.try_emplace(peer.host, rules_).first->second;
     ++host.connections;
     if (Clock::now() < host.suspicious || !host.waiting.empty()) {
       ++state_.waiting;
@@ -289,7 +289,8 @@ int Acceptor::MillisecondsToNext() {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   std::erase_if(hosts_, [now](const auto& entry) {
-    return entry.second.connections == 0 && entry.second.suspicious <= now;
+    const Host& host = entry.second;
+    return host.connections == 0 && host.suspicious <= now && host.wasted.IsFull(now);
   });
   Clock::time_point next = Clock::time_point::max();
   for (const auto& [name, host] : hosts_)
@@ -346,6 +347,8 @@ void Acceptor::InspectAll() {
     const Connection::Finding finding = entry.connection->Inspect(now);
     if (finding == Connection::Finding::kGood) continue;
     if (finding == Connection::Finding::kClosed) {
+      Host& host = hosts_.at(entry.host);
+      if (!host.wasted.Allow(now, static_cast<double>(entry.connection->excess()))) Suspect(&host, now);
       closed.push_back(peer);
       continue;
     }
@@ -354,6 +357,23 @@ void Acceptor::InspectAll() {
     LogRefusal(fmt::format("the connection from {} is cut: {}", peer, ReasonOf(finding)));
   }
   for (const std::string& peer : closed) Remove(peer);
+  DismissSome(now);
+}
+
+/// Where all connections together have sent too much of which nothing came: those that have sent most of it.
+void Acceptor::DismissSome(Clock::time_point now) {
+  std::uint64_t all = 0;
+  for (const auto& [peer, entry] : connections_) all += entry.connection->excess();
+  while (all > rules_.all_bytes) {
+    const auto most = std::ranges::max_element(
+        connections_, {}, [](const auto& entry) { return entry.second.connection->excess(); });
+    all -= most->second.connection->excess();
+    most->second.connection->Dismiss();
+    ++state_.cut;
+    Suspect(&hosts_.at(most->second.host), now);
+    LogRefusal(
+        fmt::format("the connection from {} is cut: many send much without asking anything", most->first));
+  }
 }
 
 /// One line a second, whatever strangers do.

@@ -89,7 +89,10 @@ class Acceptor {
     std::shared_ptr<Connection> connection;
   };
   struct Host {
+    explicit Host(const ConnectionRules& rules) : wasted(rules.wasted_per_second, rules.wasted_at_once) {}
+
     int connections = 0;
+    RateLimit wasted;  ///< bytes of closed connections of which nothing came
     std::deque<Arrival> waiting;
     Clock::time_point next;        ///< before this time it has no new connection
     Clock::time_point suspicious;  ///< until then new ones come one after the other
@@ -108,6 +111,7 @@ class Acceptor {
   void Remove(const std::string& peer);
   void Watch();
   void InspectAll();
+  void DismissSome(Clock::time_point now);
   void LogRefusal(const std::string& what);
 
   const ConnectionLimits limits_;

@@ -71,16 +71,8 @@ Status Call::Enter() {
   if (operations_->draining)
     return {StatusCode::kUnavailable, "the server is stopping; ask another one, or this one when it is back"};
   QUARRY_RETURN_IF_ERROR(Authenticate());
-  const int running = operations_->running.load(std::memory_order_relaxed);
-  if (const int most = operations_->limits.calls; most > 0 && running > most) {
-    return {
-        StatusCode::kResourceExhausted,
-        fmt::format(
-            "{} calls are running, and {} is the most that this server answers at a time; ask again later",
-            running - 1, most)};
-  }
   const std::string client = Client();
-  QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(client));
+  QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(client, operations_->limits.calls));
   client_ = std::max<std::uint64_t>(1, Checksum(std::as_bytes(std::span(client))));
   // A refusal has no headers: gRPC's clients repeat only calls whose answer has not begun.
   peer_->AddHeader(kRequestIdKey, record_.id);
@@ -216,7 +208,7 @@ void Call::End(const Status& status) {
   record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   if (operations_->log) operations_->log->Write(record_);
   operations_->metrics.End(record_);
-  share_ = {};
+  share_.EndCall();
   operations_->running.fetch_sub(1, std::memory_order_relaxed);
 }
 

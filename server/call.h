@@ -111,7 +111,8 @@ class Call final : public RequestControl {
 
   /// The status to answer with: a call that was ended for its time, or as its client took nothing, says so.
   Status Conclude(Status status) const;
-  /// Logs and counts. Must come last.
+  /// Logs and counts. Must come last: what is left is the answer to be taken, which has a place of its own
+  /// among those of its client until the call is destroyed.
   void End(const Status& status);
 
  private:

@@ -13,7 +13,19 @@ ClientShares::Share& ClientShares::Share::operator=(Share&& other) noexcept {
   shares_ = std::exchange(other.shares_, nullptr);
   client_ = std::move(other.client_);
   bytes_ = std::exchange(other.bytes_, 0);
+  ended_ = std::exchange(other.ended_, false);
   return *this;
+}
+
+void ClientShares::Share::EndCall() {
+  if (shares_ == nullptr || std::exchange(ended_, true)) return;
+  const std::lock_guard lock(shares_->mutex_);
+  Use& use = shares_->uses_.at(client_);
+  use.bytes -= std::exchange(bytes_, 0);
+  --use.calls;
+  ++use.untaken;
+  --shares_->running_;
+  ++shares_->untaken_;
 }
 
 void ClientShares::Share::Reset() {
@@ -22,16 +34,17 @@ void ClientShares::Share::Reset() {
   const std::lock_guard lock(shares->mutex_);
   const auto use = shares->uses_.find(client_);
   use->second.bytes -= bytes_;
-  --shares->running_;
-  if (--use->second.calls == 0 && use->second.rate.IsFull(RateLimit::Clock::now())) shares->uses_.erase(use);
+  --(ended_ ? shares->untaken_ : shares->running_);
+  --(ended_ ? use->second.untaken : use->second.calls);
+  if (use->second.is_idle(RateLimit::Clock::now())) shares->uses_.erase(use);
 }
 
-Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
+Result<ClientShares::Share> ClientShares::Begin(const std::string& client, int most) {
   const std::lock_guard lock(mutex_);
   const auto now = RateLimit::Clock::now();
   ForgetSome(now);
   const double rate = limits_.calls_per_second;
-  const auto use = uses_.try_emplace(client, Use{0, 0, RateLimit(rate, 2 * rate)}).first;
+  const auto use = uses_.try_emplace(client, Use{0, 0, 0, RateLimit(rate, 2 * rate)}).first;
   const bool alone = IsAlone(client, use->second, now);
   if (rate > 0 && !use->second.rate.Allow(now) && !alone) {
     return Status(
@@ -40,16 +53,37 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client) {
                     "ask again later, and for more at a time",
                     client, rate));
   }
-  if (limits_.calls > 0 && use->second.calls >= limits_.calls) {
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
-                    "client at a time; ask again when one of them has ended",
-                    use->second.calls, client, limits_.calls));
-  }
+  QUARRY_RETURN_IF_ERROR(Check(client, use->second, most));
   ++use->second.calls;
   ++running_;
   return Share(this, client);
+}
+
+/// Whether there is a place for one more call.
+Status ClientShares::Check(const std::string& client, const Use& use, int most) const {
+  if (limits_.calls > 0 && use.calls >= limits_.calls) {
+    return {StatusCode::kResourceExhausted,
+            fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
+                        "client at a time; ask again when one of them has ended",
+                        use.calls, client, limits_.calls)};
+  }
+  if (limits_.calls > 0 && use.untaken >= MostUntaken(limits_.calls)) {
+    return {StatusCode::kResourceExhausted,
+            fmt::format("\"{}\" has not taken {} of its answers; take them before you ask again", client,
+                        use.untaken)};
+  }
+  if (most > 0 && running_ >= most) {
+    return {
+        StatusCode::kResourceExhausted,
+        fmt::format(
+            "{} calls are running, and {} is the most that this server answers at a time; ask again later",
+            running_, most)};
+  }
+  if (most > 0 && untaken_ >= MostUntaken(most)) {
+    return {StatusCode::kResourceExhausted,
+            fmt::format("{} answers of this server were not taken yet; ask again later", untaken_)};
+  }
+  return Status::Ok();
 }
 
 /// Whether no call of another client runs, and none has come for a while. A client that is alone takes
@@ -67,8 +101,7 @@ bool ClientShares::IsAlone(const std::string& client, const Use& use, Time now) 
 /// Looks for clients that are gone when there are twice as many as after the last look.
 void ClientShares::ForgetSome(Time now) {
   if (uses_.size() < look_at_) return;
-  std::erase_if(uses_,
-                [now](const auto& use) { return use.second.calls == 0 && use.second.rate.IsFull(now); });
+  std::erase_if(uses_, [now](const auto& use) { return use.second.is_idle(now); });
   look_at_ = std::max(kFewClients, 2 * uses_.size());
 }
 

@@ -12,6 +12,14 @@
 
 namespace quarry::server {
 
+/// Answers that have ended, and that clients have not taken yet, have a thread and their memory like the
+/// calls that run, but are counted apart: a client that has its answer may call again before its thread
+/// knows. One may have half as many as calls, and some more.
+inline constexpr int MostUntaken(int calls) { return 16 + calls / 2; }
+
+/// Threads that so many calls may need at a time, with those whose answers are to be taken.
+inline constexpr int ThreadsFor(int calls) { return calls + MostUntaken(calls); }
+
 /// What one client may have in progress at the same time. 0: no limit.
 struct ClientLimits {
   int calls = 0;
@@ -44,6 +52,9 @@ class ClientShares {
     /// What Add would take now; without a limit the largest number.
     std::uint64_t Left() const;
 
+    /// The call has its answer, which is yet to be taken: until the share is destroyed.
+    void EndCall();
+
    private:
     friend class ClientShares;
     Share(ClientShares* shares, std::string client) : shares_(shares), client_(std::move(client)) {}
@@ -52,12 +63,14 @@ class ClientShares {
     ClientShares* shares_ = nullptr;
     std::string client_;
     std::uint64_t bytes_ = 0;
+    bool ended_ = false;
   };
 
   /// @param client  one name for all calls of a client
+  /// @param most    calls of all clients; 0: no limit
   /// @errors kResourceExhausted with the numbers: the client already runs as many calls as it may, or calls
-  /// too often
-  Result<Share> Begin(const std::string& client);
+  /// too often; all clients together run as many as they may; or too many answers were not taken
+  Result<Share> Begin(const std::string& client, int most = 0);
 
   /// Clients that are remembered.
   std::size_t size() const;
@@ -67,12 +80,18 @@ class ClientShares {
 
   struct Use {
     int calls = 0;
+    int untaken = 0;
     std::uint64_t bytes = 0;
     RateLimit rate;
+
+    bool is_idle(RateLimit::Clock::time_point now) const {
+      return calls == 0 && untaken == 0 && rate.IsFull(now);
+    }
   };
 
   using Time = RateLimit::Clock::time_point;
 
+  Status Check(const std::string& client, const Use& use, int most) const;
   void ForgetSome(Time now);
   bool IsAlone(const std::string& client, const Use& use, Time now);
 
@@ -83,6 +102,7 @@ class ClientShares {
   std::optional<Time> others_call_;  ///< and when another client did before
   std::map<std::string, Use> uses_;
   int running_ = 0;                    ///< calls of all clients
+  int untaken_ = 0;                    ///< their answers that were not taken
   std::size_t look_at_ = kFewClients;  ///< clients at which those that are gone are looked for
 };
 

@@ -80,15 +80,23 @@ Connection::Finding Connection::Judge(RateLimit::Clock::time_point now) {
   // In this order, as calls go on meanwhile: a question that has come since the bytes were counted adds none;
   // one that is not expected any more has been counted as progress.
   const std::optional<std::uint64_t> read = LeastRead(descriptor_);
+  const auto pinned = static_cast<std::uint64_t>(pinned_.load());
   const auto expected = static_cast<std::uint64_t>(expected_.load());
   const bool progress = progress_.exchange(false);
   if (!taken_ && now - opened_ > rules_.taking && read.value_or(0) > rules_.idle_bytes)
     return Finding::kHoldsOthersUp;
   if (!read || progress) {
+    has_progressed_ = true;
+    excess_ = 0;
     worth_ = MostRead(descriptor_);  // since then, more may have been read of what was worth it
     return Finding::kGood;
   }
-  return *read > worth_ + rules_.idle_bytes + expected ? Finding::kFlood : Finding::kGood;
+  const std::uint64_t since = *read - std::min(worth_, *read);
+  excess_ = since - std::min(pinned, since);
+  const std::uint64_t idle =
+      has_progressed_ ? rules_.idle_bytes : std::min(rules_.first_bytes, rules_.idle_bytes);
+  return since > idle + std::max(pinned, std::min(expected, rules_.question_bytes)) ? Finding::kFlood
+                                                                                    : Finding::kGood;
 }
 
 /// Whether the client's machine has acknowledged nothing for half a minute, though bytes were sent again.

@@ -15,6 +15,17 @@ struct ConnectionRules {
   /// header, frames that mean nothing, or calls that end before they have begun. A transport may need time
   /// for them that grows with the square, and memory for each call.
   std::uint64_t idle_bytes = 512 << 10;
+  /// The same before anything has come of a connection.
+  std::uint64_t first_bytes = 128 << 10;
+  /// What may be read beyond that while questions are expected, however many, unless memory is pinned for
+  /// them.
+  std::uint64_t question_bytes = 8 << 20;
+  /// What may be read on all connections without anything coming of it, and without memory that is pinned;
+  /// then those with most of it are cut.
+  std::uint64_t all_bytes = 48 << 20;
+  /// Bytes of closed connections of an address of which nothing came, at once and in a second.
+  double wasted_at_once = 4 << 20;
+  double wasted_per_second = 256 << 10;
   /// In which the transport takes the connection. It may begin to read on the thread that hands connections
   /// over, and goes on as long as there is something to read. Beyond this time, no more than idle_bytes may
   /// have been read.
@@ -69,6 +80,24 @@ class Connection {
   /// @returns false: it is one too many, which is a fault
   bool BeginCall() { return Begin(&calls_, rules_.calls); }
   void EndCall() { --calls_; }
+  /// Memory of so many bytes is pinned for a question that may arrive.
+  class Pinned {
+   public:
+    /// @param connection  may be null
+    Pinned(Connection* connection, std::int64_t bytes) : connection_(connection), bytes_(bytes) {
+      if (connection_ != nullptr) connection_->pinned_ += bytes_;
+    }
+    ~Pinned() {
+      if (connection_ != nullptr) connection_->pinned_ -= bytes_;
+    }
+    Pinned(const Pinned&) = delete;
+    Pinned& operator=(const Pinned&) = delete;
+
+   private:
+    Connection* const connection_;
+    const std::int64_t bytes_;
+  };
+
   /// A question of at most so many bytes may arrive: before the transport is asked for it.
   /// @returns false: too many calls wait for theirs, which is a fault; EndQuestion is due all the same
   bool BeginQuestion(std::int64_t bytes) {
@@ -96,6 +125,14 @@ class Connection {
   /// the connection is cut. That is found once; from then on, as of any other, whether the transport has
   /// closed it.
   Finding Inspect(RateLimit::Clock::time_point now);
+  /// [bytes] At the last inspection: read since something came of them, without what memory is pinned for.
+  std::uint64_t excess() const { return excess_; }
+  /// Cuts it for what other connections need. For the thread that inspects.
+  void Dismiss() {
+    found_ = true;
+    excess_ = 0;
+    Cut();
+  }
   /// Ends the connection under the transport, which then closes it.
   void Cut();
   /// Whether it was cut: nobody waits for the answers to the calls that had arrived.
@@ -119,12 +156,15 @@ class Connection {
   std::atomic<bool> taken_ = false;
   std::atomic<bool> progress_ = false;
   std::atomic<std::int64_t> expected_ = 0;
+  std::atomic<std::int64_t> pinned_ = 0;  ///< [bytes]
   std::atomic<int> calls_ = 0;
   std::atomic<int> questions_ = 0;
   std::atomic<int> faults_ = 0;
   std::atomic<bool> has_cancelled_ = false;
   std::atomic<bool> cut_ = false;
-  std::uint64_t worth_ = 0;             ///< [bytes] read at the last sign of progress
+  std::uint64_t worth_ = 0;  ///< [bytes] read at the last sign of progress
+  std::uint64_t excess_ = 0;
+  bool has_progressed_ = false;
   RateLimit::Clock::time_point heard_;  ///< when it was last asked whether anything is heard of the client
   RateLimit faults_limit_;
   bool found_ = false;  ///< that it has broken a rule

@@ -24,7 +24,8 @@ class RateLimit {
 
   /// True when it is as if nothing had ever passed.
   bool IsFull(Clock::time_point now) const {
-    return left_ + per_second_ * std::chrono::duration<double>(now - last_).count() >= burst_;
+    return last_ == Clock::time_point() ||
+           left_ + per_second_ * std::chrono::duration<double>(now - last_).count() >= burst_;
   }
 
  private:

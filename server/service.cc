@@ -251,7 +251,8 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
     status = InternalError("unexpected: {}", error.what());
   }
   status = call.Conclude(std::move(status));
-  // First: a client that has its answer may call again at once, and must not meet itself at a limit.
+  // First: a client that has its answer may call again at once, and must not meet itself at a limit. The
+  // answer that is still to be taken counts apart (MostUntaken).
   call.End(status);
   const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
   // The log has the whole path.
@@ -290,7 +291,11 @@ Status Service::Ask(Peer* peer, MessageStream* stream, Call* call, Request* requ
   };
   // Points are megabytes on their way already; other questions while they are parsed.
   if (kPoints) QUARRY_RETURN_IF_ERROR(pin(kTimesParsedPoints * kLargest));
-  QUARRY_ASSIGN_OR_RETURN(std::string bytes, ReceiveQuestion(operations_, peer, stream, kLargest));
+  std::string bytes;
+  {
+    const Connection::Pinned pinned(peer->connection(), kPoints ? kLargest : 0);
+    QUARRY_ASSIGN_OR_RETURN(bytes, ReceiveQuestion(operations_, peer, stream, kLargest));
+  }
   if (!kPoints && bytes.size() > kSmallQuestion) QUARRY_RETURN_IF_ERROR(pin(kTimesParsed * bytes.size()));
   if (kPoints && !memory->Resize(kTimesParsedPoints * bytes.size())) {
     return {StatusCode::kResourceExhausted,

@@ -1,7 +1,8 @@
 #include "server/grpc/arrivals.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "server/peer.h"
 
 namespace quarry::server {
 
@@ -12,8 +13,10 @@ const char* Arrivals::Check(const grpc_auth_context* connection) {
     ++arrived_;
     Waiting& waiting = waiting_[connection];
     const bool too_many = waiting.calls >= per_connection_;
-    if (!too_many && calls_ < kMost) {
+    int& of_host = hosts_[waiting.host];
+    if (!too_many && of_host < kMostOfHost && calls_ < kMost) {
       ++waiting.calls;
+      ++of_host;
       ++calls_;
       return nullptr;
     }
@@ -32,9 +35,15 @@ void Arrivals::Taken(const grpc_auth_context* key, const std::shared_ptr<Connect
     const auto found = waiting_.find(key);
     if (found == waiting_.end()) return;  // forgotten before it was in the queue
     Waiting& waiting = found->second;
-    waiting.connection = connection;
+    if (connection && !waiting.connection.lock()) {
+      hosts_[waiting.host] -= waiting.calls;
+      waiting.connection = connection;
+      waiting.host = AddressWithoutPort(connection->peer());
+      hosts_[waiting.host] += waiting.calls;
+    }
     refused = std::exchange(waiting.refused, 0);
     --calls_;
+    --hosts_[waiting.host];
     if (--waiting.calls <= 0) waiting_.erase(found);
   }
   if (refused > 0 && connection) connection->CountFault(refused * Connection::kOneTooMany);
@@ -44,6 +53,7 @@ void Arrivals::Forget(std::uint64_t arrived) {
   const std::lock_guard lock(mutex_);
   if (arrived_ != arrived) return;  // of those that have come since then, some may wait
   waiting_.clear();
+  hosts_.clear();
   calls_ = 0;
 }
 

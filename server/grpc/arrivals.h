@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "server/connection.h"
 #include "server/grpc/port_credentials.h"
@@ -46,11 +47,13 @@ class Arrivals final : public ArrivalCheck {
   struct Waiting {
     int calls = 0;
     int refused = 0;                       ///< of a connection that is not known yet
-    std::weak_ptr<Connection> connection;  ///< known once a call of it was taken
+    std::weak_ptr<Connection> connection;  ///< known once a call of it was taken,
+    std::string host;                      ///< and its address; until then empty, as that of all such
   };
 
-  /// Most of all connections. A thread takes ten thousand in a second.
-  static constexpr int kMost = 1024;
+  /// Most of all connections, and of those of one address. A thread takes ten thousand in a second.
+  static constexpr int kMost = 4096;
+  static constexpr int kMostOfHost = 512;
   static constexpr int kCrowd = 64;
 
   void Forget(std::uint64_t arrived);
@@ -59,7 +62,8 @@ class Arrivals final : public ArrivalCheck {
   std::atomic<int> calls_ = 0;
   std::atomic<std::uint64_t> arrived_ = 0;
   std::mutex mutex_;
-  std::map<const grpc_auth_context*, Waiting> waiting_;  ///< guarded by mutex_
+  std::map<const grpc_auth_context*, Waiting> waiting_;  ///< guarded by mutex_, as the next
+  std::map<std::string, int> hosts_;                     ///< waiting calls
 };
 
 }  // namespace quarry::server

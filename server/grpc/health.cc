@@ -36,15 +36,18 @@ std::optional<std::string> Health::MethodOf(const std::string& path) {
 
 void Health::Answer(const std::string& method, Peer* peer, MessageStream* stream) {
   const Counted call(&calls_);
+  const auto refuse = [&](const Status& status) {
+    if (Connection* connection = peer->connection()) connection->CountFault(Connection::kOneTooMany);
+    stream->Refuse(status, "");
+  };
   if (call.number() > kMostCalls) {
-    return stream->Refuse({StatusCode::kResourceExhausted,
-                           fmt::format("{} calls of the health service are running, the most at a time; ask "
-                                       "again later",
-                                       kMostCalls)},
-                          "");
+    return refuse({StatusCode::kResourceExhausted,
+                   fmt::format("{} calls of the health service are running, the most at a time; ask "
+                               "again later",
+                               kMostCalls)});
   }
   const Result<ClientShares::Share> share = clients_.Begin(AddressWithoutPort(peer->address()));
-  if (!share.ok()) return stream->Refuse(share.status(), "");
+  if (!share.ok()) return refuse(share.status());
   const Status status = Dispatch(method, peer, stream);
   const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
   (void)stream->Finish(status, "");

@@ -36,7 +36,7 @@ class Health {
   bool Send(int status, Follows follows, Peer* peer, MessageStream* stream);
 
   Operations* const operations_;
-  ClientShares clients_{{.calls = kMostCalls / 2}};
+  ClientShares clients_{{.calls = kMostCalls / 2, .calls_per_second = 100}};
   std::atomic<int> calls_ = 0;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;

@@ -103,7 +103,7 @@ Status Listener::Listen(const ListenOptions& options) {
     Stop();
     return InternalError("gRPC cannot start its server; its log says why");
   }
-  workers_ = std::make_unique<Workers>(service_->operations()->limits.calls + kSpareWorkers);
+  workers_ = std::make_unique<Workers>(ThreadsFor(service_->operations()->limits.calls) + kSpareWorkers);
   for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
   for (int i = 0; i < kReceivers; ++i) {
     if (workers_->Run([this] { ReceiveCalls(); })) continue;
@@ -160,7 +160,10 @@ void Listener::ForgetRefused() {
     if (!(*it)->IsLeaving()) left.splice(left.end(), refused_, it);
     it = next;
   }
-  forget_at_ = std::max(kFewRefused, 2 * refused_.size());
+  // Each has kilobytes.
+  std::size_t excess = refused_.size() - std::min(refused_.size(), kMostRefused);
+  for (auto it = refused_.begin(); excess > 0; ++it, --excess) (*it)->Cut();
+  forget_at_ = std::clamp(2 * refused_.size(), kFewRefused, kMostRefused);
 }
 
 /// Whether a call runs, or its last words are on their way.

@@ -77,6 +77,7 @@ class Listener {
   void Stop();
 
   static constexpr std::size_t kFewRefused = 64;
+  static constexpr std::size_t kMostRefused = 2048;
 
   /// Calls of a connection that may wait beside those of its streams, as their client has cancelled them.
   static constexpr int kMoreThanStreams = 100;

@@ -78,7 +78,7 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& opt
                           Acceptor::Listen(options.address, options.connections));
   state->acceptor = std::move(acceptor);
   Operations* const operations = service->operations();
-  state->workers = std::make_unique<Workers>(operations->limits.calls + kSpareWorkers);
+  state->workers = std::make_unique<Workers>(ThreadsFor(operations->limits.calls) + kSpareWorkers);
   state->context.io = &state->io;
   state->context.front = &state->front;
   state->context.operations = operations;

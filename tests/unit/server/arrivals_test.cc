@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "quarry/base/file.h"
 
 namespace quarry::server {
@@ -15,9 +19,12 @@ const grpc_auth_context* Named(int number) {
 }
 
 struct Known {
+  explicit Known(std::string peer_name = "ipv4:127.0.0.1:1") : peer(std::move(peer_name)) {}
+
+  std::string peer;
   FileDescriptor file{::eventfd(0, EFD_CLOEXEC)};
   std::shared_ptr<Connection> connection = std::make_shared<Connection>(
-      file.get(), InodeOf(file.get()), "peer", ConnectionRules{.faults_at_once = 10, .faults_per_second = 0});
+      file.get(), InodeOf(file.get()), peer, ConnectionRules{.faults_at_once = 10, .faults_per_second = 0});
 
   bool is_cut() const { return connection->is_cut(); }
 };
@@ -33,11 +40,28 @@ TEST(Arrivals, AConnectionHasItsPartOfTheWaitingCalls) {
   EXPECT_NE(arrivals.Check(Named(1)), nullptr);
 }
 
-TEST(Arrivals, ThereAreOnlySoManyInAll) {
+TEST(Arrivals, AnAddressHasItsPart) {
+  const Known one("ipv4:127.0.0.1:1");
+  const Known two("ipv4:127.0.0.1:2");
+  const Known other("ipv4:127.0.0.2:1");
+  Arrivals arrivals(2000);
+  int name = 0;
+  for (const Known* known : {&one, &two, &other}) {
+    EXPECT_EQ(arrivals.Check(Named(++name)), nullptr);
+    EXPECT_EQ(arrivals.Check(Named(name)), nullptr);
+    arrivals.Taken(Named(name), known->connection);
+  }
+  int waiting = 2;  // of the first address
+  while (waiting < 2000 && arrivals.Check(Named(1 + waiting % 2)) == nullptr) ++waiting;
+  EXPECT_EQ(waiting, 512);
+  EXPECT_EQ(arrivals.Check(Named(3)), nullptr) << "others have places";
+}
+
+TEST(Arrivals, ThoseOfUnknownAddressesShareAPart) {
   Arrivals arrivals(3);
   int taken = 0;
   while (taken < 2000 && arrivals.Check(Named(taken)) == nullptr) ++taken;
-  EXPECT_EQ(taken, 1024);
+  EXPECT_EQ(taken, 512);
   arrivals.Taken(Named(7), nullptr);
   EXPECT_EQ(arrivals.Check(Named(1999)), nullptr);
   EXPECT_NE(arrivals.Check(Named(1999)), nullptr);
