@@ -14,8 +14,8 @@ namespace quarry::server {
 
 /// Answers that have ended, and that clients have not taken yet, have a thread and their memory like the
 /// calls that run, but are counted apart: a client that has its answer may call again before its thread
-/// knows. One may have half as many as calls, and some more.
-inline constexpr int MostUntaken(int calls) { return 16 + calls / 2; }
+/// knows. One may have a quarter as many as calls, and some more.
+inline constexpr int MostUntaken(int calls) { return 16 + calls / 4; }
 
 /// Threads that so many calls may need at a time, with those whose answers are to be taken.
 inline constexpr int ThreadsFor(int calls) { return calls + MostUntaken(calls); }

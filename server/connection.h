@@ -22,7 +22,7 @@ struct ConnectionRules {
   std::uint64_t question_bytes = 8 << 20;
   /// What may be read on all connections without anything coming of it, and without memory that is pinned;
   /// then those with most of it are cut.
-  std::uint64_t all_bytes = 48 << 20;
+  std::uint64_t all_bytes = 32 << 20;
   /// Bytes of closed connections of an address of which nothing came, at once and in a second.
   double wasted_at_once = 4 << 20;
   double wasted_per_second = 256 << 10;
