@@ -67,7 +67,7 @@ Status ClientShares::Check(const std::string& client, const Use& use, int most) 
                         "client at a time; ask again when one of them has ended",
                         use.calls, client, limits_.calls)};
   }
-  if (limits_.calls > 0 && use.untaken >= MostUntaken(limits_.calls)) {
+  if (limits_.calls > 0 && use.calls + use.untaken >= limits_.calls + kUntaken) {
     return {StatusCode::kResourceExhausted,
             fmt::format("\"{}\" has not taken {} of its answers; take them before you ask again", client,
                         use.untaken)};
@@ -79,7 +79,7 @@ Status ClientShares::Check(const std::string& client, const Use& use, int most) 
             "{} calls are running, and {} is the most that this server answers at a time; ask again later",
             running_, most)};
   }
-  if (most > 0 && untaken_ >= MostUntaken(most)) {
+  if (most > 0 && running_ + untaken_ >= ThreadsFor(most)) {
     return {StatusCode::kResourceExhausted,
             fmt::format("{} answers of this server were not taken yet; ask again later", untaken_)};
   }

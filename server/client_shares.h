@@ -12,13 +12,13 @@
 
 namespace quarry::server {
 
-/// Answers that have ended, and that clients have not taken yet, have a thread and their memory like the
-/// calls that run, but are counted apart: a client that has its answer may call again before its thread
-/// knows. One may have a quarter as many as calls, and some more.
-inline constexpr int MostUntaken(int calls) { return 16 + calls / 4; }
+/// An answer that has ended, and that its client has not taken yet, has a thread and its memory like a call
+/// that runs. A client that has its answer may call again before that thread knows: so calls and such answers
+/// together may be this many more than calls alone.
+inline constexpr int kUntaken = 16;
 
-/// Threads that so many calls may need at a time, with those whose answers are to be taken.
-inline constexpr int ThreadsFor(int calls) { return calls + MostUntaken(calls); }
+/// Threads that so many calls of all clients need, with the answers to be taken.
+inline constexpr int ThreadsFor(int calls) { return calls + 2 * kUntaken; }
 
 /// What one client may have in progress at the same time. 0: no limit.
 struct ClientLimits {

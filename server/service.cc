@@ -252,7 +252,7 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
   }
   status = call.Conclude(std::move(status));
   // First: a client that has its answer may call again at once, and must not meet itself at a limit. The
-  // answer that is still to be taken counts apart (MostUntaken).
+  // answer that is still to be taken counts apart (kUntaken).
   call.End(status);
   const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
   // The log has the whole path.
