@@ -151,6 +151,28 @@ TEST(Acceptor, CutsAConnectionThatSendsMuchWithoutProgress) {
   EXPECT_NE(running.acceptor->Find(PeerOf(quiet)), nullptr);
 }
 
+TEST(Acceptor, ConnectionsTogetherSendSoMuchOfWhichNothingComes) {
+  constexpr std::size_t kEach = 1000;
+  Running running({}, {.idle_bytes = 2 * kEach, .all_bytes = 2 * kEach + 1});
+  std::vector<FileDescriptor> sockets;
+  for (std::size_t i = 0; i < 3; ++i) sockets.push_back(running.Open());
+  const auto send = [&](std::size_t i) {
+    const std::string bytes(kEach + i, 'x');
+    ASSERT_EQ(::send(sockets[i].get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    running.transport.Read(i, bytes.size());
+  };
+  send(0);
+  send(1);
+  const auto last = running.acceptor->Find(PeerOf(sockets[2]));
+  {
+    const Connection::Pinned memory(last.get(), kEach + 2);
+    send(2);
+  }
+  EXPECT_TRUE(IsClosed(sockets[2])) << "its memory is no longer pinned, and it has sent most";
+  while (running.acceptor->state().cut == 0) std::this_thread::yield();
+  EXPECT_EQ(running.acceptor->state().cut, 1u);
+}
+
 TEST(Acceptor, AnAddressWhoseConnectionWasCutWaitsForTheNextOne) {
   Running running({},
                   {.faults_at_once = 10, .pause = std::chrono::hours(1), .probation = std::chrono::hours(2)});

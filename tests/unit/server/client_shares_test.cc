@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace quarry::server {
 namespace {
 
@@ -16,6 +18,32 @@ TEST(ClientShares, EachClientHasItsOwnCalls) {
   EXPECT_TRUE(shares.Begin("bob").ok());
   *first = {};
   EXPECT_TRUE(shares.Begin("alice").ok()) << "one of them has ended";
+}
+
+TEST(ClientShares, AnswersThatAreNotTakenCountBesideTheCalls) {
+  ClientShares shares({.calls = 2});
+  std::vector<ClientShares::Share> untaken;
+  for (int i = 0; i < 2 + kUntaken; ++i) {
+    untaken.push_back(*shares.Begin("alice"));
+    untaken.back().EndCall();
+  }
+  const Status refused = shares.Begin("alice").status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("\"alice\" has not taken 18 of its answers"), std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(shares.Begin("bob").ok());
+  untaken.pop_back();
+  EXPECT_TRUE(shares.Begin("alice").ok()) << "one was taken";
+}
+
+TEST(ClientShares, AllClientsTogetherHaveSoManyCalls) {
+  ClientShares shares;
+  const auto alice = shares.Begin("alice", 2);
+  auto bob = shares.Begin("bob", 2);
+  ASSERT_TRUE(alice.ok() && bob.ok());
+  EXPECT_NE(shares.Begin("eve", 2).status().message().find("2 calls are running"), std::string::npos);
+  bob->EndCall();
+  EXPECT_TRUE(shares.Begin("eve", 2).ok()) << "an answer that is to be taken is no call that runs";
 }
 
 TEST(ClientShares, PricesCountUntilTheirCallsEnd) {
