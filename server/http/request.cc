@@ -68,6 +68,7 @@ Status CheckFraming(const beast::http::fields& fields, bool old) {
 
 struct Request::State {
   beast::http::request_parser<beast::http::string_body> parser;
+  Status failed;           ///< how Put has ended for good
   std::size_t head = 0;    ///< [bytes] of it that the parser has taken
   std::uint64_t body = 0;  ///< [bytes] that the parser has taken behind the head, whatever they are
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();  ///< see LimitBody
@@ -82,6 +83,14 @@ Request::Request() : state_(std::make_unique<State>()) {
 Request::~Request() = default;
 
 Result<std::size_t> Request::Put(std::string_view bytes) {
+  // A parser that has failed is in no state to go on.
+  QUARRY_RETURN_IF_ERROR(state_->failed);
+  Result<std::size_t> used = Parse(bytes);
+  state_->failed = used.status();
+  return used;
+}
+
+Result<std::size_t> Request::Parse(std::string_view bytes) {
   std::size_t used = 0;
   auto& parser = state_->parser;
   // The parser looks at an announced length when it has the head, and not again.

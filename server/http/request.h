@@ -24,6 +24,7 @@ class Request {
 
   /// Takes what has arrived. Before the head is complete, everything from its first byte on; after it, the
   /// next bytes of the body, which are kept.
+  /// After an error it stays the same error.
   /// @returns how many bytes it needs no more
   /// @errors kResourceExhausted: a head of more than kMostHead bytes, or a body beyond LimitBody;
   /// kUnimplemented: a transfer coding other than "chunked"; kInvalidArgument: no request, a body whose end
@@ -53,6 +54,7 @@ class Request {
   std::string& body();
 
  private:
+  Result<std::size_t> Parse(std::string_view bytes);
   std::uint64_t Framing(std::size_t unused) const;
 
   struct State;
