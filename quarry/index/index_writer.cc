@@ -332,9 +332,11 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
     report.rebuilt_because = "asked for";
   } else {
     Result<OldIndex> opened = OldIndex::Open(folder, working.path());
-    if (opened.ok()) old.emplace(*std::move(opened));
-    const bool missing = opened.status().code() == StatusCode::kNotFound;
-    if (!opened.ok() && !missing) report.rebuilt_because = opened.status().message();
+    if (opened.ok()) {
+      old.emplace(*std::move(opened));
+    } else if (opened.status().code() != StatusCode::kNotFound) {
+      report.rebuilt_because = opened.status().message();
+    }
   }
   QUARRY_ASSIGN_OR_RETURN(const bool unchanged, FillAnew(dataset, progress, working, &old, &report));
   if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));

@@ -116,6 +116,7 @@ Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Vari
                            variables.empty() ? "" : "; it holds ", List(variables));
   }
   std::vector<Variable> named;
+  named.reserve(candidates.size());
   for (const std::size_t i : candidates) named.push_back(variables[i]);
   return InvalidArgument("\"{}\" holds several variables; name one, as in \"{}:{}\", out of {}", name.file,
                          name.file, named.front().name, List(named));

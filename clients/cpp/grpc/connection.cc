@@ -182,7 +182,7 @@ std::unique_ptr<grpc::ClientContext> Connection::NewContext() const {
 Status Connection::CallOnce(const std::string& method, const google::protobuf::MessageLite& question,
                             const CancelToken& cancel, std::size_t most,
                             google::protobuf::MessageLite* response) const {
-  const Status asked_to_end(StatusCode::kCancelled, "the call was cancelled");
+  Status asked_to_end(StatusCode::kCancelled, "the call was cancelled");
   if (cancel.cancelled()) return asked_to_end;
   RemoteCall call = Start(method, question, NewContext(), cancel);
   grpc::ByteBuffer message;
