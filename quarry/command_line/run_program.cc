@@ -49,8 +49,8 @@ bool OccupyStandardStreams() {
 [[maybe_unused]] const std::terminate_handler before = std::set_terminate(EndWithoutMemory);
 [[maybe_unused]] const bool streams_were_closed = OccupyStandardStreams();
 
-/// What a shell shows of a program that the signal has ended: the usual end at a closed pipe, also for a
-/// parent that has the signal ignored.
+/// The exit code that a shell shows for a program that the signal has ended: the usual end at a closed pipe,
+/// also for a parent that has the signal ignored.
 constexpr int kReaderHasGone = 128 + SIGPIPE;
 
 }  // namespace

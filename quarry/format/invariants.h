@@ -2,8 +2,8 @@
 
 #include "quarry/format/description.h"
 
-/// What every reader assumes of a description, and no single value of it shows. The writer refuses to make a
-/// dataset that breaks it, and FromProto one that was found on a disk or came over the network.
+/// Invariants of descriptions that every reader assumes, and that no single value shows. The writer refuses
+/// to make a dataset that breaks it, and FromProto one that was found on a disk or came over the network.
 namespace quarry::format {
 
 /// Most fields of a dataset. A field is looked for by its name in a list.

@@ -18,7 +18,7 @@ Status CheckThree(const List& list, const char* what) {
   return Status::Ok();
 }
 
-/// What is wrong with a value is damage where the value was found.
+/// An invalid value is damage where it was found.
 Status Damaged(const Status& wrong) {
   return wrong.ok() ? Status::Ok() : Status(StatusCode::kDataLoss, wrong.message());
 }

@@ -117,7 +117,7 @@ struct SubfileFooter {
   static Result<SubfileFooter> DecodeFrom(ByteSpan bytes);
 };
 
-/// What holds of a row wherever it was read from, a table or an index.
+/// Checks a row, wherever it was read from, a table or an index.
 /// @param samples   of its patch
 /// @param payload   [begin, end) of the bytes of the file in which payloads may lie
 /// @errors kDataLoss

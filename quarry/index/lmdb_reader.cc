@@ -211,8 +211,8 @@ Result<ByteSpan> StoredPages::LargeValue(ByteSpan place, std::uint32_t size) con
   return pages.subspan(HeaderAt::kEnd, size);
 }
 
-/// Of a leaf the first key that is not smaller; of a branch the number after the last child whose keys begin
-/// before or at it. The first child has all keys before the second: its own key is not looked at.
+/// In a leaf, finds the first key that is not smaller; in a branch, the number after the last child whose
+/// keys begin before or at it. The first child has all keys before the second: its own key is not looked at.
 Result<std::size_t> StoredCursor::Search(const StoredPages::Page& page, ByteSpan key) const {
   std::size_t low = page.is_leaf ? 0 : 1;
   std::size_t high = key.empty() ? low : page.count;

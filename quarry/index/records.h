@@ -32,7 +32,7 @@ Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
 Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
 
-/// What holds of the record of a patch, whoever wrote it: afterwards its numbers can be used as those of a
+/// Checks the record of a patch, whoever wrote it: afterwards its numbers can be used as those of a
 /// table.
 /// @param position  of the patch whose record it should be
 /// @param subfiles  of the field and step, or of the mask
