@@ -17,11 +17,11 @@ struct ConnectionRules {
   std::uint64_t idle_bytes = 512 << 10;
   /// The same before anything has come of a connection.
   std::uint64_t first_bytes = 128 << 10;
-  /// What may be read beyond that while questions are expected, however many, unless memory is pinned for
+  /// [bytes] more that may be read while questions are expected, however many, unless memory is pinned for
   /// them.
   std::uint64_t question_bytes = 8 << 20;
-  /// What may be read on all connections without anything coming of it, and without memory that is pinned;
-  /// then those with most of it are cut.
+  /// [bytes] that all connections may have read without anything coming of it, and without memory that is
+  /// pinned; then those with most of it are cut.
   std::uint64_t all_bytes = 32 << 20;
   /// Bytes of closed connections of an address of which nothing came, at once and in a second.
   double wasted_at_once = 4 << 20;

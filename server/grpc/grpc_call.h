@@ -38,7 +38,7 @@ class GrpcCall final : public Peer, public MessageStream {
   /// Whether it asks for the health of the server.
   bool is_of_health() const { return Health::MethodOf(context_.method()).has_value(); }
 
-  /// What gRPC knows the connection of the arrived call by, see Arrivals.
+  /// The name that gRPC has for the connection of the arrived call, see Arrivals.
   const grpc_auth_context* security();
 
   /// After Run: whether gRPC still has the refusal to send. Does not wait.
