@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/base/calendar.h"
 #include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
@@ -15,6 +16,18 @@
 /// Dumps in foreign formats, read box by box. Nothing here knows MPI: every rank reads its own boxes.
 namespace quarry::input {
 
+/// Samples that the user chooses along an axis that is none of the grid's: "channel=1", or "channel=0:2".
+struct IndexChoice {
+  std::string axis;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;     ///< half-open
+  bool is_range = false;    ///< written as a range, which becomes steps (of time) or fields
+};
+
+/// Parses "NAME=K" or "NAME=BEGIN:END".
+/// @errors kInvalidArgument
+Result<IndexChoice> ParseIndexChoice(const std::string& text);
+
 /// What the user said about inputs; all of it may also come from a file's name or from the file itself.
 struct InputOptions {
   std::string format;  ///< a name of KnownFormats(), or empty: from the file name
@@ -22,7 +35,12 @@ struct InputOptions {
   std::optional<DataType> type;
   bool big_endian = false;
   std::uint64_t offset = 0;  ///< bytes before the first sample
-  std::string field;         ///< empty: from the file
+  bool fortran_records = false;  ///< samples lie in records of Fortran's sequential unformatted files
+  std::string field;             ///< empty: from the file
+  /// One letter for each dimension of an array, slowest first, as "tzyx" or "zyxc": x, y and z are axes of the
+  /// grid, t is time, others are chosen by `index`. Empty: from the file.
+  std::string axes;
+  std::vector<IndexChoice> index;
 };
 
 /// One axis of a dump's grid, as far as the file describes it.
@@ -45,7 +63,10 @@ struct InputInfo {
   std::string units;
   std::optional<double> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;
+  TimeUnit time_unit;             ///< of `time`
   std::array<InputAxis, 3> axes;  ///< x, y, z
+  /// What the file says and this input does not use, or lacks: whole sentences for the user.
+  std::vector<std::string> warnings;
   /// Samples x, y, z of the smallest part worth reading on its own (an image of a stack, a chunk); units
   /// begin at sample (0,0,0).
   Index3 unit = {1, 1, 1};
@@ -76,7 +97,8 @@ class Input {
 /// Finds out what `path` holds and checks that its size fits. Understands names like
 /// `run-pressure-[128-64-64]-Float32.raw`, NumPy's .npy (C order, shape [z, y, x]), and `FILE:VARIABLE` in
 /// formats that hold several variables.
-/// @returns one input for each moment in the file, in order: several if a variable has a time axis
+/// @returns one input for each moment and each index chosen as a range, in order: several fields, or several
+/// moments of one
 /// @errors kNotFound: no such file or variable; kInvalidArgument: dims, type or size do not fit, with both
 /// numbers; kUnavailable: this build has no reader for the format, with the missing library
 Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, const InputOptions& options);
