@@ -78,7 +78,8 @@ struct Date {
   std::int64_t year = 0;
   int month = 1;
   int day = 1;
-  std::int64_t nanoseconds = 0;  ///< since midnight; minus the offset of the time zone, so perhaps of another day
+  std::int64_t nanoseconds =
+      0;  ///< since midnight; minus the offset of the time zone, so perhaps of another day
 };
 
 /// What a text of units says, as far as no calendar is needed.
@@ -94,10 +95,12 @@ struct Axis {
   int months = 0;
   Calendar calendar = Calendar::kStandard;
   bool has_reference = false;
-  Int128 reference = 0;  ///< [ns] since the Julian day 0, or since the year 0 of a calendar that has no such day
+  Int128 reference =
+      0;  ///< [ns] since the Julian day 0, or since the year 0 of a calendar that has no such day
 };
 
-// ---- Text --------------------------------------------------------------------------------------------------
+// ---- Text
+// --------------------------------------------------------------------------------------------------
 
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -205,7 +208,8 @@ std::optional<Date> ParseDate(std::string_view text) {
     if (!value) return std::nullopt;
     *part = static_cast<int>(*value);
   }
-  const bool separated = Take(&text, 'T') || Take(&text, 't') || Take(&text, '_') || (!text.empty() && IsSpace(text.front()));
+  const bool separated =
+      Take(&text, 'T') || Take(&text, 't') || Take(&text, '_') || (!text.empty() && IsSpace(text.front()));
   text = Trimmed(text);
   if (separated && !text.empty() && IsDigit(text.front())) {
     const auto clock = TakeClock(&text);
@@ -244,17 +248,21 @@ std::optional<Calendar> FindCalendar(std::string_view name) {
   return std::nullopt;
 }
 
-// ---- Days --------------------------------------------------------------------------------------------------
+// ---- Days
+// --------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kGregorianBegin = 2299161;  // Julian day of 1582-10-15
 
 /// The same count of days for both rules of leap years.
-/// @source E. G. Richards, "Calendars", in Explanatory Supplement to the Astronomical Almanac, 2013, section 15.11
+/// @source E. G. Richards, "Calendars", in Explanatory Supplement to the Astronomical Almanac, 2013,
+/// section 15.11
 std::int64_t JulianDay(std::int64_t year, int month, int day, bool gregorian) {
-  const std::int64_t shifted = year + 1'000'000'000 - (month < 3 ? 1 : 0);  // Not negative; a multiple of 400 years.
+  const std::int64_t shifted =
+      year + 1'000'000'000 - (month < 3 ? 1 : 0);  // Not negative; a multiple of 400 years.
   const std::int64_t day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;  // since 1 March
   if (!gregorian) return 365 * shifted + shifted / 4 + day_of_year - 365'250'000'000 + 1721118;
-  return 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 365'242'500'000 + 1721120;
+  return 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 365'242'500'000 +
+         1721120;
 }
 
 Date DateOfJulianDay(std::int64_t day, bool gregorian) {
@@ -291,15 +299,21 @@ constexpr AlikeYears k360DayYear = {360, {30, 30, 30, 30, 30, 30, 30, 30, 30, 30
 
 const AlikeYears* FindAlikeYears(Calendar calendar) {
   switch (calendar) {
-    case Calendar::kNoLeap: return &kNoLeapYear;
-    case Calendar::kAllLeap: return &kAllLeapYear;
-    case Calendar::k360Day: return &k360DayYear;
-    default: return nullptr;
+    case Calendar::kNoLeap:
+      return &kNoLeapYear;
+    case Calendar::kAllLeap:
+      return &kAllLeapYear;
+    case Calendar::k360Day:
+      return &k360DayYear;
+    default:
+      return nullptr;
   }
 }
 
 /// In the calendars that people lived by, the year after 1 BC, "-1", is 1.
-bool HasYearZero(Calendar calendar) { return calendar != Calendar::kStandard && calendar != Calendar::kJulian; }
+bool HasYearZero(Calendar calendar) {
+  return calendar != Calendar::kStandard && calendar != Calendar::kJulian;
+}
 
 std::int64_t DayNumber(std::int64_t year, int month, int day, Calendar calendar) {
   if (const AlikeYears* years = FindAlikeYears(calendar)) {
@@ -341,20 +355,22 @@ std::optional<Int128> MomentOf(const Date& date, Calendar calendar) {
   return static_cast<Int128>(number) * kDay + date.nanoseconds;
 }
 
-// ---- Units -------------------------------------------------------------------------------------------------
+// ---- Units
+// -------------------------------------------------------------------------------------------------
 
 Result<Axis> ParseAxis(const TimeUnit& unit) {
   const auto units = ParseUnits(unit.units);
   if (!units) {
-    return InvalidArgument("\"{}\" is no unit of time; write for example \"hours\" or \"days since 2001-01-01\"",
-                           unit.units);
+    return InvalidArgument(
+        "\"{}\" is no unit of time; write for example \"hours\" or \"days since 2001-01-01\"", unit.units);
   }
   Axis axis;
   axis.unit = units->unit.nanoseconds;
   axis.months = units->unit.months;
   axis.has_reference = !units->reference.empty();
   const auto calendar = FindCalendar(unit.calendar);
-  if (!calendar && axis.has_reference) return InvalidArgument("the calendar \"{}\" is unknown", unit.calendar);
+  if (!calendar && axis.has_reference)
+    return InvalidArgument("the calendar \"{}\" is unknown", unit.calendar);
   if (!axis.has_reference) return axis;
   axis.calendar = *calendar;
   const auto moment = units->date ? MomentOf(*units->date, *calendar) : std::nullopt;
@@ -399,8 +415,8 @@ double Rescale(double time, std::int64_t from, std::int64_t to, Int128 differenc
   return static_cast<double>(quotient) + rest / static_cast<double>(to);
 }
 
-/// A moment to the nearest microsecond, or as far as the number says: 0.1 days before a date of long ago are some
-/// microseconds more or less.
+/// A moment to the nearest microsecond, or as far as the number says: 0.1 days before a date of long ago are
+/// some microseconds more or less.
 std::optional<Int128> MomentOfTime(double time, const Axis& axis) {
   constexpr double kLongest = 3e25;  // [ns] almost 10^9 years
   if (axis.months > 0 || !(std::abs(time) * static_cast<double>(axis.unit) < kLongest)) return std::nullopt;
@@ -408,14 +424,16 @@ std::optional<Int128> MomentOfTime(double time, const Axis& axis) {
   const double rest = (time - whole) * static_cast<double>(axis.unit);
   const Int128 moment = axis.reference + static_cast<Int128>(whole) * axis.unit + std::llround(rest);
   if (std::abs(static_cast<double>(moment)) > kLongest) return std::nullopt;
-  const double spacing = (std::nextafter(std::abs(time), HUGE_VAL) - std::abs(time)) * static_cast<double>(axis.unit);
+  const double spacing =
+      (std::nextafter(std::abs(time), HUGE_VAL) - std::abs(time)) * static_cast<double>(axis.unit);
   std::int64_t grid = kMicrosecond;
   while (static_cast<double>(grid) < spacing && grid < kSecond) grid *= 10;
   return FloorDivide(moment + grid / 2, grid) * grid;
 }
 
 Status CannotConvert(const TimeUnit& from, const TimeUnit& to, std::string_view why) {
-  return InvalidArgument("times in \"{}\" cannot become times in \"{}\": {}", ToString(from), ToString(to), why);
+  return InvalidArgument("times in \"{}\" cannot become times in \"{}\": {}", ToString(from), ToString(to),
+                         why);
 }
 
 }  // namespace
@@ -458,8 +476,9 @@ Result<double> ConvertTime(double time, const TimeUnit& from, const TimeUnit& to
 Result<double> TimeOfDate(std::string_view date, const TimeUnit& unit) {
   QUARRY_ASSIGN_OR_RETURN(const Axis axis, ParseAxis(unit));
   if (!axis.has_reference || axis.months > 0) {
-    return InvalidArgument("\"{}\" has no reference date for the date \"{}\"; write for example \"days since 2001-01-01\"",
-                           ToString(unit), date);
+    return InvalidArgument(
+        "\"{}\" has no reference date for the date \"{}\"; write for example \"days since 2001-01-01\"",
+        ToString(unit), date);
   }
   const auto parsed = ParseDate(date);
   const auto moment = parsed ? MomentOf(*parsed, axis.calendar) : std::nullopt;
@@ -479,8 +498,9 @@ std::optional<std::string> DateOfTime(double time, const TimeUnit& unit) {
   const Date date = DateOfDayNumber(number, axis->calendar);
   const auto clock = static_cast<std::int64_t>(*moment - static_cast<Int128>(number) * kDay);
   const std::int64_t seconds = clock / kSecond;
-  std::string text = fmt::format("{}{:04}-{:02}-{:02} {:02}:{:02}:{:02}", date.year < 0 ? "-" : "", std::abs(date.year),
-                                 date.month, date.day, seconds / 3600, seconds / 60 % 60, seconds % 60);
+  std::string text =
+      fmt::format("{}{:04}-{:02}-{:02} {:02}:{:02}:{:02}", date.year < 0 ? "-" : "", std::abs(date.year),
+                  date.month, date.day, seconds / 3600, seconds / 60 % 60, seconds % 60);
   if (const std::int64_t rest = clock % kSecond / kMicrosecond; rest > 0) {
     text += fmt::format(".{:06}", rest);
     text.erase(text.find_last_not_of('0') + 1);
