@@ -380,14 +380,16 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   return info;
 }
 
-Inputs MakeInputs(const InputInfo& info, const std::shared_ptr<const Source>& source, const Times& times) {
+Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
+                  const std::shared_ptr<const Source>& source, const Times& times) {
   const AxisRoles& roles = source->layout.roles;
   Inputs inputs;
   for (std::int64_t f = 0; f < roles.field_count; ++f) {
     InputInfo of_field = info;
     std::vector<std::int64_t> first = roles.first;
     if (roles.fields) {
-      const std::string& axis = source->file->arrays()[source->array].dimensions[*roles.fields].name;
+      std::string axis = source->file->arrays()[source->array].dimensions[*roles.fields].name;
+      if (!options.axes.empty()) axis = options.axes[*roles.fields];
       first[*roles.fields] += f;
       of_field.field =
           FieldFromName(fmt::format("{}_{}{}", info.field, axis.empty() ? "index" : axis, first[*roles.fields]));
@@ -452,7 +454,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
     FindMoment(*source->file, array, &info);
   }
   info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
-  return MakeInputs(info, source, times);
+  return MakeInputs(info, options, source, times);
 }
 
 }  // namespace quarry::input::internal
