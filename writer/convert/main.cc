@@ -141,9 +141,10 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "slowly, and more steps to read for one; default: none refers")
       .Group(quality);
   const char* layout = "Layout";
-  app->AddOption("--patch", &line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
+  app->AddOption("--patch", &line->patch,
+                 "samples of a patch, powers of two, N or XxYxZ; default: up to 262144, 64x64x64 of a volume")
       .Group(layout);
-  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows")
+  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows, up to 10")
       .Group(layout);
   app->AddOption("--files", &o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
       .Group(layout);

@@ -90,8 +90,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             slowly, and up to so many steps to read for one
         origin: (z, y, x): position of the first sample, in axis units
         spacing: (z, y, x): between samples, in axis units
-        patch: samples of a patch along each axis, or (z, y, x)
-        levels: of resolution; as many as fit if left out
+        patch: samples of a patch along each axis, or (z, y, x); at most 262,144 in all if left out, 64 along each axis of
+            a volume
+        levels: of resolution; as many as fit, up to 10, if left out
         memory: [bytes] of samples and payload that are held at a time
         files: subfiles of each field and step
         progress: shows a bar; needs tqdm
