@@ -20,8 +20,8 @@ namespace quarry::input {
 struct IndexChoice {
   std::string axis;
   std::int64_t begin = 0;
-  std::int64_t end = 0;     ///< half-open
-  bool is_range = false;    ///< written as a range, which becomes steps (of time) or fields
+  std::int64_t end = 0;   ///< half-open
+  bool is_range = false;  ///< written as a range, which becomes steps (of time) or fields
 };
 
 /// Parses "NAME=K" or "NAME=BEGIN:END".
@@ -34,11 +34,13 @@ struct InputOptions {
   std::optional<Index3> dims;
   std::optional<DataType> type;
   bool big_endian = false;
-  std::uint64_t offset = 0;  ///< bytes before the first sample
+  /// Bytes before the first sample; the file may then go on behind the last. Without it the samples are all
+  /// of the file.
+  std::optional<std::uint64_t> offset;
   bool fortran_records = false;  ///< samples lie in records of Fortran's sequential unformatted files
   std::string field;             ///< empty: from the file
-  /// One letter for each dimension of an array, slowest first, as "tzyx" or "zyxc": x, y and z are axes of the
-  /// grid, t is time, others are chosen by `index`. Empty: from the file.
+  /// One letter for each dimension of an array, slowest first, as "tzyx" or "zyxc": x, y and z are axes of
+  /// the grid, t is time, others are chosen by `index`. Empty: from the file.
   std::string axes;
   std::vector<IndexChoice> index;
 };

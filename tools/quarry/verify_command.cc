@@ -20,6 +20,7 @@ struct VerifyOptions {
   std::string dims;
   std::string type;
   std::string byte_order = "little";
+  std::string records = "none";
   bool json = false;
 };
 
@@ -170,6 +171,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(options.source.type, ParseDataType(options.type));
   }
   options.source.big_endian = options.byte_order == "big";
+  options.source.fortran_records = options.records == "fortran";
   QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(options.against, options.source));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
@@ -252,6 +254,8 @@ Command DeclareVerify(command_line::Parser* app) {
   app->AddOption("--byte-order", &options->byte_order, "little or big (of a raw source)")
       .OneOf({"little", "big"});
   app->AddOption("--offset", &options->source.offset, "bytes before the first sample (of a raw source)");
+  app->AddOption("--records", &options->records, "none or fortran: records of the samples (of a raw source)")
+      .OneOf({"none", "fortran"});
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter(
       "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
