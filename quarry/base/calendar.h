@@ -10,8 +10,8 @@
 /// @source CF conventions 1.11, section 4.4, "Time Coordinate"
 namespace quarry {
 
-/// What the number of a time means: "days since 2001-01-01" in the calendar "noleap", or "s", a length of time
-/// without a first moment. Both are text as the source has it.
+/// What the number of a time means: "days since 2001-01-01" in the calendar "noleap", or "s", a length of
+/// time without a first moment. Both are text as the source has it.
 struct TimeUnit {
   std::string units;     ///< empty: unknown
   std::string calendar;  ///< empty: the standard one, which matters only with a reference date
@@ -29,8 +29,8 @@ bool IsTimeUnit(std::string_view units);
 bool HasReferenceDate(std::string_view units);
 
 /// A time in another unit. Units of the same meaning keep every bit of the number.
-/// @errors kInvalidArgument: one of them is unknown, their calendars differ, or only one has a reference date;
-/// the text names both
+/// @errors kInvalidArgument: one of them is unknown, their calendars differ, or only one has a reference
+/// date; the text names both
 Result<double> ConvertTime(double time, const TimeUnit& from, const TimeUnit& to);
 
 /// The time of a date as people and WRF write it, "2019-07-04_12:00:00" or "2019-07-04T12:00:00Z".

@@ -92,6 +92,11 @@ Option& Option::SeparatedBy(char separator) {
   return *this;
 }
 
+Option& Option::Repeatable() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
 Option& Option::Exactly(int count) {
   option_->expected(count);
   return *this;

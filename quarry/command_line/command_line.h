@@ -54,6 +54,8 @@ class Option {
   Option& Excludes(const std::string& other);
   /// Several values in one argument, as "1,2,3".
   Option& SeparatedBy(char separator);
+  /// One value each time that it is given.
+  Option& Repeatable();
   /// Exactly this many values.
   Option& Exactly(int count);
   Option& OneOf(const std::vector<std::string>& words);

@@ -47,11 +47,7 @@ Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
   if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
   std::vector<std::uint64_t> steps;
   for (const FolderEntry& entry : *entries) {
-    const std::string& name = entry.name;
-    std::uint64_t step = 0;
-    const auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), step);
-    const bool number = parse_error == std::errc() && stop == name.data() + name.size();
-    if (number && format::StepFolder(step) == "steps/" + name) steps.push_back(step);
+    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;

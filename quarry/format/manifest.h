@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "quarry/format/description.h"
@@ -34,6 +35,8 @@ Status CheckFieldName(const std::string& name);
 
 /// "steps/000123"
 std::string StepFolder(std::uint64_t step);
+/// The step of a folder in "steps"; nothing for other names.
+std::optional<std::uint64_t> StepOfFolder(const std::string& name);
 /// "0007.qsf"
 std::string SubfileName(std::size_t number);
 

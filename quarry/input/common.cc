@@ -110,16 +110,24 @@ Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Vari
     if (variables.empty()) return NotFound("\"{}\" has no variables at all", name.file);
     return NotFound("\"{}\" has no variable \"{}\"; it holds {}", name.file, name.variable, List(variables));
   }
+  // The field of a file has the most axes of all its variables: if it cannot be converted, nothing else is
+  // taken in its place.
   int axes = 0;
-  for (const Variable& variable : variables)
-    axes = convertible(variable) ? std::max(axes, variable.axes) : axes;
+  for (const Variable& variable : variables) axes = std::max(axes, variable.axes);
+  std::vector<Variable> fields;
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (convertible(variables[i]) && variables[i].axes == axes) candidates.push_back(i);
+    if (axes == 0 || variables[i].axes != axes) continue;
+    fields.push_back(variables[i]);
+    if (convertible(variables[i])) candidates.push_back(i);
   }
   if (candidates.size() == 1) return candidates.front();
+  if (candidates.empty() && fields.size() == 1) {
+    return InvalidArgument("\"{}\": its field {} cannot be converted as it is: {}", name.file,
+                           fields.front().name, fields.front().obstacle);
+  }
   if (candidates.empty()) {
-    return InvalidArgument("\"{}\" has no variable that can be converted{}{}", name.file,
+    return InvalidArgument("\"{}\" has no field that can be converted{}{}", name.file,
                            variables.empty() ? "" : "; it holds ", List(variables));
   }
   std::vector<Variable> named;

@@ -55,12 +55,12 @@ void PlaceAxis(const std::vector<double>& positions, InputAxis* axis);
 struct Variable {
   std::string name;
   Index3 dims{};         ///< x, y, z
-  int axes = 0;          ///< how many there are
+  int axes = 0;          ///< how many there are; 0: never a field, unless it is named
   std::string obstacle;  ///< why it cannot be converted; empty if it can
 };
 
-/// The variable that the user named, or the only candidate: the one with the most axes among those that can
-/// be converted.
+/// The variable that the user named, or the only field: of the variables with the most axes the only one that
+/// can be converted.
 /// @returns its position in `variables`
 /// @errors kNotFound: no variable of that name; kInvalidArgument: none or several to choose from, with a
 /// list; the named one cannot be converted

@@ -4,12 +4,14 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "quarry/base/file.h"
-#include "quarry/base/missing.h"
-#include "quarry/input/formats.h"
+#include "quarry/input/array_file.h"
+#include "quarry/input/conventions.h"
 
 namespace quarry::input::internal {
 namespace {
@@ -57,19 +59,70 @@ Handle OpenAttribute(hid_t object, const char* name) {
   return {H5Aopen(object, name, H5P_DEFAULT), H5Aclose};
 }
 
-/// Values of a numeric attribute; empty if it is missing or not a number.
-std::vector<double> Numbers(hid_t object, const char* name) {
-  const Handle attribute = OpenAttribute(object, name);
-  if (!attribute.ok()) return {};
-  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
-  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
+
+std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count) {
+  constexpr std::size_t kMost = 1 << 20;
+  std::vector<std::string> texts;
+  if (H5Tis_variable_str(type) > 0) {
+    const Handle space(H5Aget_space(attribute), H5Sclose);
+    std::vector<char*> strings(count, nullptr);
+    if (H5Aread(attribute, type, strings.data()) < 0) return {};
+    for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+    H5Dvlen_reclaim(type, space.get(), H5P_DEFAULT, strings.data());
+    return texts;
+  }
+  const std::size_t size = H5Tget_size(type);
+  if (size == 0 || size > kMost / count) return {};
+  std::string buffer(size * count, '\0');
+  if (H5Aread(attribute, type, buffer.data()) < 0) return {};
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string text = buffer.substr(i * size, size);
+    text.resize(std::min(text.find('\0'), text.size()));
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+/// Numbers or texts of an attribute; nothing for other kinds.
+std::optional<Attribute> ReadAttribute(hid_t object, const char* name) {
+  const Handle opened = OpenAttribute(object, name);
+  if (!opened.ok()) return std::nullopt;
+  const Handle type(H5Aget_type(opened.get()), H5Tclose);
+  const Handle space(H5Aget_space(opened.get()), H5Sclose);
   const H5T_class_t kind = H5Tget_class(type.get());
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   constexpr hssize_t kMost = 1 << 20;
-  if ((kind != H5T_FLOAT && kind != H5T_INTEGER) || count < 1 || count > kMost) return {};
-  std::vector<double> values(static_cast<std::size_t>(count));
-  if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, values.data()) < 0) return {};
-  return values;
+  if (count < 1 || count > kMost) return std::nullopt;
+  Attribute attribute;
+  if (kind == H5T_STRING) {
+    attribute.texts = TextsOf(opened.get(), type.get(), static_cast<std::size_t>(count));
+    return attribute;
+  }
+  if (kind != H5T_FLOAT && kind != H5T_INTEGER) return std::nullopt;
+  attribute.numbers.resize(static_cast<std::size_t>(count));
+  if (H5Aread(opened.get(), H5T_NATIVE_DOUBLE, attribute.numbers.data()) < 0) return std::nullopt;
+  attribute.is_double = kind != H5T_FLOAT || H5Tget_size(type.get()) != 4;
+  return attribute;
+}
+
+Attributes ReadAttributes(hid_t object) {
+  std::vector<std::string> names;
+  const auto take = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
+  Attributes attributes;
+  for (const std::string& name : names) {
+    if (std::optional<Attribute> attribute = ReadAttribute(object, name.c_str())) attributes[name] = *attribute;
+  }
+  return attributes;
+}
+
+std::vector<double> Numbers(hid_t object, const char* name) {
+  const std::optional<Attribute> attribute = ReadAttribute(object, name);
+  return attribute ? attribute->numbers : std::vector<double>();
 }
 
 std::optional<double> Number(hid_t object, const char* name) {
@@ -77,35 +130,9 @@ std::optional<double> Number(hid_t object, const char* name) {
   return values.empty() ? std::nullopt : std::optional(values.front());
 }
 
-/// Strings of an attribute, of fixed or of variable length.
 std::vector<std::string> Texts(hid_t object, const char* name) {
-  const Handle attribute = OpenAttribute(object, name);
-  if (!attribute.ok()) return {};
-  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
-  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  constexpr std::size_t kMost = 1 << 20;
-  if (H5Tget_class(type.get()) != H5T_STRING || count < 1 || static_cast<std::size_t>(count) > kMost)
-    return {};
-  std::vector<std::string> texts;
-  if (H5Tis_variable_str(type.get()) > 0) {
-    std::vector<char*> strings(static_cast<std::size_t>(count), nullptr);
-    if (H5Aread(attribute.get(), type.get(), strings.data()) < 0) return {};
-    for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
-    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, strings.data());
-    return texts;
-  }
-  const std::size_t size = H5Tget_size(type.get());
-  if (size == 0 || size > kMost / static_cast<std::size_t>(count)) return {};
-  std::string buffer(size * static_cast<std::size_t>(count), '\0');
-  if (H5Aread(attribute.get(), type.get(), buffer.data()) < 0) return {};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    std::string text = buffer.substr(i * size, size);
-    text.resize(std::min(text.find('\0'), text.size()));
-    while (!text.empty() && text.back() == ' ') text.pop_back();
-    texts.push_back(std::move(text));
-  }
-  return texts;
+  const std::optional<Attribute> attribute = ReadAttribute(object, name);
+  return attribute ? attribute->texts : std::vector<std::string>();
 }
 
 std::string Text(hid_t object, const char* name) {
@@ -149,57 +176,6 @@ hid_t NativeType(DataType type) {
   return H5T_NATIVE_UINT32;
 }
 
-/// A dataset of the file, in the order of its dimensions, slowest first.
-struct Dataset {
-  Handle id;
-  Handle type;
-  std::vector<hsize_t> dims;
-  std::vector<std::size_t> kept;  ///< positions of the dimensions that are axes of the grid
-};
-
-Dataset OpenDataset(hid_t file, const std::string& path) {
-  Dataset dataset;
-  dataset.id = Handle(H5Dopen2(file, path.c_str(), H5P_DEFAULT), H5Dclose);
-  if (!dataset.id.ok()) return dataset;
-  dataset.type = Handle(H5Dget_type(dataset.id.get()), H5Tclose);
-  const Handle space(H5Dget_space(dataset.id.get()), H5Sclose);
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  if (rank > 0 && H5Sget_simple_extent_type(space.get()) == H5S_SIMPLE) {
-    dataset.dims.resize(static_cast<std::size_t>(rank));
-    H5Sget_simple_extent_dims(space.get(), dataset.dims.data(), nullptr);
-  }
-  for (std::size_t i = 0; i < dataset.dims.size(); ++i) dataset.kept.push_back(i);
-  for (auto it = dataset.kept.begin(); it != dataset.kept.end() && dataset.kept.size() > 3;)
-    it = dataset.dims[*it] == 1 ? dataset.kept.erase(it) : it + 1;
-  return dataset;
-}
-
-std::string Obstacle(const Dataset& dataset) {
-  if (!dataset.id.ok()) return "it cannot be opened";
-  if (!ToDataType(dataset.type.get()))
-    return fmt::format(
-        "its samples are not floats or integers of up to 32 bits, but of {} bytes and another kind",
-        H5Tget_size(dataset.type.get()));
-  if (dataset.dims.empty()) return "a single number";
-  if (dataset.kept.size() > 3)
-    return fmt::format("{} dimensions; at most 3 are understood", dataset.kept.size());
-  for (const hsize_t n : dataset.dims) {
-    if (n == 0) return "it is empty";
-  }
-  return "";
-}
-
-std::vector<std::string> ListDatasets(hid_t file) {
-  std::vector<std::string> names;
-  const auto take = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET)
-      static_cast<std::vector<std::string>*>(data)->push_back(fmt::format("/{}", name));
-    return 0;
-  };
-  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, take, &names);
-  return names;
-}
-
 /// "/data/1/meshes/B/x" -> "/data/1/meshes/B"
 std::string Parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -215,7 +191,7 @@ struct Mesh {
   std::vector<double> offset;
   std::vector<double> position;  ///< of the sample in its cell, as a part of the spacing
   double unit = 1;               ///< of spacing and offset, in metres if the mesh is cartesian
-  bool cartesian = false;
+  std::string geometry;
   std::string units;  ///< of the samples
 };
 
@@ -250,257 +226,83 @@ std::vector<T> AlongDimensions(std::vector<T> list, std::size_t rank, bool fortr
   return list;
 }
 
-std::optional<Mesh> FindMesh(hid_t file, const std::string& path, const Dataset& dataset) {
+std::optional<Mesh> FindMesh(hid_t file, hid_t dataset, const std::string& path, std::size_t rank) {
   const Handle group(H5Gopen2(file, Parent(path).c_str(), H5P_DEFAULT), H5Gclose);
   Mesh mesh;
-  hid_t owner = dataset.id.get();
+  hid_t owner = dataset;
   if (H5Aexists(owner, "gridSpacing") <= 0) {
     mesh.component = true;
     owner = group.get();
     if (owner < 0 || H5Aexists(owner, "gridSpacing") <= 0) return std::nullopt;
   }
   const bool fortran = Text(owner, "dataOrder") == "F";
-  const std::size_t rank = dataset.dims.size();
-  mesh.labels = AlongDimensions(Texts(owner, "axisLabels"), rank, fortran);
-  mesh.spacing = AlongDimensions(Numbers(owner, "gridSpacing"), rank, fortran);
-  mesh.offset = AlongDimensions(Numbers(owner, "gridGlobalOffset"), rank, fortran);
-  mesh.position = AlongDimensions(Numbers(dataset.id.get(), "position"), rank, fortran);
+  mesh.geometry = Text(owner, "geometry");
+  // The modes of thetaMode come before the dimensions that the lists describe.
+  const std::size_t described = mesh.geometry == "thetaMode" && rank == 3 ? 2 : rank;
+  mesh.labels = AlongDimensions(Texts(owner, "axisLabels"), described, fortran);
+  mesh.spacing = AlongDimensions(Numbers(owner, "gridSpacing"), described, fortran);
+  mesh.offset = AlongDimensions(Numbers(owner, "gridGlobalOffset"), described, fortran);
+  mesh.position = AlongDimensions(Numbers(dataset, "position"), described, fortran);
   mesh.unit = Number(owner, "gridUnitSI").value_or(1);
-  mesh.cartesian = Text(owner, "geometry") == "cartesian";
   mesh.units = SiUnit(Numbers(owner, "unitDimension"));
-  const double factor = Number(dataset.id.get(), "unitSI").value_or(1);
+  const double factor = Number(dataset, "unitSI").value_or(1);
   if (factor != 1 && !mesh.units.empty()) mesh.units = fmt::format("{} {}", factor, mesh.units);
   return mesh;
 }
 
-/// The grid's axis (0 x, 1 y, 2 z) of each kept dimension: by its label if all are called x, y or z,
-/// otherwise the last dimension is x.
-std::vector<std::size_t> AssignAxes(const Dataset& dataset, const std::optional<Mesh>& mesh) {
-  std::vector<std::size_t> by_position;
-  std::vector<std::size_t> by_label;
-  for (std::size_t i = 0; i < dataset.kept.size(); ++i) {
-    by_position.push_back(dataset.kept.size() - 1 - i);
-    if (!mesh || mesh->labels.empty()) continue;
-    const std::string& label = mesh->labels[dataset.kept[i]];
-    for (std::size_t a = 0; a < 3; ++a) {
-      const bool taken = std::find(by_label.begin(), by_label.end(), a) != by_label.end();
-      if (label.size() == 1 && std::tolower(static_cast<unsigned char>(label[0])) == kAxisNames[a] && !taken)
-        by_label.push_back(a);
-    }
+void DescribeMesh(const Mesh& mesh, ArrayInfo* array) {
+  std::vector<ArrayDimension>& dimensions = array->dimensions;
+  const std::size_t modes = mesh.geometry == "thetaMode" && dimensions.size() == 3 ? 1 : 0;
+  if (modes == 1) {
+    dimensions[0].name = "mode";
+    dimensions[0].role = Role::kOther;
   }
-  return by_label.size() == by_position.size() ? by_label : by_position;
-}
-
-/// Physical time of the iteration that a dataset belongs to: from the nearest enclosing group that has one.
-std::optional<double> FindTime(hid_t file, std::string path) {
-  while (path != "/") {
-    path = Parent(path);
-    const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), H5Gclose);
-    if (!group.ok()) return std::nullopt;
-    const std::optional<double> time = Number(group.get(), "time");
-    if (!time) continue;
-    const double seconds = *time * Number(group.get(), "timeUnitSI").value_or(1);
-    return std::isfinite(seconds) ? std::optional(seconds) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-/// A dataset with the dimensions of the grid, in the order of the file: `order[i]` is the axis of its i-th.
-struct Layout {
-  std::array<int, 3> order = {2, 1, 0};
-  std::array<std::optional<std::size_t>, 3> dimension;  ///< of the file, by position in `order`
-  Index3 chunk = {1, 1, 1};                             ///< x, y, z; ones if the dataset has no chunks
-  bool chunked = false;
-
-  bool transposed() const { return order != std::array<int, 3>{2, 1, 0}; }
-};
-
-Layout FindLayout(const Dataset& dataset, const std::vector<std::size_t>& axes) {
-  Layout layout;
-  std::vector<int> order;
-  for (int a = 2; a >= 0; --a) {
-    if (std::find(axes.begin(), axes.end(), static_cast<std::size_t>(a)) == axes.end()) order.push_back(a);
-  }
-  const std::size_t padding = order.size();
-  for (const std::size_t a : axes) order.push_back(static_cast<int>(a));
-  std::copy(order.begin(), order.end(), layout.order.begin());
-  for (std::size_t i = 0; i < axes.size(); ++i) layout.dimension[padding + i] = dataset.kept[i];
-  const Handle properties(H5Dget_create_plist(dataset.id.get()), H5Pclose);
-  std::vector<hsize_t> chunk(dataset.dims.size());
-  layout.chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED &&
-                   H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()) > 0;
-  for (std::size_t i = 0; i < axes.size() && layout.chunked; ++i)
-    layout.chunk[axes[i]] =
-        static_cast<std::int64_t>(std::min(chunk[dataset.kept[i]], dataset.dims[dataset.kept[i]]));
-  return layout;
-}
-
-/// A file may need filter plugins that are not installed here.
-Status CheckFilters(const InputName& name, const Dataset& dataset) {
-  const Handle properties(H5Dget_create_plist(dataset.id.get()), H5Pclose);
-  const int filters = H5Pget_nfilters(properties.get());
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0;
-    unsigned config = 0;
-    std::size_t values = 0;
-    char text[256] = {};
-    const H5Z_filter_t filter = H5Pget_filter2(properties.get(), static_cast<unsigned>(i), &flags, &values,
-                                               nullptr, sizeof(text), text, &config);
-    if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
-    return Status(
-        StatusCode::kUnavailable,
-        fmt::format("\"{}\" is compressed by the HDF5 filter {} \"{}\", which is not installed; install its "
-                    "plugin and set HDF5_PLUGIN_PATH",
-                    name.path, filter, text));
-  }
-  return Status::Ok();
-}
-
-class Hdf5Input final : public Input {
- public:
-  Hdf5Input(InputInfo info, Handle file, Dataset dataset, Layout layout, std::string path, std::uint64_t size)
-      : Input(std::move(info)),
-        file_(std::move(file)),
-        dataset_(std::move(dataset)),
-        layout_(layout),
-        path_(std::move(path)),
-        size_(size) {}
-
-  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    // The library reads zeros beyond the end of a truncated file.
-    std::error_code error;
-    const std::uint64_t size = std::filesystem::file_size(path_, error);
-    if (error || size < size_) {
-      return DataLoss("\"{}\" has become shorter: {} bytes, {} when it was opened; fetch the file again",
-                      info_.path, error ? 0 : size, size_);
-    }
-    return layout_.transposed() ? ReadTransposed(box, samples) : Read(box, samples);
-  }
-
- private:
-  /// Samples in the order of the file.
-  Status Read(const Box& box, std::span<std::byte> samples) const {
-    std::vector<hsize_t> start(dataset_.dims.size(), 0);
-    std::vector<hsize_t> count(dataset_.dims.size(), 1);
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (!layout_.dimension[i]) continue;
-      const auto axis = static_cast<std::size_t>(layout_.order[i]);
-      start[*layout_.dimension[i]] = static_cast<hsize_t>(box.begin[axis]);
-      count[*layout_.dimension[i]] = static_cast<hsize_t>(box.shape()[axis]);
-    }
-    const Handle space(H5Dget_space(dataset_.id.get()), H5Sclose);
-    const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose);
-    if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) >= 0 &&
-        H5Dread(dataset_.id.get(), NativeType(info_.type), memory.get(), space.get(), H5P_DEFAULT,
-                samples.data()) >= 0) {
-      return Status::Ok();
-    }
-    return DataLoss("\"{}\" cannot be read at {}: {}; fetch the file again", info_.path, ToString(box),
-                    LastError());
-  }
-
-  /// Reads blocks of whole chunks, in memory of a bounded size, so that every chunk is decompressed once.
-  Status ReadTransposed(const Box& box, std::span<std::byte> samples) const {
-    const std::size_t size = SizeOf(info_.type);
-    const Index3 block = ChooseBlock(box, static_cast<std::int64_t>(kBlockBytes / size));
-    Bytes buffer;
-    const auto first = [&](std::size_t a) { return box.begin[a] / block[a] * block[a]; };
-    Index3 at{};
-    for (at[2] = first(2); at[2] < box.end[2]; at[2] += block[2]) {
-      for (at[1] = first(1); at[1] < box.end[1]; at[1] += block[1]) {
-        for (at[0] = first(0); at[0] < box.end[0]; at[0] += block[0]) {
-          const Box part = Intersect(box, {at, {at[0] + block[0], at[1] + block[1], at[2] + block[2]}});
-          buffer.resize(static_cast<std::size_t>(part.volume()) * size);
-          QUARRY_RETURN_IF_ERROR(Read(part, buffer));
-          CopyPermuted(buffer, part, layout_.order, size, box, samples);
-        }
-      }
-    }
-    return Status::Ok();
-  }
-
-  /// A multiple of the chunks, longest along the fastest dimensions of the file.
-  Index3 ChooseBlock(const Box& box, std::int64_t budget) const {
-    Index3 block = layout_.chunk;
-    for (std::size_t i = 3; i-- > 0;) {
-      const auto axis = static_cast<std::size_t>(layout_.order[i]);
-      const std::int64_t chunk = layout_.chunk[axis];
-      const std::int64_t others = Volume(block) / chunk;
-      const std::int64_t affordable = std::max<std::int64_t>(1, budget / others / chunk);
-      // One more than the box is long: it may begin inside a chunk.
-      const std::int64_t useful = box.shape()[axis] / chunk + 2;
-      block[axis] = chunk * std::min(affordable, useful);
-    }
-    return block;
-  }
-
-  static constexpr std::size_t kBlockBytes = std::size_t{32} << 20;
-
-  Handle file_;
-  Dataset dataset_;
-  Layout layout_;
-  std::string path_;
-  std::uint64_t size_;
-};
-
-Variable Summarise(const std::string& path, const Dataset& dataset, const std::vector<std::size_t>& axes) {
-  Variable variable;
-  variable.name = path;
-  variable.dims = {1, 1, 1};
-  variable.axes = static_cast<int>(dataset.kept.size());
-  variable.obstacle = Obstacle(dataset);
-  for (std::size_t i = 0; i < axes.size() && variable.obstacle.empty(); ++i)
-    variable.dims[axes[i]] = static_cast<std::int64_t>(dataset.dims[dataset.kept[i]]);
-  return variable;
-}
-
-void DescribeMesh(const Mesh& mesh, const Dataset& dataset, const std::vector<std::size_t>& axes,
-                  InputInfo* info) {
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    InputAxis& axis = info->axes[axes[i]];
-    const std::size_t d = dataset.kept[i];
-    if (!mesh.labels.empty()) axis.name = mesh.labels[d];
-    if (mesh.cartesian) axis.units = "m";
+  for (std::size_t i = modes; i < dimensions.size(); ++i) {
+    const std::size_t d = i - modes;
+    InputAxis& axis = dimensions[i].described;
+    if (!mesh.labels.empty()) dimensions[i].name = axis.name = mesh.labels[d];
+    if (mesh.geometry == "cartesian") axis.units = "m";
     if (mesh.spacing.empty() || mesh.offset.empty()) continue;
     const double shift = mesh.position.empty() ? 0 : mesh.position[d] * mesh.spacing[d];
     axis.origin = (mesh.offset[d] + shift) * mesh.unit;
     axis.spacing = mesh.spacing[d] * mesh.unit;
   }
-  info->units = mesh.units;
+  array->units = mesh.units;
+  array->ordered_by_name = !mesh.labels.empty();
+  if (!mesh.component) return;
+  const std::string record = Parent(array->name);
+  array->field = fmt::format("{}_{}", record.substr(record.rfind('/') + 1), array->field);
 }
 
-std::string FieldOf(const std::string& path, const std::optional<Mesh>& mesh) {
-  const std::string last = path.substr(path.rfind('/') + 1);
-  if (!mesh || !mesh->component) return FieldFromName(last);
-  const std::string record = Parent(path);
-  return FieldFromName(record.substr(record.rfind('/') + 1) + "_" + last);
+/// Physical time of the iteration that a dataset belongs to: from the nearest enclosing group that has one.
+void FindTime(hid_t file, ArrayInfo* array) {
+  std::string path = array->name;
+  while (path != "/") {
+    path = Parent(path);
+    const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), H5Gclose);
+    if (!group.ok()) return;
+    const std::optional<double> time = Number(group.get(), "time");
+    if (!time) continue;
+    const std::optional<double> si = Number(group.get(), "timeUnitSI");
+    if (const double seconds = *time * si.value_or(1); std::isfinite(seconds)) array->time = seconds;
+    if (si) array->time_unit.units = "s";
+    return;
+  }
 }
 
-InputInfo DescribeInfo(const InputName& name, const InputOptions& options, hid_t file,
-                       const std::string& path, const Dataset& dataset, const Layout& layout) {
-  const std::optional<Mesh> mesh = FindMesh(file, path, dataset);
-  const std::vector<std::size_t> axes = AssignAxes(dataset, mesh);
-  InputInfo info;
-  info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, path) : name.path;
-  info.source = name.Source(path);
-  info.field = options.field.empty() ? FieldOf(path, mesh) : options.field;
-  info.dims = Summarise(path, dataset, axes).dims;
-  info.type = *ToDataType(dataset.type.get());
-  info.time = FindTime(file, path);
-  if (mesh) DescribeMesh(*mesh, dataset, axes, &info);
-  if (const std::string units = Text(dataset.id.get(), "units"); !units.empty()) info.units = units;
-  if (std::optional<double> fill = Number(dataset.id.get(), "_FillValue")) {
-    if (info.type == DataType::kFloat32) fill = static_cast<double>(static_cast<float>(*fill));
-    if (CanHold(info.type, *fill)) info.fill = fill;
-  }
-  if (layout.chunked) {
-    info.unit = layout.chunk;
-  } else if (layout.transposed()) {
-    // Samples that lie together in the file: a row of its fastest dimension.
-    const auto fastest = static_cast<std::size_t>(layout.order[2]);
-    info.unit[fastest] = info.dims[fastest];
-  }
-  return info;
+/// Names of datasets that a mark of a code for refined meshes has put beside its fields, which are lists of
+/// blocks: not one grid.
+std::optional<std::string> FindRefinedMesh(hid_t file) {
+  const auto has = [&](const char* path) { return H5Lexists(file, path, H5P_DEFAULT) > 0; };
+  const auto marked = [&](const char* name) { return H5Aexists(file, name) > 0; };
+  if (has("bounding box") && has("refine level")) return "FLASH file";
+  if (has("Chombo_global")) return "Chombo file";
+  if (has("Grid00000001")) return "Enzo file";
+  if (marked("NumMeshBlocks") && marked("MeshBlockSize")) return "Athena++ file";
+  if (has("Info") && has("Blocks") && H5Aexists_by_name(file, "Info", "NumMeshBlocks", H5P_DEFAULT) > 0)
+    return "Parthenon file";
+  if (has("VTKHDF")) return "VTKHDF file";
+  return std::nullopt;
 }
 
 Result<Handle> OpenFile(const InputName& name) {
@@ -514,43 +316,385 @@ Result<Handle> OpenFile(const InputName& name) {
   return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, LastError());
 }
 
-/// The dataset that the user named, without looking at others; otherwise all of them.
-std::vector<std::string> Candidates(hid_t file, const InputName& name) {
-  if (!name.variable.empty()) {
-    const std::string path =
-        name.variable.starts_with('/') ? name.variable : fmt::format("/{}", name.variable);
-    if (Handle(H5Dopen2(file, path.c_str(), H5P_DEFAULT), H5Dclose).ok()) return {path};
+class Hdf5File final : public ArrayFile {
+ public:
+  Status Open(const InputName& name) {
+    Silence();
+    // The file system's own errors first: the library hides them in its own.
+    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(name.file));
+    size_ = bytes.size();
+    path_ = name.file;
+    QUARRY_ASSIGN_OR_RETURN(file_, OpenFile(name));
+    if (const std::optional<std::string> kind = FindRefinedMesh(file_.get()); kind && name.variable.empty()) {
+      return InvalidArgument(
+          "\"{}\" is a {} of blocks, which Quarry does not read as one grid yet; write its blocks to one uniform "
+          "grid first (yt: arbitrary_grid), or name one array of it, as FILE:/PATH",
+          name.file, *kind);
+    }
+    is_netcdf_ = H5Aexists(file_.get(), "_NCProperties") > 0;
+    for (const std::string& path : Candidates(name)) Add(path);
+    // Positions along dimensions may lie anywhere.
+    for (std::size_t i = 0; i < arrays_.size(); ++i) FindScales(i);
+    return Status::Ok();
   }
-  return ListDatasets(file);
-}
+
+  std::uint64_t size() const { return size_; }
+
+  Result<std::vector<double>> ReadNumbers(std::size_t array) const override {
+    const Handle space(H5Dget_space(datasets_[array].get()), H5Sclose);
+    const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+    std::vector<double> numbers(static_cast<std::size_t>(std::max<hssize_t>(0, count)));
+    if (H5Dread(datasets_[array].get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) >= 0)
+      return numbers;
+    return DataLoss("{}", LastError());
+  }
+
+  Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
+    const ArrayInfo& info = arrays_[array];
+    const Handle type(H5Dget_type(datasets_[array].get()), H5Tclose);
+    if (H5Tis_variable_str(type.get()) > 0 || info.dimensions.empty() || info.dimensions.size() > 2)
+      return InvalidArgument("they are no rows of characters");
+    std::size_t length = H5Tget_size(type.get());
+    if (info.dimensions.size() == 2) length *= static_cast<std::size_t>(info.dimensions[1].length);
+    const auto rows = static_cast<std::size_t>(info.dimensions[0].length);
+    std::string characters(rows * length, '\0');
+    if (H5Dread(datasets_[array].get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()) < 0)
+      return DataLoss("{}", LastError());
+    std::vector<std::string> texts;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::string text = characters.substr(row * length, length);
+      text.resize(std::min(text.find('\0'), text.size()));
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+  Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+              const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
+    const hid_t dataset = datasets_[array].get();
+    const std::vector<hsize_t> from(start.begin(), start.end());
+    const std::vector<hsize_t> size(count.begin(), count.end());
+    const Handle space(H5Dget_space(dataset), H5Sclose);
+    const Handle memory(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
+    // Samples as they are stored: `_Unsigned` gives their bits another meaning, and no value may be clipped.
+    if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, from.data(), nullptr, size.data(), nullptr) >= 0 &&
+        H5Dread(dataset, NativeType(*arrays_[array].type), memory.get(), space.get(), H5P_DEFAULT,
+                samples.data()) >= 0) {
+      return Status::Ok();
+    }
+    return DataLoss("{}", LastError());
+  }
+
+  Status CheckWhole(std::size_t array, const std::string& path,
+                    std::vector<std::string>* warnings) const override {
+    const hid_t dataset = datasets_[array].get();
+    const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
+    QUARRY_RETURN_IF_ERROR(CheckFilters(properties.get(), path));
+    if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) return CheckSources(properties.get(), path);
+    if (H5Pget_external_count(properties.get()) > 0) return CheckExternal(properties.get(), path);
+    WarnOfUnwritten(dataset, properties.get(), arrays_[array], warnings);
+    return Status::Ok();
+  }
+
+ private:
+  /// The dataset that the user named, without looking at others; otherwise all of them.
+  std::vector<std::string> Candidates(const InputName& name) const {
+    if (!name.variable.empty()) {
+      const std::string path =
+          name.variable.starts_with('/') ? name.variable : fmt::format("/{}", name.variable);
+      if (Handle(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), H5Dclose).ok()) {
+        std::vector<std::string> paths = SameName(path);
+        paths.insert(paths.begin(), path);
+        return paths;
+      }
+    }
+    return ListDatasets();
+  }
+
+  std::vector<std::string> ListDatasets() const {
+    std::vector<std::string> names;
+    const auto take = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+      if (info->type == H5O_TYPE_DATASET)
+        static_cast<std::vector<std::string>*>(data)->push_back(fmt::format("/{}", name));
+      return 0;
+    };
+    H5Ovisit(file_.get(), H5_INDEX_NAME, H5_ITER_INC, take, &names);
+    return names;
+  }
+
+  /// Datasets of the same name in other groups, which decide the name of the field; and coordinates of no
+  /// dimension beside it.
+  std::vector<std::string> SameName(const std::string& path) const {
+    std::vector<std::string> same;
+    const std::string last = path.substr(path.rfind('/'));
+    const std::string parent = Parent(path) == "/" ? "/" : Parent(path) + "/";
+    for (const std::string& other : ListDatasets()) {
+      const bool beside = other.starts_with(parent) && other.find('/', parent.size()) == std::string::npos;
+      if (other != path && (beside || other.ends_with(last))) same.push_back(other);
+    }
+    return same;
+  }
+
+  /// @returns the place of a dataset in the list; adds it if it is new
+  std::size_t Add(const std::string& path) {
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      if (arrays_[i].name == path) return i;
+    }
+    ArrayInfo array;
+    array.name = path;
+    array.field = path.substr(path.rfind('/') + 1);
+    Handle dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), H5Dclose);
+    if (dataset.ok()) {
+      Describe(dataset.get(), &array);
+    } else {
+      array.kind = ArrayInfo::Kind::kOther;
+      array.type_name = "unreadable";
+    }
+    arrays_.push_back(std::move(array));
+    datasets_.push_back(std::move(dataset));
+    return arrays_.size() - 1;
+  }
+
+  void Describe(hid_t dataset, ArrayInfo* array) const {
+    const Handle type(H5Dget_type(dataset), H5Tclose);
+    const Handle space(H5Dget_space(dataset), H5Sclose);
+    const H5T_class_t kind = H5Tget_class(type.get());
+    array->type = ToDataType(type.get());
+    array->kind = kind == H5T_FLOAT || kind == H5T_INTEGER ? ArrayInfo::Kind::kNumbers
+                  : kind == H5T_STRING                      ? ArrayInfo::Kind::kText
+                                                            : ArrayInfo::Kind::kOther;
+    array->type_name = TypeName(type.get());
+    const int rank = H5Sget_simple_extent_ndims(space.get());
+    std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
+    std::vector<hsize_t> most(dims.size());
+    H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
+    const std::vector<std::string> labels = Texts(dataset, "DIMENSION_LABELS");
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      ArrayDimension dimension;
+      dimension.length = static_cast<std::int64_t>(dims[i]);
+      dimension.grows = is_netcdf_ && most[i] == H5S_UNLIMITED;
+      if (labels.size() == dims.size()) dimension.name = labels[i];
+      array->dimensions.push_back(std::move(dimension));
+    }
+    const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
+    std::vector<hsize_t> chunk(dims.size());
+    if (!dims.empty() && H5Pget_layout(properties.get()) == H5D_CHUNKED &&
+        H5Pget_chunk(properties.get(), rank, chunk.data()) > 0)
+      array->chunk.assign(chunk.begin(), chunk.end());
+    array->attributes = ReadAttributes(dataset);
+    array->unwritten = Unwritten(properties.get(), *array);
+    array->is_scale = internal::Text(array->attributes, "CLASS") == "DIMENSION_SCALE";
+    if (const std::optional<Mesh> mesh = FindMesh(file_.get(), dataset, array->name, dims.size()))
+      DescribeMesh(*mesh, array);
+    FindTime(file_.get(), array);
+  }
+
+  static std::string TypeName(hid_t type) {
+    const std::size_t bits = 8 * H5Tget_size(type);
+    switch (H5Tget_class(type)) {
+      case H5T_FLOAT:
+        return fmt::format("float{}", bits);
+      case H5T_INTEGER:
+        return fmt::format("{}int{}", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", bits);
+      case H5T_STRING:
+        return "text";
+      case H5T_COMPOUND:
+        return "compound";
+      default:
+        return "other";
+    }
+  }
+
+  /// The value of samples that were never written, if somebody has chosen it: 0, the default of HDF5, is a
+  /// sample like others. netCDF gives bytes a value of its own, which means nothing.
+  std::optional<double> Unwritten(hid_t properties, const ArrayInfo& array) const {
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
+    double value = 0;
+    if (!array.type || (is_netcdf_ && SizeOf(*array.type) == 1)) return std::nullopt;
+    if (H5Pfill_value_defined(properties, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED ||
+        H5Pget_fill_time(properties, &when) < 0 || when == H5D_FILL_TIME_NEVER ||
+        H5Pget_fill_value(properties, H5T_NATIVE_DOUBLE, &value) < 0 || value == 0)
+      return std::nullopt;
+    return value;
+  }
+
+  /// The scale of each dimension: its name and positions.
+  void FindScales(std::size_t array) {
+    if (arrays_[array].is_scale && arrays_[array].dimensions.size() == 1) {
+      arrays_[array].dimensions[0].name = ScaleName(array);
+      arrays_[array].dimensions[0].coordinate = array;
+      return;
+    }
+    for (std::size_t d = 0; d < arrays_[array].dimensions.size(); ++d) {
+      const std::string path = ScalePath(datasets_[array].get(), static_cast<unsigned>(d));
+      const bool is_labelled = !arrays_[array].dimensions[d].name.empty();
+      std::optional<std::size_t> scale;
+      if (!path.empty()) {
+        scale = Add(path);
+      } else if (is_labelled) {
+        scale = Labelled(array, arrays_[array].dimensions[d]);
+      }
+      if (!scale) continue;
+      arrays_[*scale].is_scale = true;
+      ArrayDimension& dimension = arrays_[array].dimensions[d];
+      dimension.name = ScaleName(*scale);
+      // netCDF stores dimensions without positions as scales, too.
+      const std::string text = internal::Text(arrays_[*scale].attributes, "NAME");
+      const bool empty = text.starts_with("This is a netCDF dimension but not a netCDF variable");
+      if (arrays_[*scale].dimensions.size() == 1 && arrays_[*scale].dimensions[0].length == dimension.length &&
+          !empty)
+        dimension.coordinate = scale;
+    }
+  }
+
+  std::string ScaleName(std::size_t scale) const {
+    const std::string& path = arrays_[scale].name;
+    return path.substr(path.rfind('/') + 1);
+  }
+
+  /// A list in the same group with the name of a dimension's label, and its length.
+  std::optional<std::size_t> Labelled(std::size_t array, const ArrayDimension& dimension) {
+    const std::string parent = Parent(arrays_[array].name);
+    const std::string path = fmt::format("{}/{}", parent == "/" ? "" : parent, dimension.name);
+    if (path == arrays_[array].name || H5Lexists(file_.get(), path.c_str(), H5P_DEFAULT) <= 0) return std::nullopt;
+    const std::size_t scale = Add(path);
+    const std::vector<ArrayDimension>& dimensions = arrays_[scale].dimensions;
+    return dimensions.size() == 1 && dimensions[0].length == dimension.length ? std::optional(scale)
+                                                                              : std::nullopt;
+  }
+
+  /// The path of the first scale that is attached to a dimension.
+  /// @source HDF5 Dimension Scale Specification: DIMENSION_LIST holds references
+  static std::string ScalePath(hid_t dataset, unsigned dimension) {
+    const Handle attribute = OpenAttribute(dataset, "DIMENSION_LIST");
+    if (!attribute.ok()) return "";
+    const Handle type(H5Aget_type(attribute.get()), H5Tclose);
+    const Handle space(H5Aget_space(attribute.get()), H5Sclose);
+    const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+    constexpr hssize_t kMost = 64;
+    if (H5Tget_class(type.get()) != H5T_VLEN || count <= static_cast<hssize_t>(dimension) || count > kMost)
+      return "";
+    const Handle base(H5Tget_super(type.get()), H5Tclose);
+    if (H5Tequal(base.get(), H5T_STD_REF_OBJ) <= 0) return "";
+    std::vector<hvl_t> lists(static_cast<std::size_t>(count));
+    if (H5Aread(attribute.get(), type.get(), lists.data()) < 0) return "";
+    std::string path;
+    if (lists[dimension].len > 0) {
+      const Handle scale(H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, lists[dimension].p), H5Oclose);
+      char name[4096] = {};
+      if (scale.ok() && H5Iget_type(scale.get()) == H5I_DATASET && H5Iget_name(scale.get(), name, sizeof(name)) > 0)
+        path = name;
+    }
+    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, lists.data());
+    return path;
+  }
+
+  static Status CheckFilters(hid_t properties, const std::string& path) {
+    const int filters = H5Pget_nfilters(properties);
+    for (int i = 0; i < filters; ++i) {
+      unsigned flags = 0;
+      unsigned config = 0;
+      std::size_t values = 0;
+      char text[256] = {};
+      const H5Z_filter_t filter = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                                 sizeof(text), text, &config);
+      if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
+      return MissingFilter(path, static_cast<unsigned>(filter), text);
+    }
+    return Status::Ok();
+  }
+
+  /// A path in the file, relative to the folder of the file.
+  std::filesystem::path Beside(const std::string& other) const {
+    return std::filesystem::path(path_).parent_path() / other;
+  }
+
+  /// The library reads zeros where a source of a virtual dataset is missing.
+  Status CheckSources(hid_t properties, const std::string& path) const {
+    std::size_t count = 0;
+    H5Pget_virtual_count(properties, &count);
+    std::set<std::pair<std::string, std::string>> checked;
+    for (std::size_t i = 0; i < count; ++i) {
+      char file[4096] = {};
+      char dataset[4096] = {};
+      if (H5Pget_virtual_filename(properties, i, file, sizeof(file)) < 0 ||
+          H5Pget_virtual_dsetname(properties, i, dataset, sizeof(dataset)) < 0)
+        return DataLoss("\"{}\": source {} of the virtual dataset cannot be looked up", path, i);
+      if (!checked.emplace(file, dataset).second) continue;
+      if (std::string_view(file).find("%b") != std::string_view::npos) {
+        return InvalidArgument(
+            "\"{}\" is a virtual dataset of the files {}, whose number is open; copy it to a plain dataset first "
+            "(h5repack)",
+            path, file);
+      }
+      if (std::string_view(file) == ".") continue;
+      Handle source(H5Fopen(Beside(file).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+      if (!source.ok()) source = Handle(H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+      if (source.ok() && Handle(H5Dopen2(source.get(), dataset, H5P_DEFAULT), H5Dclose).ok()) continue;
+      return DataLoss(
+          "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other values "
+          "there",
+          path, file, source.ok() ? fmt::format("has no dataset \"{}\"", dataset) : "is missing");
+    }
+    return Status::Ok();
+  }
+
+  /// Samples in raw files outside.
+  Status CheckExternal(hid_t properties, const std::string& path) const {
+    const int count = H5Pget_external_count(properties);
+    for (int i = 0; i < count; ++i) {
+      char file[4096] = {};
+      off_t offset = 0;
+      hsize_t size = 0;
+      if (H5Pget_external(properties, static_cast<unsigned>(i), sizeof(file), file, &offset, &size) < 0)
+        return DataLoss("\"{}\": external file {} cannot be looked up", path, i);
+      std::error_code error;
+      std::filesystem::path place = Beside(file);
+      if (!std::filesystem::exists(place, error)) place = file;
+      const std::uint64_t bytes = std::filesystem::file_size(place, error);
+      const std::uint64_t needed = size == H5F_UNLIMITED ? 0 : static_cast<std::uint64_t>(offset) + size;
+      if (!error && bytes >= needed) continue;
+      return DataLoss("\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there",
+                      path, file,
+                      error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
+    }
+    return Status::Ok();
+  }
+
+  static void WarnOfUnwritten(hid_t dataset, hid_t properties, const ArrayInfo& array,
+                              std::vector<std::string>* warnings) {
+    if (array.unwritten || array.attributes.contains("_FillValue")) return;  // they are missing samples
+    H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+    if (H5Dget_space_status(dataset, &status) < 0 || status == H5D_SPACE_STATUS_ALLOCATED) return;
+    if (H5Pget_layout(properties) == H5D_COMPACT) return;
+    hsize_t written = 0;
+    hsize_t whole = 1;
+    for (std::size_t i = 0; i < array.chunk.size(); ++i)
+      whole *= static_cast<hsize_t>((array.dimensions[i].length + array.chunk[i] - 1) / array.chunk[i]);
+#if H5_VERSION_GE(1, 10, 5)
+    const Handle space(H5Dget_space(dataset), H5Sclose);
+    if (!array.chunk.empty()) H5Dget_num_chunks(dataset, space.get(), &written);
+#endif
+    warnings->push_back(fmt::format(
+        "{}: {} of {} {} never written and read as the default of HDF5, 0; if these samples are missing, give "
+        "--fill 0",
+        array.name, whole - written, whole, array.chunk.empty() ? "blocks were" : "chunks were"));
+  }
+
+  std::string path_;
+  std::uint64_t size_ = 0;
+  bool is_netcdf_ = false;
+  Handle file_;
+  std::vector<Handle> datasets_;
+};
 
 }  // namespace
 
 Result<Inputs> OpenHdf5(const InputName& name, const InputOptions& options) {
-  Silence();
-  // The file system's own errors first: the library hides them in its own.
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(name.file));
-  QUARRY_ASSIGN_OR_RETURN(Handle file, OpenFile(name));
-  const std::vector<std::string> paths = Candidates(file.get(), name);
-  std::vector<Variable> variables;
-  for (const std::string& path : paths) {
-    const Dataset dataset = OpenDataset(file.get(), path);
-    const bool sound = Obstacle(dataset).empty();
-    variables.push_back(Summarise(
-        path, dataset,
-        sound ? AssignAxes(dataset, FindMesh(file.get(), path, dataset)) : std::vector<std::size_t>()));
-  }
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t chosen, ChooseVariable(name, variables));
-  const std::string& path = paths[chosen];
-  Dataset dataset = OpenDataset(file.get(), path);
-  QUARRY_RETURN_IF_ERROR(CheckFilters(name, dataset));
-  const Layout layout = FindLayout(dataset, AssignAxes(dataset, FindMesh(file.get(), path, dataset)));
-  InputInfo info = DescribeInfo(name, options, file.get(), path, dataset, layout);
-  QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  Inputs inputs;
-  inputs.push_back(std::make_unique<Hdf5Input>(std::move(info), std::move(file), std::move(dataset), layout,
-                                               name.file, bytes.size()));
-  return inputs;
+  const auto file = std::make_shared<Hdf5File>();
+  QUARRY_RETURN_IF_ERROR(file->Open(name));
+  return OpenArrays(name, options, file, file->size());
 }
 
 }  // namespace quarry::input::internal

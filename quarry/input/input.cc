@@ -103,6 +103,8 @@ Result<const Format*> ChooseFormat(const internal::InputName& name, const InputO
 
 }  // namespace
 
+std::string FileOf(const std::string& path) { return internal::ParseInputName(path).file; }
+
 std::vector<std::string> KnownFormats() {
   std::vector<std::string> names;
   for (const Format& format : Formats()) {

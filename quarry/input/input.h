@@ -105,6 +105,9 @@ class Input {
 /// numbers; kUnavailable: this build has no reader for the format, with the missing library
 Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, const InputOptions& options);
 
+/// The file of FILE:VARIABLE.
+std::string FileOf(const std::string& path);
+
 /// The values of --format in this build.
 std::vector<std::string> KnownFormats();
 

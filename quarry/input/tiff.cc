@@ -1,7 +1,5 @@
 // Stacks of TIFF images, one for each z: a folder, a pattern, or a file with several pages; through libtiff.
 
-#include "quarry/input/tiff.h"
-
 #include <fnmatch.h>
 #include <tiffio.h>
 
@@ -10,6 +8,7 @@
 #include <filesystem>
 
 #include "quarry/base/file.h"
+#include "quarry/base/natural_order.h"
 #include "quarry/base/per_thread.h"
 #include "quarry/input/formats.h"
 #include "quarry/storage/location.h"
@@ -346,33 +345,6 @@ std::string FieldOf(const InputName& name) {
 }
 
 }  // namespace
-
-bool NaturalLess(const std::string& a, const std::string& b) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!digit(a[i]) || !digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i;
-      ++j;
-      continue;
-    }
-    const auto run = [&](const std::string& text, std::size_t* at) {
-      while (*at < text.size() && text[*at] == '0') ++*at;
-      const std::size_t begin = *at;
-      while (*at < text.size() && digit(text[*at])) ++*at;
-      return text.substr(begin, *at - begin);
-    };
-    const std::string x = run(a, &i);
-    const std::string y = run(b, &j);
-    if (x.size() != y.size()) return x.size() < y.size();
-    if (x != y) return x < y;
-  }
-  // "img01" and "img1" differ only in zeros.
-  if (i == a.size() && j == b.size()) return a < b;
-  return i == a.size();
-}
 
 Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
   Silence();

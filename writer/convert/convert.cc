@@ -1,7 +1,9 @@
 #include "writer/convert/convert.h"
 
 #include <filesystem>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
@@ -30,6 +32,7 @@ class Run {
                                            QUARRY_ASSIGN_OR_RETURN(jobs_, ListJobs(options_));
                                            return Status::Ok();
                                          })));
+    for (const std::string& warning : ListWarnings(options_, jobs_)) Warn(warning);
     if (options_.dry_run) return OnRoot(comm_, [&] { return DryRun(); });
     PipelineOptions pipeline = options_.pipeline;
     pipeline.placement = PlacementOf(options_);
@@ -61,6 +64,7 @@ class Run {
   }
 
   Status Declare() {
+    QUARRY_RETURN_IF_ERROR(GoOn());
     QUARRY_RETURN_IF_ERROR(LeaveOutPublished());
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
                                            QUARRY_ASSIGN_OR_RETURN(
@@ -72,20 +76,67 @@ class Run {
     return Status::Ok();
   }
 
+  /// Without --step, what is appended goes on after the last step of its field.
+  Status GoOn() {
+    if (options_.mode != OpenMode::kAppend || options_.first_step) return Status::Ok();
+    FirstSteps first;
+    std::map<std::string, PublishedStep> last;
+    for (const FieldDescription& field : writer_->existing()->fields) {
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> step, writer_->LastStep(field.name));
+      if (!step) continue;
+      first[field.name] = *step + 1;
+      QUARRY_ASSIGN_OR_RETURN(last[field.name], writer_->Published(*step));
+    }
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
+                                           QUARRY_ASSIGN_OR_RETURN(jobs_, Renumber(std::move(jobs_), first));
+                                           return Status::Ok();
+                                         })));
+    return WarnOfEarlierTimes(last);
+  }
+
+  /// The first of the appended steps of a field comes after those that are there.
+  Status WarnOfEarlierTimes(const std::map<std::string, PublishedStep>& last) {
+    std::set<std::string> checked;
+    for (const auto& [step, jobs] : jobs_) {
+      for (const Job& job : jobs) {
+        const auto before = last.find(job.info.field);
+        if (before == last.end() || !before->second.time || !checked.insert(job.info.field).second) continue;
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
+                                TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
+        if (!time || *time > *before->second.time) continue;
+        Warn(fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
+                         "dataset; --resume leaves out what is there",
+                         step, job.info.field, *time, *before->second.time));
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// Rank 0 tells the user, and the report.
+  void Warn(const std::string& warning) {
+    if (!root_) return;
+    WriteError(fmt::format("quarry-write: warning: {}\n", warning));
+    report_->warnings.push_back(warning);
+  }
+
   /// A published field is an error, or with --resume already done.
   Status LeaveOutPublished() {
     if (!writer_->existing()) return Status::Ok();
     for (auto& [step, jobs] : jobs_) {
-      QUARRY_ASSIGN_OR_RETURN(const std::set<std::string> published, writer_->PublishedFields(step));
+      QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, writer_->Published(step));
       for (Job& job : jobs) {
-        if (!published.contains(job.info.field)) continue;
+        if (!published.has(job.info.field)) continue;
         if (options_.mode != OpenMode::kResume) {
           return {
               StatusCode::kAlreadyExists,
-              fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another --step or --field, "
-                          "or give --resume to skip what is there",
+              fmt::format("step {} of \"{}\" has the field \"{}\" already; leave --step out to go on "
+                          "after the last one, or choose another --field",
                           step, options_.output, job.info.field)};
         }
+        QUARRY_ASSIGN_OR_RETURN(
+            const std::optional<double> time,
+            TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
+        QUARRY_RETURN_IF_ERROR(CheckSameInput(options_.output, step, published, job.info.field, job.info.source, time));
         job.done = true;
         ++left_out_;
       }
@@ -123,7 +174,9 @@ class Run {
       }
       if (jobs.end() == std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return !job.done; }))
         continue;
-      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, TimeOf(options_, jobs)));
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
+                              TimeOf(options_, jobs, writer_->dataset().time_unit));
+      QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
       for (FieldReport& report : reports) {
         PrintOut("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
                  FormatBytes(report.bytes_out));

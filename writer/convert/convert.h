@@ -21,7 +21,8 @@ struct WriteOptions {
   std::string output;
   input::InputOptions input;
 
-  std::uint64_t first_step = 0;
+  /// Unset: 0; of a field that is continued (OpenMode::kAppend), the one after its last.
+  std::optional<std::uint64_t> first_step;
   std::optional<double> time;
   std::optional<std::array<double, 3>> spacing;
   std::optional<std::array<double, 3>> origin;
@@ -38,6 +39,7 @@ struct WriteOptions {
   bool keep_sign = false;
   std::string codec;                 ///< empty: chosen by type and bound
   std::optional<DataType> store_as;  ///< kFloat32 for float64 input: rounding counts towards the tolerance
+  bool accept_range = false;  ///< takes a tolerance relative to a range that few samples make
   std::string fill;  ///< value of missing samples, as the user wrote it; empty: only NaN and infinity
 
   std::optional<Index3> patch;

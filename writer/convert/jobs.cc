@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/natural_order.h"
 #include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
 #include "writer/pipeline/declare.h"
@@ -80,6 +82,15 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   return field;
 }
 
+/// Samples of two units are not one field. A file that says nothing of its unit is taken at its word.
+Status CheckSameUnits(const FieldDescription& here, const FieldDescription& known) {
+  if (here.units == known.units || here.units.empty() || known.units.empty()) return Status::Ok();
+  return InvalidArgument(
+      "its samples are in {}, but those of field \"{}\" in {}; convert them first, or give --units {} if the unit "
+      "is the same, or another --field",
+      here.units, known.name, known.units, known.units);
+}
+
 LayoutRequest LayoutOf(const WriteOptions& options) {
   return {options.origin, options.spacing, options.patch, options.levels, options.order};
 }
@@ -153,6 +164,44 @@ input::InputInfo WithoutEmptySpacing(input::InputInfo info) {
   return info;
 }
 
+namespace {
+
+/// "/step0001/u" -> "/step#/u"
+std::string WithoutDigits(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!is_digit || out.empty() || out.back() != '#') out += is_digit ? '#' : c;
+  }
+  return out;
+}
+
+/// Two variables of one file at one moment are never two steps of a field. Names that differ in numbers alone
+/// are moments.
+Status CheckVariables(const Jobs& jobs) {
+  std::map<std::pair<std::string, std::string>, std::vector<const input::InputInfo*>> of_file;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      std::vector<const input::InputInfo*>& others = of_file[{input::FileOf(job.info.path), job.info.field}];
+      for (const input::InputInfo* other : others) {
+        const bool other_time = other->time && job.info.time && *other->time != *job.info.time;
+        if (other->source == job.info.source || other_time ||
+            WithoutDigits(other->source) == WithoutDigits(job.info.source))
+          continue;
+        return InvalidArgument(
+            "\"{}\" and \"{}\" are two variables of one moment, and cannot be two steps of the field \"{}\"; "
+            "leave --field out, or convert the second with --append and a --field of its own",
+            other->path, job.info.path, job.info.field);
+      }
+      // All moments of one variable have the same source.
+      if (others.empty() || others.back()->source != job.info.source) others.push_back(&job.info);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Result<Jobs> ListJobs(const WriteOptions& options) {
   if (Status status = CheckTime(options.time); !status.ok()) return std::move(status).Annotate("--time");
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
@@ -164,13 +213,14 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
     QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, options.input));
     for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
       const input::InputInfo info = WithoutEmptySpacing(inputs[moment]->info());
-      const auto [it, added] = next_step.try_emplace(info.field, options.first_step);
+      const auto [it, added] = next_step.try_emplace(info.field, options.first_step.value_or(0));
       // Behind the largest number comes 0.
-      if (!added && it->second < options.first_step)
+      if (!added && it->second < options.first_step.value_or(0))
         return InvalidArgument(
             "--step {} leaves no numbers for the steps behind the first; give a smaller one",
-            options.first_step);
-      jobs[it->second++].push_back({info, moment, false});
+            *options.first_step);
+      std::vector<Job>& step = jobs[it->second++];
+      step.push_back({info, moment, false});
       const input::InputInfo& first = jobs.begin()->second.front().info;
       if (info.dims != first.dims) {
         return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
@@ -178,11 +228,68 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
       }
     }
   }
+  QUARRY_RETURN_IF_ERROR(CheckVariables(jobs));
   if (options.time && jobs.size() > 1)
     return InvalidArgument(
         "--time names one moment, but there are {} steps; convert them one by one with --append",
         jobs.size());
   return jobs;
+}
+
+Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first) {
+  Jobs renumbered;
+  for (auto& [step, inputs] : jobs) {
+    for (Job& job : inputs) {
+      const auto found = first.find(job.info.field);
+      std::uint64_t number = step;
+      if (found != first.end() && __builtin_add_overflow(step, found->second, &number))
+        return InvalidArgument("field \"{}\" has no step numbers left behind {}", job.info.field, found->second);
+      renumbered[number].push_back(std::move(job));
+    }
+  }
+  return renumbered;
+}
+
+std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& jobs) {
+  std::vector<std::string> warnings;
+  const auto add = [&](std::string warning) {
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(std::move(warning));
+  };
+  std::map<std::string, const input::InputInfo*> last;
+  std::set<std::string> unordered;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      for (const std::string& warning : job.info.warnings)
+        add(fmt::format("\"{}\": {}", input::FileOf(job.info.path), warning));
+      const input::InputInfo*& before = last[job.info.field];
+      const bool timed = before != nullptr && before->time && job.info.time && !options.time;
+      const Result<double> time =
+          timed ? ConvertTime(*job.info.time, job.info.time_unit, before->time_unit) : Result<double>(0.0);
+      if (timed && time.ok() && *time <= *before->time && unordered.insert(job.info.field).second) {
+        add(fmt::format("\"{}\" has the time {}, which is not after {} of the step before; give the inputs in the "
+                        "order of their times",
+                        job.info.path, *job.info.time, *before->time));
+      } else if (before != nullptr && !timed && NaturalLess(job.info.path, before->path) &&
+                 unordered.insert(job.info.field).second) {
+        add(fmt::format("\"{}\" comes after \"{}\", though its name comes before; steps have the order of the "
+                        "inputs, \"ls -v\" lists them by number",
+                        job.info.path, before->path));
+      }
+      before = &job.info;
+    }
+  }
+  return warnings;
+}
+
+TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs,
+                    const std::optional<DatasetDescription>& existing) {
+  if (existing && !existing->time_unit.units.empty()) return existing->time_unit;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      if (job.info.time && !job.info.time_unit.units.empty() && !options.time) return job.info.time_unit;
+    }
+  }
+  return existing ? existing->time_unit : TimeUnit();
 }
 
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
@@ -200,7 +307,9 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
     dataset = *std::move(described);
     dataset.created_by = fmt::format("quarry-write {}", kVersion);
   }
+  dataset.time_unit = TimeUnitOf(options, jobs, existing);
   for (const auto& [step, inputs] : jobs) {
+    QUARRY_RETURN_IF_ERROR(internal::ToStatus(TimeOf(options, inputs, dataset.time_unit)));
     for (const auto& [input, moment, done] : inputs) {
       QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grid));
       const std::optional<std::size_t> known = dataset.FindField(input.field);
@@ -218,6 +327,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
             Name(field->coder));
       }
       if (status.ok() && known) status = CheckSameField(*field, *continued);
+      if (status.ok() && known) status = CheckSameUnits(*field, *continued);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
       if (!known) dataset.fields.push_back(*std::move(field));
     }
@@ -240,12 +350,32 @@ Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
   return std::optional(FieldSource::Wider{fill ? std::optional(BitsOf(input.type, *fill)) : std::nullopt});
 }
 
-std::optional<double> TimeOf(const WriteOptions& options, const std::vector<Job>& step) {
+Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vector<Job>& step,
+                                     const TimeUnit& unit) {
   if (options.time) return options.time;
+  std::optional<double> time;
+  const input::InputInfo* from = nullptr;
   for (const Job& job : step) {
-    if (job.info.time) return job.info.time;
+    const input::InputInfo& info = job.info;
+    if (!info.time) continue;
+    // A time without a unit is one of the dataset's.
+    const bool is_plain = info.time_unit.units.empty() || unit.units.empty();
+    Result<double> converted = is_plain ? Result<double>(*info.time) : ConvertTime(*info.time, info.time_unit, unit);
+    if (!converted.ok()) {
+      return std::move(converted).status().Annotate(
+          fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));
+    }
+    constexpr double kRounding = 1e-9;
+    if (time && std::abs(*time - *converted) > kRounding * std::abs(*time)) {
+      return InvalidArgument(
+          "\"{}\" is at time {}, but \"{}\", for the same step, at {}; convert them apart, with a --step for "
+          "each, or give --time",
+          from->path, *time, info.path, *converted);
+    }
+    if (!time) from = &info;
+    if (!time) time = *converted;
   }
-  return std::nullopt;
+  return time;
 }
 
 Result<double> ParseFill(const std::string& text, DataType type) {

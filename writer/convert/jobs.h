@@ -10,6 +10,9 @@
 /// The work of a run, from its options and inputs alone: the same on every rank, without communication.
 namespace quarry::writer {
 
+/// The first step of a field's inputs, by the field's name.
+using FirstSteps = std::map<std::string, std::uint64_t>;
+
 /// One dump to convert. Its file is opened only when its turn comes: a series may exceed the limit of open
 /// files.
 struct Job {
@@ -25,16 +28,32 @@ using Jobs = std::map<std::uint64_t, std::vector<Job>>;
 
 /// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
 /// share step numbers.
-/// @errors those of OpenInputs; kInvalidArgument when grids differ or options contradict
+/// @errors those of OpenInputs; kInvalidArgument when grids differ, options contradict, or two variables of one
+/// file would be steps of one field
 Result<Jobs> ListJobs(const WriteOptions& options);
+
+/// The same jobs with other numbers.
+/// @param first  those of fields that begin elsewhere than at 0
+/// @errors kInvalidArgument: a number beyond the largest
+Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first);
+
+/// What the user should know before the run: warnings of the inputs, each once; a series whose order is not
+/// that of its names or times.
+std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& jobs);
 
 /// The dataset.json after the run, based on the existing one when appending.
 /// @errors kInvalidArgument: options contradict each other or the existing dataset
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
                                           const std::optional<DatasetDescription>& existing);
 
-/// Physical time of a step: the user's value, or that of the first file that has one.
-std::optional<double> TimeOf(const WriteOptions& options, const std::vector<Job>& step);
+/// How the times of a dataset count: as it does already, or as the first input with a time says.
+TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs,
+                    const std::optional<DatasetDescription>& existing);
+
+/// Physical time of a step in the dataset's unit: the user's value, or that of the files that have one.
+/// @errors kInvalidArgument: the files of the step have different times, or units that have nothing in common
+Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vector<Job>& step,
+                                     const TimeUnit& unit);
 
 /// Which rank encodes a patch. With direct reading, the rank that has read it.
 distribution::PlacementStrategy PlacementOf(const WriteOptions& options);

@@ -40,6 +40,7 @@ struct CommandLine {
   std::string aggregation = "balanced";
   std::string reading = "consecutive";
   std::string memory = "512MiB";
+  std::vector<std::string> index;
   bool append = false;
   bool resume = false;
   std::vector<double> spacing;
@@ -78,9 +79,18 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
          "are always missing")
       .Group(input);
+  app->AddOption("--axes", &o->input.axes,
+                 "what the dimensions of an array are, one letter for each, slowest first, as tzyx: x, y, z of "
+                 "the grid, t of time, others chosen by --index")
+      .Group(input);
+  app->AddOption("--index", &line->index,
+                 "NAME=K: the index of a dimension that is no axis of the grid, as member=0; NAME=BEGIN:END: each "
+                 "of these as a field of its own, or as steps along time")
+      .Repeatable()
+      .Group(input);
   const char* meaning = "What it is";
   app->AddOption("--field", &o->input.field, "name of the field; default: from the file name").Group(meaning);
-  app->AddOption("--step", &o->first_step, "number of the first step; default: 0")
+  app->AddOption("--step", &o->first_step, "number of the first step; default: 0, or with --append the one after the field's last")
       .NonNegative()
       .Group(meaning);
   app->AddOption("--time", &o->time, "physical time of the step").Group(meaning);
@@ -101,6 +111,9 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(quality);
   app->AddOption("--pointwise-relative", &o->pointwise_relative_tolerance,
                  "the same as a fraction of each sample's own magnitude; keeps zeros and signs")
+      .Group(quality);
+  app->AddFlag("--accept-range", &o->accept_range,
+               "take a tolerance relative to a range that a few samples make, such as undeclared fill values")
       .Group(quality);
   app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
   app->AddOption("--layers", &line->layers,
@@ -244,6 +257,11 @@ Status Interpret(CommandLine* line) {
   QUARRY_RETURN_IF_ERROR(InterpretLayers(line));
   if (!line->dims.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->input.dims, quarry::ParseShape(line->dims, "--dims"));
+  }
+  for (const std::string& text : line->index) {
+    Result<quarry::input::IndexChoice> choice = quarry::input::ParseIndexChoice(text);
+    if (!choice.ok()) return std::move(choice).status().Annotate("--index");
+    o->input.index.push_back(*std::move(choice));
   }
   if (!line->type.empty()) {
     QUARRY_ASSIGN_OR_RETURN(o->input.type, quarry::ParseDataType(line->type));

@@ -121,7 +121,8 @@ std::string WriteReport::ToJson() const {
                               {"psnr", f.psnr}});
     if (f.images_read > 0) json["fields"].back()["images_read"] = f.images_read;
   }
-  return json.dump(2) + "\n";
+  if (!warnings.empty()) json["warnings"] = warnings;
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace quarry::writer

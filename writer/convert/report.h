@@ -42,6 +42,7 @@ struct FieldReport {
 struct WriteReport {
   int ranks = 1;
   std::vector<FieldReport> fields;
+  std::vector<std::string> warnings;  ///< what the inputs say and the dataset does not hold
   /// Seconds of the slowest rank.
   PhaseSeconds seconds{};
   double total_seconds = 0;

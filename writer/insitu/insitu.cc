@@ -76,7 +76,8 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
     Step next;
     next.number = static_cast<std::uint64_t>(step);
     next.time = time;
-    QUARRY_ASSIGN_OR_RETURN(next.published, writer_->PublishedFields(next.number));
+    QUARRY_ASSIGN_OR_RETURN(const writer::PublishedStep published, writer_->Published(next.number));
+    for (const auto& [field, source] : published.sources) next.published.insert(field);
     bool complete = true;
     for (const Field& field : setup_.declaration.fields)
       complete = complete && next.published.contains(field.name);

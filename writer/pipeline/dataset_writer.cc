@@ -404,21 +404,45 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const 
   return writer;
 }
 
-Result<std::set<std::string>> DatasetWriter::PublishedFields(std::uint64_t step) {
-  std::string names;
+Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
+  std::string text;
   QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
-    QUARRY_ASSIGN_OR_RETURN(const std::set<std::string> fields, root_->publisher.PublishedFields(step));
-    for (const std::string& field : fields) names += field + '\n';
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, root_->publisher.Published(step));
+    // Neither names nor numbers have a zero byte.
+    const auto add = [&](const std::string& part) { text.append(part).push_back('\0'); };
+    add(published.time ? fmt::format("{}", *published.time) : "");
+    for (const auto& [field, source] : published.sources) {
+      add(field);
+      add(source);
+    }
     return Status::Ok();
   }));
-  QUARRY_ASSIGN_OR_RETURN(names, BroadcastText(comm_, names));
-  std::set<std::string> fields;
-  for (std::size_t begin = 0; begin < names.size();) {
-    const std::size_t end = names.find('\n', begin);
-    fields.insert(names.substr(begin, end - begin));
-    begin = end + 1;
+  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+  PublishedStep published;
+  std::size_t at = 0;
+  const auto next = [&] {
+    const std::size_t end = text.find('\0', at);
+    std::string part = text.substr(at, end - at);
+    at = end + 1;
+    return part;
+  };
+  if (const std::string time = next(); !time.empty()) published.time = std::stod(time);
+  while (at < text.size()) {
+    const std::string field = next();
+    published.sources[field] = next();
   }
-  return fields;
+  return published;
+}
+
+Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& field) {
+  std::string text;
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, Publisher::LastStep(path_, field));
+    text = last ? std::to_string(*last) : "";
+    return Status::Ok();
+  }));
+  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+  return text.empty() ? std::nullopt : std::optional<std::uint64_t>(std::stoull(text));
 }
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {

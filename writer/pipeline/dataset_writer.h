@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "writer/pipeline/earlier_patches.h"
 #include "writer/pipeline/field_source.h"
 #include "writer/pipeline/phases.h"
+#include "writer/pipeline/publish.h"
 
 namespace quarry::writer {
 
@@ -69,8 +69,10 @@ class DatasetWriter {
 
   /// The description of a dataset that already existed.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
-  /// Names of the fields that a published step has.
-  Result<std::set<std::string>> PublishedFields(std::uint64_t step);
+  /// What is published of a step; nothing if there is no such step.
+  Result<PublishedStep> Published(std::uint64_t step);
+  /// The last step that has a field; nothing if none has.
+  Result<std::optional<std::uint64_t>> LastStep(const std::string& field);
 
   /// Sets the description of the dataset: before the first step, and again when fields are added.
   Status Declare(const DatasetDescription& dataset);

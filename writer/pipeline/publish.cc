@@ -159,17 +159,57 @@ Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
   return description;
 }
 
-Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) const {
-  std::set<std::string> fields;
+namespace {
+
+Result<PublishedStep> ReadStep(const fs::path& dataset, std::uint64_t step,
+                               const DatasetDescription& description) {
+  PublishedStep published;
   std::error_code ignored;
-  if (!existing_ || !fs::exists(dataset_ / format::StepFolder(step), ignored)) return fields;
-  const fs::path manifest = dataset_ / format::StepFolder(step) / "step.json";
+  if (!fs::exists(dataset / format::StepFolder(step), ignored)) return published;
+  const fs::path manifest = dataset / format::StepFolder(step) / "step.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> description = format::DecodeStepManifest(text, *existing_);
-  if (!description.ok())
-    return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  for (const FieldStepDescription& field : description->fields) fields.insert(field.name);
-  return fields;
+  Result<StepDescription> read = format::DecodeStepManifest(text, description);
+  if (!read.ok()) return std::move(read).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  published.time = read->time;
+  for (const FieldStepDescription& field : read->fields) published.sources[field.name] = field.source;
+  return published;
+}
+
+}  // namespace
+
+Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
+  if (!existing_) return PublishedStep();
+  return ReadStep(dataset_, step, *existing_);
+}
+
+Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset, const std::string& field) {
+  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
+  if (!description.FindField(field)) return std::optional<std::uint64_t>();
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset / "steps").List());
+  std::set<std::uint64_t, std::greater<>> steps;
+  for (const FolderEntry& entry : entries) {
+    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.insert(*step);
+  }
+  for (const std::uint64_t step : steps) {
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadStep(dataset, step, description));
+    if (published.has(field)) return std::optional(step);
+  }
+  return std::optional<std::uint64_t>();
+}
+
+Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
+                      const std::string& field, const std::string& source, std::optional<double> time) {
+  const std::string& before = published.sources.at(field);
+  const bool times_known = published.time && time;
+  if (times_known ? *published.time == *time : before == source) return Status::Ok();
+  const auto describe = [](const std::string& from, std::optional<double> at) {
+    return at ? fmt::format("\"{}\" at time {}", from, *at) : fmt::format("\"{}\"", from);
+  };
+  return {StatusCode::kAlreadyExists,
+          fmt::format("step {} of \"{}\" has the field \"{}\" of {} already, and {} is given for it, which a "
+                      "resumed run would skip; append to go on after the last step, or give the series from its "
+                      "beginning",
+                      step, dataset, field, describe(before, published.time), describe(source, time))};
 }
 
 fs::path Publisher::Root() const { return existing_ ? dataset_ : DatasetStaging(dataset_); }
@@ -264,6 +304,11 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   const fs::path folder = dataset_ / format::StepFolder(step.step);
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(folder / "step.json", format::kManifestLimit));
   QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, *existing_));
+  if (step.time && whole.time && *step.time != *whole.time) {
+    return InvalidArgument(
+        "step {} of \"{}\" has the time {}, but the new fields {}; choose another step, or leave their time out",
+        step.step, dataset_.string(), *whole.time, *step.time);
+  }
   for (const FieldStepDescription& field : step.fields) {
     // A folder that step.json does not list is left over from an interrupted run.
     QUARRY_RETURN_IF_ERROR(RemoveTree(folder / field.name));

@@ -10,6 +10,21 @@
 
 namespace quarry::writer {
 
+/// What a published step holds.
+struct PublishedStep {
+  std::optional<double> time;
+  std::map<std::string, std::string> sources;  ///< by field: the name of the input that it was made from
+
+  bool has(const std::string& field) const { return sources.contains(field); }
+};
+
+/// That a published field was made from what a resumed run gives again: the time is the same, or, where one is
+/// unknown, the name of the input.
+/// @param published  has the field
+/// @errors kAlreadyExists: it was made from something else, which a resumed run would lose
+Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
+                      const std::string& field, const std::string& source, std::optional<double> time);
+
 /// The side of the writer that decides what readers see. Used by one rank alone. Everything is written into a
 /// staging folder and becomes visible by one rename; a crash at any moment leaves the dataset with all its
 /// published steps and at most a staging folder, which the next run removes. docs/format.md, "Publishing", is
@@ -28,8 +43,11 @@ class Publisher {
 
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
-  /// Names of the fields of a published step; empty if there is no such step.
-  Result<std::set<std::string>> PublishedFields(std::uint64_t step) const;
+  /// What is published of a step; nothing if there is no such step.
+  Result<PublishedStep> Published(std::uint64_t step) const;
+  /// The last step that has a field, without lock or change; nothing if none has.
+  static Result<std::optional<std::uint64_t>> LastStep(const std::filesystem::path& dataset,
+                                                       const std::string& field);
 
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);

@@ -2,9 +2,9 @@
 
 #include <string>
 
-namespace quarry::input::internal {
+namespace quarry {
 
 /// Whether `a` comes before `b` when runs of digits count as numbers: "img2" before "img10".
 bool NaturalLess(const std::string& a, const std::string& b);
 
-}  // namespace quarry::input::internal
+}  // namespace quarry

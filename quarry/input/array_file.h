@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/base/data_type.h"
+#include "quarry/base/status.h"
+#include "quarry/input/axes.h"
+#include "quarry/input/formats.h"
+
+/// What lies in files of arrays with named dimensions and attributes, as NetCDF and HDF5 have them. What it
+/// means is decided in conventions.h.
+namespace quarry::input::internal {
+
+/// The value of an attribute: numbers or texts.
+struct Attribute {
+  std::vector<double> numbers;
+  std::vector<std::string> texts;
+  bool is_double = false;  ///< numbers have another type than float32
+};
+using Attributes = std::map<std::string, Attribute>;
+
+/// An attribute of one text; empty if there is none.
+std::string Text(const Attributes& attributes, const std::string& name);
+/// The first number of an attribute.
+std::optional<double> Number(const Attributes& attributes, const std::string& name);
+
+struct ArrayDimension {
+  std::string name;  ///< empty: unknown
+  std::int64_t length = 0;
+  bool grows = false;  ///< unlimited
+  /// The array with the positions along it, by its place in the file's list.
+  std::optional<std::size_t> coordinate;
+  /// What the file says of positions without such an array.
+  InputAxis described;
+  Role role = Role::kUnknown;  ///< that the format itself tells
+};
+
+/// One array of a file, and what the file says of it.
+struct ArrayInfo {
+  std::string name;           ///< with its groups, as a user writes it
+  std::string field;          ///< without them
+  enum class Kind { kNumbers, kText, kOther };
+  Kind kind = Kind::kNumbers;
+  std::optional<DataType> type;  ///< of numbers, unless it is one that fields cannot have
+  std::string type_name;         ///< in the words of the format, for messages
+  std::vector<ArrayDimension> dimensions;  ///< slowest first
+  Attributes attributes;
+  std::vector<std::int64_t> chunk;  ///< by dimension; empty: the array lies in one piece
+  /// What the format gives back for samples that nobody has written, if that value then means "missing".
+  std::optional<double> unwritten;
+  std::optional<double> time;  ///< that the file has for the whole array
+  TimeUnit time_unit;
+  std::string units;        ///< unless an attribute says so
+  bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in whatever order they come
+  bool is_scale = false;    ///< positions along a dimension, or other bookkeeping of the format
+};
+
+/// An open file of arrays.
+class ArrayFile {
+ public:
+  virtual ~ArrayFile() = default;
+
+  const std::vector<ArrayInfo>& arrays() const { return arrays_; }
+
+  /// All values of an array of numbers, in the order of the file.
+  virtual Result<std::vector<double>> ReadNumbers(std::size_t array) const = 0;
+  /// All texts of an array of text of one dimension, or of characters of two.
+  virtual Result<std::vector<std::string>> ReadTexts(std::size_t array) const = 0;
+  /// Reads a block of samples as they are stored, in native byte order, the last dimension fastest.
+  /// @errors kDataLoss, without the path
+  virtual Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+                      const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const = 0;
+  /// Whether all samples of an array are there and can be decoded.
+  /// @param path      for messages
+  /// @param warnings  gets a sentence for what was never written
+  /// @errors kDataLoss: parts are missing, with their names; kUnavailable: a filter is not installed
+  virtual Status CheckWhole(std::size_t array, const std::string& path,
+                            std::vector<std::string>* warnings) const = 0;
+
+ protected:
+  std::vector<ArrayInfo> arrays_;
+};
+
+/// The inputs of the array that the user names, or of the only field of the file: one for each moment and each
+/// index of a range.
+/// @param size  bytes of the file when it was opened: libraries read zeros beyond the end of a truncated one
+Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
+                          std::shared_ptr<const ArrayFile> file, std::uint64_t size);
+
+/// That a filter of compression is missing here.
+/// @param filter  its registered number
+Status MissingFilter(const std::string& path, unsigned filter, const std::string& its_name);
+
+}  // namespace quarry::input::internal

@@ -1,0 +1,460 @@
+// Fields of files of arrays: which array, which of its dimensions are axes, and what its samples mean.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "quarry/input/array_file.h"
+#include "quarry/input/conventions.h"
+
+namespace quarry::input::internal {
+namespace {
+
+/// How the samples of a field lie in its array.
+struct Layout {
+  AxisRoles roles;
+  std::array<int, 3> order = {2, 1, 0};  ///< axes of the grid in the order of the array, slowest first
+  Index3 chunk = {1, 1, 1};
+  bool chunked = false;
+
+  bool is_transposed() const { return order != std::array<int, 3>{2, 1, 0}; }
+};
+
+Layout FindLayout(const ArrayInfo& array, const AxisRoles& roles) {
+  Layout layout{roles};
+  layout.order = {2, 1, 0};
+  std::ranges::stable_sort(layout.order, [&](int a, int b) {
+    const auto& first = roles.grid[static_cast<std::size_t>(a)];
+    const auto& second = roles.grid[static_cast<std::size_t>(b)];
+    return first && second ? *first < *second : !first && second;
+  });
+  layout.chunked = !array.chunk.empty();
+  for (std::size_t a = 0; a < 3 && layout.chunked; ++a) {
+    if (!roles.grid[a]) continue;
+    const std::size_t d = *roles.grid[a];
+    layout.chunk[a] = std::clamp<std::int64_t>(array.chunk[d], 1, array.dimensions[d].length);
+  }
+  return layout;
+}
+
+/// What the inputs of one array have in common.
+struct Source {
+  std::shared_ptr<const ArrayFile> file;
+  std::size_t array = 0;
+  std::string path;  ///< of the file alone
+  std::uint64_t size = 0;
+  DataType stored = DataType::kFloat32;
+  MissingRule missing;
+  std::optional<Packing> packing;
+  Layout layout;
+};
+
+class ArrayInput final : public Input {
+ public:
+  /// @param first  the chosen index of each dimension
+  ArrayInput(InputInfo info, std::shared_ptr<const Source> source, std::vector<std::int64_t> first)
+      : Input(std::move(info)), source_(std::move(source)), first_(std::move(first)) {}
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    std::error_code error;
+    const std::uint64_t size = std::filesystem::file_size(source_->path, error);
+    if (error || size < source_->size) {
+      return DataLoss("\"{}\" has become shorter: {} bytes, {} when it was opened; fetch the file again",
+                      info_.path, error ? 0 : size, source_->size);
+    }
+    if (source_->packing) return ReadPacked(box, samples);
+    QUARRY_RETURN_IF_ERROR(ReadStored(box, samples));
+    if (!source_->missing.empty() && !source_->missing.is_one_value(IsFloat(info_.type)))
+      MarkMissing(source_->missing, info_.type, samples);
+    return Status::Ok();
+  }
+
+ private:
+  /// Some planes at a time, so that memory for the stored samples stays bounded.
+  Status ReadPacked(const Box& box, std::span<std::byte> samples) const {
+    const auto plane = static_cast<std::size_t>(box.shape()[0] * box.shape()[1]);
+    const std::size_t stored_size = SizeOf(source_->stored);
+    const auto planes = static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / (plane * stored_size)));
+    Bytes stored;
+    Box part = box;
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; z += planes) {
+      part.begin[2] = z;
+      part.end[2] = std::min(box.end[2], z + planes);
+      const auto count = static_cast<std::size_t>(part.volume());
+      stored.resize(count * stored_size);
+      QUARRY_RETURN_IF_ERROR(ReadStored(part, stored));
+      const std::size_t bytes = count * SizeOf(info_.type);
+      Unpack(*source_->packing, source_->missing, source_->stored, stored, samples.first(bytes));
+      samples = samples.subspan(bytes);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadStored(const Box& box, std::span<std::byte> samples) const {
+    return source_->layout.is_transposed() ? ReadTransposed(box, samples) : ReadBlock(box, samples);
+  }
+
+  /// Samples in the order of the file.
+  Status ReadBlock(const Box& box, std::span<std::byte> samples) const {
+    std::vector<std::uint64_t> start(first_.begin(), first_.end());
+    std::vector<std::uint64_t> count(first_.size(), 1);
+    for (std::size_t a = 0; a < 3; ++a) {
+      const std::optional<std::size_t>& dimension = source_->layout.roles.grid[a];
+      if (!dimension) continue;
+      start[*dimension] = static_cast<std::uint64_t>(box.begin[a]);
+      count[*dimension] = static_cast<std::uint64_t>(box.shape()[a]);
+    }
+    Status status = source_->file->Read(source_->array, start, count, samples);
+    if (status.ok()) return status;
+    return DataLoss("\"{}\" cannot be read at {}: {}; fetch the file again", info_.path, ToString(box),
+                    status.message());
+  }
+
+  /// Reads blocks of whole chunks, in memory of a bounded size, so that every chunk is decompressed once.
+  Status ReadTransposed(const Box& box, std::span<std::byte> samples) const {
+    const std::size_t size = SizeOf(source_->stored);
+    const Index3 block = ChooseBlock(box, static_cast<std::int64_t>(kBlockBytes / size));
+    Bytes buffer;
+    const auto first = [&](std::size_t a) { return box.begin[a] / block[a] * block[a]; };
+    Index3 at{};
+    for (at[2] = first(2); at[2] < box.end[2]; at[2] += block[2]) {
+      for (at[1] = first(1); at[1] < box.end[1]; at[1] += block[1]) {
+        for (at[0] = first(0); at[0] < box.end[0]; at[0] += block[0]) {
+          const Box part = Intersect(box, {at, {at[0] + block[0], at[1] + block[1], at[2] + block[2]}});
+          buffer.resize(static_cast<std::size_t>(part.volume()) * size);
+          QUARRY_RETURN_IF_ERROR(ReadBlock(part, buffer));
+          CopyPermuted(buffer, part, source_->layout.order, size, box, samples);
+        }
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// A multiple of the chunks, longest along the fastest dimensions of the file.
+  Index3 ChooseBlock(const Box& box, std::int64_t budget) const {
+    Index3 block = source_->layout.chunk;
+    for (std::size_t i = 3; i-- > 0;) {
+      const auto axis = static_cast<std::size_t>(source_->layout.order[i]);
+      const std::int64_t chunk = source_->layout.chunk[axis];
+      const std::int64_t others = Volume(block) / chunk;
+      const std::int64_t affordable = std::max<std::int64_t>(1, budget / others / chunk);
+      // One more than the box is long: it may begin inside a chunk.
+      const std::int64_t useful = box.shape()[axis] / chunk + 2;
+      block[axis] = chunk * std::min(affordable, useful);
+    }
+    return block;
+  }
+
+  static constexpr std::size_t kBlockBytes = std::size_t{32} << 20;
+
+  std::shared_ptr<const Source> source_;
+  std::vector<std::int64_t> first_;
+};
+
+// --- which array ---
+
+/// What becomes of an array's dimensions: also by their names, where the format says that these count.
+Result<AxisRoles> FindRoles(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
+                            const InputOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(AxisRoles roles, AssignAxes(DescribeDimensions(arrays, array), options));
+  if (!array.ordered_by_name || !options.axes.empty()) return roles;
+  std::array<std::optional<std::size_t>, 3> named;
+  for (const std::optional<std::size_t>& dimension : roles.grid) {
+    if (!dimension) continue;
+    const std::string& name = array.dimensions[*dimension].name;
+    const std::size_t axis =
+        name.size() == 1 ? std::string_view("xyzXYZ").find(name) : std::string_view::npos;
+    if (axis == std::string_view::npos || named[axis % 3]) return roles;
+    named[axis % 3] = dimension;
+  }
+  roles.grid = named;
+  return roles;
+}
+
+/// Why an array cannot become a field; empty if it can.
+std::string Obstacle(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array, const InputOptions& options) {
+  if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
+    return fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type_name);
+  }
+  const Result<AxisRoles> roles = FindRoles(arrays, array, options);
+  return roles.ok() ? "" : roles.status().message();
+}
+
+Variable Summarise(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array, bool is_helper,
+                   const InputOptions& options) {
+  Variable variable;
+  variable.name = array.name;
+  variable.dims = {1, 1, 1};
+  const std::vector<AxisDimension> dimensions = DescribeDimensions(arrays, array);
+  variable.axes =
+      is_helper || array.kind == ArrayInfo::Kind::kText ? 0 : static_cast<int>(RankOf(dimensions));
+  variable.obstacle = Obstacle(arrays, array, options);
+  if (!variable.obstacle.empty()) return variable;
+  const AxisRoles roles = *FindRoles(arrays, array, options);
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (roles.grid[a]) variable.dims[a] = dimensions[*roles.grid[a]].length;
+  }
+  return variable;
+}
+
+/// "/data/100/meshes/B/x" -> "/data/#/meshes/B/x"
+std::string WithoutDigits(const std::string& path) {
+  std::string out;
+  for (const char c : path) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) {
+      out += c;
+    } else if (out.empty() || out.back() != '#') {
+      out += '#';
+    }
+  }
+  return out;
+}
+
+/// The name of the field: with its groups where the file has another array of the same name in other groups.
+/// Groups that differ in numbers alone are moments of one field.
+std::string FieldOf(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array) {
+  for (const ArrayInfo& other : arrays) {
+    if (other.field == array.field && other.kind == array.kind && !other.is_scale &&
+        WithoutDigits(other.name) != WithoutDigits(array.name)) {
+      return FieldFromName(array.name.substr(array.name.starts_with('/') ? 1 : 0));
+    }
+  }
+  return FieldFromName(array.field);
+}
+
+// --- positions and times ---
+
+std::vector<double> Positions(const ArrayFile& file, std::size_t coordinate) {
+  const ArrayInfo& array = file.arrays()[coordinate];
+  if (array.kind != ArrayInfo::Kind::kNumbers) return {};
+  Result<std::vector<double>> read = file.ReadNumbers(coordinate);
+  if (!read.ok()) return {};
+  std::vector<double> positions = *std::move(read);
+  MissingRule missing;
+  if (array.type) missing = FindMissing(array, nullptr);
+  const std::optional<Packing> packing = FindPacking(array);
+  for (double& position : positions) {
+    const bool is_valid = std::ranges::find(missing.values, position) == missing.values.end();
+    if (!is_valid) position = std::nan("");
+    if (packing) position = position * packing->scale + packing->offset;
+  }
+  return positions;
+}
+
+InputAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
+                       std::vector<std::string>* warnings) {
+  InputAxis axis = dimension.described;
+  if (axis.name.empty()) axis.name = dimension.name;
+  if (!dimension.coordinate) return axis;
+  const ArrayInfo& coordinate = file.arrays()[*dimension.coordinate];
+  PlaceAxis(Positions(file, *dimension.coordinate), &axis);
+  if (axis.origin) {
+    axis.units = Text(coordinate.attributes, "units");
+    return axis;
+  }
+  // A name and a unit without positions would make 0, 1, 2, ... look like them.
+  warnings->push_back(fmt::format(
+      "the coordinate {} {}; its axis has no name, and its samples lie at 0, 1, 2, ... (--origin and --spacing "
+      "place them)",
+      coordinate.name,
+      coordinate.kind == ArrayInfo::Kind::kNumbers ? "is not finite, or neither ascends nor descends"
+                                                   : fmt::format("holds {}", coordinate.type_name)));
+  return {};
+}
+
+struct Times {
+  std::vector<double> values;  ///< by index of the dimension; empty: unknown
+  TimeUnit unit;
+};
+
+/// Dates as text: WRF's Times.
+Result<Times> TimesOfTexts(const std::vector<std::string>& texts) {
+  Times times;
+  times.unit.units = "seconds since 1970-01-01 00:00:00";
+  for (const std::string& text : texts) {
+    QUARRY_ASSIGN_OR_RETURN(const double seconds, TimeOfDate(text, times.unit));
+    times.values.push_back(seconds);
+  }
+  return times;
+}
+
+Times FindTimes(const ArrayFile& file, const ArrayDimension& dimension, std::vector<std::string>* warnings) {
+  Times times;
+  if (dimension.coordinate) {
+    const ArrayInfo& coordinate = file.arrays()[*dimension.coordinate];
+    times.values = Positions(file, *dimension.coordinate);
+    times.unit = {Text(coordinate.attributes, "units"), Text(coordinate.attributes, "calendar")};
+    const auto is_finite = [](double time) { return std::isfinite(time); };
+    if (times.values.empty() || !std::ranges::all_of(times.values, is_finite)) {
+      warnings->push_back(
+          fmt::format("times of {} are not all numbers; steps without one have none", coordinate.name));
+    }
+    return times;
+  }
+  for (std::size_t i = 0; i < file.arrays().size(); ++i) {
+    const ArrayInfo& array = file.arrays()[i];
+    if (array.kind != ArrayInfo::Kind::kText || array.dimensions.empty() || array.field != "Times" ||
+        array.dimensions[0].name != dimension.name)
+      continue;
+    const Result<std::vector<std::string>> texts = file.ReadTexts(i);
+    Result<Times> read = texts.ok() ? TimesOfTexts(*texts) : Result<Times>(texts.status());
+    if (read.ok()) return *std::move(read);
+    warnings->push_back(
+        fmt::format("the dates of {} are not understood ({}); steps have no time", array.name, read.status().message()));
+  }
+  return times;
+}
+
+/// The one moment of an array without a dimension of time: a time of the format, or a coordinate of no
+/// dimension.
+void FindMoment(const ArrayFile& file, const ArrayInfo& array, InputInfo* info) {
+  if (array.time) {
+    info->time = array.time;
+    info->time_unit = array.time_unit;
+    return;
+  }
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < file.arrays().size(); ++i) {
+    const ArrayInfo& other = file.arrays()[i];
+    if (!other.dimensions.empty() || other.kind != ArrayInfo::Kind::kNumbers || !IsTimeCoordinate(other)) continue;
+    if (found && Text(array.attributes, "coordinates").find(other.field) == std::string::npos) continue;
+    found = i;
+  }
+  if (!found) return;
+  const std::vector<double> positions = Positions(file, *found);
+  if (positions.size() != 1 || !std::isfinite(positions.front())) return;
+  const Attributes& attributes = file.arrays()[*found].attributes;
+  info->time = positions.front();
+  info->time_unit = {Text(attributes, "units"), Text(attributes, "calendar")};
+}
+
+/// Says which coordinates of more than one dimension a dataset does not hold.
+void WarnOfCoordinates(const ArrayFile& file, const ArrayInfo& array, std::vector<std::string>* warnings) {
+  const std::string names = Text(array.attributes, "coordinates");
+  std::set<std::size_t> used;
+  for (const ArrayDimension& dimension : array.dimensions) {
+    if (dimension.coordinate) used.insert(*dimension.coordinate);
+  }
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < file.arrays().size(); ++i) {
+    const ArrayInfo& other = file.arrays()[i];
+    if (other.dimensions.empty() || used.contains(i)) continue;
+    if (fmt::format(" {} ", names).find(fmt::format(" {} ", other.field)) != std::string::npos)
+      left.push_back(other.field);
+  }
+  if (left.empty()) return;
+  warnings->push_back(fmt::format("{}: its coordinates {} are not kept; convert them as fields if you need them",
+                                  array.name, fmt::join(left, ", ")));
+}
+
+// --- the inputs ---
+
+InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const Source& source,
+                       const Index3& dims) {
+  const ArrayInfo& array = source.file->arrays()[source.array];
+  InputInfo info;
+  info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
+  info.source = name.Source(array.name);
+  info.field = options.field.empty() ? FieldOf(source.file->arrays(), array) : options.field;
+  info.dims = dims;
+  info.type = source.packing ? source.packing->unpacked : source.stored;
+  info.units = array.units;
+  if (const std::string units = Text(array.attributes, "units"); !units.empty()) info.units = units;
+  const bool keeps_value = source.missing.is_one_value(IsFloat(source.stored)) || !IsFloat(source.stored);
+  if (!source.packing && keeps_value && !source.missing.values.empty()) info.fill = source.missing.values.front();
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
+    if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
+  }
+  WarnOfCoordinates(*source.file, array, &info.warnings);
+  if (source.layout.chunked) {
+    info.unit = source.layout.chunk;
+  } else if (source.layout.is_transposed()) {
+    // Samples that lie together in the file: a row of its fastest dimension.
+    const auto fastest = static_cast<std::size_t>(source.layout.order[2]);
+    info.unit[fastest] = info.dims[fastest];
+  }
+  return info;
+}
+
+Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
+                  const std::shared_ptr<const Source>& source, const Times& times) {
+  const AxisRoles& roles = source->layout.roles;
+  Inputs inputs;
+  for (std::int64_t f = 0; f < roles.field_count; ++f) {
+    InputInfo of_field = info;
+    std::vector<std::int64_t> first = roles.first;
+    if (roles.fields) {
+      std::string axis = source->file->arrays()[source->array].dimensions[*roles.fields].name;
+      if (!options.axes.empty()) axis = options.axes[*roles.fields];
+      first[*roles.fields] += f;
+      of_field.field =
+          FieldFromName(fmt::format("{}_{}{}", info.field, axis.empty() ? "index" : axis, first[*roles.fields]));
+      of_field.source = fmt::format("{} {}={}", info.source, axis, first[*roles.fields]);
+    }
+    for (std::int64_t moment = 0; moment < roles.moments; ++moment) {
+      InputInfo of_moment = of_field;
+      std::vector<std::int64_t> at = first;
+      if (roles.time) {
+        at[*roles.time] += moment;
+        const auto index = static_cast<std::size_t>(at[*roles.time]);
+        if (index < times.values.size() && std::isfinite(times.values[index])) of_moment.time = times.values[index];
+        of_moment.time_unit = times.unit;
+      }
+      inputs.push_back(std::make_unique<ArrayInput>(std::move(of_moment), source, std::move(at)));
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Status MissingFilter(const std::string& path, unsigned filter, const std::string& its_name) {
+  // Numbers of The HDF Group's registry.
+  static const std::map<unsigned, const char*> kNames = {
+      {307, "bzip2"},     {32000, "LZF"},   {32001, "Blosc"},      {32004, "LZ4"},  {32008, "bitshuffle"},
+      {32013, "ZFP"},     {32015, "Zstandard"}, {32017, "SZ"},     {32024, "SZ3"},  {32026, "Blosc2"}};
+  const auto known = kNames.find(filter);
+  const std::string name = known == kNames.end() ? its_name : known->second;
+  return {StatusCode::kUnavailable,
+          fmt::format("\"{}\" is compressed by the HDF5 filter {}{}, which is not installed; install its plugin "
+                      "and set HDF5_PLUGIN_PATH",
+                      path, filter, name.empty() ? "" : fmt::format(" \"{}\"", name))};
+}
+
+Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
+                          std::shared_ptr<const ArrayFile> file, std::uint64_t size) {
+  const std::vector<ArrayInfo>& arrays = file->arrays();
+  const std::vector<bool> helpers = FindHelpers(arrays);
+  std::vector<Variable> variables;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    variables.push_back(Summarise(arrays, arrays[i], helpers[i], options));
+  const auto source = std::make_shared<Source>();
+  QUARRY_ASSIGN_OR_RETURN(source->array, ChooseVariable(name, variables));
+  const ArrayInfo& array = arrays[source->array];
+  source->file = std::move(file);
+  source->path = name.file;
+  source->size = size;
+  source->stored = StoredType(array);
+  source->packing = FindPacking(array);
+  QUARRY_ASSIGN_OR_RETURN(const AxisRoles roles, FindRoles(arrays, array, options));
+  source->layout = FindLayout(array, roles);
+  std::vector<std::string> warnings;
+  source->missing = FindMissing(array, &warnings);
+  InputInfo info = DescribeInfo(name, options, *source, variables[source->array].dims);
+  QUARRY_RETURN_IF_ERROR(source->file->CheckWhole(source->array, info.path, &warnings));
+  QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
+  Times times;
+  if (roles.time) {
+    times = FindTimes(*source->file, array.dimensions[*roles.time], &warnings);
+  } else {
+    FindMoment(*source->file, array, &info);
+  }
+  info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
+  return MakeInputs(info, options, source, times);
+}
+
+}  // namespace quarry::input::internal

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/input/input.h"
+
+/// Which dimension of an array is x, y, z or time, and which is chosen by --index.
+namespace quarry::input::internal {
+
+/// What a file says that a dimension is.
+enum class Role {
+  kUnknown,  ///< an axis of the grid, if there are at most three
+  kTime,
+  kOther,  ///< channels, members, modes: never an axis of the grid
+};
+
+struct AxisDimension {
+  std::string name;  ///< empty: unknown; --index then names its place, counted from 0
+  std::int64_t length = 0;
+  Role role = Role::kUnknown;
+};
+
+/// What becomes of the dimensions of an array. Those that are neither in `grid` nor `time` have one sample:
+/// `first` says which.
+struct AxisRoles {
+  std::array<std::optional<std::size_t>, 3> grid;  ///< dimension of x, y, z
+  std::optional<std::size_t> time;
+  std::vector<std::int64_t> first;         ///< by dimension; of `time` and `fields` the first of those chosen
+  std::int64_t moments = 1;                ///< that are chosen of `time`
+  std::optional<std::size_t> fields;       ///< a dimension of which every chosen index becomes a field
+  std::int64_t field_count = 1;            ///< that are chosen of `fields`
+
+  std::size_t rank() const;  ///< axes of the grid
+};
+
+/// Assigns roles: those of --axes; else time is what the file says, and the last dimensions are z, y, x. Where
+/// more than three remain, those of one sample are dropped, slowest first.
+/// @errors kInvalidArgument: options that do not fit the dimensions; dimensions that the user has to choose
+/// of, with the option; the text is a part of a sentence without the file's name
+Result<AxisRoles> AssignAxes(const std::vector<AxisDimension>& dimensions, const InputOptions& options);
+
+/// How many axes of a grid the dimensions would make, were all options given: the rank of a field that a file
+/// is looked through for.
+std::size_t RankOf(const std::vector<AxisDimension>& dimensions);
+
+/// Kinds of dimensions that are known by name to be no axis of a grid: "member", "channel", "mode", ...
+bool IsOtherName(const std::string& name);
+
+/// "time=3 x z=4 x y=8", for messages.
+std::string ListOf(const std::vector<AxisDimension>& dimensions);
+
+}  // namespace quarry::input::internal

@@ -1,0 +1,317 @@
+#include "quarry/input/conventions.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "quarry/base/calendar.h"
+#include "quarry/base/missing.h"
+
+namespace quarry::input::internal {
+namespace {
+
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+DataType WithSign(DataType type, bool is_signed) {
+  switch (type) {
+    case DataType::kInt8:
+    case DataType::kUint8:
+      return is_signed ? DataType::kInt8 : DataType::kUint8;
+    case DataType::kInt16:
+    case DataType::kUint16:
+      return is_signed ? DataType::kInt16 : DataType::kUint16;
+    case DataType::kInt32:
+    case DataType::kUint32:
+      return is_signed ? DataType::kInt32 : DataType::kUint32;
+    default:
+      return type;
+  }
+}
+
+/// The numbers of an attribute; also those that are written as text, as "-9999.".
+std::vector<double> AllNumbers(const Attribute& attribute) {
+  std::vector<double> numbers = attribute.numbers;
+  for (const std::string& text : attribute.texts) {
+    const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+    const std::size_t end = text.find_last_not_of(" \t\r\nfF") + 1;  // as ncdump writes floats, "1.e+20f"
+    double number = 0;
+    if (end <= begin) continue;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, number);
+    if (error == std::errc() && stop == text.data() + end) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// A value of an attribute as a stored sample has it: attributes may have a wider type, or the other sign.
+std::optional<double> AsStored(double value, DataType type) {
+  if (type == DataType::kFloat32) {
+    const auto narrow = static_cast<float>(value);
+    if (std::isfinite(value) && !std::isfinite(narrow)) return std::nullopt;
+    return narrow;
+  }
+  if (CanHold(type, value)) return value;
+  if (IsFloat(type)) return std::nullopt;
+  const double turn = std::ldexp(1, static_cast<int>(8 * SizeOf(type)));
+  for (const double wrapped : {value + turn, value - turn}) {
+    if (CanHold(type, wrapped) && (value < 0) == (wrapped > value)) return wrapped;
+  }
+  return std::nullopt;
+}
+
+/// Reads attributes about missing samples.
+class MissingReader {
+ public:
+  MissingReader(const ArrayInfo& array, std::vector<std::string>* warnings)
+      : array_(array), type_(StoredType(array)), warnings_(warnings) {}
+
+  MissingRule Read() {
+    AddValues("_FillValue");
+    const bool has_fill = array_.attributes.contains("_FillValue");
+    AddValues("missing_value");
+    if (!has_fill && array_.unwritten) Add(*array_.unwritten, false);
+    ReadRange();
+    ChooseMark();
+    return rule_;
+  }
+
+ private:
+  /// Integers have no NaN: a valid range alone needs a value for the samples outside it.
+  void ChooseMark() {
+    if (IsFloat(type_) || !rule_.values.empty() || (!rule_.least && !rule_.most)) return;
+    DispatchType(type_, [&]<typename T>(T) {
+      const auto lowest = static_cast<double>(std::numeric_limits<T>::lowest());
+      const auto largest = static_cast<double>(std::numeric_limits<T>::max());
+      if (rule_.least.value_or(lowest) > lowest) {
+        rule_.values.push_back(lowest);
+      } else if (rule_.most.value_or(largest) < largest) {
+        rule_.values.push_back(largest);
+      } else {
+        rule_.least = rule_.most = std::nullopt;  // every value is valid
+      }
+    });
+  }
+
+  void Add(double value, bool declared) {
+    const std::optional<double> stored = AsStored(value, type_);
+    if (!stored) return Warn("missing_value or _FillValue", value);
+    if (std::isnan(*stored)) return;
+    if (std::ranges::find(rule_.values, *stored) != rule_.values.end()) return;
+    if (rule_.values.empty()) rule_.declared = declared;
+    rule_.values.push_back(*stored);
+  }
+
+  void AddValues(const std::string& name) {
+    const auto found = array_.attributes.find(name);
+    if (found == array_.attributes.end()) return;
+    const std::vector<double> numbers = AllNumbers(found->second);
+    for (const double value : numbers) Add(value, true);
+    if (numbers.empty() && warnings_ != nullptr) {
+      warnings_->push_back(
+          fmt::format("{}: its attribute {} is no number and says nothing about missing samples; give --fill",
+                      array_.name, name));
+    }
+  }
+
+  std::optional<double> Limit(const std::string& name, double value) {
+    const std::optional<double> stored = AsStored(value, type_);
+    if (!stored || std::isnan(*stored)) {
+      if (!std::isnan(value)) Warn(name, value);
+      return std::nullopt;
+    }
+    return stored;
+  }
+
+  void ReadRange() {
+    const auto range = array_.attributes.find("valid_range");
+    if (range != array_.attributes.end() && AllNumbers(range->second).size() == 2) {
+      const std::vector<double> numbers = AllNumbers(range->second);
+      rule_.least = Limit("valid_range", numbers[0]);
+      rule_.most = Limit("valid_range", numbers[1]);
+      return;
+    }
+    for (const bool upper : {false, true}) {
+      const std::string name = upper ? "valid_max" : "valid_min";
+      const auto found = array_.attributes.find(name);
+      if (found == array_.attributes.end()) continue;
+      const std::vector<double> numbers = AllNumbers(found->second);
+      if (!numbers.empty()) (upper ? rule_.most : rule_.least) = Limit(name, numbers.front());
+    }
+  }
+
+  void Warn(const std::string& name, double value) {
+    if (warnings_ == nullptr) return;
+    warnings_->push_back(fmt::format("{}: its attribute {}, {}, is no value of {} and is not used", array_.name,
+                                     name, value, Name(type_)));
+  }
+
+  const ArrayInfo& array_;
+  const DataType type_;
+  std::vector<std::string>* warnings_;
+  MissingRule rule_;
+};
+
+/// Tests samples of one type.
+template <typename T>
+class MissingTest {
+ public:
+  explicit MissingTest(const MissingRule& rule) {
+    for (const double value : rule.values) values_.push_back(static_cast<T>(value));
+    if (rule.least) least_ = static_cast<T>(*rule.least);
+    if (rule.most) most_ = static_cast<T>(*rule.most);
+  }
+
+  bool operator()(T sample) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(sample)) return true;
+    }
+    if (sample < least_ || sample > most_) return true;
+    for (const T value : values_) {
+      if (sample == value) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<T> values_;
+  T least_ = std::numeric_limits<T>::lowest();
+  T most_ = std::numeric_limits<T>::max();
+};
+
+}  // namespace
+
+std::string Text(const Attributes& attributes, const std::string& name) {
+  const auto found = attributes.find(name);
+  return found == attributes.end() || found->second.texts.size() != 1 ? "" : found->second.texts.front();
+}
+
+std::optional<double> Number(const Attributes& attributes, const std::string& name) {
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return std::nullopt;
+  const std::vector<double> numbers = AllNumbers(found->second);
+  return numbers.empty() ? std::nullopt : std::optional(numbers.front());
+}
+
+DataType StoredType(const ArrayInfo& array) {
+  const std::string as_unsigned = Lower(Text(array.attributes, "_Unsigned"));
+  if (as_unsigned == "true") return WithSign(*array.type, false);
+  if (as_unsigned == "false") return WithSign(*array.type, true);
+  return *array.type;
+}
+
+MissingRule FindMissing(const ArrayInfo& array, std::vector<std::string>* warnings) {
+  return MissingReader(array, warnings).Read();
+}
+
+std::optional<Packing> FindPacking(const ArrayInfo& array) {
+  Packing packing;
+  packing.scale = Number(array.attributes, "scale_factor").value_or(1);
+  packing.offset = Number(array.attributes, "add_offset").value_or(0);
+  if (packing.scale == 1 && packing.offset == 0) return std::nullopt;
+  for (const char* name : {"scale_factor", "add_offset"}) {
+    const auto found = array.attributes.find(name);
+    if (found != array.attributes.end() && found->second.is_double) packing.unpacked = DataType::kFloat64;
+  }
+  return packing;
+}
+
+bool IsTimeCoordinate(const ArrayInfo& array) {
+  const std::string standard_name = Text(array.attributes, "standard_name");
+  return Lower(Text(array.attributes, "axis")) == "t" || standard_name == "time" ||
+         HasReferenceDate(Text(array.attributes, "units"));
+}
+
+std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays) {
+  std::set<std::string> named;
+  for (const ArrayInfo& array : arrays) {
+    for (const char* attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
+      const std::string text = Text(array.attributes, attribute);
+      for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find_first_of(" :", begin), text.size());
+        if (end > begin) named.insert(text.substr(begin, end - begin));
+        begin = end + 1;
+      }
+    }
+  }
+  std::vector<bool> helpers;
+  for (const ArrayInfo& array : arrays) {
+    const std::string standard_name = Text(array.attributes, "standard_name");
+    const bool is_coordinate =
+        array.dimensions.size() == 1 && !array.field.empty() && array.field == array.dimensions[0].name;
+    helpers.push_back(array.is_scale || is_coordinate || standard_name == "latitude" ||
+                      standard_name == "longitude" || array.attributes.contains("grid_mapping_name") ||
+                      named.contains(array.field));
+  }
+  return helpers;
+}
+
+std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array) {
+  std::vector<AxisDimension> described;
+  for (std::size_t i = 0; i < array.dimensions.size(); ++i) {
+    const ArrayDimension& dimension = array.dimensions[i];
+    AxisDimension out{dimension.name, dimension.length, dimension.role};
+    const ArrayInfo* coordinate = dimension.coordinate ? &arrays[*dimension.coordinate] : nullptr;
+    const std::string lower = Lower(dimension.name);
+    const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
+    const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
+    const bool is_place = !axis.empty() && axis != "t";
+    // A name decides only where nothing contradicts it.
+    const bool named_time = (lower == "time" || lower == "t" || lower == "frame" || lower == "frames") &&
+                            !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
+    const bool is_leading_record = dimension.grows && i == 0 && array.dimensions.size() > 1 && !is_place &&
+                                   (units.empty() || IsTimeUnit(units));
+    if (out.role == Role::kUnknown) {
+      if ((coordinate != nullptr && IsTimeCoordinate(*coordinate)) || named_time || is_leading_record) {
+        out.role = Role::kTime;
+      } else if (IsOtherName(dimension.name) && !is_place) {
+        out.role = Role::kOther;
+      }
+    }
+    described.push_back(std::move(out));
+  }
+  return described;
+}
+
+void MarkMissing(const MissingRule& rule, DataType type, std::span<std::byte> samples) {
+  DispatchType(type, [&]<typename T>(T) {
+    const MissingTest<T> is_missing(rule);
+    T marked{};
+    if constexpr (std::is_floating_point_v<T>) {
+      marked = std::numeric_limits<T>::quiet_NaN();
+    } else {
+      marked = static_cast<T>(rule.values.front());
+    }
+    for (std::size_t at = 0; at < samples.size(); at += sizeof(T)) {
+      T sample;
+      std::memcpy(&sample, samples.data() + at, sizeof(T));
+      if (is_missing(sample)) std::memcpy(samples.data() + at, &marked, sizeof(T));
+    }
+  });
+}
+
+void Unpack(const Packing& packing, const MissingRule& rule, DataType stored, std::span<const std::byte> from,
+            std::span<std::byte> to) {
+  DispatchType(stored, [&]<typename S>(S) {
+    DispatchType(packing.unpacked, [&]<typename T>(T) {
+      if constexpr (std::is_floating_point_v<T>) {
+        const MissingTest<S> is_missing(rule);
+        for (std::size_t i = 0; i < from.size() / sizeof(S); ++i) {
+          S sample;
+          std::memcpy(&sample, from.data() + i * sizeof(S), sizeof(S));
+          const T value =
+              is_missing(sample)
+                  ? std::numeric_limits<T>::quiet_NaN()
+                  : static_cast<T>(static_cast<double>(sample) * packing.scale + packing.offset);
+          std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
+        }
+      }
+    });
+  });
+}
+
+}  // namespace quarry::input::internal

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quarry/input/array_file.h"
+
+/// What the attributes of arrays mean, for all formats alike.
+/// @source CF conventions 1.11; NetCDF Users Guide, "Attribute Conventions"; where they leave a choice, what
+/// netCDF4-python masks by default
+namespace quarry::input::internal {
+
+/// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.
+DataType StoredType(const ArrayInfo& array);
+
+/// Which stored samples are missing, beside NaN and infinity.
+struct MissingRule {
+  std::vector<double> values;    ///< without NaN; exactly as the stored type has them
+  bool declared = false;         ///< the first of them is an attribute's, not a default of the format
+  std::optional<double> least;   ///< of the valid samples
+  std::optional<double> most;
+
+  bool empty() const { return values.empty() && !least && !most; }
+  /// Whether samples stay as they are, because readers are told the value. Integers have no other way; zero in
+  /// floats has two forms, and readers compare bits.
+  bool is_one_value(bool is_float) const {
+    return values.size() == 1 && !least && !most && (!is_float || (declared && values.front() != 0));
+  }
+};
+
+/// @param warnings  gets a sentence for each attribute that the stored type cannot have
+MissingRule FindMissing(const ArrayInfo& array, std::vector<std::string>* warnings);
+
+/// Physical values of samples that are stored as `stored * scale + offset`.
+struct Packing {
+  double scale = 1;
+  double offset = 0;
+  DataType unpacked = DataType::kFloat32;  ///< the type of the attributes, CF conventions 8.1
+};
+
+std::optional<Packing> FindPacking(const ArrayInfo& array);
+
+/// Whether an array has positions in time: by `axis`, a standard name, or a unit with a reference date.
+bool IsTimeCoordinate(const ArrayInfo& array);
+
+/// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates that
+/// others name.
+std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays);
+
+/// The roles of an array's dimensions, as far as the file tells.
+std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array);
+
+/// Replaces missing samples by one value: NaN in floats, the rule's first value in integers.
+/// @pre integers: the rule has a value
+void MarkMissing(const MissingRule& rule, DataType type, std::span<std::byte> samples);
+
+/// Physical values of stored samples; missing ones become NaN.
+void Unpack(const Packing& packing, const MissingRule& rule, DataType stored, std::span<const std::byte> from,
+            std::span<std::byte> to);
+
+}  // namespace quarry::input::internal
