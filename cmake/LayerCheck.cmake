@@ -15,7 +15,7 @@ set(QUARRY_LAYER_index base storage geometry codec store format query dataset pr
 set(QUARRY_LAYER_distribution base geometry)
 # The readers that need a library are targets input_FORMAT, under the same rules as input.
 set(QUARRY_LAYER_input_common base storage geometry codec format proto)
-set(readers input_netcdf input_hdf5 input_tiff input_vti)
+set(readers input_netcdf input_hdf5 input_tiff input_vti input_npz)
 foreach(reader ${readers})
   set(QUARRY_LAYER_${reader} input_common ${QUARRY_LAYER_input_common})
 endforeach()

@@ -22,13 +22,20 @@ std::string InputName::Source(const std::string& chosen) const {
 
 InputName ParseInputName(const std::string& path) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
-    for (std::size_t colon = path.find(':'); colon != std::string::npos; colon = path.find(':', colon + 1)) {
-      const std::string file = path.substr(0, colon);
-      if (fs::is_regular_file(file, ignored)) return {path, file, path.substr(colon + 1)};
-    }
+  if (fs::exists(path, ignored)) return {path, path, ""};
+  // The longest name that is a file: names like wrfout_d01_2019-07-04_12:00:00 have colons of their own.
+  for (std::size_t colon = path.rfind(':'); colon != std::string::npos && colon > 0;
+       colon = path.rfind(':', colon - 1)) {
+    const std::string file = path.substr(0, colon);
+    if (fs::is_regular_file(file, ignored)) return {path, file, path.substr(colon + 1)};
   }
   return {path, path, ""};
+}
+
+Status CheckNoVariable(const InputName& input) {
+  if (input.variable.empty()) return Status::Ok();
+  return InvalidArgument("\"{}\" holds one field without a name; leave \":{}\" out", input.file,
+                         input.variable);
 }
 
 std::string FieldFromName(std::string name) {

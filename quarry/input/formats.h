@@ -20,15 +20,22 @@ struct InputName {
   std::string Source(const std::string& variable) const;
 };
 
-/// Takes a name apart at the first colon with a file before it, unless the whole is a file.
+/// Takes a name apart at the last colon with a file before it, unless the whole is a file.
 InputName ParseInputName(const std::string& path);
+
+/// @errors kInvalidArgument: a variable was named in a file that has none
+Status CheckNoVariable(const InputName& input);
 
 Result<Inputs> OpenRaw(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenNpy(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenHdf5(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options);
+/// VTK's XML files of images and rectilinear grids: .vti, .pvti, .vtr.
 Result<Inputs> OpenVti(const InputName& name, const InputOptions& options);
+/// VTK's older files of text: .vtk.
+Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options);
+Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options);
 
 /// `name` with the characters replaced that a field name cannot have.
 std::string FieldFromName(std::string name);

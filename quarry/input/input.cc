@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "quarry/format/manifest.h"
+#include "quarry/input/file_kind.h"
 #include "quarry/input/formats.h"
 
 namespace quarry::input {
@@ -43,15 +44,24 @@ constexpr Open kOpenVti = internal::OpenVti;
 #else
 constexpr Open kOpenVti = nullptr;
 #endif
+#ifdef QUARRY_INPUT_NPZ
+constexpr Open kOpenNpz = internal::OpenNpz;
+#else
+constexpr Open kOpenNpz = nullptr;
+#endif
 
 const std::vector<Format>& Formats() {
   static const std::vector<Format> formats = {
       {"raw", {}, internal::OpenRaw, nullptr},
       {"npy", {".npy"}, internal::OpenNpy, nullptr},
+      {"vtk", {".vtk"}, internal::OpenLegacyVtk, nullptr},
       {"netcdf", {".nc", ".nc3", ".nc4", ".cdf", ".netcdf"}, kOpenNetcdf, "netCDF (Debian: libnetcdf-dev)"},
       {"hdf5", {".h5", ".hdf5", ".hdf", ".he5"}, kOpenHdf5, "HDF5 (Debian: libhdf5-dev)"},
       {"tiff", {".tif", ".tiff"}, kOpenTiff, "libtiff (Debian: libtiff-dev)"},
       {"vti", {".vti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
+      {"vtr", {".vtr"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
+      {"pvti", {".pvti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
+      {"npz", {".npz"}, kOpenNpz, "zlib (Debian: zlib1g-dev)"},
   };
   return formats;
 }
@@ -63,8 +73,18 @@ const Format* FindFormat(const std::string& name) {
   return nullptr;
 }
 
-/// The format that the user named, or the one of the file's ending; a folder is a stack of images; otherwise
-/// raw.
+/// The format of a file whose bytes are nobody's: that of its ending, or raw.
+const Format* FormatOfEnding(const std::string& path) {
+  const std::string ending = internal::EndingOf(path);
+  for (const Format& format : Formats()) {
+    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end())
+      return &format;
+  }
+  return &Formats().front();
+}
+
+/// The format that the user named, or the one that the file's first bytes say.
+/// @errors kInvalidArgument: a kind of file that no reader knows, with the way to go
 Result<const Format*> ChooseFormat(const internal::InputName& name, const InputOptions& options) {
   if (!options.format.empty()) {
     if (const Format* format = FindFormat(options.format)) return format;
@@ -72,15 +92,13 @@ Result<const Format*> ChooseFormat(const internal::InputName& name, const InputO
                            fmt::join(KnownFormats(), ", "));
   }
   std::error_code ignored;
-  if (fs::is_directory(name.file, ignored)) return FindFormat("tiff");
-  std::string ending = fs::path(name.file).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  for (const Format& format : Formats()) {
-    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end())
-      return &format;
-  }
-  return &Formats().front();
+  const bool folder = fs::is_directory(name.file, ignored);
+  const auto kind = folder ? internal::FindFolderKind(name.file) : internal::FindFileKind(name.file);
+  if (!kind) return folder ? FindFormat("tiff") : FormatOfEnding(name.file);
+  if (!kind->format.empty()) return FindFormat(kind->format);
+  return InvalidArgument("\"{}\" is {}, which is not read directly; {}{}", name.file, kind->name,
+                         kind->remedy,
+                         folder ? "" : "; to take its bytes for samples all the same, give --format raw");
 }
 
 }  // namespace

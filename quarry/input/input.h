@@ -34,7 +34,9 @@ struct InputOptions {
   std::optional<Index3> dims;
   std::optional<DataType> type;
   bool big_endian = false;
-  std::uint64_t offset = 0;      ///< bytes before the first sample
+  /// Bytes before the first sample; the file may then go on behind the last. Without it the samples are all
+  /// of the file.
+  std::optional<std::uint64_t> offset;
   bool fortran_records = false;  ///< samples lie in records of Fortran's sequential unformatted files
   std::string field;             ///< empty: from the file
   /// One letter for each dimension of an array, slowest first, as "tzyx" or "zyxc": x, y and z are axes of

@@ -1,6 +1,5 @@
-// VTK ImageData (.vti): ascii, inline and appended base64, appended raw; uncompressed or in zlib blocks.
-
-#include <zlib.h>
+// VTK's XML files of regular grids: ImageData (.vti), its pieces in several files (.pvti), RectilinearGrid
+// (.vtr). Arrays are text, inline and appended base64, or appended raw; uncompressed or in zlib blocks.
 
 #include <algorithm>
 #include <charconv>
@@ -10,194 +9,13 @@
 
 #include "quarry/base/file.h"
 #include "quarry/input/formats.h"
-#include "quarry/input/vti_text.h"
+#include "quarry/input/vtk_array.h"
+#include "quarry/input/vtk_text.h"
 
 namespace quarry::input::internal {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// How the samples of an array are stored.
-struct Encoding {
-  bool ascii = false;
-  bool base64 = false;
-  bool compressed = false;
-  bool big_endian = false;
-  std::size_t header_bytes = 4;  ///< of each number in front of the samples
-  std::uint64_t offset = 0;      ///< of the first character or byte, in the file
-  std::uint64_t length = 0;      ///< of the text; 0 for appended data
-};
-
-/// Samples in blocks of zlib: their places in the source after the header.
-struct Blocks {
-  std::uint64_t block_bytes = 0;       ///< of a block before compression; the last may be shorter
-  std::vector<std::uint64_t> offsets;  ///< one more than blocks
-};
-
-class VtiInput final : public Input {
- public:
-  VtiInput(InputInfo info, RandomAccessFile file, Encoding encoding)
-      : Input(std::move(info)), file_(std::move(file)), encoding_(encoding) {}
-
-  /// Finds where the samples begin, and checks that there are as many bytes as the extent needs.
-  Status Prepare() {
-    bytes_ = static_cast<std::uint64_t>(Volume(info_.dims)) * SizeOf(info_.type);
-    if (encoding_.ascii) return Status::Ok();
-    const ByteSource start(file_, encoding_.offset, encoding_.base64);
-    return encoding_.compressed ? PrepareBlocks(start) : PreparePlain(start);
-  }
-
-  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    if (encoding_.ascii) return ReadAscii(box, samples);
-    const std::size_t size = SizeOf(info_.type);
-    const Index3 shape = box.shape();
-    const bool whole_rows = shape[0] == info_.dims[0];
-    const bool whole_planes = whole_rows && shape[1] == info_.dims[1];
-    // Neighbouring rows and planes in one read, so that every block of compressed samples is decompressed
-    // once.
-    const Index3 run = {shape[0], whole_rows ? shape[1] : 1, whole_planes ? shape[2] : 1};
-    const std::size_t run_bytes = static_cast<std::size_t>(Volume(run)) * size;
-    std::size_t done = 0;
-    Bytes block;
-    std::size_t block_number = SIZE_MAX;
-    for (std::int64_t z = box.begin[2]; z < box.end[2]; z += run[2]) {
-      for (std::int64_t y = box.begin[1]; y < box.end[1]; y += run[1]) {
-        const std::uint64_t first =
-            static_cast<std::uint64_t>(box.begin[0] + info_.dims[0] * (y + info_.dims[1] * z)) * size;
-        const auto out = samples.subspan(done, run_bytes);
-        Status status =
-            encoding_.compressed ? ReadBlocks(first, out, &block, &block_number) : data_->ReadAt(first, out);
-        if (!status.ok()) return std::move(status).Annotate(info_.path);
-        done += run_bytes;
-      }
-    }
-    if (encoding_.big_endian != (std::endian::native == std::endian::big)) SwapBytes(samples, size);
-    return Status::Ok();
-  }
-
- private:
-  std::uint64_t HeaderNumber(const std::byte* bytes) const {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < encoding_.header_bytes; ++i) {
-      const std::size_t at = encoding_.big_endian ? i : encoding_.header_bytes - 1 - i;
-      value = value << 8 | std::to_integer<std::uint64_t>(bytes[at]);
-    }
-    return value;
-  }
-
-  Status WrongSize(std::uint64_t bytes) const {
-    return DataLoss("\"{}\" holds {} bytes, but {} samples of {} need {}; the file is damaged", info_.path,
-                    bytes, ToString(info_.dims), Name(info_.type), bytes_);
-  }
-
-  Status PreparePlain(const ByteSource& start) {
-    Bytes header(encoding_.header_bytes);
-    QUARRY_RETURN_IF_ERROR(start.ReadAt(0, header));
-    if (HeaderNumber(header.data()) != bytes_) return WrongSize(HeaderNumber(header.data()));
-    // Some writers encode the header separately, others together with the samples.
-    QUARRY_ASSIGN_OR_RETURN(const bool apart, start.EndsPadded(header.size()));
-    data_ = apart ? start.Behind(header.size()) : start.Skipping(header.size());
-    Bytes last(1);
-    return data_->ReadAt(bytes_ - 1, last).Annotate("the end of the samples is missing");
-  }
-
-  Status PrepareBlocks(const ByteSource& start) {
-    const std::size_t n = encoding_.header_bytes;
-    Bytes header(3 * n);
-    QUARRY_RETURN_IF_ERROR(start.ReadAt(0, header));
-    const std::uint64_t count = HeaderNumber(header.data());
-    blocks_.block_bytes = HeaderNumber(header.data() + n);
-    const std::uint64_t last = HeaderNumber(header.data() + 2 * n);  // 0: the last block is a full one
-    // Every block takes a number in the header: an impossible count is noticed before memory is taken.
-    if (count > file_.size() / n || (count > 0 && blocks_.block_bytes == 0) || last > blocks_.block_bytes ||
-        blocks_.block_bytes > bytes_ + 1 + (std::uint64_t{1} << 26)) {
-      return WrongSize(count);
-    }
-    std::uint64_t total = 0;
-    if (__builtin_mul_overflow(count, blocks_.block_bytes, &total)) return WrongSize(count);
-    if (last != 0) total -= blocks_.block_bytes - last;
-    if (total != bytes_) return WrongSize(total);
-    Bytes sizes(static_cast<std::size_t>(count) * n);
-    QUARRY_RETURN_IF_ERROR(start.ReadAt(3 * n, sizes));
-    blocks_.offsets = {0};
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t size = HeaderNumber(sizes.data() + i * n);
-      if (size > file_.size()) return WrongSize(size);
-      blocks_.offsets.push_back(blocks_.offsets.back() + size);
-    }
-    data_ = start.Behind((3 + count) * n);
-    return Status::Ok();
-  }
-
-  /// @param block, number  the last decompressed block, for the next call
-  Status ReadBlocks(std::uint64_t first, std::span<std::byte> out, Bytes* block, std::size_t* number) const {
-    for (std::size_t done = 0; done < out.size();) {
-      const std::uint64_t at = first + done;
-      const auto wanted = static_cast<std::size_t>(at / blocks_.block_bytes);
-      if (*number != wanted) {
-        QUARRY_RETURN_IF_ERROR(Decompress(wanted, block));
-        *number = wanted;
-      }
-      const auto inside = static_cast<std::size_t>(at % blocks_.block_bytes);
-      const std::size_t bytes = std::min(out.size() - done, block->size() - inside);
-      std::memcpy(out.data() + done, block->data() + inside, bytes);
-      done += bytes;
-    }
-    return Status::Ok();
-  }
-
-  Status Decompress(std::size_t number, Bytes* block) const {
-    Bytes packed(static_cast<std::size_t>(blocks_.offsets[number + 1] - blocks_.offsets[number]));
-    QUARRY_RETURN_IF_ERROR(data_->ReadAt(blocks_.offsets[number], packed));
-    const std::uint64_t begin = number * blocks_.block_bytes;
-    const std::uint64_t unpacked = std::min(blocks_.block_bytes, bytes_ - begin);
-    // Checked before memory is taken: zlib makes at most 1032 bytes out of one.
-    if (unpacked / 1032 > packed.size()) {
-      return DataLoss(
-          "block {} has {} bytes, which cannot hold the {} that the header says; fetch the file again",
-          number, packed.size(), unpacked);
-    }
-    block->resize(static_cast<std::size_t>(unpacked));
-    uLongf length = static_cast<uLongf>(block->size());
-    const int error =
-        uncompress(reinterpret_cast<Bytef*>(block->data()), &length,
-                   reinterpret_cast<const Bytef*>(packed.data()), static_cast<uLong>(packed.size()));
-    // The output must fill the block: the header states its size.
-    if (error == Z_OK && length == block->size()) return Status::Ok();
-    return DataLoss("block {} cannot be decompressed (zlib says {}); fetch the file again", number, error);
-  }
-
-  /// Parses the text up to the last sample of the box.
-  Status ReadAscii(const Box& box, std::span<std::byte> samples) const {
-    const std::size_t size = SizeOf(info_.type);
-    WordReader reader(file_, encoding_.offset, encoding_.length);
-    const Index3 shape = box.shape();
-    const Index3& dims = info_.dims;
-    std::int64_t next = 0;
-    std::size_t done = 0;
-    for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
-      for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
-        const std::int64_t first = box.begin[0] + dims[0] * (y + dims[1] * z);
-        for (; next < first; ++next) reader.Next();
-        for (std::int64_t x = 0; x < shape[0]; ++x, ++next, done += size) {
-          const std::string& text = reader.Next();
-          if (!ParseSample(text, info_.type, samples.data() + done)) {
-            QUARRY_RETURN_IF_ERROR(reader.status());
-            return DataLoss("\"{}\": \"{}\" in the place of sample {} is not a valid {}; the file is damaged",
-                            info_.path, text, next, Name(info_.type));
-          }
-        }
-      }
-    }
-    return reader.status();
-  }
-
-  RandomAccessFile file_;
-  Encoding encoding_;
-  std::uint64_t bytes_ = 0;  ///< of all samples
-  std::optional<ByteSource> data_;
-  Blocks blocks_;
-};
 
 /// Numbers of an attribute, `count` of them; empty if it is another list.
 std::vector<double> Numbers(const pugi::xml_node& node, const char* name, std::size_t count) {
@@ -218,96 +36,249 @@ std::vector<double> Numbers(const pugi::xml_node& node, const char* name, std::s
   return numbers.size() == count ? numbers : std::vector<double>();
 }
 
-/// An array of the file.
-struct Array {
-  pugi::xml_node node;
-  bool of_cells = false;
-};
-
-/// The contents of the tags; the document must outlive it.
-struct Image {
-  pugi::xml_document document;
-  std::uint64_t appended = 0;
-  pugi::xml_node file;
-  std::array<std::int64_t, 6> extent{};  ///< first and last point along x, y, z
-  std::vector<double> origin;
-  std::vector<double> spacing;
-  std::vector<Array> arrays;
-
-  /// Samples x, y, z of arrays of points or cells.
-  Index3 Dims(bool of_cells) const {
-    Index3 dims{};
-    for (std::size_t a = 0; a < 3; ++a) {
-      const std::int64_t points = extent[2 * a + 1] - extent[2 * a] + 1;
-      dims[a] = of_cells ? std::max<std::int64_t>(1, points - 1) : points;
-    }
-    return dims;
-  }
-};
-
 std::optional<DataType> ToDataType(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   const Result<DataType> type = ParseDataType(name);
   return type.ok() ? std::optional(*type) : std::nullopt;
 }
 
-Status ReadExtent(const pugi::xml_node& grid, const std::string& path, Image* image) {
-  const std::vector<double> extent = Numbers(grid, "WholeExtent", 6);
-  image->origin = Numbers(grid, "Origin", 3);
-  image->spacing = Numbers(grid, "Spacing", 3);
-  if (extent.empty() || image->origin.empty() || image->spacing.empty())
-    return DataLoss("\"{}\" has no proper WholeExtent, Origin and Spacing; the file is damaged", path);
+/// First and last point along x, y, z.
+using Extent = std::array<std::int64_t, 6>;
+
+Index3 DimsOf(const Extent& extent, bool of_cells) {
+  Index3 dims{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::int64_t points = extent[2 * a + 1] - extent[2 * a] + 1;
+    dims[a] = of_cells ? std::max<std::int64_t>(1, points - 1) : points;
+  }
+  return dims;
+}
+
+Result<Extent> ReadExtent(const pugi::xml_node& node, const char* name, const std::string& path) {
+  const std::vector<double> numbers = Numbers(node, name, 6);
+  if (numbers.empty()) return DataLoss("\"{}\" has no proper {}; the file is damaged", path, name);
+  Extent extent{};
   for (std::size_t a = 0; a < 3; ++a) {
     constexpr double kMost = 1LL << 31;
-    if (std::abs(extent[2 * a]) > kMost || std::abs(extent[2 * a + 1]) > kMost ||
-        extent[2 * a + 1] < extent[2 * a])
-      return DataLoss("\"{}\" has the impossible WholeExtent {}", path, fmt::join(extent, " "));
+    if (std::abs(numbers[2 * a]) > kMost || std::abs(numbers[2 * a + 1]) > kMost ||
+        numbers[2 * a + 1] < numbers[2 * a])
+      return DataLoss("\"{}\" has the impossible {} {}", path, name, fmt::join(numbers, " "));
   }
-  std::transform(extent.begin(), extent.end(), image->extent.begin(),
-                 [](double v) { return std::llround(v); });
-  const std::vector<double> direction = Numbers(grid, "Direction", 9);
-  if (!direction.empty() && direction != std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1})
-    return InvalidArgument("\"{}\" is rotated (Direction); resample it to axes x, y, z first", path);
-  const pugi::xml_node piece = grid.child("Piece");
-  if (!piece || piece.next_sibling("Piece") || Numbers(piece, "Extent", 6) != extent)
-    return InvalidArgument("\"{}\" has not one piece with the whole extent; save it as one piece", path);
-  return Status::Ok();
+  std::transform(numbers.begin(), numbers.end(), extent.begin(), [](double v) { return std::llround(v); });
+  return extent;
 }
 
-Status ReadImage(const RandomAccessFile& file, Image* image) {
+/// The tags of a file.
+struct Document {
+  std::string path;
+  std::uint64_t appended = 0;
+  pugi::xml_document xml;
+  pugi::xml_node file;  ///< VTKFile
+  std::string type;     ///< "ImageData"
+
+  pugi::xml_node grid() const { return file.child(type.c_str()); }
+};
+
+Result<std::shared_ptr<const Document>> ReadDocument(const std::string& path) {
+  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
   QUARRY_ASSIGN_OR_RETURN(const Markup markup, ReadMarkup(file));
-  image->appended = markup.appended;
-  const pugi::xml_parse_result parsed = image->document.load_buffer(markup.xml.data(), markup.xml.size());
-  image->file = image->document.child("VTKFile");
-  if (!parsed || !image->file) {
-    return DataLoss("\"{}\" is not a VTK XML file, or is damaged: {}", file.path(),
+  auto document = std::make_shared<Document>();
+  document->path = path;
+  document->appended = markup.appended;
+  const pugi::xml_parse_result parsed = document->xml.load_buffer(markup.xml.data(), markup.xml.size());
+  document->file = document->xml.child("VTKFile");
+  if (!parsed || !document->file) {
+    return DataLoss("\"{}\" is not a VTK XML file, or is damaged: {}", path,
                     parsed ? "no VTKFile in it" : parsed.description());
   }
-  const std::string type = image->file.attribute("type").value();
-  if (type != "ImageData")
-    return InvalidArgument("\"{}\" holds {}; only ImageData has a regular grid", file.path(), type);
-  const pugi::xml_node grid = image->file.child("ImageData");
-  QUARRY_RETURN_IF_ERROR(ReadExtent(grid, file.path(), image));
-  for (const bool of_cells : {false, true}) {
-    for (const pugi::xml_node& node :
-         grid.child("Piece").child(of_cells ? "CellData" : "PointData").children("DataArray"))
-      image->arrays.push_back({node, of_cells});
+  document->type = document->file.attribute("type").value();
+  if (!document->grid()) return DataLoss("\"{}\" has no {} in it; the file is damaged", path, document->type);
+  return std::shared_ptr<const Document>(std::move(document));
+}
+
+/// A part of the grid: samples of it lie in one file.
+struct Piece {
+  std::shared_ptr<const Document> document;
+  pugi::xml_node node;
+  Extent extent{};
+};
+
+/// A regular grid, or the whole of its pieces.
+struct Grid {
+  std::shared_ptr<const Document> document;
+  Extent extent{};
+  bool rectilinear = false;
+  std::vector<double> origin;
+  std::vector<double> spacing;
+  std::vector<Piece> pieces;
+};
+
+Status CheckDirection(const pugi::xml_node& node, const std::string& path) {
+  const std::vector<double> direction = Numbers(node, "Direction", 9);
+  if (!direction.empty() && direction != std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1})
+    return InvalidArgument("\"{}\" is rotated (Direction); resample it to axes x, y, z first", path);
+  return Status::Ok();
+}
+
+/// Adds the pieces that lie in a file itself.
+Status AddPieces(const std::shared_ptr<const Document>& document, std::vector<Piece>* pieces) {
+  for (const pugi::xml_node& node : document->grid().children("Piece")) {
+    QUARRY_ASSIGN_OR_RETURN(const Extent extent, ReadExtent(node, "Extent", document->path));
+    pieces->push_back({document, node, extent});
   }
   return Status::Ok();
 }
 
-Variable Summarise(const Image& image, const Array& array) {
+/// Adds the pieces that other files have, whose names are relative to that of this one.
+Status AddPiecesOfFiles(const Document& document, std::vector<Piece>* pieces) {
+  for (const pugi::xml_node& node : document.grid().children("Piece")) {
+    const std::string path =
+        (fs::path(document.path).parent_path() / node.attribute("Source").value()).string();
+    Result<std::shared_ptr<const Document>> piece = ReadDocument(path);
+    if (!piece.ok())
+      return std::move(piece).status().Annotate(fmt::format("a piece of \"{}\"", document.path));
+    if ((*piece)->type != "ImageData") {
+      return InvalidArgument("\"{}\", a piece of \"{}\", holds {}, not ImageData", path, document.path,
+                             (*piece)->type);
+    }
+    QUARRY_RETURN_IF_ERROR(CheckDirection((*piece)->grid(), path));
+    QUARRY_RETURN_IF_ERROR(AddPieces(*piece, pieces));
+  }
+  return Status::Ok();
+}
+
+Result<Grid> ReadGrid(const std::string& path) {
+  Grid grid;
+  QUARRY_ASSIGN_OR_RETURN(grid.document, ReadDocument(path));
+  const std::string& type = grid.document->type;
+  grid.rectilinear = type == "RectilinearGrid";
+  const bool of_files = type == "PImageData";
+  if (type != "ImageData" && !of_files && !grid.rectilinear) {
+    return InvalidArgument(
+        "\"{}\" holds {}; only ImageData, PImageData and RectilinearGrid have a regular grid", path, type);
+  }
+  const pugi::xml_node node = grid.document->grid();
+  QUARRY_ASSIGN_OR_RETURN(grid.extent, ReadExtent(node, "WholeExtent", path));
+  if (!grid.rectilinear) {
+    grid.origin = Numbers(node, "Origin", 3);
+    grid.spacing = Numbers(node, "Spacing", 3);
+    if (grid.origin.empty() || grid.spacing.empty())
+      return DataLoss("\"{}\" has no proper Origin and Spacing; the file is damaged", path);
+    QUARRY_RETURN_IF_ERROR(CheckDirection(node, path));
+  }
+  QUARRY_RETURN_IF_ERROR(of_files ? AddPiecesOfFiles(*grid.document, &grid.pieces)
+                                  : AddPieces(grid.document, &grid.pieces));
+  for (const Piece& piece : grid.pieces) {
+    for (std::size_t i = 0; i < 6; ++i) {
+      if (i % 2 == 0 ? piece.extent[i] < grid.extent[i] : piece.extent[i] > grid.extent[i]) {
+        return DataLoss("\"{}\" has a piece of {}, outside of the whole of {}; the file is damaged",
+                        piece.document->path, fmt::join(piece.extent, " "), fmt::join(grid.extent, " "));
+      }
+    }
+  }
+  if (grid.pieces.empty()) return DataLoss("\"{}\" has no piece; the file is damaged", path);
+  return grid;
+}
+
+/// Where the samples of a piece lie among all.
+Box BoxOf(const Grid& grid, const Piece& piece, bool of_cells) {
+  Box box;
+  const Index3 dims = DimsOf(piece.extent, of_cells);
+  for (std::size_t a = 0; a < 3; ++a) {
+    box.begin[a] = piece.extent[2 * a] - grid.extent[2 * a];
+    // A piece of one plane of points at the end of a grid has no cells.
+    box.end[a] = std::min(box.begin[a] + dims[a], DimsOf(grid.extent, of_cells)[a]);
+  }
+  return box;
+}
+
+/// Whether each sample is in some piece. Looks at the boxes between the borders of all pieces.
+/// @errors kDataLoss with a box that is missing
+Status CheckCovered(const std::vector<Box>& boxes, const Index3& dims, const std::string& path) {
+  std::array<std::vector<std::int64_t>, 3> cuts;
+  for (std::size_t a = 0; a < 3; ++a) {
+    cuts[a] = {0, dims[a]};
+    for (const Box& box : boxes) cuts[a].insert(cuts[a].end(), {box.begin[a], box.end[a]});
+    std::sort(cuts[a].begin(), cuts[a].end());
+    cuts[a].erase(std::unique(cuts[a].begin(), cuts[a].end()), cuts[a].end());
+  }
+  const Index3 parts = {static_cast<std::int64_t>(cuts[0].size() - 1),
+                        static_cast<std::int64_t>(cuts[1].size() - 1),
+                        static_cast<std::int64_t>(cuts[2].size() - 1)};
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (parts[0] * parts[1] > kMost || parts[0] * parts[1] * parts[2] > kMost)
+    return InvalidArgument("\"{}\" has too many pieces ({}); save it as one", path, boxes.size());
+  std::vector<bool> covered(static_cast<std::size_t>(Volume(parts)));
+  const auto number = [&](std::int64_t x, std::int64_t y, std::int64_t z) {
+    return static_cast<std::size_t>(x + parts[0] * (y + parts[1] * z));
+  };
+  const auto part_of = [&](std::size_t a, std::int64_t at) {
+    return std::lower_bound(cuts[a].begin(), cuts[a].end(), at) - cuts[a].begin();
+  };
+  for (const Box& box : boxes) {
+    for (auto z = part_of(2, box.begin[2]); z < part_of(2, box.end[2]); ++z) {
+      for (auto y = part_of(1, box.begin[1]); y < part_of(1, box.end[1]); ++y) {
+        for (auto x = part_of(0, box.begin[0]); x < part_of(0, box.end[0]); ++x)
+          covered[number(x, y, z)] = true;
+      }
+    }
+  }
+  for (std::int64_t z = 0; z < parts[2]; ++z) {
+    for (std::int64_t y = 0; y < parts[1]; ++y) {
+      for (std::int64_t x = 0; x < parts[0]; ++x) {
+        if (covered[number(x, y, z)]) continue;
+        const auto i = static_cast<std::size_t>(x);
+        const auto j = static_cast<std::size_t>(y);
+        const auto k = static_cast<std::size_t>(z);
+        const Box missing = {{cuts[0][i], cuts[1][j], cuts[2][k]},
+                             {cuts[0][i + 1], cuts[1][j + 1], cuts[2][k + 1]}};
+        return DataLoss("\"{}\" has no piece with the samples {}; the file is not whole", path,
+                        ToString(missing));
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+/// An array of the pieces.
+struct Array {
+  std::string name;
+  std::string type;
+  std::int64_t components = 1;
+  bool of_cells = false;
+
+  /// In a piece; empty if it is not there.
+  pugi::xml_node In(const pugi::xml_node& piece) const {
+    return piece.child(of_cells ? "CellData" : "PointData")
+        .find_child_by_attribute("DataArray", "Name", name.c_str());
+  }
+};
+
+std::vector<Array> ListArrays(const Grid& grid) {
+  std::vector<Array> arrays;
+  for (const bool of_cells : {false, true}) {
+    for (const pugi::xml_node& node :
+         grid.pieces.front().node.child(of_cells ? "CellData" : "PointData").children("DataArray")) {
+      const std::string type = node.attribute("type").value();
+      arrays.push_back(
+          {node.attribute("Name").value(), type, node.attribute("NumberOfComponents").as_int(1), of_cells});
+    }
+  }
+  return arrays;
+}
+
+Variable Summarise(const Grid& grid, const Array& array, const InputOptions& options) {
   Variable variable;
-  variable.name = array.node.attribute("Name").value();
-  variable.dims = image.Dims(array.of_cells);
+  variable.name = array.name;
+  variable.dims = DimsOf(grid.extent, array.of_cells);
   variable.axes = 3;
-  const int components = array.node.attribute("NumberOfComponents").as_int(1);
-  const std::string type = array.node.attribute("type").value();
-  if (components != 1) {
-    variable.obstacle = fmt::format("{} components; a field has one", components);
-  } else if (!ToDataType(type)) {
+  if (array.components < 1) {
+    variable.obstacle = fmt::format("{} components", array.components);
+  } else if (!ToDataType(array.type)) {
     variable.obstacle =
-        fmt::format("{} samples; only floats and integers of up to 32 bits are understood", type);
+        fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type);
+  } else {
+    variable.obstacle = ObstacleOfComponents(options, array.components);
   }
   return variable;
 }
@@ -322,19 +293,21 @@ bool ParsePlace(std::string_view text, Encoding* encoding) {
          number(text.substr(blank + 1), &encoding->length);
 }
 
-Result<Encoding> FindEncoding(const Image& image, const pugi::xml_node& array, const std::string& path) {
+Result<Encoding> FindEncoding(const Document& document, const pugi::xml_node& array) {
   Encoding encoding;
-  encoding.big_endian = std::string_view(image.file.attribute("byte_order").value()) == "BigEndian";
-  encoding.header_bytes = std::string_view(image.file.attribute("header_type").value()) == "UInt64" ? 8 : 4;
+  const std::string& path = document.path;
+  encoding.big_endian = std::string_view(document.file.attribute("byte_order").value()) == "BigEndian";
+  encoding.header_bytes =
+      std::string_view(document.file.attribute("header_type").value()) == "UInt64" ? 8 : 4;
   const std::string format = array.attribute("format").value();
   const std::string name = array.attribute("Name").value();
   if (format == "appended") {
     const std::uint64_t offset = array.attribute("offset").as_ullong(UINT64_MAX);
-    if (image.appended == 0 || offset > UINT64_MAX / 2)
+    if (document.appended == 0 || offset > UINT64_MAX / 2)
       return DataLoss("\"{}\": array {} has no appended data; the file is damaged", path, name);
-    encoding.offset = image.appended + offset;
+    encoding.offset = document.appended + offset;
     encoding.base64 =
-        std::string_view(image.file.child("AppendedData").attribute("encoding").value()) == "base64";
+        std::string_view(document.file.child("AppendedData").attribute("encoding").value()) == "base64";
   } else {
     encoding.ascii = format == "ascii";
     encoding.base64 = !encoding.ascii;
@@ -342,7 +315,7 @@ Result<Encoding> FindEncoding(const Image& image, const pugi::xml_node& array, c
       return DataLoss("\"{}\": array {} has no samples in a known format (\"{}\"); the file is damaged", path,
                       name, format);
   }
-  const std::string compressor = image.file.attribute("compressor").value();
+  const std::string compressor = document.file.attribute("compressor").value();
   encoding.compressed = !compressor.empty() && !encoding.ascii;
   if (encoding.compressed && compressor != "vtkZLibDataCompressor") {
     return InvalidArgument("\"{}\" is compressed by {}; only vtkZLibDataCompressor is understood, or none",
@@ -351,67 +324,189 @@ Result<Encoding> FindEncoding(const Image& image, const pugi::xml_node& array, c
   return encoding;
 }
 
-Result<std::unique_ptr<VtiInput>> OpenArray(const Image& image, const pugi::xml_node& array, InputInfo info,
-                                            const std::string& path) {
-  QUARRY_ASSIGN_OR_RETURN(const Encoding encoding, FindEncoding(image, array, path));
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
-  auto input = std::make_unique<VtiInput>(std::move(info), std::move(file), encoding);
-  if (Status status = input->Prepare(); !status.ok()) return std::move(status).Annotate(path);
-  return input;
+/// The samples of an array that lie in one file.
+Result<ArrayReader> OpenArray(const Document& document, const pugi::xml_node& node, InputInfo info,
+                              std::int64_t components, std::int64_t component) {
+  QUARRY_ASSIGN_OR_RETURN(Encoding encoding, FindEncoding(document, node));
+  encoding.components = components;
+  encoding.component = component;
+  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(document.path));
+  return ArrayReader(std::move(info), std::move(file), encoding);
+}
+
+/// All numbers of an array that is no field.
+Result<std::vector<double>> ReadNumbers(const Document& document, const pugi::xml_node& node,
+                                        std::int64_t count) {
+  InputInfo info;
+  info.path = document.path;
+  info.dims = {count, 1, 1};
+  const auto type = ToDataType(node.attribute("type").value());
+  if (!type) {
+    return InvalidArgument("\"{}\" has the numbers \"{}\" as {}; save them as Float64", document.path,
+                           node.attribute("Name").value(), node.attribute("type").value());
+  }
+  info.type = *type;
+  QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, OpenArray(document, node, info, 1, 0));
+  QUARRY_RETURN_IF_ERROR(reader.Prepare().Annotate(document.path));
+  Bytes bytes(static_cast<std::size_t>(count) * SizeOf(info.type));
+  QUARRY_RETURN_IF_ERROR(reader.ReadBox({{0, 0, 0}, info.dims}, bytes));
+  std::vector<double> numbers;
+  DispatchType(info.type, [&](auto value) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(value)) {
+      std::memcpy(&value, bytes.data() + i, sizeof(value));
+      numbers.push_back(static_cast<double>(value));
+    }
+  });
+  return numbers;
+}
+
+/// A piece that belongs to a field.
+struct FieldPiece {
+  Piece piece;
+  Box box;  ///< among all samples
+  pugi::xml_node array;
+};
+
+class VtiInput final : public Input {
+ public:
+  VtiInput(InputInfo info, Array array, std::int64_t component, std::vector<FieldPiece> pieces)
+      : Input(std::move(info)), array_(std::move(array)), component_(component), pieces_(std::move(pieces)) {}
+
+  /// A field in one piece keeps its file open; of many pieces each is opened when it is read.
+  Status Prepare() {
+    for (const FieldPiece& piece : pieces_) {
+      QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, Open(piece));
+      if (pieces_.size() == 1) only_ = std::make_unique<ArrayReader>(std::move(reader));
+      Status status = pieces_.size() == 1 ? only_->Prepare() : reader.Prepare();
+      if (!status.ok()) return std::move(status).Annotate(piece.piece.document->path);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    if (only_) return only_->ReadBox(box, samples);
+    for (const FieldPiece& piece : pieces_) {
+      const Box common = Intersect(piece.box, box);
+      if (common.empty()) continue;
+      QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, Open(piece));
+      QUARRY_RETURN_IF_ERROR(reader.Prepare().Annotate(piece.piece.document->path));
+      Bytes part(static_cast<std::size_t>(common.volume()) * SizeOf(info_.type));
+      QUARRY_RETURN_IF_ERROR(reader.ReadBox(Translate(common, piece.box.begin), part));
+      CopyPermuted(part, common, {2, 1, 0}, SizeOf(info_.type), box, samples);
+    }
+    return Status::Ok();
+  }
+
+ private:
+  Result<ArrayReader> Open(const FieldPiece& piece) const {
+    InputInfo info;
+    info.path = piece.piece.document->path;
+    info.dims = DimsOf(piece.piece.extent, array_.of_cells);
+    info.type = info_.type;
+    return OpenArray(*piece.piece.document, piece.array, std::move(info), array_.components, component_);
+  }
+
+  Array array_;
+  std::int64_t component_;
+  std::vector<FieldPiece> pieces_;
+  std::unique_ptr<ArrayReader> only_;
+};
+
+Result<std::vector<FieldPiece>> FindPieces(const Grid& grid, const Array& array) {
+  std::vector<FieldPiece> pieces;
+  std::vector<Box> boxes;
+  for (const Piece& piece : grid.pieces) {
+    const pugi::xml_node node = array.In(piece.node);
+    const std::string type = node.attribute("type").value();
+    if (!node || type != array.type || node.attribute("NumberOfComponents").as_int(1) != array.components) {
+      return DataLoss("\"{}\" has no array \"{}\" of {} and {} components, as another piece has",
+                      piece.document->path, array.name, array.type, array.components);
+    }
+    pieces.push_back({piece, BoxOf(grid, piece, array.of_cells), node});
+    boxes.push_back(pieces.back().box);
+  }
+  QUARRY_RETURN_IF_ERROR(CheckCovered(boxes, DimsOf(grid.extent, array.of_cells), grid.document->path));
+  return pieces;
 }
 
 /// The single number of an array TimeValue, if there is one.
-std::optional<double> FindTime(const Image& image, const std::string& path) {
-  const pugi::xml_node fields = image.file.child("ImageData").child("FieldData");
-  const pugi::xml_node array = fields.find_child_by_attribute("DataArray", "Name", "TimeValue");
-  if (!array) return std::nullopt;
-  InputInfo info;
-  info.path = path;
-  info.dims = {1, 1, 1};
-  const auto type = ToDataType(array.attribute("type").value());
-  if (type != DataType::kFloat32 && type != DataType::kFloat64) return std::nullopt;
-  info.type = *type;
-  const auto input = OpenArray(image, array, info, path);
-  Bytes sample(SizeOf(info.type));
-  if (!input.ok() || !(*input)->ReadBox({{0, 0, 0}, {1, 1, 1}}, sample).ok()) return std::nullopt;
-  const double time = DispatchType(info.type, [&](auto value) {
-    std::memcpy(&value, sample.data(), sizeof(value));
-    return static_cast<double>(value);
-  });
-  return std::isfinite(time) ? std::optional(time) : std::nullopt;
+std::optional<double> FindTime(const Grid& grid) {
+  for (const Document* document : {grid.document.get(), grid.pieces.front().document.get()}) {
+    const pugi::xml_node array =
+        document->grid().child("FieldData").find_child_by_attribute("DataArray", "Name", "TimeValue");
+    const auto type = ToDataType(array.attribute("type").value());
+    if (type != DataType::kFloat32 && type != DataType::kFloat64) continue;
+    const Result<std::vector<double>> time = ReadNumbers(*document, array, 1);
+    if (time.ok() && std::isfinite(time->front())) return time->front();
+  }
+  return std::nullopt;
+}
+
+/// The positions of points along an axis of a rectilinear grid, from its pieces.
+Result<std::vector<double>> ReadPoints(const Grid& grid, std::size_t axis) {
+  const std::int64_t points = grid.extent[2 * axis + 1] - grid.extent[2 * axis] + 1;
+  std::vector<std::vector<double>> parts;
+  for (const Piece& piece : grid.pieces) {
+    pugi::xml_node node = piece.node.child("Coordinates").child("DataArray");
+    for (std::size_t a = 0; a < axis; ++a) node = node.next_sibling("DataArray");
+    if (!node) return DataLoss("\"{}\" has no three Coordinates; the file is damaged", piece.document->path);
+    const std::int64_t count = piece.extent[2 * axis + 1] - piece.extent[2 * axis] + 1;
+    QUARRY_ASSIGN_OR_RETURN(parts.emplace_back(), ReadNumbers(*piece.document, node, count));
+  }
+  // The pieces cover the grid: what they hold together bounds this memory.
+  std::vector<double> all(static_cast<std::size_t>(points));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t first = grid.pieces[i].extent[2 * axis] - grid.extent[2 * axis];
+    std::copy(parts[i].begin(), parts[i].end(), all.begin() + first);
+  }
+  return all;
+}
+
+Status PlaceGrid(const Grid& grid, bool of_cells, InputInfo* info) {
+  for (std::size_t a = 0; a < 3; ++a) {
+    // Samples of cells lie in their middle.
+    const bool shifted = of_cells && grid.extent[2 * a + 1] > grid.extent[2 * a];
+    if (grid.rectilinear) {
+      QUARRY_ASSIGN_OR_RETURN(std::vector<double> points, ReadPoints(grid, a));
+      PlaceVtkAxis(std::move(points), shifted, a, info);
+      continue;
+    }
+    const double first = static_cast<double>(grid.extent[2 * a]) + (shifted ? 0.5 : 0);
+    info->axes[a].origin = grid.origin[a] + first * grid.spacing[a];
+    info->axes[a].spacing = grid.spacing[a];
+  }
+  return Status::Ok();
 }
 
 }  // namespace
 
 Result<Inputs> OpenVti(const InputName& name, const InputOptions& options) {
-  Image image;
-  {
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(name.file));
-    QUARRY_RETURN_IF_ERROR(ReadImage(file, &image));
-  }
+  QUARRY_ASSIGN_OR_RETURN(const Grid grid, ReadGrid(name.file));
+  const std::vector<Array> arrays = ListArrays(grid);
   std::vector<Variable> variables;
-  for (const Array& array : image.arrays) variables.push_back(Summarise(image, array));
+  for (const Array& array : arrays) variables.push_back(Summarise(grid, array, options));
   QUARRY_ASSIGN_OR_RETURN(const std::size_t chosen, ChooseVariable(name, variables));
-  const Array& array = image.arrays[chosen];
+  const Array& array = arrays[chosen];
   InputInfo info;
-  info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, variables[chosen].name) : name.path;
-  info.source = name.Source(variables[chosen].name);
-  info.field = options.field.empty() ? FieldFromName(variables[chosen].name) : options.field;
+  info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
+  info.source = name.Source(array.name);
+  info.field = options.field.empty() ? FieldFromName(array.name) : options.field;
   info.dims = variables[chosen].dims;
-  info.type = *ToDataType(array.node.attribute("type").value());
-  info.time = FindTime(image, name.file);
-  for (std::size_t a = 0; a < 3; ++a) {
-    const std::int64_t points = image.extent[2 * a + 1] - image.extent[2 * a] + 1;
-    // Samples of cells lie in their middle.
-    const double shift = array.of_cells && points > 1 ? 0.5 : 0;
-    info.axes[a].origin =
-        image.origin[a] + (static_cast<double>(image.extent[2 * a]) + shift) * image.spacing[a];
-    info.axes[a].spacing = image.spacing[a];
-  }
+  info.type = *ToDataType(array.type);
+  info.time = FindTime(grid);
+  QUARRY_ASSIGN_OR_RETURN(std::vector<FieldPiece> pieces, FindPieces(grid, array));
+  QUARRY_RETURN_IF_ERROR(PlaceGrid(grid, array.of_cells, &info));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  QUARRY_ASSIGN_OR_RETURN(auto input, OpenArray(image, array.node, std::move(info), name.file));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::int64_t> components,
+                          ChooseComponents(options, info.path, array.components));
   Inputs inputs;
-  inputs.push_back(std::move(input));
+  for (const std::int64_t component : components) {
+    InputInfo of_component = info;
+    if (components.size() > 1) of_component.field += fmt::format("_{}", component);
+    auto input = std::make_unique<VtiInput>(std::move(of_component), array, component, pieces);
+    QUARRY_RETURN_IF_ERROR(input->Prepare());
+    inputs.push_back(std::move(input));
+  }
   return inputs;
 }
 

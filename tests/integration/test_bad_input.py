@@ -123,12 +123,10 @@ class Converting(Attempts):
                            more=(f"--fill={fill}",))
 
     def test_numpy_files(self):
-        np.save(self.tmp / "fortran.npy", np.asfortranarray(self.field))
-        self.check(qt.USAGE, "fortran.npy", "Fortran", source=self.tmp / "fortran.npy", dims=None)
         np.save(self.tmp / "complex.npy", self.field.astype("c8"))
         self.check(qt.USAGE, "complex.npy", "c8", source=self.tmp / "complex.npy", dims=None)
         np.save(self.tmp / "four.npy", self.field[None])
-        self.check(qt.USAGE, "four.npy", "4", source=self.tmp / "four.npy", dims=None)
+        self.check(qt.USAGE, "four.npy", "4 axes", "--axes tzyx", source=self.tmp / "four.npy", dims=None)
         np.save(self.tmp / "good.npy", self.field)
         whole = (self.tmp / "good.npy").read_bytes()
         for length in (0, 5, 11, 60, 127, len(whole) - 1):

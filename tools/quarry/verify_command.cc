@@ -24,6 +24,7 @@ struct VerifyOptions {
   std::string type;
   std::string byte_order = "little";
   std::vector<std::string> index;
+  std::string records = "none";
   bool json = false;
 };
 
@@ -196,6 +197,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(options.source.type, ParseDataType(options.type));
   }
   options.source.big_endian = options.byte_order == "big";
+  options.source.fortran_records = options.records == "fortran";
   for (const std::string& text : options.index) {
     QUARRY_ASSIGN_OR_RETURN(input::IndexChoice choice, input::ParseIndexChoice(text));
     options.source.index.push_back(std::move(choice));
@@ -296,6 +298,8 @@ Command DeclareVerify(command_line::Parser* app) {
                  "what the dimensions of the source are, as for quarry-write");
   app->AddOption("--index", &options->index, "NAME=K or NAME=BEGIN:END (of the source), as for quarry-write")
       .Repeatable();
+  app->AddOption("--records", &options->records, "none or fortran: records of the samples (of a raw source)")
+      .OneOf({"none", "fortran"});
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter(
       "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");

@@ -32,6 +32,7 @@ struct CommandLine {
   std::string dims;
   std::string type;
   std::string byte_order = "little";
+  std::string records = "none";
   std::string patch;
   std::string order;
   std::string placement = "balanced";
@@ -57,16 +58,21 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Required();
   app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
   const char* input = "Input";
-  app->AddOption(
-         "--format", &o->input.format,
-         fmt::format("{}; default: from the file name", fmt::join(quarry::input::KnownFormats(), ", ")))
+  app->AddOption("--format", &o->input.format,
+                 fmt::format("{}; default: what the first bytes say, else the file name",
+                             fmt::join(quarry::input::KnownFormats(), ", ")))
       .Group(input);
   app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)").Group(input);
   app->AddOption("--type", &line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
       .Group(input);
   app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little").Group(input);
-  app->AddOption("--offset", &o->input.offset, "bytes before the first sample (raw)")
+  app->AddOption("--offset", &o->input.offset,
+                 "bytes before the first sample (raw); the file may then go on behind the last")
       .NonNegative()
+      .Group(input);
+  app->AddOption("--records", &line->records,
+                 "none or fortran (raw): samples lie in records of Fortran's sequential unformatted files; "
+                 "default: none")
       .Group(input);
   app->AddOption(
          "--fill", &o->fill,
@@ -275,6 +281,8 @@ Status Interpret(CommandLine* line) {
   }
   QUARRY_RETURN_IF_ERROR(Choose<bool>(line->byte_order, "--byte-order", {{"little", false}, {"big", true}},
                                       &o->input.big_endian));
+  QUARRY_RETURN_IF_ERROR(Choose<bool>(line->records, "--records", {{"none", false}, {"fortran", true}},
+                                      &o->input.fortran_records));
   if (!line->order.empty()) {
     using quarry::format::PayloadOrder;
     PayloadOrder order{};

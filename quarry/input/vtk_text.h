@@ -4,8 +4,10 @@
 
 #include "quarry/base/data_type.h"
 #include "quarry/base/file.h"
+#include "quarry/input/formats.h"
 
-/// The parts of reading VTK's XML files that do not depend on images.
+/// The parts of reading VTK's files that the XML formats and the older one share, or that do not depend on
+/// grids.
 namespace quarry::input::internal {
 
 /// The tags of a file without the text between them, which may be all its samples. The place of a text in the
@@ -69,6 +71,23 @@ class WordReader {
   std::string word_;
   Status status_;
 };
+
+/// Samples of a box out of numbers that are text: of each `components` numbers the one of `component`.
+/// @errors kDataLoss: what is there is no number, or is none of the field's type
+Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t components,
+                       std::int64_t component, const Box& box, std::span<std::byte> samples);
+
+/// The components of an array that the user has chosen with --index component=K, or the only one.
+/// @errors kInvalidArgument: none was chosen of several, or one that the array does not have
+Result<std::vector<std::int64_t>> ChooseComponents(const InputOptions& options, const std::string& path,
+                                                   std::int64_t components);
+
+/// Why an array of several components cannot become a field, if none was chosen; else empty.
+std::string ObstacleOfComponents(const InputOptions& options, std::int64_t components);
+
+/// Places samples at the points of a rectilinear grid, or in the middle between them (of cells). Positions
+/// that cannot be used become a warning.
+void PlaceVtkAxis(std::vector<double> points, bool between, std::size_t axis, InputInfo* info);
 
 /// Writes a number to `sample` in its type. @returns false if the type cannot hold it
 bool ParseSample(std::string_view text, DataType type, std::byte* sample);

@@ -1,4 +1,4 @@
-#include "quarry/input/vti_text.h"
+#include "quarry/input/vtk_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -199,6 +199,84 @@ const std::string& WordReader::Next() {
   constexpr std::size_t kLongest = 100;  // longer than any number
   for (; !IsBlank(c) && word_.size() < kLongest; c = Get()) word_ += c;
   return word_;
+}
+
+Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t components,
+                       std::int64_t component, const Box& box, std::span<std::byte> samples) {
+  const std::size_t size = SizeOf(info.type);
+  const Index3 shape = box.shape();
+  std::int64_t next = 0;
+  std::size_t done = 0;
+  for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
+    for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
+      const std::int64_t first = box.begin[0] + info.dims[0] * (y + info.dims[1] * z);
+      for (std::int64_t x = 0; x < shape[0]; ++x, done += size) {
+        for (; next < (first + x) * components + component; ++next) reader.Next();
+        const std::string& text = reader.Next();
+        if (!ParseSample(text, info.type, samples.data() + done)) {
+          QUARRY_RETURN_IF_ERROR(reader.status());
+          return DataLoss("\"{}\": \"{}\" in the place of sample {} is not a valid {}; the file is damaged",
+                          info.path, text, first + x, Name(info.type));
+        }
+        ++next;
+      }
+    }
+  }
+  return reader.status();
+}
+
+namespace {
+
+const IndexChoice* FindChoice(const InputOptions& options, std::string_view axis) {
+  for (const IndexChoice& choice : options.index) {
+    if (choice.axis == axis) return &choice;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> ChooseComponents(const InputOptions& options, const std::string& path,
+                                                   std::int64_t components) {
+  for (const IndexChoice& choice : options.index) {
+    if (components > 1 && choice.axis == "component") continue;
+    return InvalidArgument("\"{}\" has no axis \"{}\" to choose from{}; leave --index {}={} out", path,
+                           choice.axis, components > 1 ? ", only \"component\"" : "", choice.axis,
+                           choice.begin);
+  }
+  if (components == 1) return std::vector<std::int64_t>{0};
+  const IndexChoice* choice = FindChoice(options, "component");
+  if (choice == nullptr)
+    return InvalidArgument("\"{}\" has {}", path, ObstacleOfComponents(options, components));
+  if (choice->begin < 0 || choice->begin >= choice->end || choice->end > components) {
+    return InvalidArgument(
+        "\"{}\" has components 0 to {}, not {}", path, components - 1,
+        choice->is_range ? fmt::format("{}:{}", choice->begin, choice->end) : fmt::to_string(choice->begin));
+  }
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t k = choice->begin; k < choice->end; ++k) chosen.push_back(k);
+  return chosen;
+}
+
+std::string ObstacleOfComponents(const InputOptions& options, std::int64_t components) {
+  if (components == 1 || FindChoice(options, "component") != nullptr) return "";
+  return fmt::format(
+      "{} components; choose one with --index component=0, or make fields of several with --index "
+      "component=0:{}",
+      components, components);
+}
+
+void PlaceVtkAxis(std::vector<double> points, bool between, std::size_t axis, InputInfo* info) {
+  if (between) {
+    for (std::size_t i = 0; i + 1 < points.size(); ++i) points[i] = 0.5 * (points[i] + points[i + 1]);
+    points.pop_back();
+  }
+  PlaceAxis(points, &info->axes[axis]);
+  if (info->axes[axis].origin) return;
+  info->warnings.push_back(fmt::format(
+      "\"{}\" has positions along {} that are not finite, or neither ascend nor descend; its samples "
+      "lie at 0, 1, 2, ...",
+      info->path, kAxisNames[axis]));
 }
 
 bool ParseSample(std::string_view text, DataType type, std::byte* sample) {

@@ -1,0 +1,123 @@
+#include "quarry/input/dense.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace quarry::input::internal {
+namespace {
+
+class DenseInput final : public Input {
+ public:
+  DenseInput(InputInfo info, const DenseLayout& layout, std::unique_ptr<SampleBytes> bytes)
+      : Input(std::move(info)), layout_(layout), bytes_(std::move(bytes)), size_(SizeOf(info_.type)) {}
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    QUARRY_RETURN_IF_ERROR(layout_.x_slowest ? ReadTransposed(box, samples) : ReadRows(box, samples));
+    if (layout_.big_endian != (std::endian::native == std::endian::big)) SwapBytes(samples, size_);
+    return Status::Ok();
+  }
+
+ private:
+  /// Reads as few and as long runs as the box allows.
+  Status ReadRows(const Box& box, std::span<std::byte> samples) const {
+    const Index3& dims = info_.dims;
+    const Index3 shape = box.shape();
+    // A run is as many rows, or planes, as are contiguous in the file.
+    const bool whole_rows = shape[0] == dims[0];
+    const bool whole_planes = whole_rows && shape[1] == dims[1];
+    const Index3 run = {shape[0], whole_rows ? shape[1] : 1, whole_planes ? shape[2] : 1};
+    const std::size_t run_bytes = static_cast<std::size_t>(Volume(run)) * size_;
+    std::size_t done = 0;
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; z += run[2]) {
+      for (std::int64_t y = box.begin[1]; y < box.end[1]; y += run[1]) {
+        const std::int64_t first = box.begin[0] + dims[0] * (y + dims[1] * z);
+        QUARRY_RETURN_IF_ERROR(ReadRun(first, samples.subspan(done, run_bytes)));
+        done += run_bytes;
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// Samples from number `first` on, one after the other.
+  Status ReadRun(std::int64_t first, std::span<std::byte> out) const {
+    if (layout_.components == 1) return bytes_->ReadAt(static_cast<std::uint64_t>(first) * size_, out);
+    const std::size_t stride = static_cast<std::size_t>(layout_.components) * size_;
+    const std::size_t skip = static_cast<std::size_t>(layout_.component) * size_;
+    constexpr std::size_t kPiece = std::size_t{1} << 16;  // samples
+    Bytes all;
+    for (std::size_t done = 0; done < out.size() / size_; done += kPiece) {
+      const std::size_t count = std::min(kPiece, out.size() / size_ - done);
+      all.resize(count * stride);
+      const std::uint64_t begin = (static_cast<std::uint64_t>(first) + done) * stride;
+      QUARRY_RETURN_IF_ERROR(bytes_->ReadAt(begin, all));
+      for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(out.data() + (done + i) * size_, all.data() + i * stride + skip, size_);
+    }
+    return Status::Ok();
+  }
+
+  /// Along z the samples are neighbours. Of each plane of one x, what lies between the first and the last
+  /// sample that are wanted is read at once.
+  Status ReadTransposed(const Box& box, std::span<std::byte> samples) const {
+    const auto [nx, ny, nz] = info_.dims;
+    const Index3 shape = box.shape();
+    const std::int64_t begin = box.begin[2] + nz * box.begin[1];
+    const std::int64_t end = box.end[2] + nz * (box.end[1] - 1);
+    Bytes plane(static_cast<std::size_t>(end - begin) * size_);
+    Bytes wanted(static_cast<std::size_t>(shape[1] * shape[2]) * size_);
+    for (std::int64_t x = box.begin[0]; x < box.end[0]; ++x) {
+      QUARRY_RETURN_IF_ERROR(
+          bytes_->ReadAt(static_cast<std::uint64_t>(begin + nz * ny * x) * size_, plane));
+      const std::size_t row = static_cast<std::size_t>(shape[2]) * size_;
+      for (std::int64_t y = 0; y < shape[1]; ++y)
+        std::memcpy(wanted.data() + static_cast<std::size_t>(y) * row,
+                    plane.data() + static_cast<std::size_t>(y * nz) * size_, row);
+      Box part = box;
+      part.begin[0] = x;
+      part.end[0] = x + 1;
+      CopyPermuted(wanted, part, {0, 1, 2}, size_, box, samples);
+    }
+    return Status::Ok();
+  }
+
+  DenseLayout layout_;
+  std::unique_ptr<SampleBytes> bytes_;
+  std::size_t size_;
+};
+
+}  // namespace
+
+Status FileBytes::ReadAt(std::uint64_t position, std::span<std::byte> out) const {
+  auto segment = std::upper_bound(segments_.begin(), segments_.end(), position,
+                                  [](std::uint64_t at, const Segment& s) { return at < s.position; }) -
+                 1;
+  for (std::size_t done = 0; done < out.size(); ++segment) {
+    const std::uint64_t at = position + done;
+    const bool last = segment + 1 == segments_.end();
+    const std::size_t bytes =
+        last ? out.size() - done
+             : static_cast<std::size_t>(
+                   std::min<std::uint64_t>(out.size() - done, (segment + 1)->position - at));
+    QUARRY_RETURN_IF_ERROR(file_.ReadAt(segment->offset + (at - segment->position), out.subspan(done, bytes)));
+    done += bytes;
+  }
+  return Status::Ok();
+}
+
+std::unique_ptr<Input> MakeDenseInput(InputInfo info, const DenseLayout& layout,
+                                      std::unique_ptr<SampleBytes> bytes) {
+  return std::make_unique<DenseInput>(std::move(info), layout, std::move(bytes));
+}
+
+Result<std::uint64_t> BytesOf(const InputInfo& info) {
+  std::uint64_t bytes = SizeOf(info.type);
+  for (const std::int64_t n : info.dims) {
+    if (n < 1 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(n), &bytes)) {
+      return InvalidArgument("dims {} of \"{}\" are not possible; give three numbers of at least 1",
+                             ToString(info.dims), info.path);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace quarry::input::internal

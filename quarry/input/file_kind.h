@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+/// What a file is: its first bytes say it, not its name.
+namespace quarry::input::internal {
+
+/// A kind of file that its bytes tell, or a kind of folder that the names in it tell.
+struct FileKind {
+  std::string name;    ///< "GRIB": for messages
+  std::string format;  ///< the value of --format that reads it; empty: none does
+  std::string remedy;  ///< what to do with a kind that is not read, as an order without a full stop
+};
+
+/// @returns nothing if the bytes are nobody's, or cannot be read
+std::optional<FileKind> FindFileKind(const std::string& path);
+
+/// @returns nothing for a folder that may be a stack of images
+std::optional<FileKind> FindFolderKind(const std::string& path);
+
+/// The ending of a file's name in lower case, with its dot.
+std::string EndingOf(const std::string& path);
+
+}  // namespace quarry::input::internal
