@@ -29,11 +29,15 @@ Result<internal::Transport> FindTransport(const std::string& target) {
   const std::lock_guard lock(transports.mutex);
   const auto found = transports.by_scheme.find(SchemeOf(target));
   if (found != transports.by_scheme.end()) return found->second;
+  if (SchemeOf(target) == "grpc" || SchemeOf(target) == "grpcs")
+    return InvalidArgument(
+        "this program knows no servers, and \"{}\" is one; link quarry::client_grpc and call EnableGrpc() "
+        "first",
+        target);
   return InvalidArgument(
-      "\"{}\" is not a directory, and this program knows no servers with {}://; give a NAME.quarry "
-      "directory, or "
-      "link quarry::client_grpc and call EnableGrpc() first",
-      target, SchemeOf(target));
+      "\"{}\" is neither a directory nor a server; give a NAME.quarry directory, or grpc://HOST:PORT/NAME or "
+      "grpcs://HOST:PORT/NAME",
+      target);
 }
 
 }  // namespace

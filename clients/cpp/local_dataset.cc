@@ -29,7 +29,9 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
     planning = std::max(planning, query::PlanningMemory(dataset, all));
   // A request has three eighths of it.
   return std::max({wanted == 0 ? kUsual : wanted,
-                   kBytesPerSample * static_cast<std::uint64_t>(Volume(dataset.patch)), 4 * planning});
+                   kBytesPerSample * static_cast<std::uint64_t>(
+                                         Volume(LargestPatchShape(dataset.grid.dims, dataset.patch))),
+                   4 * planning});
 }
 
 /// The one dataset of a directory, as of Open, or with the steps that were watched or asked for since.

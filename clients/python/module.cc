@@ -26,6 +26,7 @@
 #include "clients/python/write.h"
 #include "quarry/base/version.h"
 #include "quarry/codec/coder.h"
+#include "quarry/format/dimension_names.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -42,8 +43,9 @@ void RaiseStatus(const std::exception_ptr& thrown, void*) {
   } catch (const StatusError& error) {
     const nb::object type = nb::module_::import_("quarry._errors").attr("Error");
     const std::string& message = error.status.message();
-    const nb::object text =
+    const nb::object said =
         nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+    const nb::object text = nb::module_::import_("quarry._words").attr("in_python")(said);
     const nb::object raised = type(static_cast<int>(error.status.code()), text);
     PyErr_SetObject(type.ptr(), raised.ptr());
   }
@@ -513,6 +515,18 @@ void BindDataset(nb::module_& m) {
       .def_prop_ro("spacing", [](const Dataset& self) { return ToZyx(self.description().grid.spacing); })
       .def_prop_ro("axis_names",
                    [](const Dataset& self) { return ToZyx(self.description().grid.axis_names); })
+      .def_prop_ro("dim_names",
+                   [](const Dataset& self) { return ToZyx(NamesOfDimensions(self.description()).axes); })
+      .def_prop_ro("step_names",
+                   [](const Dataset& self) {
+                     const DimensionNames names = NamesOfDimensions(self.description());
+                     return std::pair(names.step, names.time);
+                   })
+      .def("own_step_names",
+           [](const Dataset& self, const std::string& field) {
+             const StepNames names = NamesOfSteps(self.description(), field);
+             return std::pair(names.step, names.time);
+           })
       .def_prop_ro("axis_units",
                    [](const Dataset& self) { return ToZyx(self.description().grid.axis_units); })
       .def_prop_ro("coordinates",

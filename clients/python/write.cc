@@ -15,6 +15,7 @@
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "quarry/base/version.h"
+#include "quarry/format/dimension_names.h"
 #include "writer/insitu/declaration.h"
 #include "writer/pipeline/dataset_writer.h"
 
@@ -125,18 +126,18 @@ Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& exi
   const GridDescription& here = grid.description;
   QUARRY_RETURN_IF_ERROR(CheckPlaces(here));
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    const char name = kAxisNames[axis];
     const std::vector<double>& positions = here.coordinates[axis];
     if (!existing || !grid.placed) continue;
     const GridDescription& there = existing->grid;
     if (here.origin[axis] == there.origin[axis] && here.spacing[axis] == there.spacing[axis] &&
         positions == there.coordinates[axis])
       continue;
-    return InvalidArgument(
+    const Status elsewhere = InvalidArgument(
         "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing "
         "{}); write "
         "another dataset, or leave the positions out to continue this one",
-        name, here.origin[axis], here.spacing[axis], there.origin[axis], there.spacing[axis]);
+        kAxisNames[axis], here.origin[axis], here.spacing[axis], there.origin[axis], there.spacing[axis]);
+    return WithAxes(elsewhere, there);
   }
   return Status::Ok();
 }

@@ -45,7 +45,7 @@ insitu::Setup Describe(const Domain& domain, const Options& options) {
   setup.path = options.insitu.empty() ? "lbm" : options.insitu;
   const auto [nx, ny, nz] = domain.global_cells();
   setup.declaration.dims = {nx, ny, nz};
-  // In a plane, patches of 64 samples along each axis would be mostly tables.
+  // In a plane, smaller patches than the default, so that every rank of a small domain has some.
   if (nz == 1) setup.declaration.patch = quarry::Index3{256, 256, 1};
   for (const std::string_view name : kFieldNames) {
     if (!IsHandedOver(options, name)) continue;

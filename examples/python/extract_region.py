@@ -50,7 +50,7 @@ def create(path, field, box, answer):
         variable[:] = values
         if units := field.dataset.axis_units[axis]:
             variable.units = units
-    variable = file.createVariable(field.name, answer.dtype, ("step", "z", "y", "x"),
+    variable = file.createVariable(field.name, answer.dtype, ("step", *answer.coords),
                                    fill_value=field.attrs.get("_FillValue"))
     variable.setncatts({name: value for name, value in field.attrs.items() if name in ("units", "tolerance", "coder")})
     file.close()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
 
 namespace quarry {
@@ -171,7 +172,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.field_number = *field;
   const Index3& dims = description_.grid.dims;
   query.box = request.box.value_or(Box{{0, 0, 0}, dims});
-  QUARRY_RETURN_IF_ERROR(CheckBox(query.box, dims));
+  QUARRY_RETURN_IF_ERROR(WithAxes(CheckBox(query.box, dims), description_.grid));
   query.level = request.level;
   const int last_layer = description_.fields[*field].layers() - 1;
   query.layer = request.layer.value_or(last_layer);
@@ -266,7 +267,8 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
   read.step = request.step;
   read.layer = request.layer;
   QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
-  QUARRY_RETURN_IF_ERROR(query::CheckPoints(description_.grid.dims, request.points));
+  QUARRY_RETURN_IF_ERROR(
+      WithAxes(query::CheckPoints(description_.grid.dims, request.points), description_.grid));
   query.box = query::BoxAround(request.points);
   query.only_patches.emplace();
   return query;

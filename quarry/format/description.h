@@ -41,8 +41,8 @@ Status CheckPlaces(const GridDescription& grid);
 /// @errors kInvalidArgument: NaN or infinite
 Status CheckTime(const std::optional<double>& time);
 
-/// Checks the unit of times, for all who make one, and all who read one. A unit or calendar that is not known is a
-/// text like others.
+/// Checks the unit of times, for all who make one, and all who read one. A unit or calendar that is not known
+/// is a text like others.
 /// @errors kInvalidArgument: not UTF-8, or longer than kMaxTimeUnit
 Status CheckTimeUnit(const TimeUnit& unit);
 inline constexpr std::size_t kMaxTimeUnit = 1024;  ///< [bytes] of the units, and of the calendar

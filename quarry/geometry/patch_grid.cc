@@ -108,10 +108,45 @@ int MaxLevels(const Index3& dims, const Index3& patch) {
   return smallest == 0 ? 1 : std::bit_width(static_cast<std::uint64_t>(smallest));
 }
 
+Index3 LargestPatchShape(const Index3& dims, const Index3& patch) {
+  return {std::min(dims[0], patch[0]), std::min(dims[1], patch[1]), std::min(dims[2], patch[2])};
+}
+
+namespace {
+
+/// Doubles the smallest extent below that of `most`, x first, for as long as `fits` accepts the result.
+template <typename Fits>
+void Grow(const Index3& most, Index3* patch, Fits fits) {
+  while (true) {
+    std::size_t axis = 3;
+    for (std::size_t a = 0; a < 3; ++a) {
+      if ((*patch)[a] < most[a] && (axis == 3 || (*patch)[a] < (*patch)[axis])) axis = a;
+    }
+    if (axis == 3) return;
+    Index3 larger = *patch;
+    larger[axis] *= 2;
+    if (!fits(larger)) return;
+    *patch = larger;
+  }
+}
+
+}  // namespace
+
 Index3 DefaultPatch(const Index3& dims) {
-  Index3 patch;
-  for (int a = 0; a < 3; ++a) patch[a] = dims[a] > 1 ? 64 : 1;
+  constexpr std::int64_t kSamples = 64 * 64 * 64;
+  constexpr std::int64_t kLeast = 64;
+  Index3 patch = {1, 1, 1};
+  Grow(dims, &patch,
+       [&](const Index3& larger) { return Volume(LargestPatchShape(dims, larger)) <= kSamples; });
+  Index3 least;
+  for (std::size_t a = 0; a < 3; ++a) least[a] = dims[a] > 1 ? kLeast : 1;
+  Grow(least, &patch, [](const Index3& larger) { return Volume(larger) <= PatchGrid::kMaxPatchVolume; });
   return patch;
+}
+
+int DefaultLevels(const Index3& dims, const Index3& patch) {
+  constexpr int kMost = 10;
+  return std::min(MaxLevels(dims, patch), kMost);
 }
 
 }  // namespace quarry

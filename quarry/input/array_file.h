@@ -42,12 +42,12 @@ struct ArrayDimension {
 
 /// One array of a file, and what the file says of it.
 struct ArrayInfo {
-  std::string name;           ///< with its groups, as a user writes it
-  std::string field;          ///< without them
+  std::string name;   ///< with its groups, as a user writes it
+  std::string field;  ///< without them
   enum class Kind { kNumbers, kText, kOther };
   Kind kind = Kind::kNumbers;
-  std::optional<DataType> type;  ///< of numbers, unless it is one that fields cannot have
-  std::string type_name;         ///< in the words of the format, for messages
+  std::optional<DataType> type;            ///< of numbers, unless it is one that fields cannot have
+  std::string type_name;                   ///< in the words of the format, for messages
   std::vector<ArrayDimension> dimensions;  ///< slowest first
   Attributes attributes;
   std::vector<std::int64_t> chunk;  ///< by dimension; empty: the array lies in one piece
@@ -55,9 +55,9 @@ struct ArrayInfo {
   std::optional<double> unwritten;
   std::optional<double> time;  ///< that the file has for the whole array
   TimeUnit time_unit;
-  std::string units;        ///< unless an attribute says so
+  std::string units;             ///< unless an attribute says so
   bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in whatever order they come
-  bool is_scale = false;    ///< positions along a dimension, or other bookkeeping of the format
+  bool is_scale = false;         ///< positions along a dimension, or other bookkeeping of the format
 };
 
 /// An open file of arrays.
@@ -86,8 +86,8 @@ class ArrayFile {
   std::vector<ArrayInfo> arrays_;
 };
 
-/// The inputs of the array that the user names, or of the only field of the file: one for each moment and each
-/// index of a range.
+/// The inputs of the array that the user names, or of the only field of the file: one for each moment and
+/// each index of a range.
 /// @param size  bytes of the file when it was opened: libraries read zeros beyond the end of a truncated one
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
                           std::shared_ptr<const ArrayFile> file, std::uint64_t size);

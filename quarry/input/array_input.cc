@@ -77,7 +77,8 @@ class ArrayInput final : public Input {
   Status ReadPacked(const Box& box, std::span<std::byte> samples) const {
     const auto plane = static_cast<std::size_t>(box.shape()[0] * box.shape()[1]);
     const std::size_t stored_size = SizeOf(source_->stored);
-    const auto planes = static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / (plane * stored_size)));
+    const auto planes =
+        static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / (plane * stored_size)));
     Bytes stored;
     Box part = box;
     for (std::int64_t z = box.begin[2]; z < box.end[2]; z += planes) {
@@ -175,9 +176,11 @@ Result<AxisRoles> FindRoles(const std::vector<ArrayInfo>& arrays, const ArrayInf
 }
 
 /// Why an array cannot become a field; empty if it can.
-std::string Obstacle(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array, const InputOptions& options) {
+std::string Obstacle(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
+                     const InputOptions& options) {
   if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
-    return fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type_name);
+    return fmt::format("{} samples; only floats and integers of up to 32 bits are understood",
+                       array.type_name);
   }
   const Result<AxisRoles> roles = FindRoles(arrays, array, options);
   return roles.ok() ? "" : roles.status().message();
@@ -257,7 +260,8 @@ InputAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
   }
   // A name and a unit without positions would make 0, 1, 2, ... look like them.
   warnings->push_back(fmt::format(
-      "the coordinate {} {}; its axis has no name, and its samples lie at 0, 1, 2, ... (--origin and --spacing "
+      "the coordinate {} {}; its axis has no name, and its samples lie at 0, 1, 2, ... (--origin and "
+      "--spacing "
       "place them)",
       coordinate.name,
       coordinate.kind == ArrayInfo::Kind::kNumbers ? "is not finite, or neither ascends nor descends"
@@ -302,8 +306,8 @@ Times FindTimes(const ArrayFile& file, const ArrayDimension& dimension, std::vec
     const Result<std::vector<std::string>> texts = file.ReadTexts(i);
     Result<Times> read = texts.ok() ? TimesOfTexts(*texts) : Result<Times>(texts.status());
     if (read.ok()) return *std::move(read);
-    warnings->push_back(
-        fmt::format("the dates of {} are not understood ({}); steps have no time", array.name, read.status().message()));
+    warnings->push_back(fmt::format("the dates of {} are not understood ({}); steps have no time", array.name,
+                                    read.status().message()));
   }
   return times;
 }
@@ -319,7 +323,8 @@ void FindMoment(const ArrayFile& file, const ArrayInfo& array, InputInfo* info) 
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < file.arrays().size(); ++i) {
     const ArrayInfo& other = file.arrays()[i];
-    if (!other.dimensions.empty() || other.kind != ArrayInfo::Kind::kNumbers || !IsTimeCoordinate(other)) continue;
+    if (!other.dimensions.empty() || other.kind != ArrayInfo::Kind::kNumbers || !IsTimeCoordinate(other))
+      continue;
     if (found && Text(array.attributes, "coordinates").find(other.field) == std::string::npos) continue;
     found = i;
   }
@@ -346,8 +351,9 @@ void WarnOfCoordinates(const ArrayFile& file, const ArrayInfo& array, std::vecto
       left.push_back(other.field);
   }
   if (left.empty()) return;
-  warnings->push_back(fmt::format("{}: its coordinates {} are not kept; convert them as fields if you need them",
-                                  array.name, fmt::join(left, ", ")));
+  warnings->push_back(
+      fmt::format("{}: its coordinates {} are not kept; convert them as fields if you need them", array.name,
+                  fmt::join(left, ", ")));
 }
 
 // --- the inputs ---
@@ -366,7 +372,8 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   info.units = array.units;
   if (const std::string units = Text(array.attributes, "units"); !units.empty()) info.units = units;
   const bool keeps_value = source.missing.is_one_value(IsFloat(source.stored)) || !IsFloat(source.stored);
-  if (!source.packing && keeps_value && !source.missing.values.empty()) info.fill = source.missing.values.front();
+  if (!source.packing && keeps_value && !source.missing.values.empty())
+    info.fill = source.missing.values.front();
   for (std::size_t a = 0; a < 3; ++a) {
     const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
     if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
@@ -393,8 +400,8 @@ Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
       std::string axis = source->file->arrays()[source->array].dimensions[*roles.fields].name;
       if (!options.axes.empty()) axis = options.axes[*roles.fields];
       first[*roles.fields] += f;
-      of_field.field =
-          FieldFromName(fmt::format("{}_{}{}", info.field, axis.empty() ? "index" : axis, first[*roles.fields]));
+      of_field.field = FieldFromName(
+          fmt::format("{}_{}{}", info.field, axis.empty() ? "index" : axis, first[*roles.fields]));
       of_field.source = fmt::format("{} {}={}", info.source, axis, first[*roles.fields]);
     }
     for (std::int64_t moment = 0; moment < roles.moments; ++moment) {
@@ -403,7 +410,8 @@ Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
       if (roles.time) {
         at[*roles.time] += moment;
         const auto index = static_cast<std::size_t>(at[*roles.time]);
-        if (index < times.values.size() && std::isfinite(times.values[index])) of_moment.time = times.values[index];
+        if (index < times.values.size() && std::isfinite(times.values[index]))
+          of_moment.time = times.values[index];
         of_moment.time_unit = times.unit;
       }
       inputs.push_back(std::make_unique<ArrayInput>(std::move(of_moment), source, std::move(at)));
@@ -417,14 +425,15 @@ Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
 Status MissingFilter(const std::string& path, unsigned filter, const std::string& its_name) {
   // Numbers of The HDF Group's registry.
   static const std::map<unsigned, const char*> kNames = {
-      {307, "bzip2"},     {32000, "LZF"},   {32001, "Blosc"},      {32004, "LZ4"},  {32008, "bitshuffle"},
-      {32013, "ZFP"},     {32015, "Zstandard"}, {32017, "SZ"},     {32024, "SZ3"},  {32026, "Blosc2"}};
+      {307, "bzip2"}, {32000, "LZF"},       {32001, "Blosc"}, {32004, "LZ4"}, {32008, "bitshuffle"},
+      {32013, "ZFP"}, {32015, "Zstandard"}, {32017, "SZ"},    {32024, "SZ3"}, {32026, "Blosc2"}};
   const auto known = kNames.find(filter);
   const std::string name = known == kNames.end() ? its_name : known->second;
-  return {StatusCode::kUnavailable,
-          fmt::format("\"{}\" is compressed by the HDF5 filter {}{}, which is not installed; install its plugin "
-                      "and set HDF5_PLUGIN_PATH",
-                      path, filter, name.empty() ? "" : fmt::format(" \"{}\"", name))};
+  return {
+      StatusCode::kUnavailable,
+      fmt::format("\"{}\" is compressed by the HDF5 filter {}{}, which is not installed; install its plugin "
+                  "and set HDF5_PLUGIN_PATH",
+                  path, filter, name.empty() ? "" : fmt::format(" \"{}\"", name))};
 }
 
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,

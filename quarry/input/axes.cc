@@ -10,7 +10,8 @@ namespace quarry::input {
 
 Result<IndexChoice> ParseIndexChoice(const std::string& text) {
   const auto refuse = [&] {
-    return InvalidArgument("\"{}\" chooses no index; give NAME=K, as member=0, or a range NAME=BEGIN:END", text);
+    return InvalidArgument("\"{}\" chooses no index; give NAME=K, as member=0, or a range NAME=BEGIN:END",
+                           text);
   };
   const std::size_t equals = text.rfind('=');
   if (equals == 0 || equals == std::string::npos) return refuse();
@@ -52,9 +53,9 @@ Result<std::vector<AxisDimension>> Relabel(std::vector<AxisDimension> dimensions
     }
     const char letter = static_cast<char>(std::tolower(static_cast<unsigned char>(axes[i])));
     dimensions[i].name = axes[i];
-    dimensions[i].role = letter == 't'                          ? Role::kTime
+    dimensions[i].role = letter == 't'                    ? Role::kTime
                          : letter >= 'x' && letter <= 'z' ? Role::kUnknown
-                                                         : Role::kOther;
+                                                          : Role::kOther;
   }
   return dimensions;
 }
@@ -70,10 +71,10 @@ Status TakeChoices(const std::vector<AxisDimension>& dimensions, const InputOpti
                              ListOf(dimensions));
     }
     if (choice.end > dimensions[at].length) {
-      return InvalidArgument("--index {}={} is beyond the last of {} indices, which is {}", choice.axis,
-                             choice.is_range ? fmt::format("{}:{}", choice.begin, choice.end)
-                                             : fmt::format("{}", choice.begin),
-                             dimensions[at].length, dimensions[at].length - 1);
+      return InvalidArgument(
+          "--index {}={} is beyond the last of {} indices, which is {}", choice.axis,
+          choice.is_range ? fmt::format("{}:{}", choice.begin, choice.end) : fmt::format("{}", choice.begin),
+          dimensions[at].length, dimensions[at].length - 1);
     }
     if (!(*free)[at]) return InvalidArgument("--index chooses of {} twice; give it once", choice.axis);
     roles->first[at] = choice.begin;
@@ -82,8 +83,9 @@ Status TakeChoices(const std::vector<AxisDimension>& dimensions, const InputOpti
       roles->time = at;
       roles->moments = choice.end - choice.begin;
     } else if (choice.is_range && roles->fields) {
-      return InvalidArgument("--index has two ranges, of {} and {}; give a range of one, and an index of the other",
-                             NameOf(dimensions, *roles->fields), choice.axis);
+      return InvalidArgument(
+          "--index has two ranges, of {} and {}; give a range of one, and an index of the other",
+          NameOf(dimensions, *roles->fields), choice.axis);
     } else if (choice.is_range) {
       roles->fields = at;
       roles->field_count = choice.end - choice.begin;
@@ -112,7 +114,8 @@ Status AskForChoice(const std::vector<AxisDimension>& dimensions, const std::vec
   for (const std::size_t i : others) options += fmt::format(" --index {}=K", NameOf(dimensions, i));
   const std::size_t one = others.front();
   return InvalidArgument(
-      "its dimensions are {}, of which {} {} no axis of a grid; choose with{} (of {}: K from 0 to {}, or a range "
+      "its dimensions are {}, of which {} {} no axis of a grid; choose with{} (of {}: K from 0 to {}, or a "
+      "range "
       "0:{})",
       ListOf(dimensions), NameOf(dimensions, one), others.size() == 1 ? "is" : "and others are", options,
       NameOf(dimensions, one), dimensions[one].length - 1, dimensions[one].length);
@@ -132,7 +135,8 @@ Status TakeGrid(const std::vector<AxisDimension>& dimensions, const InputOptions
     it = dimensions[*it].length == 1 ? left.erase(it) : it + 1;
   if (left.size() > 3) {
     return InvalidArgument(
-        "its dimensions are {}, and a grid has at most 3 axes; choose of one with --index {}=K, or say what they "
+        "its dimensions are {}, and a grid has at most 3 axes; choose of one with --index {}=K, or say what "
+        "they "
         "are with --axes, as --axes {}",
         ListOf(dimensions), NameOf(dimensions, left.front()),
         dimensions.size() == 4 ? "tzyx or czyx" : "tczyx");
@@ -176,8 +180,10 @@ std::size_t RankOf(const std::vector<AxisDimension>& dimensions) {
 
 bool IsOtherName(const std::string& name) {
   static const std::vector<std::string> kOthers = {
-      "member", "members", "ensemble", "ens", "realization", "realisation", "number", "channel", "channels", "c",
-      "component", "components", "mode", "modes", "band", "bands", "species", "bnds", "nv", "rgb", "rgba", "polarization", "polarisation", "stokes"};
+      "member",       "members",      "ensemble", "ens",       "realization", "realisation", "number",
+      "channel",      "channels",     "c",        "component", "components",  "mode",        "modes",
+      "band",         "bands",        "species",  "bnds",      "nv",          "rgb",         "rgba",
+      "polarization", "polarisation", "stokes"};
   std::string lower = name;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return std::ranges::find(kOthers, lower) != kOthers.end();

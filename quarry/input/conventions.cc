@@ -146,8 +146,8 @@ class MissingReader {
 
   void Warn(const std::string& name, double value) {
     if (warnings_ == nullptr) return;
-    warnings_->push_back(fmt::format("{}: its attribute {}, {}, is no value of {} and is not used", array_.name,
-                                     name, value, Name(type_)));
+    warnings_->push_back(fmt::format("{}: its attribute {}, {}, is no value of {} and is not used",
+                                     array_.name, name, value, Name(type_)));
   }
 
   const ArrayInfo& array_;
@@ -303,10 +303,9 @@ void Unpack(const Packing& packing, const MissingRule& rule, DataType stored, st
         for (std::size_t i = 0; i < from.size() / sizeof(S); ++i) {
           S sample;
           std::memcpy(&sample, from.data() + i * sizeof(S), sizeof(S));
-          const T value =
-              is_missing(sample)
-                  ? std::numeric_limits<T>::quiet_NaN()
-                  : static_cast<T>(static_cast<double>(sample) * packing.scale + packing.offset);
+          const T value = is_missing(sample)
+                              ? std::numeric_limits<T>::quiet_NaN()
+                              : static_cast<T>(static_cast<double>(sample) * packing.scale + packing.offset);
           std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
         }
       }

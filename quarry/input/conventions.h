@@ -17,14 +17,14 @@ DataType StoredType(const ArrayInfo& array);
 
 /// Which stored samples are missing, beside NaN and infinity.
 struct MissingRule {
-  std::vector<double> values;    ///< without NaN; exactly as the stored type has them
-  bool declared = false;         ///< the first of them is an attribute's, not a default of the format
-  std::optional<double> least;   ///< of the valid samples
+  std::vector<double> values;   ///< without NaN; exactly as the stored type has them
+  bool declared = false;        ///< the first of them is an attribute's, not a default of the format
+  std::optional<double> least;  ///< of the valid samples
   std::optional<double> most;
 
   bool empty() const { return values.empty() && !least && !most; }
-  /// Whether samples stay as they are, because readers are told the value. Integers have no other way; zero in
-  /// floats has two forms, and readers compare bits.
+  /// Whether samples stay as they are, because readers are told the value. Integers have no other way; zero
+  /// in floats has two forms, and readers compare bits.
   bool is_one_value(bool is_float) const {
     return values.size() == 1 && !least && !most && (!is_float || (declared && values.front() != 0));
   }
@@ -45,8 +45,8 @@ std::optional<Packing> FindPacking(const ArrayInfo& array);
 /// Whether an array has positions in time: by `axis`, a standard name, or a unit with a reference date.
 bool IsTimeCoordinate(const ArrayInfo& array);
 
-/// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates that
-/// others name.
+/// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates
+/// that others name.
 std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays);
 
 /// The roles of an array's dimensions, as far as the file tells.

@@ -59,7 +59,6 @@ Handle OpenAttribute(hid_t object, const char* name) {
   return {H5Aopen(object, name, H5P_DEFAULT), H5Aclose};
 }
 
-
 std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count) {
   constexpr std::size_t kMost = 1 << 20;
   std::vector<std::string> texts;
@@ -115,7 +114,8 @@ Attributes ReadAttributes(hid_t object) {
   H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
   Attributes attributes;
   for (const std::string& name : names) {
-    if (std::optional<Attribute> attribute = ReadAttribute(object, name.c_str())) attributes[name] = *attribute;
+    if (std::optional<Attribute> attribute = ReadAttribute(object, name.c_str()))
+      attributes[name] = *attribute;
   }
   return attributes;
 }
@@ -327,7 +327,8 @@ class Hdf5File final : public ArrayFile {
     QUARRY_ASSIGN_OR_RETURN(file_, OpenFile(name));
     if (const std::optional<std::string> kind = FindRefinedMesh(file_.get()); kind && name.variable.empty()) {
       return InvalidArgument(
-          "\"{}\" is a {} of blocks, which Quarry does not read as one grid yet; write its blocks to one uniform "
+          "\"{}\" is a {} of blocks, which Quarry does not read as one grid yet; write its blocks to one "
+          "uniform "
           "grid first (yt: arbitrary_grid), or name one array of it, as FILE:/PATH",
           name.file, *kind);
     }
@@ -344,7 +345,8 @@ class Hdf5File final : public ArrayFile {
     const Handle space(H5Dget_space(datasets_[array].get()), H5Sclose);
     const hssize_t count = H5Sget_simple_extent_npoints(space.get());
     std::vector<double> numbers(static_cast<std::size_t>(std::max<hssize_t>(0, count)));
-    if (H5Dread(datasets_[array].get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) >= 0)
+    if (H5Dread(datasets_[array].get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) >=
+        0)
       return numbers;
     return DataLoss("{}", LastError());
   }
@@ -461,8 +463,8 @@ class Hdf5File final : public ArrayFile {
     const H5T_class_t kind = H5Tget_class(type.get());
     array->type = ToDataType(type.get());
     array->kind = kind == H5T_FLOAT || kind == H5T_INTEGER ? ArrayInfo::Kind::kNumbers
-                  : kind == H5T_STRING                      ? ArrayInfo::Kind::kText
-                                                            : ArrayInfo::Kind::kOther;
+                  : kind == H5T_STRING                     ? ArrayInfo::Kind::kText
+                                                           : ArrayInfo::Kind::kOther;
     array->type_name = TypeName(type.get());
     const int rank = H5Sget_simple_extent_ndims(space.get());
     std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
@@ -542,8 +544,8 @@ class Hdf5File final : public ArrayFile {
       // netCDF stores dimensions without positions as scales, too.
       const std::string text = internal::Text(arrays_[*scale].attributes, "NAME");
       const bool empty = text.starts_with("This is a netCDF dimension but not a netCDF variable");
-      if (arrays_[*scale].dimensions.size() == 1 && arrays_[*scale].dimensions[0].length == dimension.length &&
-          !empty)
+      if (arrays_[*scale].dimensions.size() == 1 &&
+          arrays_[*scale].dimensions[0].length == dimension.length && !empty)
         dimension.coordinate = scale;
     }
   }
@@ -557,7 +559,8 @@ class Hdf5File final : public ArrayFile {
   std::optional<std::size_t> Labelled(std::size_t array, const ArrayDimension& dimension) {
     const std::string parent = Parent(arrays_[array].name);
     const std::string path = fmt::format("{}/{}", parent == "/" ? "" : parent, dimension.name);
-    if (path == arrays_[array].name || H5Lexists(file_.get(), path.c_str(), H5P_DEFAULT) <= 0) return std::nullopt;
+    if (path == arrays_[array].name || H5Lexists(file_.get(), path.c_str(), H5P_DEFAULT) <= 0)
+      return std::nullopt;
     const std::size_t scale = Add(path);
     const std::vector<ArrayDimension>& dimensions = arrays_[scale].dimensions;
     return dimensions.size() == 1 && dimensions[0].length == dimension.length ? std::optional(scale)
@@ -583,7 +586,8 @@ class Hdf5File final : public ArrayFile {
     if (lists[dimension].len > 0) {
       const Handle scale(H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, lists[dimension].p), H5Oclose);
       char name[4096] = {};
-      if (scale.ok() && H5Iget_type(scale.get()) == H5I_DATASET && H5Iget_name(scale.get(), name, sizeof(name)) > 0)
+      if (scale.ok() && H5Iget_type(scale.get()) == H5I_DATASET &&
+          H5Iget_name(scale.get(), name, sizeof(name)) > 0)
         path = name;
     }
     H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, lists.data());
@@ -597,8 +601,8 @@ class Hdf5File final : public ArrayFile {
       unsigned config = 0;
       std::size_t values = 0;
       char text[256] = {};
-      const H5Z_filter_t filter = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
-                                                 sizeof(text), text, &config);
+      const H5Z_filter_t filter = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values,
+                                                 nullptr, sizeof(text), text, &config);
       if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
       return MissingFilter(path, static_cast<unsigned>(filter), text);
     }
@@ -624,7 +628,8 @@ class Hdf5File final : public ArrayFile {
       if (!checked.emplace(file, dataset).second) continue;
       if (std::string_view(file).find("%b") != std::string_view::npos) {
         return InvalidArgument(
-            "\"{}\" is a virtual dataset of the files {}, whose number is open; copy it to a plain dataset first "
+            "\"{}\" is a virtual dataset of the files {}, whose number is open; copy it to a plain dataset "
+            "first "
             "(h5repack)",
             path, file);
       }
@@ -633,7 +638,8 @@ class Hdf5File final : public ArrayFile {
       if (!source.ok()) source = Handle(H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
       if (source.ok() && Handle(H5Dopen2(source.get(), dataset, H5P_DEFAULT), H5Dclose).ok()) continue;
       return DataLoss(
-          "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other values "
+          "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other "
+          "values "
           "there",
           path, file, source.ok() ? fmt::format("has no dataset \"{}\"", dataset) : "is missing");
     }
@@ -655,9 +661,9 @@ class Hdf5File final : public ArrayFile {
       const std::uint64_t bytes = std::filesystem::file_size(place, error);
       const std::uint64_t needed = size == H5F_UNLIMITED ? 0 : static_cast<std::uint64_t>(offset) + size;
       if (!error && bytes >= needed) continue;
-      return DataLoss("\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there",
-                      path, file,
-                      error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
+      return DataLoss(
+          "\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there", path,
+          file, error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
     }
     return Status::Ok();
   }
@@ -676,10 +682,11 @@ class Hdf5File final : public ArrayFile {
     const Handle space(H5Dget_space(dataset), H5Sclose);
     if (!array.chunk.empty()) H5Dget_num_chunks(dataset, space.get(), &written);
 #endif
-    warnings->push_back(fmt::format(
-        "{}: {} of {} {} never written and read as the default of HDF5, 0; if these samples are missing, give "
-        "--fill 0",
-        array.name, whole - written, whole, array.chunk.empty() ? "blocks were" : "chunks were"));
+    warnings->push_back(
+        fmt::format("{}: {} of {} {} never written and read as the default of HDF5, 0; if these samples are "
+                    "missing, give "
+                    "--fill 0",
+                    array.name, whole - written, whole, array.chunk.empty() ? "blocks were" : "chunks were"));
   }
 
   std::string path_;

@@ -95,7 +95,8 @@ Attributes ReadAttributes(int group, int variable) {
   for (int i = 0; i < count; ++i) {
     char name[NC_MAX_NAME + 1] = {};
     if (nc_inq_attname(group, variable, i, name) != NC_NOERR) continue;
-    if (std::optional<Attribute> attribute = ReadAttribute(group, variable, name)) attributes[name] = *attribute;
+    if (std::optional<Attribute> attribute = ReadAttribute(group, variable, name))
+      attributes[name] = *attribute;
   }
   return attributes;
 }
@@ -141,14 +142,16 @@ class NetcdfFile final : public ArrayFile {
     const auto [group, id] = places_[array].variable;
     nc_type type = NC_NAT;
     nc_inq_vartype(group, id, &type);
-    if (type != NC_CHAR || info.dimensions.size() != 2) return InvalidArgument("they are no rows of characters");
+    if (type != NC_CHAR || info.dimensions.size() != 2)
+      return InvalidArgument("they are no rows of characters");
     const auto rows = static_cast<std::size_t>(info.dimensions[0].length);
     const auto length = static_cast<std::size_t>(info.dimensions[1].length);
     std::string characters(rows * length, '\0');
     if (const int error = nc_get_var_text(group, id, characters.data()); error != NC_NOERR)
       return DataLoss("{}", nc_strerror(error));
     std::vector<std::string> texts;
-    for (std::size_t row = 0; row < rows; ++row) texts.push_back(Trimmed(characters.substr(row * length, length)));
+    for (std::size_t row = 0; row < rows; ++row)
+      texts.push_back(Trimmed(characters.substr(row * length, length)));
     return texts;
   }
 
@@ -188,7 +191,8 @@ class NetcdfFile final : public ArrayFile {
     for (int id = 0; id < count; ++id) QUARRY_RETURN_IF_ERROR(AddVariable(group, id, prefix));
     int groups = 0;
     constexpr int kDeepest = 64;
-    if (depth == kDeepest || nc_inq_grps(group, &groups, nullptr) != NC_NOERR || groups == 0) return Status::Ok();
+    if (depth == kDeepest || nc_inq_grps(group, &groups, nullptr) != NC_NOERR || groups == 0)
+      return Status::Ok();
     std::vector<int> ids(static_cast<std::size_t>(groups));
     nc_inq_grps(group, &groups, ids.data());
     for (const int id : ids) {
@@ -211,9 +215,9 @@ class NetcdfFile final : public ArrayFile {
     array.field = name;
     array.type = ToDataType(type);
     const bool is_number = type != NC_CHAR && type != NC_STRING && type <= NC_MAX_ATOMIC_TYPE;
-    array.kind = is_number                             ? ArrayInfo::Kind::kNumbers
+    array.kind = is_number                              ? ArrayInfo::Kind::kNumbers
                  : type == NC_CHAR || type == NC_STRING ? ArrayInfo::Kind::kText
-                                                       : ArrayInfo::Kind::kOther;
+                                                        : ArrayInfo::Kind::kOther;
     char type_name[NC_MAX_NAME + 1] = "an unknown type";
     nc_inq_type(group, type, type_name, nullptr);
     array.type_name = type_name;
@@ -228,7 +232,8 @@ class NetcdfFile final : public ArrayFile {
           std::find(unlimited, unlimited + unlimited_count, ids[i]) != unlimited + unlimited_count;
       array.dimensions.push_back({dimension, static_cast<std::int64_t>(length), grows, std::nullopt, {}, {}});
     }
-    if (error != NC_NOERR) return DataLoss("variable {} cannot be looked up: {}", array.name, nc_strerror(error));
+    if (error != NC_NOERR)
+      return DataLoss("variable {} cannot be looked up: {}", array.name, nc_strerror(error));
     array.attributes = ReadAttributes(group, id);
     array.unwritten = Unwritten(group, id, type);
     int storage = NC_CONTIGUOUS;

@@ -201,16 +201,12 @@ class GroupDocument {
 
 }  // namespace
 
-std::string FreeName(std::string name, const DatasetDescription& dataset) {
-  while (dataset.FindField(name)) name += "_axis";
-  return name;
-}
-
 StepNames StepNamesOf(const Contents& contents, const FieldContents* field) {
   const auto same = [](const HeldStep& a, const HeldStep& b) { return a.step == b.step; };
   const bool common = field == nullptr || std::ranges::equal(field->steps, contents.steps, same);
-  const std::string own = common ? "" : "_" + field->description.name;
-  return {FreeName("step" + own, contents.dataset), FreeName("time" + own, contents.dataset)};
+  if (!common) return NamesOfSteps(contents.dataset, field->description.name);
+  DimensionNames names = NamesOfDimensions(contents.dataset);
+  return {std::move(names.step), std::move(names.time)};
 }
 
 std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(

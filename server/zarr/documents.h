@@ -4,18 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "quarry/format/dimension_names.h"
 #include "server/zarr/hierarchy.h"
 
 namespace quarry::server::zarr {
 
-/// A name that no field has: "x", or "x_axis".
-std::string FreeName(std::string name, const DatasetDescription& dataset);
-
 /// The first dimension, and the array of its times: common to the fields that every step holds.
-struct StepNames {
-  std::string step;
-  std::string time;
-};
 /// @param field  null: of the dataset
 StepNames StepNamesOf(const Contents& contents, const FieldContents* field);
 

@@ -21,7 +21,7 @@ namespace pb = ::quarry::v1;
 constexpr std::int64_t kChunkSamples = 32 * 32 * 32;
 constexpr std::uint64_t kCoordinatesPerChunk = 1 << 20;
 /// In tags: another number where the same dataset has other bytes in another version of this program.
-constexpr std::uint64_t kLayout = 1;
+constexpr std::uint64_t kLayout = 2;
 constexpr std::size_t kAxes = 3;
 
 std::uint64_t ChecksumOf(std::string_view text) { return Checksum(std::as_bytes(std::span(text))); }
@@ -194,8 +194,8 @@ Hierarchy::Hierarchy(Contents contents) : contents_(std::move(contents)) {
 
 void Hierarchy::MakeArrays() {
   const DatasetDescription& dataset = contents_.dataset;
-  const std::array<std::string, kAxes> axes = {FreeName("z", dataset), FreeName("y", dataset),
-                                               FreeName("x", dataset)};
+  const auto [x, y, z] = NamesOfDimensions(dataset).axes;
+  const std::array<std::string, kAxes> axes = {z, y, x};
   for (int level = 0; level < dataset.levels; ++level) {
     const std::string prefix = fmt::format("{}/", level);
     const Shape shape = LevelShapeOf(dataset, level);

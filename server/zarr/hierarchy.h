@@ -18,7 +18,7 @@
 ///     zarr.json                      the root: fields as multiscale images, and the metadata of everything
 ///     below L/zarr.json                    a group for each level L/FIELD/zarr.json              an array
 ///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
-///     L/time  coordinates, likewise
+///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them
 ///
 /// Decision 36 says why chunks and dimensions are what they are.
 namespace quarry::server::zarr {

@@ -1,6 +1,7 @@
 """The layout of the bytes: subfiles of equal size, and previews that read little more than they need."""
 
 import json
+import struct
 
 import numpy as np
 
@@ -10,6 +11,18 @@ SIZE = 512 if qt.FULL else 128
 PATCH = 64 if qt.FULL else 16
 FILES = 4
 PREVIEW_LEVEL = 3
+
+
+def table_and_payload(subfile):
+    """Bytes of both, by the footer and the header of docs/format.md."""
+    begin, size = struct.unpack_from("<QQ", subfile, len(subfile) - 48)
+    return size, begin - struct.unpack_from("<I", subfile, 12)[0]
+
+
+def disc_out_of(field):
+    """The field with a round hole in the middle, as land or a cylinder has it."""
+    places = np.meshgrid(*(np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in field.shape), indexing="ij", sparse=True)
+    return np.where(sum(np.square(place) for place in places) < 0.25, np.nan, field).astype(field.dtype)
 
 
 class Layout(qt.QuarryTest):
@@ -36,6 +49,37 @@ class Layout(qt.QuarryTest):
         self.assertGreaterEqual(fewest_patches, 20, "too few patches in a file to say anything")
         self.assertLessEqual(balanced, 1.1)
         self.assertGreater(equal, 1.3)
+
+    def test_metadata_of_the_default_patch(self):
+        """Rows, planes and volumes, with holes too: tables and masks take at most 3 % of the bytes, whatever the shape of
+        the grid."""
+        for dims in ((1_000_000, 1, 1), (1440, 721, 1), (1440, 721, 10), (128, 128, 128)):
+            field = qt.turbulent(dims)
+            for bound, holes in ((("--relative", 3e-3), False), (("--lossless",), False), (("--relative", 1e-3), True)):
+                with self.subTest(dims=dims, bound=bound, holes=holes):
+                    dataset = self.tmp / f"{'x'.join(map(str, dims))}{bound[-1]}.quarry"
+                    qt.convert(disc_out_of(field) if holes else field, dataset, *bound)
+                    files = qt.subfiles(dataset)
+                    tables, payload = (sum(sizes) for sizes in zip(*map(table_and_payload, files.values()), strict=True))
+                    masks = sum(table_and_payload(data)[1] for name, data in files.items() if name.startswith("masks"))
+                    whole = sum(map(len, files.values()))
+                    print(f"{dims} {bound}: {tables} of {whole} bytes are tables, {masks} masks", flush=True)
+                    self.assertEqual(masks > 0, holes)
+                    self.assertEqual(tables + payload + 192 * len(files), whole)
+                    self.assertLessEqual(tables + masks, 0.03 * whole)
+
+    def test_a_row_of_numbers_does_not_grow(self):
+        """100,000 whole numbers without loss: below their 391 KiB, in one patch. Python and the program agree."""
+        row = np.arange(100_000, dtype="<f4")
+        np.save(self.tmp / "row.npy", row)
+        qt.succeed(qt.SERIAL_WRITER, self.tmp / "row.npy", "--lossless", "--output", self.tmp / "row.quarry")
+        self.assertLess(sum(map(len, qt.subfiles(self.tmp / "row.quarry").values())), row.nbytes // 100)
+        manifest = json.loads((self.tmp / "row.quarry" / "dataset.json").read_text())
+        self.assertEqual((manifest["patch"], manifest["levels"]), ([131072, 1, 1], 10))
+        qt.succeed("quarry", "get", self.tmp / "row.quarry", "--output", self.tmp / "back.npy")
+        np.testing.assert_array_equal(np.load(self.tmp / "back.npy").ravel(), row)
+        qt.succeed("quarry", "get", self.tmp / "row.quarry", "--level", 9, "--output", self.tmp / "coarse.npy")
+        np.testing.assert_array_equal(np.load(self.tmp / "coarse.npy").ravel(), row[::512])
 
     def test_the_way_of_the_samples_changes_no_byte(self):
         """Any number of ranks, parts that fit little memory, payload that goes to a temporary file, every exchange,

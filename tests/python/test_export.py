@@ -1,5 +1,6 @@
 """Dataset.export: every format holds the decoded samples, and an interruption costs nothing that was done."""
 
+import base64
 import json
 import math
 import re
@@ -119,7 +120,8 @@ def parse_vti(path):
             assert codes[-1] == 0
             attributes[one.attrib["Name"]] = codes[:-1].decode()
         else:
-            values = np.array(one.text.split(), float).astype(dtype(one))
+            values = (np.array(one.text.split(), int) if one.attrib["format"] == "ascii" else
+                      np.frombuffer(base64.b64decode(one.text)[8:], dtype(one)))
             attributes[one.attrib["Name"]] = values[0] if len(values) == 1 else values
     origin, spacing = ([float(number) for number in image.attrib[name].split()][::-1] for name in ("Origin", "Spacing"))
     axes = {axis: origin[number] + spacing[number] * np.arange(shape[number]) for number, axis in enumerate("zyx")}
@@ -478,8 +480,8 @@ class Export(Package):
                      tolerance=1)
         with quarry.open(self.path) as dataset, quarry.open(uneven) as other:
             for error, text, given, arguments in (
-                    (ValueError, "names no format; formats are netcdf", dataset, {"path": "a.tif"}),
-                    (ValueError, "format 'tiff' names no format", dataset, {"format": "tiff"}),
+                    (ValueError, "names no format; formats are netcdf", dataset, {"path": "a.xls"}),
+                    (ValueError, "format 'excel' names no format", dataset, {"format": "excel"}),
                     (ValueError, "holds one field, and these are 3", dataset, {"path": "a.npy"}),
                     (KeyError, "no field .* it has p, m, k", dataset, {"fields": ["q"]}),
                     (quarry.Error, "has no step 4; it has 3 steps from 3 to 9", dataset, {"steps": [3, 4]}),

@@ -5,6 +5,7 @@ import hashlib
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -293,6 +294,92 @@ class Trouble(Package):
         with self.assertRaisesRegex(ValueError, "encoding"):
             quarry.open(self.path, encoding="zip")
         self.fails("INVALID_ARGUMENT", lambda: quarry.open("ftp://host/run"))
+
+    # ---- Messages
+
+    READS = (
+        (TypeError, r"box=\(\(0, 3\), \(0, 3\)\) is not possible; give \(\(z0, z1\), ", {"box": ((0, 3), (0, 3))}),
+        (TypeError, "box='all' is not", {"box": "all"}),
+        (TypeError, "box=.*3.5.* is not possible; .*whole numbers", {"box": ((0, 3.5), (0, 3), (0, 3))}),
+        (quarry.Error, r"^box \(\(0, 50\), \(0, 4\), \(0, 3\)\) is .* outside the grid \(23, 34, 45\) along z; give a part of "
+         r"\(\(0, 23\), \(0, 34\), \(0, 45\)\)$", {"box": ((0, 50), (0, 4), (0, 3))}),
+        (TypeError, "level='1' is not possible; give a whole number$", {"level": "1"}),
+        (TypeError, "step='last' is not", {"step": "last"}), (ValueError, "step=-1 is not", {"step": -1}),
+        (TypeError, "max_error='small' is not", {"max_error": "small"}),
+        (ValueError, "max_bytes=-1 is not possible; give a whole number from 0 on", {"max_bytes": -1}),
+        (TypeError, r"stride=\(1, 2\) is not possible; .*\(z, y, x\)", {"stride": (1, 2)}),
+        (quarry.Error, r"the stride \(0, 1, 2\) is not possible", {"stride": (0, 1, 2)}),
+        (TypeError, r"values='x' is not possible; give two numbers: \(low, high\)", {"values": "x"}),
+        (TypeError, "layer='best' is not", {"layer": "best"}), (TypeError, "strict=3 is not possible; give True", {"strict": 3}),
+        (quarry.Error, r"no level of \(\(0, 23\), \(0, 34\), \(0, 45\)\) keeps", {"max_error": 1e-12}),
+        (quarry.Error, "step 99 is not in .*; Dataset.steps has the 3 steps that are", {"step": 99}),
+    )
+
+    def assert_says(self, error, text, work):
+        """In words of Python: no option of a command, no signature, no order x, y, z."""
+        with self.subTest(text), self.assertRaisesRegex(error, text) as raised:
+            work()
+        said = re.sub(r"\"[^\"]*\"", "", str(raised.exception))
+        self.assertNotRegex(said, r"--[a-z]|incompatible function|nanobind|_quarry|EnableGrpc|\d+x\d+x\d+|\d:\d+,\d|x fastest")
+
+    def test_messages_about_reading_are_in_words_of_python(self):
+        for dataset in self.targets():
+            field = dataset["p"]
+            for error, text, arguments in self.READS:
+                self.assert_says(error, text, lambda arguments=arguments: field.read(**arguments))
+            for error, text, work in (
+                    (TypeError, r"focus=\(1, 2\) is not possible; .*\(z, y, x\)", lambda: next(field.stream(focus=(1, 2)))),
+                    (quarry.Error, "three finite numbers, in samples of full resolution",
+                     lambda: next(field.stream(focus=(1, 2, float("nan"))))),
+                    (TypeError, "bins='3' is not", lambda: field.stats(bins="3")),
+                    (TypeError, "range='all' is not", lambda: field.stats(range="all")),
+                    (quarry.Error, r"point 1 \(30, 2, 1\) is outside the grid \(23, 34, 45\) along z",
+                     lambda: field.points([[0, 0, 0], [30, 2, 1]])),
+                    (TypeError, "step='a' is not", lambda: field.points([[0, 0, 0]], step="a")),
+                    (TypeError, "after='a' is not", lambda: dataset.watch(after="a")),
+                    (TypeError, "patience=None is not", lambda: dataset.watch(patience=None)),
+                    (TypeError, "box=.*is not possible", lambda: dataset.export(self.tmp / "a.nc", box=((0, 1), (0, 1)))),
+                    (ValueError, "'q' is none of 'z', 'y', 'x'", lambda: field.plot(axis="q"))):
+                self.assert_says(error, text, work)
+
+    def test_messages_about_opening_are_in_words_of_python(self):
+        nobody = "grpcs://127.0.0.1:9/run"
+        for error, text, work in (
+                (quarry.Error, "neither a directory nor a server; .* grpc://HOST:PORT/NAME", lambda: quarry.open("http://host/run")),
+                (quarry.Error, "or quarry.list has the names", lambda: quarry.open("grpc://127.0.0.1:9")),
+                (quarry.Error, "that ca= vouches for", lambda: quarry.open(nobody, retries=0)),
+                (TypeError, "threads='all' is not", lambda: quarry.open(self.path, threads="all")),
+                (TypeError, "memory='1GiB' is not", lambda: quarry.open(self.path, memory="1GiB")),
+                (TypeError, "token=None is not possible; give a text", lambda: quarry.open(self.path, token=None)),
+                (TypeError, "timeout='long' is not", lambda: quarry.list(self.data, timeout="long"))):
+            self.assert_says(error, text, work)
+
+    def test_messages_about_writing_are_in_words_of_python(self):
+        array = np.zeros((3, 4, 5), "f4")
+        new, there = self.tmp / "new.quarry", self.tmp / "there.quarry"
+        quarry.write(there, array, field="f", tolerance=1, patch=2)
+        more = {"field": "f", "mode": "append", "step": 1}
+        for error, text, path, data, arguments in (
+                (quarry.Error, "exists already; append to it \\(mode=\"append\"\\), or choose another path", there, array, {}),
+                (quarry.Error, "to append to; create it \\(mode=\"create\"\\)", new, array, {"mode": "append"}),
+                (quarry.Error, r"the grid is \(2, 4, 5\) here, but \(3, 4, 5\) in the dataset", there, array[:2], more),
+                (quarry.Error, r"the patch \(1, 2, 4\) differs from the dataset's, \(2, 2, 2\)", there, array,
+                 {**more, "patch": (1, 2, 4)}),
+                (quarry.Error, r"patch \(3, 2, 1\) has 3 samples along z", new, array, {"patch": (3, 2, 1)}),
+                (TypeError, "patch='8' is not possible; .*three: \\(z, y, x\\)", new, array, {"patch": "8"}),
+                (TypeError, "spacing=2 is not possible; give three numbers: \\(z, y, x\\)", new, array, {"spacing": 2}),
+                (TypeError, "origin='abc' is not", new, array, {"origin": "abc"}),
+                (TypeError, "tolerance='a' is not possible; give a number", new, array, {"tolerance": "a"}),
+                (ValueError, "layers=.* is not possible; give tolerances", new, array, {"tolerance": None, "layers": (1, "b")}),
+                (TypeError, "levels='a' is not", new, array, {"levels": "a"}), (TypeError, "units=5 is not", new, array, {"units": 5}),
+                (TypeError, "codec=5 is not", new, array, {"codec": 5}), (TypeError, "fill='a' is not", new, array, {"fill": "a"}),
+                (TypeError, "field=5 is not", new, array, {"field": 5}), (TypeError, "files='a' is not", new, array, {"files": "a"}),
+                (TypeError, "keyframe='a' is not", new, array, {"keyframe": "a"}),
+                (TypeError, "memory='1GiB' is not", new, array, {"memory": "1GiB"}),
+                (TypeError, "step='a' is not", new, array, {"step": "a"}), (TypeError, "time='a' is not", new, array, {"time": "a"})):
+            arguments = {"tolerance": 1, **arguments}
+            self.assert_says(error, text, lambda p=path, d=data, a=arguments: quarry.write(p, d, **a))
+        self.assertFalse(new.exists())
 
 
 if __name__ == "__main__":

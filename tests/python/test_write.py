@@ -216,6 +216,17 @@ class Writing(qt.QuarryTest):
         with self.assertRaisesRegex(ValueError, "2 numbers of steps .* 4 steps"):
             quarry.write(path, steps, field="f", step=[1, 2], mode="append")
 
+    def test_the_default_patch_is_that_of_the_program(self):
+        for shape, patch in (((300_000,), [262144, 1, 1]), ((1, 40, 700), [1024, 64, 1]), ((5, 300, 400), [256, 128, 64])):
+            field = np.random.default_rng(1).random(shape, "f4")
+            ours = self.tmp / f"{len(shape)}-{shape[-1]}.quarry"
+            with self.subTest(shape):
+                quarry.write(ours, field, field="f", tolerance=1e-3)
+                theirs = self.convert(field, "--tolerance", 1e-3)
+                self.assert_same(ours, theirs)
+                self.assertEqual(json.loads((ours / "dataset.json").read_text())["patch"], patch)
+                shutil.rmtree(theirs)
+
     def test_what_cannot_be_written(self):
         field = make("<f4")
         path = self.tmp / "no.quarry"

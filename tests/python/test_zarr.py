@@ -169,7 +169,7 @@ class Hierarchy(Package):
             shape = tuple(int(n) for n in 2 ** random.integers(0, 13, 3) + random.integers(0, 20, 3))
             patch = tuple(1 if n == 1 else int(2 ** random.integers(2, 7)) for n in shape)
             levels = min((p.bit_length() for p, n in zip(patch, shape) if n > 1), default=1)
-            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""))
+            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""), ("z", "y", "x"))
             for level in range(levels):
                 chunk, extent = grid.chunk_shape(level), grid.level_shape(level)
                 with self.subTest(shape=shape, patch=patch, level=level):

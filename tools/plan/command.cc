@@ -9,6 +9,7 @@
 namespace quarry::plan {
 
 Result<Index3> ParsePatch(const std::string& text, const Index3& dims) {
+  if (text.empty()) return DefaultPatch(dims);
   QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParseShape(text, "--patch"));
   if (text.find('x') != std::string::npos) return patch;
   Index3 cube{};

@@ -24,7 +24,8 @@ Command DeclarePredict(command_line::Parser* app);
 Command DeclareFft(command_line::Parser* app);
 Command DeclareCalibrate(command_line::Parser* app);
 
-/// "64" is a cube, "64x64x32" a box; an axis with a single sample has patches of one.
+/// "64" is a cube, "64x64x32" a box; an axis with a single sample has patches of one. Without a text the
+/// default of quarry-write.
 Result<Index3> ParsePatch(const std::string& text, const Index3& dims);
 
 /// "16x16x8". @errors kInvalidArgument, also above the number of ranks that MPI can have

@@ -13,7 +13,7 @@ namespace {
 struct PlacementOptions {
   std::string dims;
   std::string ranks;
-  std::string patch = "64";
+  std::string patch;  ///< empty: the default of the grid
   std::string placement = "balanced";
   std::string type = "float64";
   bool json = false;
@@ -127,7 +127,8 @@ Command DeclarePlacement(command_line::Parser* app) {
   app->AddOption("--dims", &options->dims, "samples, XxYxZ, x fastest").Required();
   app->AddOption("--ranks", &options->ranks, "the simulation's process grid, XxYxZ, x fastest; even shares")
       .Required();
-  app->AddOption("--patch", &options->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64");
+  app->AddOption("--patch", &options->patch,
+                 "samples of a patch, powers of two, N or XxYxZ; default: as quarry-write has it");
   app->AddOption("--placement", &options->placement, "balanced (default) or greedy");
   app->AddOption("--type", &options->type, "type of the samples; default: float64");
   app->AddFlag("--json", &options->json, "print one JSON object; sizes in bytes");

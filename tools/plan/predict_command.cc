@@ -21,7 +21,7 @@ struct PredictOptions {
   std::string dims;
   std::string type = "float32";
   std::string ranks;
-  std::string patch = "64";
+  std::string patch;  ///< empty: the default of the grid
   std::string files;
   std::string source;
   std::string placement = "balanced";
@@ -224,6 +224,7 @@ Result<std::vector<Setting>> PredictAll(const Question& question, const PredictO
   Progress progress("predict", combinations.size(), true);
   for (std::size_t c = 0; c < combinations.size(); ++c) {
     Setting setting = combinations[c];
+    if (setting.patch.empty()) setting.patch = ToString(DefaultPatch(question.dims));
     QUARRY_ASSIGN_OR_RETURN(model::Workload workload, MakeWorkload(question, options, setting));
     if (automatic && HasFiles(workload)) {
       settings.push_back(ChooseFiles(question.machine, setting, std::move(workload)));
@@ -401,7 +402,8 @@ Command DeclarePredict(command_line::Parser* app) {
          "has its samples in memory. Several, separated by commas, make a table")
       .Required();
   app->AddOption("--source", &options->source, "file or memory; default: from the form of --ranks");
-  app->AddOption("--patch", &options->patch, "samples of a patch, N or XxYxZ, or several; default: 64");
+  app->AddOption("--patch", &options->patch,
+                 "samples of a patch, N or XxYxZ, or several; default: as quarry-write has it");
   app->AddOption(
       "--files", &options->files,
       "subfiles, or several numbers; auto: the fewest within 3 % of the best; default: one for every 8 "

@@ -106,7 +106,7 @@ class Output {
     // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
     const bool last = samples.last();
     if (last || !samples.extent.empty())
-      QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, ImageFor(samples, field)));
+      QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, ImageFor(samples, field), dataset_));
     if (options_.progressive && !options_.json) {
       const std::string layer = field.layers() > 1 ? fmt::format("layer {}  ", samples.layer) : "";
       Print("level {}  {}{:.3f} s  {} received  max error {}{}\n", samples.level, layer, seconds,
@@ -181,10 +181,11 @@ Command DeclareGet(command_line::Parser* app) {
   options->question.DeclareSeriesOn(app);
   options->question.DeclareFocusOn(app);
   options->question.DeclareSamplesOn(app);
-  app->AddOption(
-         "-o,--output", &options->output,
-         "file to write: .raw, .npy, or .png for a box one sample thick, with missing samples transparent; "
-         "{field} and {step} in its name are replaced")
+  app->AddOption("-o,--output", &options->output,
+                 "file to write: .raw, .npy, .png for a box one sample thick, with missing samples "
+                 "transparent, or .csv "
+                 "for a line of samples; "
+                 "{field} and {step} in its name are replaced")
       .Path()
       .Required();
   app->AddFlag("--progressive", &options->progressive,

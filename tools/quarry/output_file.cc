@@ -4,6 +4,8 @@
 #include <bit>
 #include <filesystem>
 
+#include "tools/quarry/csv_table.h"
+
 namespace quarry::tools {
 namespace {
 
@@ -45,14 +47,15 @@ Result<OutputFormat> FormatOf(const std::string& path) {
   if (ending == ".raw") return OutputFormat::kRaw;
   if (ending == ".npy") return OutputFormat::kNpy;
   if (ending == ".png") return OutputFormat::kPng;
-  return InvalidArgument("the ending of \"{}\" names no format; use .raw, .npy or .png", path);
+  if (ending == ".csv") return OutputFormat::kCsv;
+  return InvalidArgument("the ending of \"{}\" names no format; use .raw, .npy, .png or .csv", path);
 }
 
 Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const client::LevelSamples& samples,
                                               std::size_t bytes) {
   mapped_.reset();
   QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(path));
-  if (format == OutputFormat::kPng) return std::span<std::byte>();
+  if (format == OutputFormat::kPng || format == OutputFormat::kCsv) return std::span<std::byte>();
   const Bytes header = format == OutputFormat::kNpy ? NpyHeader(samples) : Bytes();
   Result<MappedFile> mapped = MappedFile::Create(path, header.size() + bytes);
   if (mapped.status().code() == StatusCode::kUnimplemented) return std::span<std::byte>();
@@ -63,7 +66,7 @@ Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const cli
 }
 
 Status OutputFile::Write(const std::string& path, const client::LevelSamples& samples,
-                         const ImageOptions& image) {
+                         const ImageOptions& image, const DatasetDescription& dataset) {
   if (!samples.buffer.empty()) {
     ToLittleEndian(SizeOf(samples.type), samples.buffer);
     return mapped_->Publish();
@@ -72,6 +75,10 @@ Status OutputFile::Write(const std::string& path, const client::LevelSamples& sa
   Bytes bytes;
   if (format == OutputFormat::kPng) {
     QUARRY_ASSIGN_OR_RETURN(bytes, EncodePng(samples, image));
+    return ReplaceFile(path, bytes);
+  }
+  if (format == OutputFormat::kCsv) {
+    QUARRY_ASSIGN_OR_RETURN(bytes, EncodeCsv(samples, dataset));
     return ReplaceFile(path, bytes);
   }
   if (format == OutputFormat::kNpy) bytes = NpyHeader(samples);

@@ -9,7 +9,7 @@
 namespace quarry::tools {
 
 /// The formats that a file name's ending selects.
-enum class OutputFormat { kRaw, kNpy, kPng };
+enum class OutputFormat { kRaw, kNpy, kPng, kCsv };
 
 /// @errors kInvalidArgument that lists the endings
 Result<OutputFormat> FormatOf(const std::string& path);
@@ -18,6 +18,7 @@ Result<OutputFormat> FormatOf(const std::string& path);
 ///   .raw  little-endian samples, x fastest
 ///   .npy  NumPy array of shape [z, y, x]
 ///   .png  see EncodePng
+///   .csv  see EncodeCsv
 class OutputFile {
  public:
   /// Memory of the file for the samples; empty: the format or the file system has none.
@@ -27,7 +28,8 @@ class OutputFile {
                                     std::size_t bytes);
 
   /// @param samples  in the memory of the last Open, if there was any
-  Status Write(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image);
+  Status Write(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image,
+               const DatasetDescription& dataset);
 
  private:
   std::optional<MappedFile> mapped_;

@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/file.h"
+#include "quarry/format/dimension_names.h"
 #include "quarry/input/input.h"
 #include "tools/quarry/command.h"
+#include "tools/quarry/csv_table.h"
 
 namespace quarry::tools {
 namespace {
@@ -16,6 +18,7 @@ struct PointsOptions {
   QuestionOptions question;
   std::vector<std::string> at;
   std::string file;
+  std::string output;
   bool physical = false;
   bool price = false;
   bool json = false;
@@ -97,7 +100,15 @@ std::string ToJson(const query::PointsAnswer& answer) {
   return json.dump();
 }
 
+Result<int> Save(const PointsOptions& options, const Bytes& table) {
+  QUARRY_RETURN_IF_ERROR(ReplaceFile(options.output, table));
+  Print("{}: {} bytes\n", options.output, table.size());
+  return 0;
+}
+
 Result<int> Points(const PointsOptions& options) {
+  if (!options.output.empty() && std::filesystem::path(options.output).extension() != ".csv")
+    return InvalidArgument("the ending of \"{}\" names no format; use .csv", options.output);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<query::Point> asked, PointsOf(options));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
@@ -118,10 +129,12 @@ Result<int> Points(const PointsOptions& options) {
           answer.price.reads, answer.max_error);
     return 0;
   }
-  std::string units;
-  if (const auto number = dataset->description().FindField(request.field))
-    units = dataset->description().fields[*number].units;
-  Print("x,y,z,{}{}\n", request.field, units.empty() ? "" : " [" + units + "]");
+  const DatasetDescription& description = dataset->description();
+  const FieldDescription& field = description.fields[*description.FindField(request.field)];
+  if (!options.output.empty())
+    return Save(options, EncodeCsv(asked, answer.values, field, description, options.physical));
+  const auto [x, y, z] = NamesOfDimensions(description).axes;
+  Print("{},{},{},{}{}\n", x, y, z, field.name, field.units.empty() ? "" : " [" + field.units + "]");
   for (std::size_t i = 0; i < asked.size(); ++i)
     Print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);
   return 0;
@@ -137,6 +150,11 @@ Command DeclarePoints(command_line::Parser* app) {
                  "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
   app->AddOption("--file", &options->file,
                  "points from a file: .npy of shape [points, 3], or text with x,y,z on each line");
+  app->AddOption(
+         "-o,--output", &options->output,
+         "file .csv to write positions and values to, with empty cells for missing values; default: the "
+         "terminal, with nan")
+      .Path();
   app->AddFlag("--physical", &options->physical,
                "points are positions on the axes of the grid (see quarry info), not sample coordinates");
   app->AddFlag("--price", &options->price, "print the cost, and read no payload");

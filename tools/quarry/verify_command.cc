@@ -1,11 +1,14 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/output.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
+#include "quarry/base/value_range.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/input/input.h"
 #include "tools/quarry/command.h"
@@ -20,6 +23,7 @@ struct VerifyOptions {
   std::string dims;
   std::string type;
   std::string byte_order = "little";
+  std::vector<std::string> index;
   std::string records = "none";
   bool json = false;
 };
@@ -69,7 +73,9 @@ struct Comparison {
   std::uint64_t missing = 0;
   std::uint64_t different = 0;          ///< samples with other bits, missing ones included
   std::uint64_t different_missing = 0;  ///< samples that are missing in the source, with other bits
-  bool kept = true;                     ///< what the coder promises beside the largest error
+  std::vector<double> chosen;           ///< valid samples of the source, see SampleChoice
+  std::optional<OutlyingSamples> outlying;
+  bool kept = true;  ///< what the coder promises beside the largest error
 
   double psnr() const {
     return valid == 0 ? Psnr(low, high, 0) : Psnr(low, high, std::sqrt(squares / static_cast<double>(valid)));
@@ -79,6 +85,7 @@ struct Comparison {
 template <typename T>
 Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::optional<std::uint64_t> fill) {
   Comparison result;
+  const SampleChoice choice(decoded.size());
   for (std::size_t i = 0; i < decoded.size(); ++i) {
     const bool same = SampleBits(source[i]) == SampleBits(decoded[i]);
     result.different += same ? 0 : 1;
@@ -94,6 +101,7 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
     result.squares += difference * difference;
     result.low = std::fmin(result.low, value);
     result.high = std::fmax(result.high, value);
+    if (i % choice.stride() == 0) result.chosen.push_back(value);
     ++result.valid;
   }
   return result;
@@ -107,6 +115,7 @@ Comparison CompareRounded(std::span<const double> source, std::span<const float>
   const std::optional<std::uint64_t> bits =
       source_fill ? std::optional(BitsOf(DataType::kFloat64, *source_fill)) : std::nullopt;
   Comparison result;
+  const SampleChoice choice(decoded.size());
   for (std::size_t i = 0; i < decoded.size(); ++i) {
     const bool stored_missing = IsMissing(decoded[i], fill);
     const auto rounded = std::abs(source[i]) <= static_cast<double>(std::numeric_limits<float>::max())
@@ -124,6 +133,7 @@ Comparison CompareRounded(std::span<const double> source, std::span<const float>
     result.squares += difference * difference;
     result.low = std::fmin(result.low, source[i]);
     result.high = std::fmax(result.high, source[i]);
+    if (i % choice.stride() == 0) result.chosen.push_back(source[i]);
     ++result.valid;
   }
   return result;
@@ -161,6 +171,22 @@ Result<const input::Input*> ChooseMoment(const std::vector<std::unique_ptr<input
                          moments.front()->info().path, moments.size(), step);
 }
 
+const FieldStepDescription* FindRecord(const std::vector<StepDescription>& steps, std::uint64_t step,
+                                       const std::string& field) {
+  for (const StepDescription& other : steps) {
+    if (other.step == step) return other.FindField(field);
+  }
+  return nullptr;
+}
+
+/// Leaves the inputs from which a field was made, of a source with several fields.
+void KeepSource(const FieldStepDescription& record, std::vector<std::unique_ptr<input::Input>>* inputs) {
+  const auto is_other = [&](const std::unique_ptr<input::Input>& input) {
+    return ToUtf8(input->info().source) != record.source;
+  };
+  if (!std::ranges::all_of(*inputs, is_other)) std::erase_if(*inputs, is_other);
+}
+
 /// Valid samples must be within the tolerance; missing ones, and those of a lossless field, must be the same
 /// bit by bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
@@ -172,11 +198,17 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   }
   options.source.big_endian = options.byte_order == "big";
   options.source.fortran_records = options.records == "fortran";
-  QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(options.against, options.source));
+  for (const std::string& text : options.index) {
+    QUARRY_ASSIGN_OR_RETURN(input::IndexChoice choice, input::ParseIndexChoice(text));
+    options.source.index.push_back(std::move(choice));
+  }
+  QUARRY_ASSIGN_OR_RETURN(auto inputs, input::OpenInputs(options.against, options.source));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
+  if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
+    KeepSource(*record, &inputs);
   QUARRY_ASSIGN_OR_RETURN(const input::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
   const input::InputInfo& source = input->info();
   if (source.dims != dataset->description().grid.dims) {
@@ -194,7 +226,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
 
   const FieldDescription& field =
       dataset->description().fields[*dataset->description().FindField(request.field)];
-  const Comparison comparison =
+  Comparison comparison =
       rounded
           ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,
                            field.fill_bits())
@@ -204,11 +236,11 @@ Result<int> VerifyAgainst(VerifyOptions options) {
               return found;
             });
 
+  comparison.outlying = FindOutlying(&comparison.chosen, comparison.low, comparison.high);
+
   double tolerance = 0;
-  for (const StepDescription& step : steps) {
-    const FieldStepDescription* record = step.FindField(request.field);
-    if (step.step == plan.step && record != nullptr) tolerance = record->tolerance;
-  }
+  if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
+    tolerance = record->tolerance;
   const bool holds = comparison.max_error <= tolerance && comparison.kept &&
                      comparison.different_missing == 0 && (!field.lossless || comparison.different == 0);
   if (options.json) {
@@ -221,6 +253,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
                                             {"different", comparison.different},
                                             {"different_missing", comparison.different_missing},
                                             {"kept", comparison.kept},
+                                            {"outlying", comparison.outlying.has_value()},
                                             {"holds", holds}}
                          .dump());
     return holds ? 0 : kCheckFailed;
@@ -234,8 +267,15 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (field.lossless) {
     Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {
-    Print("largest error {:.6g}, tolerance {:.6g}: {}; PSNR {:.2f} dB\n", comparison.max_error, tolerance,
-          holds ? "holds" : "DOES NOT HOLD", comparison.psnr());
+    Print("largest error {:.6g}, tolerance {:.6g}: {}{}\n", comparison.max_error, tolerance,
+          holds ? "holds" : "DOES NOT HOLD",
+          comparison.outlying ? "" : fmt::format("; PSNR {:.2f} dB", comparison.psnr()));
+  }
+  if (comparison.outlying) {
+    WriteError(fmt::format(
+        "quarry verify: warning: the range of the source is made by a few samples: {}; if they are "
+        "missing, convert it again with --fill {}\n",
+        ToString(*comparison.outlying), comparison.outlying->value));
   }
   return holds ? 0 : kCheckFailed;
 }
@@ -254,6 +294,10 @@ Command DeclareVerify(command_line::Parser* app) {
   app->AddOption("--byte-order", &options->byte_order, "little or big (of a raw source)")
       .OneOf({"little", "big"});
   app->AddOption("--offset", &options->source.offset, "bytes before the first sample (of a raw source)");
+  app->AddOption("--axes", &options->source.axes,
+                 "what the dimensions of the source are, as for quarry-write");
+  app->AddOption("--index", &options->index, "NAME=K or NAME=BEGIN:END (of the source), as for quarry-write")
+      .Repeatable();
   app->AddOption("--records", &options->records, "none or fortran: records of the samples (of a raw source)")
       .OneOf({"none", "fortran"});
   app->AddFlag("--json", &options->json, "print one JSON object");

@@ -104,9 +104,10 @@ class Run {
         QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
                                 TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
         if (!time || *time > *before->second.time) continue;
-        Warn(fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
-                         "dataset; --resume leaves out what is there",
-                         step, job.info.field, *time, *before->second.time));
+        Warn(
+            fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
+                        "dataset; --resume leaves out what is there",
+                        step, job.info.field, *time, *before->second.time));
       }
     }
     return Status::Ok();
@@ -127,16 +128,15 @@ class Run {
       for (Job& job : jobs) {
         if (!published.has(job.info.field)) continue;
         if (options_.mode != OpenMode::kResume) {
-          return {
-              StatusCode::kAlreadyExists,
-              fmt::format("step {} of \"{}\" has the field \"{}\" already; leave --step out to go on "
-                          "after the last one, or choose another --field",
-                          step, options_.output, job.info.field)};
+          return {StatusCode::kAlreadyExists,
+                  fmt::format("step {} of \"{}\" has the field \"{}\" already; leave --step out to go on "
+                              "after the last one, or choose another --field",
+                              step, options_.output, job.info.field)};
         }
-        QUARRY_ASSIGN_OR_RETURN(
-            const std::optional<double> time,
-            TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
-        QUARRY_RETURN_IF_ERROR(CheckSameInput(options_.output, step, published, job.info.field, job.info.source, time));
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
+                                TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
+        QUARRY_RETURN_IF_ERROR(
+            CheckSameInput(options_.output, step, published, job.info.field, job.info.source, time));
         job.done = true;
         ++left_out_;
       }
@@ -224,6 +224,11 @@ class Run {
     report.tolerance = field.tolerance;
     report.max_error = field.max_error;
     report.psnr = field.psnr;
+    report.outlying = outcome.outlying.has_value();
+    if (outcome.outlying) {
+      Warn(fmt::format("step {}: the range of field \"{}\" is made by a few samples: {}", step, field.name,
+                       ToString(*outcome.outlying)));
+    }
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;
     if (report_->fields.empty() || report_->fields.front().step == step)

@@ -39,7 +39,6 @@ struct WriteOptions {
   bool keep_sign = false;
   std::string codec;                 ///< empty: chosen by type and bound
   std::optional<DataType> store_as;  ///< kFloat32 for float64 input: rounding counts towards the tolerance
-  bool accept_range = false;  ///< takes a tolerance relative to a range that few samples make
   std::string fill;  ///< value of missing samples, as the user wrote it; empty: only NaN and infinity
 
   std::optional<Index3> patch;

@@ -1,7 +1,9 @@
 #include "writer/convert/dry_run.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/units.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/dataset_writer.h"
@@ -19,6 +21,7 @@ struct Estimate {
   std::uint64_t coded_bytes = 0;
   std::uint64_t samples = 0;
   std::uint64_t valid = 0;
+  std::optional<OutlyingSamples> outlying;
 };
 
 /// The samples of one patch as float32.
@@ -35,6 +38,18 @@ Result<Bytes> RoundPatch(const Bytes& samples, const FieldDescription& field, co
   return rounded;
 }
 
+/// Valid samples of a patch for the look at their range.
+void ChooseSamples(const FieldDescription& field, const Bytes& samples, const SampleChoice& choice,
+                   std::vector<double>* chosen) {
+  DispatchType(field.type, [&]<typename T>(T) {
+    for (std::size_t at = 0; at < samples.size(); at += choice.stride() * sizeof(T)) {
+      T sample;
+      std::memcpy(&sample, samples.data() + at, sizeof(T));
+      if (!IsMissing(sample, field.fill_bits())) chosen->push_back(static_cast<double>(sample));
+    }
+  });
+}
+
 /// Reads and encodes evenly spaced patches along the Morton curve.
 Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescription& field,
                                    const std::optional<FieldSource::Wider>& wider,
@@ -43,6 +58,8 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
   const std::size_t count = std::min(kSampledPatches, order.size());
   std::vector<PatchSamples> patches;
   SampleScan range;
+  std::vector<double> chosen;
+  const SampleChoice choice(count * static_cast<std::uint64_t>(Volume(dataset.patch)));
   Estimate estimate;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
@@ -56,8 +73,10 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
     const SampleScan scan = ScanSamples(field.type, samples, field.fill_bits());
     range.Add(scan);
     estimate.valid += scan.valid;
+    ChooseSamples(field, samples, choice, &chosen);
     patches.push_back({patch, std::move(samples), change});
   }
+  estimate.outlying = FindOutlying(&chosen, range.min, range.max);
   const EncodeSettings settings{field.coder, field.type, dataset.levels,
                                 CoderTolerances(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, settings, patches));
@@ -100,6 +119,9 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<input::Input> open, job.Open(options.input));
       QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(options, input, field));
       QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(*open, field, wider, dataset, grid));
+      if (estimate.outlying && (field.relative_tolerance || field.rougher_relative) &&
+          !options.pipeline.accept_range)
+        return OutlyingRefusal(*estimate.outlying, field.name, input.source);
       const std::uint64_t raw = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
       const double share = estimate.raw_bytes == 0 ? 1
                                                    : static_cast<double>(estimate.coded_bytes) /

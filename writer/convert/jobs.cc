@@ -86,7 +86,8 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
 Status CheckSameUnits(const FieldDescription& here, const FieldDescription& known) {
   if (here.units == known.units || here.units.empty() || known.units.empty()) return Status::Ok();
   return InvalidArgument(
-      "its samples are in {}, but those of field \"{}\" in {}; convert them first, or give --units {} if the unit "
+      "its samples are in {}, but those of field \"{}\" in {}; convert them first, or give --units {} if the "
+      "unit "
       "is the same, or another --field",
       here.units, known.name, known.units, known.units);
 }
@@ -243,7 +244,8 @@ Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first) {
       const auto found = first.find(job.info.field);
       std::uint64_t number = step;
       if (found != first.end() && __builtin_add_overflow(step, found->second, &number))
-        return InvalidArgument("field \"{}\" has no step numbers left behind {}", job.info.field, found->second);
+        return InvalidArgument("field \"{}\" has no step numbers left behind {}", job.info.field,
+                               found->second);
       renumbered[number].push_back(std::move(job));
     }
   }
@@ -266,14 +268,16 @@ std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& j
       const Result<double> time =
           timed ? ConvertTime(*job.info.time, job.info.time_unit, before->time_unit) : Result<double>(0.0);
       if (timed && time.ok() && *time <= *before->time && unordered.insert(job.info.field).second) {
-        add(fmt::format("\"{}\" has the time {}, which is not after {} of the step before; give the inputs in the "
-                        "order of their times",
-                        job.info.path, *job.info.time, *before->time));
+        add(fmt::format(
+            "\"{}\" has the time {}, which is not after {} of the step before; give the inputs in the "
+            "order of their times",
+            job.info.path, *job.info.time, *before->time));
       } else if (before != nullptr && !timed && NaturalLess(job.info.path, before->path) &&
                  unordered.insert(job.info.field).second) {
-        add(fmt::format("\"{}\" comes after \"{}\", though its name comes before; steps have the order of the "
-                        "inputs, \"ls -v\" lists them by number",
-                        job.info.path, before->path));
+        add(fmt::format(
+            "\"{}\" comes after \"{}\", though its name comes before; steps have the order of the "
+            "inputs, \"ls -v\" lists them by number",
+            job.info.path, before->path));
       }
       before = &job.info;
     }
@@ -360,7 +364,8 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
     if (!info.time) continue;
     // A time without a unit is one of the dataset's.
     const bool is_plain = info.time_unit.units.empty() || unit.units.empty();
-    Result<double> converted = is_plain ? Result<double>(*info.time) : ConvertTime(*info.time, info.time_unit, unit);
+    Result<double> converted =
+        is_plain ? Result<double>(*info.time) : ConvertTime(*info.time, info.time_unit, unit);
     if (!converted.ok()) {
       return std::move(converted).status().Annotate(
           fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));

@@ -28,8 +28,8 @@ using Jobs = std::map<std::uint64_t, std::vector<Job>>;
 
 /// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
 /// share step numbers.
-/// @errors those of OpenInputs; kInvalidArgument when grids differ, options contradict, or two variables of one
-/// file would be steps of one field
+/// @errors those of OpenInputs; kInvalidArgument when grids differ, options contradict, or two variables of
+/// one file would be steps of one field
 Result<Jobs> ListJobs(const WriteOptions& options);
 
 /// The same jobs with other numbers.

@@ -79,18 +79,21 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
          "are always missing")
       .Group(input);
-  app->AddOption("--axes", &o->input.axes,
-                 "what the dimensions of an array are, one letter for each, slowest first, as tzyx: x, y, z of "
-                 "the grid, t of time, others chosen by --index")
+  app->AddOption(
+         "--axes", &o->input.axes,
+         "what the dimensions of an array are, one letter for each, slowest first, as tzyx: x, y, z of "
+         "the grid, t of time, others chosen by --index")
       .Group(input);
-  app->AddOption("--index", &line->index,
-                 "NAME=K: the index of a dimension that is no axis of the grid, as member=0; NAME=BEGIN:END: each "
-                 "of these as a field of its own, or as steps along time")
+  app->AddOption(
+         "--index", &line->index,
+         "NAME=K: the index of a dimension that is no axis of the grid, as member=0; NAME=BEGIN:END: each "
+         "of these as a field of its own, or as steps along time")
       .Repeatable()
       .Group(input);
   const char* meaning = "What it is";
   app->AddOption("--field", &o->input.field, "name of the field; default: from the file name").Group(meaning);
-  app->AddOption("--step", &o->first_step, "number of the first step; default: 0, or with --append the one after the field's last")
+  app->AddOption("--step", &o->first_step,
+                 "number of the first step; default: 0, or with --append the one after the field's last")
       .NonNegative()
       .Group(meaning);
   app->AddOption("--time", &o->time, "physical time of the step").Group(meaning);
@@ -112,7 +115,7 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddOption("--pointwise-relative", &o->pointwise_relative_tolerance,
                  "the same as a fraction of each sample's own magnitude; keeps zeros and signs")
       .Group(quality);
-  app->AddFlag("--accept-range", &o->accept_range,
+  app->AddFlag("--accept-range", &o->pipeline.accept_range,
                "take a tolerance relative to a range that a few samples make, such as undeclared fill values")
       .Group(quality);
   app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
@@ -144,9 +147,10 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "slowly, and more steps to read for one; default: none refers")
       .Group(quality);
   const char* layout = "Layout";
-  app->AddOption("--patch", &line->patch, "samples of a patch, powers of two, N or XxYxZ; default: 64")
+  app->AddOption("--patch", &line->patch,
+                 "samples of a patch, powers of two, N or XxYxZ; default: up to 262144, 64x64x64 of a volume")
       .Group(layout);
-  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows")
+  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows, up to 10")
       .Group(layout);
   app->AddOption("--files", &o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
       .Group(layout);

@@ -72,10 +72,11 @@ std::string WriteReport::ToTable() const {
                   "in", "out", "ratio", "tolerance", "max error", "PSNR dB", "valid", "mask");
   for (const FieldReport& f : fields) {
     const std::string tolerance = f.lossless ? "lossless" : fmt::format("{:.5g}", f.tolerance);
-    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12} {:>12.5g} {:>9.2f} {:>7.2f}% {:>10}\n",
+    table += fmt::format("{:>8}  {:<16} {:>10} {:>10} {:>7.2f}x {:>12} {:>12.5g} {:>9} {:>7.2f}% {:>10}\n",
                          f.step, f.field, FormatBytes(f.bytes_in), FormatBytes(f.bytes_out),
                          static_cast<double>(f.bytes_in) / static_cast<double>(f.bytes_out), tolerance,
-                         f.max_error, f.psnr, 100 * f.valid_fraction, FormatBytes(f.mask_bytes));
+                         f.max_error, f.outlying ? "-" : fmt::format("{:.2f}", f.psnr),
+                         100 * f.valid_fraction, FormatBytes(f.mask_bytes));
   }
   table += fmt::format("\n{:<10} {:>9} {:>10}\n", "phase", "seconds", "MB/s");
   const auto row = [&](std::string_view name, double seconds) {
@@ -119,6 +120,7 @@ std::string WriteReport::ToJson() const {
                               {"tolerance", f.tolerance},
                               {"max_error", f.max_error},
                               {"psnr", f.psnr}});
+    if (f.outlying) json["fields"].back()["outlying"] = true;
     if (f.images_read > 0) json["fields"].back()["images_read"] = f.images_read;
   }
   if (!warnings.empty()) json["warnings"] = warnings;

@@ -34,6 +34,7 @@ struct FieldReport {
   double tolerance = 0;
   double max_error = 0;
   double psnr = 0;
+  bool outlying = false;  ///< few samples make the range: the PSNR, relative to it, says nothing
   std::vector<std::uint64_t> bytes_per_file;
   std::uint64_t images_read = 0;  ///< of a stack, by all ranks together; 0 for other inputs
 };

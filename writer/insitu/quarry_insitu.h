@@ -90,7 +90,7 @@ int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insit
 int quarry_insitu_set_grid(quarry_insitu* run, const int64_t dims[3]);
 /* Position of sample (0,0,0) and distance of samples; else 0 and 1. */
 int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const double spacing[3]);
-/* Samples of a patch, powers of two, and resolution levels; else 64 and as many as possible. levels 0: those.
+/* Samples of a patch, powers of two, and resolution levels; else those of quarry-write. levels 0: those.
  */
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);
 /* Subfiles per field and step; else one for every 8 ranks. */

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <sstream>
 #include <thread>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/progress.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/invariants.h"
@@ -94,11 +96,44 @@ SampleScan ScanView(DataType type, const BoxView& view, const Box& box, std::opt
   return scan;
 }
 
+/// Valid samples at chosen places of the grid, for the look at their range. Local.
+/// @param box  of the grid, whose samples the view has
+void ChooseSamples(DataType type, const BoxView& view, const Box& box, const Index3& dims,
+                   std::optional<std::uint64_t> fill, std::vector<double>* chosen) {
+  const SampleChoice choice(static_cast<std::uint64_t>(Volume(dims)));
+  DispatchType(type, [&]<typename T>(T) {
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
+      for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
+        const std::byte* row =
+            view.data + (y - box.begin[1]) * view.stride[1] + (z - box.begin[2]) * view.stride[2];
+        const auto first = static_cast<std::uint64_t>(dims[0] * (y + dims[1] * z));
+        const std::uint64_t end = first + static_cast<std::uint64_t>(box.end[0]);
+        for (std::uint64_t at = choice.Next(first + static_cast<std::uint64_t>(box.begin[0])); at < end;
+             at += choice.stride()) {
+          T sample;
+          const auto x = static_cast<std::int64_t>(at - first) - box.begin[0];
+          std::memcpy(&sample, row + x * view.stride[0], sizeof(T));
+          if (!IsMissing(sample, fill)) chosen->push_back(static_cast<double>(sample));
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
 
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks) {
   return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()),
                                    static_cast<std::size_t>(wanted.value_or(std::max(1, ranks / 8))));
+}
+
+Status OutlyingRefusal(const OutlyingSamples& outlying, const std::string& field, const std::string& source,
+                       const RangeWords& words) {
+  return InvalidArgument(
+      "the range of field \"{}\" of \"{}\", to which its tolerance is relative, is made by a few samples: "
+      "{}; if "
+      "they are missing, say so ({}{}), otherwise give an absolute tolerance ({}), or insist ({})",
+      field, source, ToString(outlying), words.fill, outlying.value, words.tolerance, words.accept);
 }
 
 std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max) {
@@ -151,6 +186,7 @@ class DatasetWriter::FieldRun {
 
   /// Of the layers.
   const std::vector<double>& tolerances() const { return tolerances_; }
+  const std::optional<OutlyingSamples>& outlying() const { return outlying_; }
   /// Of all patches of the grid.
   const distribution::Placement& placement() const { return placement_; }
   std::uint64_t raw_bytes() const {
@@ -231,11 +267,25 @@ class DatasetWriter::FieldRun {
     QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
     QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
     tolerances_ = CoderTolerances(field_, scan.min, scan.max);
+    QUARRY_RETURN_IF_ERROR(CheckRange(scan, source_name));
     if (std::isfinite(tolerances_.front())) return Status::Ok();
     return InvalidArgument(
         "the value range [{}, {}] of \"{}\" is too large for a relative tolerance; give an "
         "absolute one (--tolerance)",
         scan.min, scan.max, source_name);
+  }
+
+  /// A range that few outlying samples make is none that a tolerance can be relative to.
+  Status CheckRange(const SampleScan& scan, const std::string& source_name) {
+    QUARRY_ASSIGN_OR_RETURN(const Bytes gathered, GatherBytes(w_.comm_, std::as_bytes(std::span(chosen_))));
+    chosen_ = {};
+    return OnRoot(w_.comm_, [&]() -> Status {
+      std::vector<double> sample(gathered.size() / sizeof(double));
+      if (!sample.empty()) std::memcpy(sample.data(), gathered.data(), gathered.size());
+      outlying_ = FindOutlying(&sample, scan.min, scan.max);
+      if (!outlying_ || w_.options_.accept_range) return Status::Ok();
+      return OutlyingRefusal(*outlying_, field_.name, source_name, w_.options_.range_words);
+    });
   }
 
   /// Range of what this rank reads of the field. Local.
@@ -246,6 +296,7 @@ class DatasetWriter::FieldRun {
     QUARRY_RETURN_IF_ERROR(
         LoadBoxes(OfThisRank(owned), [&](std::size_t, const Box& piece, const BoxView& view) {
           scan.Add(ScanView(source_type(), view, piece, fill));
+          ChooseSamples(source_type(), view, piece, w_.grid_->dims(), fill, &chosen_);
           return Status::Ok();
         }));
     return scan;
@@ -365,10 +416,12 @@ class DatasetWriter::FieldRun {
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
   std::vector<double> tolerances_;  ///< of the layers
-  bool held_ = false;               ///< all of the field is loaded at once, and stays
-  std::vector<BoxView> views_;      ///< of the boxes that were loaded last, if not in pieces
-  std::vector<float> rounded_;      ///< a piece of a wider source
-  std::vector<double> changes_;     ///< by rounding, of each patch of the chunk, over all ranks
+  std::vector<double> chosen_;      ///< samples for the look at the range
+  std::optional<OutlyingSamples> outlying_;
+  bool held_ = false;            ///< all of the field is loaded at once, and stays
+  std::vector<BoxView> views_;   ///< of the boxes that were loaded last, if not in pieces
+  std::vector<float> rounded_;   ///< a piece of a wider source
+  std::vector<double> changes_;  ///< by rounding, of each patch of the chunk, over all ranks
   distribution::Placement placement_;
   std::optional<redistribute::Redistribution> redistribution_;
   std::optional<Progress> progress_;
@@ -495,6 +548,7 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
                           files.WriteSamples(folder, HeaderOf(step, number, mask.name)));
   FieldOutcome outcome;
+  outcome.outlying = run.outlying();
   FieldStepDescription& d = outcome.description;
   QUARRY_ASSIGN_OR_RETURN(d.min, MinOverRanks(comm_, own.min()));
   QUARRY_ASSIGN_OR_RETURN(d.max, MaxOverRanks(comm_, own.max()));

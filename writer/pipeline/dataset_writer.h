@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/base/value_range.h"
 #include "quarry/format/description.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
@@ -19,6 +20,13 @@
 
 namespace quarry::writer {
 
+/// What the caller's language calls the ways out of a refused range.
+struct RangeWords {
+  const char* fill = "--fill ";  ///< before the value
+  const char* tolerance = "--tolerance";
+  const char* accept = "--accept-range";
+};
+
 /// How the pipeline works. None of this changes the bytes written; only `files` cuts them differently.
 struct PipelineOptions {
   std::optional<int> files;  ///< subfiles per field and step; default: one for every 8 ranks
@@ -28,6 +36,9 @@ struct PipelineOptions {
   /// Bytes of samples and payload that a rank holds at a time; a larger field is processed in parts. Unset:
   /// no limit, one part.
   std::optional<std::uint64_t> memory_per_rank;
+  /// Takes tolerances relative to a range that few outlying samples make, see FindOutlying.
+  bool accept_range = false;
+  RangeWords range_words;
   bool progress = false;    ///< a progress bar on rank 0
   bool break_lock = false;  ///< removes the owner file of a writer that has ended, see LockOptions
 };
@@ -43,6 +54,8 @@ struct FieldOutcome {
   FieldStepDescription description;
   std::uint64_t new_mask_bytes = 0;         ///< 0 if the mask already existed
   std::vector<std::uint64_t> stored_bytes;  ///< of each patch, by patch index
+  /// Samples that make the range all the same, of a field with a tolerance relative to it. On rank 0.
+  std::optional<OutlyingSamples> outlying;
 };
 
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
@@ -52,6 +65,11 @@ std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, in
 /// PatchCoder::BoundIsRelative).
 /// @param min, max  of the valid samples; min above max if there are none
 std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max);
+
+/// The refusal of a tolerance relative to a range that few outlying samples make.
+/// @param source  for the message
+Status OutlyingRefusal(const OutlyingSamples& outlying, const std::string& field, const std::string& source,
+                       const RangeWords& words = {});
 
 /// A dataset that the ranks of a communicator write, step by step: for each field exchange, encode, assign,
 /// transfer, write; then publish. The bytes do not depend on the number of ranks.

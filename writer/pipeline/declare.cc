@@ -242,7 +242,7 @@ Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const La
   dataset.patch = PatchFor(layout.patch, grid.dims);
   QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(grid.dims, dataset.patch)));
   const int most = MaxLevels(grid.dims, dataset.patch);
-  dataset.levels = layout.levels.value_or(most);
+  dataset.levels = layout.levels.value_or(DefaultLevels(grid.dims, dataset.patch));
   if (dataset.levels < 1 || dataset.levels > most) {
     return InvalidArgument("{} levels do not fit patches of {}; give 1 to {}", dataset.levels,
                            ToString(dataset.patch), most);

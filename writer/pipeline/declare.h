@@ -38,8 +38,8 @@ struct FieldRequest {
 struct LayoutRequest {
   std::optional<std::array<double, 3>> origin;
   std::optional<std::array<double, 3>> spacing;
-  std::optional<Index3> patch;  ///< an axis of one sample has patches of one, always
-  std::optional<int> levels;
+  std::optional<Index3> patch;  ///< an axis of one sample has patches of one, always; default: DefaultPatch
+  std::optional<int> levels;    ///< default: DefaultLevels
   std::optional<format::PayloadOrder> order;
 };
 

@@ -205,11 +205,12 @@ Status CheckSameInput(const std::string& dataset, std::uint64_t step, const Publ
   const auto describe = [](const std::string& from, std::optional<double> at) {
     return at ? fmt::format("\"{}\" at time {}", from, *at) : fmt::format("\"{}\"", from);
   };
-  return {StatusCode::kAlreadyExists,
-          fmt::format("step {} of \"{}\" has the field \"{}\" of {} already, and {} is given for it, which a "
-                      "resumed run would skip; append to go on after the last step, or give the series from its "
-                      "beginning",
-                      step, dataset, field, describe(before, published.time), describe(source, time))};
+  return {
+      StatusCode::kAlreadyExists,
+      fmt::format("step {} of \"{}\" has the field \"{}\" of {} already, and {} is given for it, which a "
+                  "resumed run would skip; append to go on after the last step, or give the series from its "
+                  "beginning",
+                  step, dataset, field, describe(before, published.time), describe(source, time))};
 }
 
 fs::path Publisher::Root() const { return existing_ ? dataset_ : DatasetStaging(dataset_); }
@@ -306,7 +307,8 @@ Status Publisher::AddFieldsToStep(const StepDescription& step) {
   QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, *existing_));
   if (step.time && whole.time && *step.time != *whole.time) {
     return InvalidArgument(
-        "step {} of \"{}\" has the time {}, but the new fields {}; choose another step, or leave their time out",
+        "step {} of \"{}\" has the time {}, but the new fields {}; choose another step, or leave their time "
+        "out",
         step.step, dataset_.string(), *whole.time, *step.time);
   }
   for (const FieldStepDescription& field : step.fields) {

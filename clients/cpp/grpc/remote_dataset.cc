@@ -91,7 +91,8 @@ class RemoteDataset final : public Dataset {
     *message.mutable_query() = wire::ToProto(name_, request);
     // The payload of a patch fits into one message.
     constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
-    const bool fits = Volume(description_.patch) * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
+    const std::int64_t samples = Volume(LargestPatchShape(description_.grid.dims, description_.patch));
+    const bool fits = samples * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
     message.set_encoding(connection_->wants_patches() && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
                                                                                     : pb::ENCODING_SAMPLES);
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));

@@ -162,6 +162,61 @@ TEST(MaxLevels, CountsAxesWithMoreThanOneSample) {
   EXPECT_EQ(MaxLevels({1, 1, 1}, {1, 1, 1}), 1);
 }
 
+TEST(DefaultPatch, HasAsManySamplesWhateverTheShape) {
+  // 2^18 = 262,144 samples: 64^3, 512^2.
+  EXPECT_EQ(DefaultPatch({1600, 1600, 1600}), (Index3{64, 64, 64}));
+  EXPECT_EQ(DefaultPatch({91, 91, 91}), (Index3{64, 64, 64}));
+  EXPECT_EQ(DefaultPatch({1440, 721, 1}), (Index3{512, 512, 1}));
+  EXPECT_EQ(DefaultPatch({1, 2048, 2048}), (Index3{1, 512, 512}));
+  EXPECT_EQ(DefaultPatch({10'000'000, 1, 1}), (Index3{262144, 1, 1}));
+  EXPECT_EQ(DefaultPatch({1, 1, 300'000}), (Index3{1, 1, 262144}));
+}
+
+TEST(DefaultPatch, OfASmallerGridIsItsOnlyOne) {
+  EXPECT_EQ(DefaultPatch({100'000, 1, 1}), (Index3{131072, 1, 1}));
+  EXPECT_EQ(DefaultPatch({300, 200, 1}), (Index3{512, 256, 1}));
+  EXPECT_EQ(DefaultPatch({65, 65, 20}), (Index3{128, 128, 64}));  // 84,500 samples
+  EXPECT_EQ(DefaultPatch({64, 64, 64}), (Index3{64, 64, 64}));
+  EXPECT_EQ(DefaultPatch({1, 1, 1}), (Index3{1, 1, 1}));
+}
+
+TEST(DefaultPatch, LeavesTheShareOfShortAxesToTheOthersAndKeepsTheirLevels) {
+  // 128 x 128 x 10 = 163,840; 256 x 128 x 10 would be 327,680.
+  EXPECT_EQ(DefaultPatch({1440, 721, 10}), (Index3{128, 128, 64}));
+  // 128 x 64 x 20 = 163,840; 128 x 128 x 20 would be 327,680.
+  EXPECT_EQ(DefaultPatch({360, 180, 20}), (Index3{128, 64, 64}));
+  EXPECT_EQ(DefaultPatch({2, 4096, 4096}), (Index3{64, 512, 256}));  // 2 x 512 x 256 = 2^18
+  EXPECT_EQ(DefaultPatch({4, 1'000'000, 1}), (Index3{64, 65536, 1}));
+  EXPECT_EQ(MaxLevels({1440, 721, 10}, {128, 128, 64}), 7);
+}
+
+TEST(DefaultPatch, KeepsTheLimitsOfTheFormat) {
+  // 65536 x 2 x 2 = 2^18; 65536 x 32 x 32 = 2^26, the largest patch.
+  EXPECT_EQ(DefaultPatch({1'000'000, 2, 2}), (Index3{65536, 32, 32}));
+  const std::int64_t extents[] = {1, 2, 3, 9, 63, 64, 65, 1000, 70'000, 10'000'000};
+  for (const std::int64_t x : extents) {
+    for (const std::int64_t y : extents) {
+      for (const std::int64_t z : extents) {
+        const Index3 dims = {x, y, z};
+        const Index3 patch = DefaultPatch(dims);
+        EXPECT_TRUE(PatchGrid::Create(dims, patch).ok() || x * y * z > std::int64_t{1} << 57)
+            << ToString(dims);
+        const std::int64_t samples = Volume(LargestPatchShape(dims, patch));
+        EXPECT_LE(samples, 1 << 18) << ToString(dims);
+        // Twice a half of it, or the whole grid.
+        EXPECT_TRUE(samples > 1 << 16 || samples == x * y * z) << ToString(dims) << " in " << ToString(patch);
+      }
+    }
+  }
+}
+
+TEST(DefaultLevels, AreAsManyAsThePatchHasButAtMostTen) {
+  EXPECT_EQ(DefaultLevels({100, 100, 100}, {64, 64, 64}), 7);
+  EXPECT_EQ(DefaultLevels({1440, 721, 1}, {512, 512, 1}), 10);
+  EXPECT_EQ(DefaultLevels({100'000, 1, 1}, {131072, 1, 1}), 10);
+  EXPECT_EQ(DefaultLevels({1, 1, 1}, {1, 1, 1}), 1);
+}
+
 TEST(JoinBoxes, MakesOneOfThoseThatMakeUpOne) {
   std::vector<Box> cells;
   for (std::int64_t z = 0; z < 3; ++z) {

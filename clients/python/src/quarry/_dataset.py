@@ -13,7 +13,8 @@ from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._field import Field
-from quarry._samples import Box, Triple, positions
+from quarry._samples import Box, ByAxis, Triple, positions
+from quarry._words import check, explained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,8 +47,7 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
     """
     if encoding not in ("auto", "samples", "patches"):
         raise ValueError(f"encoding {encoding!r} is none of \"auto\", \"samples\" and \"patches\"")
-    if memory < 0:
-        raise ValueError(f"memory={memory} is no number of bytes; 0 is the usual")
+    check(memory=memory)
     options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
                "timeout": timeout, "retries": retries, "encoding": encoding}
     dataset = Dataset(os.fspath(target), options)
@@ -59,8 +59,9 @@ def list(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
          timeout: float = 0) -> builtins.list[_quarry.DatasetSummary]:
     """The datasets of a server ("grpc://HOST:PORT") or below a directory: name, shape [z, y, x], number of steps and
     fields. Arguments and errors are those of `open`."""
-    return _quarry.list_datasets(os.fspath(target), _quarry.Options(
-        token=token, ca=ca, certificate=certificate, key=key, threads=0, timeout=timeout, retries=5, encoding="auto"))
+    return _quarry.list_datasets(os.fspath(target), explained(
+        _quarry.Options, token=token, ca=ca, certificate=certificate, key=key, threads=0, memory=0, timeout=timeout,
+        retries=5, encoding="auto"))
 
 
 class Dataset(Mapping[str, "Field"]):
@@ -84,7 +85,7 @@ class Dataset(Mapping[str, "Field"]):
             if self._closed:
                 raise Error("FAILED_PRECONDITION", f"\"{self.target}\" is closed; open it again")
             if self._native is None:
-                self._native = _quarry.open_dataset(self.target, _quarry.Options(**self._options))
+                self._native = _quarry.open_dataset(self.target, explained(_quarry.Options, **self._options))
                 self._known_fields = {field.name: field for field in self._native.fields}
             return self._native
 
@@ -134,14 +135,21 @@ class Dataset(Mapping[str, "Field"]):
         return self.native.levels
 
     @property
-    def coords(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Positions of the samples of full resolution along z, y, x, in the units of the axes."""
-        return {axis: positions(self.native, number) for number, axis in enumerate("zyx")}
+    def dims(self) -> tuple[str, str, str]:
+        """The names of the axes z, y, x, as `coords`, xarray, Zarr and exports have them: those that the dataset gives
+        them. An axis without a name, with that of a field or of another axis, or with one that files of other formats
+        cannot have is called by its letter."""
+        return self.native.dim_names
 
     @property
-    def axis_units(self) -> dict[str, str]:
-        """Of z, y, x."""
-        return dict(zip("zyx", self.native.axis_units, strict=True))
+    def coords(self) -> ByAxis[npt.NDArray[np.float64]]:
+        """Positions of the samples of full resolution along z, y, x, by the names of the axes, in their units."""
+        return ByAxis({axis: positions(self.native, number) for number, axis in enumerate(self.dims)})
+
+    @property
+    def axis_units(self) -> ByAxis[str]:
+        """Of z, y, x, by the names of the axes."""
+        return ByAxis(zip(self.dims, self.native.axis_units, strict=True))
 
     def refresh(self) -> None:
         """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
@@ -179,11 +187,11 @@ class Dataset(Mapping[str, "Field"]):
         Raises:
             Error: no server for longer than that (UNAVAILABLE), or the dataset has gone (NOT_FOUND)
         """
-        return taken(self.native.watch(after, patience))
+        return taken(explained(self.native.watch, after=after, patience=patience))
 
     def awatch(self, after: int | None = None, *, patience: float = 60) -> AsyncIterator[_quarry.Step]:
         """`watch` for `async for`."""
-        return taken_async(self.native.watch(after, patience))
+        return taken_async(explained(self.native.watch, after=after, patience=patience))
 
     def _repr_html_(self) -> str:
         from quarry._pictures import dataset_html
@@ -192,8 +200,8 @@ class Dataset(Mapping[str, "Field"]):
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,
                steps: int | Sequence[int] | None = None, box: Box | None = None, level: int | None = None,
                max_error: float | Mapping[str, float] | None = None,
-               format: Literal["netcdf", "hdf5", "zarr", "vti", "npy"] | None = None, overwrite: bool = False,
-               resume: bool = False, progress: bool = False) -> builtins.list[Path]:
+               format: Literal["netcdf", "hdf5", "zarr", "vti", "vtr", "pvd", "tiff", "csv", "npy"] | None = None,
+               overwrite: bool = False, resume: bool = False, progress: bool = False) -> builtins.list[Path]:
         """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z,
         y, x]; coordinates, units, fill values, error bounds and where all came from go along. Missing samples of
         floating-point fields are NaN, those of integers hold the fill value. Until it is complete the file is called
@@ -202,8 +210,11 @@ class Dataset(Mapping[str, "Field"]):
             dataset.export("region.nc", fields="pressure", steps=range(0, 100, 10), box=((0, 64), (0, 64), (0, 64)))
 
         Args:
-            path: a file .nc, .h5, .hdf5 or .npy (of one field, its attributes in PATH.json), a folder .zarr, or .vti: a
-                file for each step, NAME-STEP.vti if there are several
+            path: a file .nc, .h5 or .hdf5; a folder .zarr; .npy (of one field, its attributes in PATH.json); .vti, or
+                .vtr where the samples are not evenly spaced: a file for each step, NAME-STEP.vti if there are several;
+                .pvd: these files, and a list of them with their times; .tif (of one field): a stack of ImageJ;
+                .csv: a line of the grid as a table, its attributes in PATH.json. docs/python.md says what each
+                format keeps; what it cannot hold of these samples is a warning
             fields: names; all, if left out
             steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
                 is missing in it

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iter
     kind = format_of(final, format)
     output = kind(final, layout_of(dataset, fields, steps, box, level, max_error))
     _check_target(output, overwrite)
+    for text in output.warnings:
+        warnings.warn(text, stacklevel=3)  # for who calls Dataset.export
     with _Record(output, resume) as record:
         _write(dataset, output, record, progress)
         _publish(output, overwrite)
@@ -219,7 +222,7 @@ def _begin(output: Output, record: _Record, units: int) -> None:
     there = [part.exists() for part in output.parts]
     if record.done == units and any(there):  # it was interrupted while it gave them their names
         return
-    if record.is_begun and all(there):
+    if record.is_begun and output.resumable and all(there):
         output.reopen()
         return
     record.done = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ _EXIT_CODES = {
 def main(arguments: Sequence[str]) -> int:
     """`quarry export TARGET OUTPUT ...`; the exit code."""
     given = _parser().parse_args(arguments)
+    warnings.showwarning = lambda message, *where: print(f"quarry export: warning: {message}", file=sys.stderr)
     try:
         token = _token(given.token_file)
         with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
@@ -94,13 +96,14 @@ def _box(text: str, shape: Triple) -> Box:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="quarry export", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-        description="writes fields of a dataset to a NetCDF, HDF5, Zarr, VTK or NumPy file, box by box",
+        description="writes fields of a dataset to a NetCDF, HDF5, Zarr, VTK, TIFF, CSV or NumPy file, box by box",
         epilog="Example:\n  quarry export grpc://127.0.0.1:50051/run42 region.nc --fields speed,pressure --steps "
                "0:1000:10 --box 0:64,0:64,: --resume --progress")
     add = parser.add_argument
     add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")
-    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy (one field), or .vti (a file a "
-        "step: NAME-STEP.vti, if there are several)")
+    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy or .tif (one field), .csv (a "
+        "line of the grid), .vti or .vtr (a file a step: NAME-STEP.vti, if there are several), or .pvd (the same, and "
+        "a list of them with their times)")
     add("--fields", help="names, separated by commas; default: all")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
         "the fields")
@@ -109,7 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
     which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
                        "and steps are within this error, in the field's unit")
-    add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "npy"], help="default: that of the suffix of OUTPUT")
+    add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvd", "tiff", "csv", "npy"],
+        help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
     add("--resume", action="store_true", help="continue what was interrupted, and begin where nothing was")
     add("--progress", action="store_true", help="show a bar; needs tqdm")

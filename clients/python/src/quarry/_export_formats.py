@@ -3,111 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-from quarry._export_output import Layout, Output, Variable, library, sync
+from quarry._export_images import Tiff
+from quarry._export_output import Contiguous, Layout, Output, RawFile, Variable, as_json, describe, library, sync
+from quarry._export_tables import Csv
+from quarry._export_vtk import Pvd, Vti, Vtr
 from quarry._samples import Triple
 
 _ZARR_CHUNK_BYTES = 4 << 20
 
 
 # ---- Arrays at known places of a file
-
-class _Raw:
-    """Arrays [z, y, x], of which boxes are written where they belong. Not mapped into memory: a full disk would end the
-    process then."""
-
-    def __init__(self, path: Path, *, new: bool) -> None:
-        self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if new else 0), 0o666)
-
-    def write(self, data: bytes | memoryview, at: int) -> None:
-        left = memoryview(data).cast("B")
-        while left:
-            written = os.pwrite(self._descriptor, left, at)
-            left, at = left[written:], at + written
-
-    def put(self, origin: int, shape: Triple, begin: Triple, block: npt.NDArray[Any]) -> None:
-        """The array begins at the byte `origin`."""
-        _, height, width = shape
-        whole_rows = block.shape[2] == width
-        whole_planes = whole_rows and block.shape[1] == height
-        # What lies together in the file is written together.
-        rows = block.reshape(1, -1) if whole_planes else block.reshape(len(block), -1) if whole_rows else (
-            block.reshape(-1, block.shape[2]))
-        for number, row in enumerate(rows):
-            z, y = (0, 0) if whole_planes else (number, 0) if whole_rows else divmod(number, block.shape[1])
-            place = ((begin[0] + z) * height + begin[1] + y) * width + begin[2]
-            self.write(np.ascontiguousarray(row).data, origin + place * block.itemsize)
-
-    def resize(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _as_json(value: Any) -> Any:
-    """JSON has no infinite numbers, and no types of numpy."""
-    if isinstance(value, dict):
-        return {name: _as_json(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_as_json(one) for one in value]
-    if isinstance(value, np.generic):
-        return _as_json(value.item())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-class Contiguous(Output):
-    """Formats in which a field of all steps lies at one place of the file: once that is laid out, no library is needed,
-    and none meets a full disk or the end of its process."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(path, layout)
-        self._file: _Raw | None = None
-        self._origins: list[int] = []
-
-    @abstractmethod
-    def lay_out(self) -> None:
-        """Makes the file, but for its samples."""
-
-    @abstractmethod
-    def origins(self) -> list[int]:
-        """Where the samples of each field begin."""
-
-    def create(self) -> None:
-        self.lay_out()
-        self.reopen()
-
-    def reopen(self) -> None:
-        self._origins = self.origins()
-        self._file = _Raw(self.parts[0], new=False)
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        assert self._file is not None
-        origin = self._origins[variable] + step * math.prod(self.layout.grid) * block.itemsize
-        self._file.put(origin, self.layout.grid, begin, block)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
 
 class Npy(Contiguous):
     """NumPy's format for one array; what it has no place for is in PATH.json."""
@@ -128,138 +46,16 @@ class Npy(Contiguous):
             "descr": self.layout.variables[0].dtype.str, "fortran_order": False, "shape": self.layout.shape})
         return header.getvalue()
 
-    def _describe(self) -> str:
-        (variable,) = self.layout.variables
-        coordinates = {name: {"dimension": dim, "values": values, **attrs}
-                       for name, dim, values, attrs in self.layout.coordinates()}
-        return json.dumps(_as_json({
-            "field": variable.name, "dimensions": self.layout.dims,
-            "attributes": {**variable.attrs, "_FillValue": variable.fill},
-            "global_attributes": self.layout.attrs, "coordinates": coordinates}), indent=1, allow_nan=False)
-
     def lay_out(self) -> None:
         header = self._header()
         samples, description = self.parts
-        with contextlib.closing(_Raw(samples, new=True)) as file:
+        with contextlib.closing(RawFile(samples, new=True)) as file:
             file.write(header, 0)
             file.resize(len(header) + self.sizes[0])
-        description.write_text(self._describe() + "\n")
+        description.write_text(describe(self.layout) + "\n")
 
     def origins(self) -> list[int]:
         return [len(self._header())]
-
-
-class Vti(Output):
-    """VTK's image data: XML with the samples behind it, one step in a file."""
-
-    only_held = True
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(path, layout)
-        for axis in layout.axes:
-            spaced = np.diff(axis.positions)
-            if spaced.size and not np.allclose(spaced, spaced.mean(), rtol=1e-6, atol=0):
-                raise ValueError(f"the samples are not evenly spaced along {axis.long_name!r}, which .vti files "
-                                 "cannot say; export to .nc, .h5 or .zarr")
-        self._open: tuple[int, _Raw] | None = None
-
-    @property
-    def finals(self) -> list[Path]:
-        if len(self.layout.numbers) == 1:
-            return [self.path]
-        stem = self.path.name.removesuffix(".vti")
-        return [self.path.with_name(f"{stem}-{number}.vti") for number in self.layout.numbers]
-
-    def _held(self, step: int) -> list[int]:
-        return [number for number, variable in enumerate(self.layout.variables) if variable.held[step]]
-
-    def _bytes(self, variable: int) -> int:
-        return math.prod(self.layout.grid) * self.layout.variables[variable].dtype.itemsize
-
-    @property
-    def sizes(self) -> list[int]:
-        return [sum(map(self._bytes, self._held(step))) for step in range(len(self.layout.numbers))]
-
-    def _header(self, step: int) -> bytes:
-        axes = self.layout.axes[::-1]
-        extent = " ".join(f"0 {len(axis.positions) - 1}" for axis in axes)
-        origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
-        spacing = " ".join(repr(float(np.diff(axis.positions).mean()) if len(axis.positions) > 1 else 1.0)
-                           for axis in axes)
-        offset, arrays = 0, []
-        for number in self._held(step):
-            variable = self.layout.variables[number]
-            arrays.append(f'<DataArray type="{_vtk_type(variable.dtype)}" Name={quoteattr(variable.name)} '
-                          f'format="appended" offset="{offset}"/>')
-            offset += 8 + self._bytes(number)
-        return "\n".join([
-            '<?xml version="1.0"?>',
-            '<VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
-            f'<ImageData WholeExtent="{extent}" Origin="{origin}" Spacing="{spacing}">',
-            "<FieldData>", *self._field_data(step), "</FieldData>",
-            f'<Piece Extent="{extent}">', "<PointData>", *arrays, "</PointData>", "</Piece>", "</ImageData>",
-            '<AppendedData encoding="raw">', "_"]).encode()
-
-    def _field_data(self, step: int) -> Iterator[str]:
-        """Attributes; those of a field by the names FIELD.NAME."""
-        yield _vtk_attribute("step", self.layout.numbers[step])
-        if not math.isnan(self.layout.times[step]):
-            yield _vtk_attribute("TimeValue", self.layout.times[step])
-        for name, value in self.layout.attrs.items():
-            yield _vtk_attribute(name, value)
-        for axis, letter in zip(self.layout.axes, "zyx", strict=True):
-            for name, value in axis.attrs(letter.upper()).items():
-                yield _vtk_attribute(f"{letter}.{name}", value)
-        for number in self._held(step):
-            variable = self.layout.variables[number]
-            for name, value in variable.attrs.items():
-                yield _vtk_attribute(f"{variable.name}.{name}", value)
-            if variable.fill is not None:
-                yield _vtk_attribute(f"{variable.name}._FillValue", variable.fill)
-
-    def create(self) -> None:
-        for step in range(len(self.layout.numbers)):
-            with contextlib.closing(_Raw(self.parts[step], new=True)) as file:
-                header = self._header(step)
-                file.write(header, 0)
-                at = len(header)
-                for number in self._held(step):
-                    size = self._bytes(number)
-                    file.write(size.to_bytes(8, "little"), at)
-                    at += 8 + size
-                file.write(b"\n</AppendedData>\n</VTKFile>\n", at)
-
-    def reopen(self) -> None:
-        if absent := [part for part in self.parts if not part.exists()]:
-            raise FileNotFoundError(f"\"{absent[0]}\" has gone")
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        if self._open is None or self._open[0] != step:
-            self.close()
-            self._open = step, _Raw(self.parts[step], new=False)
-        before = [number for number in self._held(step) if number < variable]
-        origin = len(self._header(step)) + sum(8 + self._bytes(number) for number in before) + 8
-        self._open[1].put(origin, self.layout.grid, begin, block)
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
-
-
-def _vtk_type(dtype: np.dtype[Any]) -> str:
-    return {"f": "Float", "i": "Int", "u": "UInt"}[dtype.kind] + str(8 * dtype.itemsize)
-
-
-def _vtk_attribute(name: str, value: Any) -> str:
-    """In FieldData. A text is the codes of its characters, with a zero behind them."""
-    if isinstance(value, str):
-        codes = " ".join(map(str, [*value.encode(), 0]))
-        return f'<DataArray type="String" Name={quoteattr(name)} NumberOfTuples="1" format="ascii">{codes}</DataArray>'
-    values = np.atleast_1d(np.asarray(value))
-    text = " ".join(repr(one) for one in values.tolist())
-    return (f'<DataArray type="{_vtk_type(values.dtype)}" Name={quoteattr(name)} NumberOfTuples="{len(values)}" '
-            f'format="ascii">{text}</DataArray>')
 
 
 # ---- Formats with a library
@@ -359,10 +155,10 @@ class Zarr(Output):
 
     def create(self) -> None:
         group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3,
-                                         attributes=_as_json(self.layout.attrs))
+                                         attributes=as_json(self.layout.attrs))
         for name, dim, values, attrs in self.layout.coordinates():
             made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape,
-                                      dimension_names=(dim,), attributes=_as_json(attrs))
+                                      dimension_names=(dim,), attributes=as_json(attrs))
             made[...] = values
         for variable in self.layout.variables:
             attrs = self.layout.attrs_of(variable)
@@ -371,7 +167,7 @@ class Zarr(Output):
             group.create_array(variable.name, shape=self.layout.shape, dtype=variable.dtype, chunks=(1, *self.unit),
                                dimension_names=self.layout.dims,
                                fill_value=0 if variable.fill is None else variable.fill,
-                               attributes=_as_json(attrs))
+                               attributes=as_json(attrs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # who does not know consolidated metadata lists the folder
             self._library.consolidate_metadata(group.store)
@@ -418,8 +214,10 @@ class Zarr(Output):
         self._group, self._arrays = None, []
 
 
-FORMATS: dict[str, type[Output]] = {"netcdf": NetCdf, "hdf5": Hdf5, "zarr": Zarr, "vti": Vti, "npy": Npy}
-SUFFIXES = {".nc": "netcdf", ".h5": "hdf5", ".hdf5": "hdf5", ".zarr": "zarr", ".vti": "vti", ".npy": "npy"}
+FORMATS: dict[str, type[Output]] = {"netcdf": NetCdf, "hdf5": Hdf5, "zarr": Zarr, "vti": Vti, "vtr": Vtr, "pvd": Pvd,
+                                    "tiff": Tiff, "csv": Csv, "npy": Npy}
+SUFFIXES = {".nc": "netcdf", ".h5": "hdf5", ".hdf5": "hdf5", ".zarr": "zarr", ".vti": "vti", ".vtr": "vtr",
+            ".pvd": "pvd", ".tif": "tiff", ".tiff": "tiff", ".csv": "csv", ".npy": "npy"}
 
 
 def format_of(path: Path, given: str | None) -> type[Output]:

@@ -13,6 +13,7 @@ from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry._export_output import Axis, Layout, Variable
 from quarry._samples import Box, positions
+from quarry._words import check
 
 
 def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None, box: Box | None,
@@ -33,12 +34,12 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
                         f"\"{dataset.target}\" has the field {name!r}; leave it out, or give other steps")
     at = _level(dataset, {name: held[name] for name in names}, level, max_error)
     extent = _extent(grid, box, at)
-    taken = set(names)
-    axes = [_axis(grid, number, at, extent[number], taken) for number in range(3)]
+    axes = [_axis(grid, number, at, extent[number]) for number in range(3)]
+    step, time = grid.step_names
     z, y, x = (max(1, length >> at) for length in grid.patch)
     return Layout(
         variables=tuple(_variable(said[name], held[name], at, [step.step for step in chosen]) for name in names),
-        axes=(axes[0], axes[1], axes[2]), step=_free("step", taken), time=_free("time", taken),
+        axes=(axes[0], axes[1], axes[2]), step=step, time=time,
         numbers=tuple(step.step for step in chosen),
         times=tuple(float("nan") if step.time is None else step.time for step in chosen), patch=(z, y, x),
         offset=(extent[0][0], extent[1][0], extent[2][0]), attrs=_provenance(dataset, box, at))
@@ -100,30 +101,23 @@ def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
 def _extent(grid: _quarry.Dataset, box: Box | None, level: int) -> list[tuple[int, int]]:
     """First and last of the samples of a level in a box, z, y, x."""
     extent = []
+    check(box=box)
     asked = box or [(0, length) for length in grid.shape]
     for axis, (length, (begin, end)) in enumerate(zip(grid.shape, asked, strict=True)):
         if not 0 <= begin < end <= length:
-            raise ValueError(f"the box has [{begin}, {end}) along {'zyx'[axis]}, and the grid [0, {length}); give "
-                             "((z0, z1), (y0, y1), (x0, x1)) inside it, not empty")
+            raise ValueError(f"the box has [{begin}, {end}) along {grid.dim_names[axis]}, and the grid [0, {length}); "
+                             "give ((z0, z1), (y0, y1), (x0, x1)) inside it, not empty")
         first, behind = -(-begin >> level), -(-end >> level)
         if first >= behind:
-            raise ValueError(f"no sample of level {level} lies in [{begin}, {end}) along {'zyx'[axis]}; give a larger "
-                             "box or a finer level")
+            raise ValueError(f"no sample of level {level} lies in [{begin}, {end}) along {grid.dim_names[axis]}; give "
+                             "a larger box or a finer level")
         extent.append((first, behind))
     return extent
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """The name, unless something else in the file has it."""
-    while name in taken:
-        name += "_axis"
-    taken.add(name)
-    return name
-
-
-def _axis(grid: _quarry.Dataset, axis: int, level: int, extent: tuple[int, int], taken: set[str]) -> Axis:
-    letter = "zyx"[axis]
-    return Axis(_free(letter, taken), grid.axis_names[axis] or letter, grid.axis_units[axis],
+def _axis(grid: _quarry.Dataset, axis: int, level: int, extent: tuple[int, int]) -> Axis:
+    name = grid.dim_names[axis]
+    return Axis(name, grid.axis_names[axis] or name, grid.axis_units[axis],
                 positions(grid, axis)[::1 << level][slice(*extent)])
 
 

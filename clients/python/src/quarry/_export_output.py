@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import math
 import os
 import shutil
@@ -58,6 +59,15 @@ class Axis:
     long_name: str
     units: str
     positions: npt.NDArray[np.float64]
+
+    @property
+    def spacing(self) -> float | None:
+        """Between neighbours; None where it differs, 1 for a single sample."""
+        spaced = np.diff(self.positions)
+        if not spaced.size:
+            return 1.0
+        mean = float(spaced.mean())
+        return mean if np.allclose(spaced, mean, rtol=1e-6, atol=0) else None
 
     def attrs(self, letter: str) -> dict[str, Any]:
         """As CF has them."""
@@ -126,11 +136,16 @@ class Output(ABC):
     aligned = True
     """Whether boxes begin at patches of the dataset; otherwise at multiples of a patch from the first sample."""
 
+    resumable = True
+    """Whether `reopen` can go on with what was put before."""
+
     only_held = False
     """Whether a step has just the fields that it holds; otherwise the others are missing in it."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.path, self.layout = path, layout
+        self.warnings: list[str] = []
+        """What this format cannot say of what is exported."""
 
     @property
     def finals(self) -> list[Path]:
@@ -173,6 +188,99 @@ class Output(ABC):
     @abstractmethod
     def close(self) -> None:
         """Frees what is open. What was flushed stays."""
+
+
+class RawFile:
+    """Arrays [z, y, x], of which boxes are written where they belong. Not mapped into memory: a full disk would end the
+    process then."""
+
+    def __init__(self, path: Path, *, new: bool) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if new else 0), 0o666)
+
+    def write(self, data: bytes | memoryview, at: int) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            written = os.pwrite(self._descriptor, left, at)
+            left, at = left[written:], at + written
+
+    def put(self, origin: int, shape: Triple, begin: Triple, block: npt.NDArray[Any]) -> None:
+        """The array begins at the byte `origin`."""
+        _, height, width = shape
+        whole_rows = block.shape[2] == width
+        whole_planes = whole_rows and block.shape[1] == height
+        # What lies together in the file is written together.
+        rows = block.reshape(1, -1) if whole_planes else block.reshape(len(block), -1) if whole_rows else (
+            block.reshape(-1, block.shape[2]))
+        for number, row in enumerate(rows):
+            z, y = (0, 0) if whole_planes else (number, 0) if whole_rows else divmod(number, block.shape[1])
+            place = ((begin[0] + z) * height + begin[1] + y) * width + begin[2]
+            self.write(np.ascontiguousarray(row).data, origin + place * block.itemsize)
+
+    def resize(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Contiguous(Output):
+    """Formats in which a field of all steps lies at one place of the file: once that is laid out, no library is needed,
+    and none meets a full disk or the end of its process."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._file: RawFile | None = None
+        self._origins: list[int] = []
+
+    @abstractmethod
+    def lay_out(self) -> None:
+        """Makes the file, but for its samples."""
+
+    @abstractmethod
+    def origins(self) -> list[int]:
+        """Where the samples of each field begin."""
+
+    def create(self) -> None:
+        self.lay_out()
+        self.reopen()
+
+    def reopen(self) -> None:
+        self._origins = self.origins()
+        self._file = RawFile(self.parts[0], new=False)
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        assert self._file is not None
+        origin = self._origins[variable] + step * math.prod(self.layout.grid) * block.itemsize
+        self._file.put(origin, self.layout.grid, begin, block)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def as_json(value: Any) -> Any:
+    """JSON has no infinite numbers, and no types of numpy."""
+    if isinstance(value, dict):
+        return {name: as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_json(one) for one in value]
+    if isinstance(value, np.generic):
+        return as_json(value.item())
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def describe(layout: Layout) -> str:
+    """Everything but the samples as JSON, for formats that have no place for it."""
+    coordinates = {name: {"dimension": dim, "values": values, **attrs}
+                   for name, dim, values, attrs in layout.coordinates()}
+    fields: list[dict[str, Any]] = [{"field": variable.name, "dimensions": layout.dims,
+               "attributes": {**variable.attrs, "_FillValue": variable.fill}} for variable in layout.variables]
+    only: dict[str, Any] = fields[0] if len(fields) == 1 else {"fields": fields}
+    return json.dumps(as_json({**only, "global_attributes": layout.attrs, "coordinates": coordinates}), indent=1,
+                      allow_nan=False)
 
 
 def make_room(output: Output) -> None:

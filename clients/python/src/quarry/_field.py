@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import builtins
 import operator
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
-from quarry._samples import Box, Samples, Triple
+from quarry._samples import Box, ByAxis, Samples, Triple
 from quarry._selection import select
+from quarry._words import explained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,10 +92,15 @@ class Field:
         return (1, *self.dataset.native.patch)
 
     @property
-    def coords(self) -> dict[str, Any]:
-        """The numbers of its steps, and positions along z, y, x."""
+    def dims(self) -> tuple[str, str, str, str]:
+        """Names of the four axes: of the steps, and those of `Dataset.dims`."""
+        return (self.dataset.native.step_names[0], *self.dataset.dims)
+
+    @property
+    def coords(self) -> ByAxis[Any]:
+        """The numbers of its steps, and positions along z, y, x, by the names of the axes."""
         import numpy as np
-        return {"step": np.asarray(self.steps), **self.dataset.coords}
+        return ByAxis({self.dims[0]: np.asarray(self.steps), **self.dataset.coords})
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -168,9 +175,9 @@ class Field:
             raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
-        return _quarry.Question(self.name, step=step, box=box, level=level or 0, max_error=max_error,
-                                max_bytes=max_bytes, stride=stride, values=values, strict=strict,
-                                first_level=first_level, focus=focus, layer=layer, first_layer=first_layer)
+        return explained(_quarry.Question, self.name, step=step, box=box, level=level or 0, max_error=max_error,
+                         max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
+                         focus=focus, layer=layer, first_layer=first_layer)
 
     def _may_miss(self, step: int | None) -> bool:
         """Whether a step has missing samples."""
@@ -298,16 +305,20 @@ class Field:
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=None, stride=None,
                                   values=None, strict=strict, layer=layer)
-        return self.dataset.native.statistics(question, [float(percent) for percent in percentiles], bins, range)
+        return explained(self.dataset.native.statistics, question, [float(percent) for percent in percentiles],
+                         bins=bins, range=range)
 
     def points(self, positions: npt.ArrayLike, *, step: int | None = None, physical: bool = False,
-               layer: int | None = None) -> tuple[npt.NDArray[np.float64], float]:
+               layer: int | None = None, output: str | os.PathLike[str] | None = None
+               ) -> tuple[npt.NDArray[np.float64], float]:
         """The field between its samples, by trilinear interpolation.
 
         Args:
             positions: [point, 3]: z, y, x of each, in samples, the first of which is 0
             physical: they are in the units of the axes instead
             layer: of accuracy, 0 the roughest; the last if left out
+            output: a file .csv, to which positions, as they were given, and values are written too; the cell of a
+                missing value is empty
 
         Returns:
             the values, NaN where a sample around a point is missing, and what the same interpolation of the original
@@ -320,7 +331,13 @@ class Field:
         array = np.ascontiguousarray(positions, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 3:
             raise ValueError(f"positions have the shape {array.shape}; it is to be (points, 3)")
-        return self.dataset.native.points(self.name, step, array, physical, layer)
+        values, error = explained(self.dataset.native.points, self.name, step=step, positions=array, physical=physical,
+                                  layer=layer)
+        if output is not None:
+            from quarry._export_tables import titled, write_points
+            units = self.dataset.native.axis_units if physical else ("", "", "")
+            write_points(output, [*map(titled, self.dataset.dims, units), titled(self.name, self.units)], array, values)
+        return values, error
 
     def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
                   steps: Sequence[int] | None = None) -> xr.DataArray:
@@ -345,7 +362,7 @@ class Field:
         """Draws a plane of one step with matplotlib: positions and values with their units, missing samples in grey.
 
         Args:
-            axis: the one that the plane is normal to: "z", "y" or "x"
+            axis: the one that the plane is normal to, by its name; "z", "y" and "x" are known too
             at: where along it, in the unit of the axis; the nearest plane is drawn, the middle one if left out
             index: the same as the number of a sample of full resolution
             step: the number of the step; the first that holds the field if left out

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quarry._samples import Box, Samples, with_nan
+from quarry._samples import Box, Samples, axis_of, with_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +35,9 @@ class Plane:
     def of(cls, field: Field, axis: str, at: float | None, index: int | None) -> Plane:
         """The plane nearest to a position; in the middle if neither is given."""
         import numpy as np
-        if axis not in ("x", "y", "z"):
-            raise ValueError(f"axis {axis!r} is none of \"z\", \"y\" and \"x\"")
+        number = axis_of(field.dataset.native, axis)
         if at is not None and index is not None:
             raise ValueError("only one of at and index can be given")
-        number = "zyx".index(axis)
         length = field.dataset.shape[number]
         if at is not None:
             positions = field.dataset.coords[axis]
@@ -148,17 +146,16 @@ def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: f
 
 def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[str, Any]) -> Any:
     import matplotlib
-    up, right = ("zyx"[axis] for axis in plane.axes())
+    up, right = (field.dataset.dims[axis] for axis in plane.axes())
     coords = samples.coords
     settings = {"cmap": "viridis", **image}
     settings["cmap"] = matplotlib.colormaps.get_cmap(settings["cmap"]).with_extremes(bad=_MISSING)
     panel.set_facecolor(_MISSING)
     drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True,
                              **settings)
-    names = dict(zip("zyx", field.dataset.native.axis_names, strict=True))
     units = field.dataset.axis_units
-    panel.set_xlabel(_with_unit(names[right], units[right]))
-    panel.set_ylabel(_with_unit(names[up], units[up]))
+    panel.set_xlabel(_with_unit(right, units[right]))
+    panel.set_ylabel(_with_unit(up, units[up]))
     panel.set_aspect("equal" if units[up] == units[right] and _comparable(coords[up], coords[right]) else "auto")
     panel.set_title(_title(field, plane, samples))
     panel.figure.colorbar(drawn, ax=panel, label=_with_unit(field.name, field.units))
@@ -191,10 +188,9 @@ def _with_unit(name: str, unit: str) -> str:
 
 def _title(field: Field, plane: Plane, samples: Samples) -> str:
     import numpy as np
-    axis = "zyx"[plane.axis]
-    names = dict(zip("zyx", field.dataset.native.axis_names, strict=True))
+    axis = field.dataset.dims[plane.axis]
     unit = field.dataset.axis_units[axis]
-    where = f"{names[axis]} = {float(samples.coords[axis][0]):.6g}{' ' + unit if unit else ''}"
+    where = f"{axis} = {float(samples.coords[axis][0]):.6g}{' ' + unit if unit else ''}"
     time = dict(zip(field.dataset.steps, field.dataset.times, strict=True)).get(samples.step)
     when = f"step {samples.step}" + (f", time {time:.6g}" if time is not None else "")
     how = f"level {samples.level}, within {samples.max_error:.3g}{' ' + field.units if field.units else ''}"
@@ -240,13 +236,17 @@ def to_pyvista(samples: Samples) -> Any:
     except ImportError as error:
         raise ImportError("volumes need PyVista: pip install pyvista") from error
     coords = samples.coords
-    z, y, x = (coords[axis] for axis in "zyx")
-    spacing = [_spacing(positions) for positions in (x, y, z)]
+    z, y, x = coords.values()
+    array = with_nan(samples.array)
+    spacing: Any = [_spacing(positions) for positions in (x, y, z)]
     if None in spacing:
-        grid = pyvista.RectilinearGrid(x, y, z)
+        # VTK finds points along ascending positions only.
+        turned = tuple(slice(None, None, -1 if len(axis) > 1 and axis[0] > axis[-1] else 1) for axis in (z, y, x))
+        array = array[turned]
+        grid = pyvista.RectilinearGrid(x[turned[2]], y[turned[1]], z[turned[0]])
     else:
         grid = pyvista.ImageData(dimensions=(len(x), len(y), len(z)), origin=(x[0], y[0], z[0]), spacing=spacing)
-    grid.point_data[samples.field] = with_nan(samples.array).ravel()  # x is the fastest, as VTK has it
+    grid.point_data[samples.field] = array.ravel()  # x is the fastest, as VTK has it
     return grid
 
 

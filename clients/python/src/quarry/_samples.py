@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,9 +12,33 @@ if TYPE_CHECKING:
     from quarry import _quarry
     from quarry._pictures import Merged
 
+T = TypeVar("T")
 Triple = tuple[int, int, int]
 Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """The first sample along z, y and x, and the one behind the last."""
+
+
+class ByAxis(dict[str, T]):
+    """What there is of each axis, in the order z, y, x, by the name of its dimension: as the dataset calls it. The
+    letters "z", "y" and "x" find the axes too, unless one is called so."""
+
+    def __missing__(self, key: str) -> T:
+        if key in ("z", "y", "x"):
+            return list(self.values())["zyx".index(key) - 3]
+        raise KeyError(f"{key!r} is no axis; there are {', '.join(self)}")
+
+
+def axis_of(grid: _quarry.Dataset, axis: str) -> int:
+    """The place of an axis, 0 (z) to 2 (x), by its name or its letter.
+
+    Raises:
+        ValueError: there is none
+    """
+    if axis in grid.dim_names:
+        return grid.dim_names.index(axis)
+    if axis not in ("z", "y", "x"):
+        raise ValueError(f"axis {axis!r} is none of {', '.join(map(repr, grid.dim_names))}")
+    return "zyx".index(axis)
 
 
 class Samples:
@@ -92,12 +116,12 @@ class Samples:
         return self._answer.left_out
 
     @property
-    def coords(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Positions along the axes z, y and x, in the unit of the axis."""
-        extent, spacing = self._answer.extent, self._answer.spacing
-        return {axis: positions(self._grid, number)[first * step:(last - 1) * step + 1:step] if last > first else
-                positions(self._grid, number)[:0]
-                for number, (axis, (first, last), step) in enumerate(zip("zyx", extent, spacing, strict=True))}
+    def coords(self) -> ByAxis[npt.NDArray[np.float64]]:
+        """Positions along the axes z, y and x, by their names, in the unit of the axis."""
+        extent, spacing, names = self._answer.extent, self._answer.spacing, self._grid.dim_names
+        return ByAxis({axis: positions(self._grid, number)[first * step:(last - 1) * step + 1:step] if last > first else
+                       positions(self._grid, number)[:0]
+                       for number, (axis, (first, last), step) in enumerate(zip(names, extent, spacing, strict=True))})
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         import numpy as np

@@ -157,9 +157,9 @@ def _is_xarray(data: Any, name: str) -> bool:
 
 def _from_field(name: str | None, data: Field) -> Source:
     times = dict(zip(data.dataset.steps, data.dataset.times, strict=True))
-    coords, units = data.dataset.coords, data.dataset.axis_units
+    grid, coords = data.dataset.native, data.dataset.coords.values()
     return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
-                  axes=[Axis.at(axis, units[axis], coords[axis]) for axis in "zyx"], numbers=data.steps,
+                  axes=[*map(Axis.at, grid.axis_names, grid.axis_units, coords)], numbers=data.steps,
                   times=[times[step] for step in data.steps])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from quarry import _quarry
 from quarry._samples import Box, Triple
 from quarry._sources import Source, sources
+from quarry._words import check, explained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,8 +90,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             slowly, and up to so many steps to read for one
         origin: (z, y, x): position of the first sample, in axis units
         spacing: (z, y, x): between samples, in axis units
-        patch: samples of a patch along each axis, or (z, y, x)
-        levels: of resolution; as many as fit if left out
+        patch: samples of a patch along each axis, or (z, y, x); at most 262,144 in all if left out, 64 along each axis of
+            a volume
+        levels: of resolution; as many as fit, up to 10, if left out
         memory: [bytes] of samples and payload that are held at a time
         files: subfiles of each field and step
         progress: shows a bar; needs tqdm
@@ -109,19 +111,21 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     if layers is not None and relative_layers is not None:
         raise ValueError("layers and relative_layers exclude each other; give one of them")
     kept = _keeping(keep_zeros, keep_sign, codec, lossless or pointwise_relative is not None)
+    if field is not None:
+        check(field=field)
     fields = sources(data, field)
     for source in fields:
         source.declare_fill(_of(fill, source.name))
     several = relative_layers if layers is None else layers
     first = _one_grid(fields)
     numbers = _numbers(step, first)
-    requests = [_quarry.FieldRequest(
-        name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
+    requests = [explained(
+        _quarry.FieldRequest, name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
         relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name),
         lossless=lossless, layers=_tolerances(_of(several, source.name)), relative_layers=relative_layers is not None,
         units=_of(units, source.name) or source.units, fill=source.fill, codec=codec or kept, keyframe=keyframe)
         for source in fields]
-    settings = _quarry.WriteSettings(mode=mode, memory=memory, files=files, break_lock=break_lock)
+    settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock)
     passes = 1 if relative is None and relative_layers is None else 2
     with _Bar(fields, passes=passes, shown=progress) as bar:
         written = _quarry.write(
@@ -149,7 +153,11 @@ def _tolerances(layers: Layers | None) -> list[float]:
         return []
     if isinstance(layers, str) or not hasattr(layers, "__iter__"):
         raise ValueError(f"layers are to be several tolerances, like (1e-2, 1e-4, \"exact\"), and not {layers!r}")
-    return [0.0 if isinstance(tolerance, str) and tolerance == "exact" else float(tolerance) for tolerance in layers]
+    try:
+        return [0.0 if isinstance(one, str) and one == "exact" else float(one) for one in layers]
+    except (TypeError, ValueError):
+        raise ValueError(f"layers={layers!r} is not possible; give tolerances, and \"exact\" at the end if nothing may "
+                         "be lost") from None
 
 
 def _one_grid(fields: Sequence[Source]) -> Source:
@@ -163,6 +171,11 @@ def _one_grid(fields: Sequence[Source]) -> Source:
     return first
 
 
+def _listed(value: Any) -> list[Any]:
+    """One, or those of a list."""
+    return [*value] if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+
+
 def _loader(fields: Sequence[Source]) -> Load:
     return lambda step, field, box: fields[field].load(step, box)
 
@@ -170,7 +183,12 @@ def _loader(fields: Sequence[Source]) -> Load:
 def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     if step is None:
         step = source.numbers or 0
-    numbers = [step + i for i in range(source.steps)] if isinstance(step, int) else [int(one) for one in step]
+    for number in _listed(step):
+        if not isinstance(number, int):
+            check(step=number)
+    numbers = [int(one) for one in _listed(step)]
+    if not hasattr(step, "__iter__"):
+        numbers = [numbers[0] + i for i in range(source.steps)]
     if len(numbers) != source.steps:
         raise ValueError(f"{len(numbers)} numbers of steps were given, and {source.name!r} has {source.steps} steps")
     ascending = all(a < b for a, b in zip(numbers, numbers[1:], strict=False))
@@ -182,7 +200,9 @@ def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
 def _times(time: float | Sequence[float] | None, source: Source) -> Sequence[float | None]:
     if time is None:
         return source.times or [None] * source.steps
-    times = [*time] if isinstance(time, Sequence) else [time]
+    times = _listed(time)
+    for one in times:
+        check(time=one)
     if len(times) != source.steps:
         raise ValueError(f"{len(times)} times were given, and {source.name!r} has {source.steps} steps")
     return times
@@ -192,6 +212,12 @@ def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[floa
           patch: int | Triple | None, levels: int | None) -> _quarry.Grid:
     axes = source.axes
     evenly = origin is not None or spacing is not None
+    if isinstance(patch, int):
+        patch = (patch, patch, patch)
+    for given in (origin, spacing):
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            _three(given)
+    check(origin=origin, spacing=spacing, patch=patch, levels=levels)
     return _quarry.Grid(
         shape=source.shape,
         origin=_three(origin) if origin is not None else _three([axis.origin for axis in axes]),
@@ -199,7 +225,7 @@ def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[floa
         names=_three([axis.name for axis in axes]), units=_three([axis.units for axis in axes]),
         coordinates=_three([[] if evenly else axis.coordinates for axis in axes]),
         placed=evenly or any(axis.placed for axis in axes),
-        patch=(patch, patch, patch) if isinstance(patch, int) else patch, levels=levels)
+        patch=patch, levels=levels)
 
 
 def _three(values: Sequence[T]) -> tuple[T, T, T]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,10 +121,10 @@ def field_to_xarray(source: Field, *, level: int | None = None, max_error: float
 def samples_to_xarray(samples: Samples) -> xr.DataArray:
     """See Samples.to_xarray."""
     grid = samples._grid
-    names = _names(grid, [samples.field])
+    names = _names(grid)
     said = {said.name: said for said in grid.fields}[samples.field]
     coords: dict[str, Any] = {
-        names.axes[axis]: _axis(grid, axis, names, samples.coords[letter]) for axis, letter in enumerate("zyx")}
+        name: _axis(grid, axis, names, values) for axis, (name, values) in enumerate(samples.coords.items())}
     coords[names.step] = ((), np.int64(samples.step), {"long_name": "number of the step"})
     attrs = {"long_name": said.name, "units": said.units or None, "coder": said.coder, "level": samples.level,
              "max_error": samples.max_error}
@@ -165,25 +164,15 @@ class _Names:
     time: str
 
 
-def _names(grid: _quarry.Dataset, variables: Iterable[str]) -> _Names:
-    """Axes are called as the dataset calls them. One that is called like a field, or like another axis, is called by
-    its letter; where that is taken too, by the letter and "_axis"."""
-    taken = set(variables)
-
-    def free(*candidates: str) -> str:
-        numbered = (f"{candidates[-1]}_{number}" for number in itertools.count())
-        name = next(name for name in itertools.chain(candidates, numbered) if name and name not in taken)
-        taken.add(name)
-        return name
-
-    step = free("step", "step_axis")
-    z, y, x = (free(given, letter, f"{letter}_axis") for given, letter in zip(grid.axis_names, "zyx", strict=True))
-    return _Names(step, (z, y, x), free("time", "time_axis"))
+def _names(grid: _quarry.Dataset) -> _Names:
+    step, time = grid.step_names
+    return _Names(step, grid.dim_names, time)
 
 
 def _axis(grid: _quarry.Dataset, axis: int, names: _Names, values: npt.NDArray[np.float64]) -> xr.Variable:
-    attrs = {"long_name": names.axes[axis], "units": grid.axis_units[axis] or None, "axis": "ZYX"[axis]}
-    return xr.Variable((names.axes[axis],), values, _known(attrs))
+    name = names.axes[axis]
+    attrs = {"long_name": grid.axis_names[axis] or name, "units": grid.axis_units[axis] or None, "axis": "ZYX"[axis]}
+    return xr.Variable((name,), values, _known(attrs))
 
 
 @dataclass
@@ -232,7 +221,7 @@ class _View:
                     series.add(position, of_field)
         # What is in none of the steps is no part of them.
         self._series = {name: series for name, series in self._series.items() if series.held.any() or not chosen}
-        self._names = _names(self._grid, self._series)
+        self._names = _names(self._grid)
 
     def choose(self, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
         """The level that is meant. For a max_error, the one that a plan of the whole grid would choose for the worst

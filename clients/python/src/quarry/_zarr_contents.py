@@ -4,7 +4,7 @@
     L/zarr.json                    a group for each level
     L/FIELD/zarr.json              an array over [step, z, y, x] for each field
     L/FIELD/c/S/Z/Y/X              its chunks
-    L/z, L/y, L/x, L/step, L/time  coordinates, likewise
+    L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as the dataset calls them
 
 Decision 36 says why chunks and dimensions are what they are.
 """
@@ -57,6 +57,9 @@ class Grid:
     """Positions along axes that are not evenly spaced; empty for the others."""
     units: tuple[str, str, str]
     names: tuple[str, str, str]
+    """As the dataset has them; any text."""
+    dims: tuple[str, str, str]
+    """As dimensions are called."""
 
     def level_shape(self, level: int) -> Shape:
         """Every 2^level-th sample, from the first on."""
@@ -88,6 +91,8 @@ class FieldContents:
     """Whether samples of a step are missing."""
     max_errors: tuple[float, ...]
     """Of each level, the largest of all steps."""
+    own_names: tuple[str, str]
+    """Of its first dimension and the array of its times, where not all steps hold it."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,8 @@ class Description:
     fields: tuple[FieldContents, ...]
     steps: tuple[int, ...]
     times: tuple[float | None, ...]
-    names: frozenset[str]
-    """Of all fields of the dataset."""
+    step_names: tuple[str, str]
+    """Of the first dimension and the array of the times, of the fields that all steps hold."""
     created_by: str
 
 
@@ -112,7 +117,8 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
     """
     native = dataset.native
     grid = Grid(native.shape, native.patch, native.levels, native.origin, native.spacing,
-                tuple(tuple(axis) for axis in native.coordinates), native.axis_units, native.axis_names)
+                tuple(tuple(axis) for axis in native.coordinates), native.axis_units, native.axis_names,
+                native.dim_names)
     steps = native.steps()
     held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
     for step in steps:
@@ -121,7 +127,7 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
                 held[said.name].append((step, said))
     chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
     return Description(grid, tuple(_describe_field(dataset, name, held.get(name, []), float32) for name in chosen),
-                       tuple(step.step for step in steps), tuple(step.time for step in steps), frozenset(dataset),
+                       tuple(step.step for step in steps), tuple(step.time for step in steps), native.step_names,
                        native.created_by)
 
 
@@ -141,7 +147,8 @@ def _describe_field(dataset: Dataset, name: str, held: list[tuple[_quarry.Step, 
                                             default=0.0) + error) for error in max_errors]
     return FieldContents(name, dtype, int(fill) if fill is not None and not dtype.startswith("float") else None,
                          attributes, tuple(step.step for step, _ in held), tuple(step.time for step, _ in held),
-                         tuple(said.has_missing for _, said in held), tuple(max_errors))
+                         tuple(said.has_missing for _, said in held), tuple(max_errors),
+                         dataset.native.own_step_names(name))
 
 
 def _rounding(largest: float) -> float:
@@ -400,24 +407,15 @@ def _consolidated(group: dict[str, Any], below: dict[str, Any]) -> dict[str, Any
     return {**group, "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": below}}
 
 
-def _free(name: str, taken: frozenset[str]) -> str:
-    """A name that no field has."""
-    while name in taken:
-        name += "_axis"
-    return name
-
-
 def _step_names(said: Description, field: FieldContents | None) -> tuple[str, str]:
     """The first dimension, and the array of its times: common to the fields that every step holds."""
-    own = "" if field is None or field.steps == said.steps else f"_{field.name}"
-    return _free(f"step{own}", said.names), _free(f"time{own}", said.names)
+    return said.step_names if field is None or field.steps == said.steps else field.own_names
 
 
 def _level_arrays(said: Description, level: int) -> dict[str, Array]:
     """By name: the fields, then the coordinates of their dimensions."""
     grid = said.grid
     shape, chunks = grid.level_shape(level), grid.chunk_shape(level)
-    axes = tuple(_free(axis, said.names) for axis in "zyx")
     arrays: dict[str, Array] = {}
     for field in said.fields:
         step, time = _step_names(said, field)
@@ -427,9 +425,9 @@ def _level_arrays(said: Description, level: int) -> dict[str, Array]:
         if field.fill is not None:
             attributes["_FillValue"] = field.fill
         fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
-        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill, (step, *axes),
+        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill, (step, *grid.dims),
                                         attributes, contents=field, level=level, grid=grid)
-    for number, axis in enumerate(axes):
+    for number, axis in enumerate(grid.dims):
         attributes = {"axis": "ZYX"[number], "long_name": grid.names[number], "units": grid.units[number]}
         arrays[axis] = PositionArray(*_coordinate(shape[number]), "float64", math.nan, (axis,),
                                      {name: text for name, text in attributes.items() if text},

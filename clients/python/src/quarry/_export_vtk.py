@@ -1,0 +1,239 @@
+"""Files of VTK: image data (.vti), rectilinear grids (.vtr), and collections of them (.pvd)."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+from quarry._export_output import Layout, Output, RawFile
+from quarry._samples import Triple
+
+_END = b"\n</AppendedData>\n</VTKFile>\n"
+
+
+class Grid(Output):
+    """XML with the samples behind it, one step in a file. VTK's axes are x, y, z, whatever a dataset calls them."""
+
+    only_held = True
+    kind: ClassVar[str]
+    """As VTK calls it."""
+    suffix: ClassVar[str]
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._open: tuple[int, RawFile] | None = None
+        for variable in layout.variables:
+            if variable.dtype.kind != "f" and any(variable.missing):
+                self.warnings.append(f"missing samples of {variable.name!r} hold {variable.fill} in {self.suffix} "
+                                     f"files, which VTK shows as a value; {variable.name}._FillValue says so")
+
+    @property
+    def finals(self) -> list[Path]:
+        if len(self.layout.numbers) == 1:
+            return [self.path]
+        stem = self.path.name.removesuffix(self.path.suffix)
+        return [self.path.with_name(f"{stem}-{number}{self.path.suffix}") for number in self.layout.numbers]
+
+    @abstractmethod
+    def grid(self) -> str:
+        """Where the points lie: attributes of the tag."""
+
+    def positions(self) -> list[npt.NDArray[np.float64]]:
+        """Arrays behind those of the fields: of the points along x, y, z."""
+        return []
+
+    def _turned(self) -> tuple[bool, ...]:
+        """Along which of z, y, x samples come in the opposite order. In a rectilinear grid VTK finds points along
+        ascending positions only."""
+        return (False, False, False)
+
+    def _held(self, step: int) -> list[int]:
+        return [number for number, variable in enumerate(self.layout.variables) if variable.held[step]]
+
+    def _bytes(self, variable: int) -> int:
+        return math.prod(self.layout.grid) * self.layout.variables[variable].dtype.itemsize
+
+    @property
+    def sizes(self) -> list[int]:
+        return [sum(map(self._bytes, self._held(step))) for step in range(len(self.layout.numbers))]
+
+    def _header(self, step: int) -> bytes:
+        extent = " ".join(f"0 {len(axis.positions) - 1}" for axis in self.layout.axes[::-1])
+        offset, arrays = 0, []
+        for number in self._held(step):
+            variable = self.layout.variables[number]
+            arrays.append(f'<DataArray type="{_type(variable.dtype)}" Name={quoteattr(variable.name)} '
+                          f'format="appended" offset="{offset}"/>')
+            offset += 8 + self._bytes(number)
+        coordinates = []
+        for letter, places in zip("xyz", self.positions(), strict=False):
+            coordinates.append(f'<DataArray type="Float64" Name="{letter}" format="appended" offset="{offset}"/>')
+            offset += 8 + places.nbytes
+        return "\n".join([
+            '<?xml version="1.0"?>',
+            f'<VTKFile type="{self.kind}" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
+            f'<{self.kind} WholeExtent="{extent}"{self.grid()}>',
+            "<FieldData>", *self._field_data(step), "</FieldData>",
+            f'<Piece Extent="{extent}">', "<PointData>", *arrays, "</PointData>",
+            *(["<Coordinates>", *coordinates, "</Coordinates>"] if coordinates else []), "</Piece>", f"</{self.kind}>",
+            '<AppendedData encoding="raw">', "_"]).encode()
+
+    def _field_data(self, step: int) -> Iterator[str]:
+        """Attributes; those of a field by the names FIELD.NAME, those of an axis by x.NAME, y.NAME, z.NAME."""
+        yield _attribute("step", self.layout.numbers[step])
+        if not math.isnan(self.layout.times[step]):
+            yield _attribute("TimeValue", self.layout.times[step])
+        for name, value in self.layout.attrs.items():
+            yield _attribute(name, value)
+        for axis, letter in zip(self.layout.axes, "zyx", strict=True):
+            for name, value in axis.attrs(letter.upper()).items():
+                yield _attribute(f"{letter}.{name}", value)
+        for number in self._held(step):
+            variable = self.layout.variables[number]
+            for name, value in variable.attrs.items():
+                yield _attribute(f"{variable.name}.{name}", value)
+            if variable.fill is not None:
+                yield _attribute(f"{variable.name}._FillValue", variable.fill)
+
+    def create(self) -> None:
+        for step in range(len(self.layout.numbers)):
+            with contextlib.closing(RawFile(self.parts[step], new=True)) as file:
+                header = self._header(step)
+                file.write(header, 0)
+                at = len(header)
+                for number in self._held(step):
+                    size = self._bytes(number)
+                    file.write(size.to_bytes(8, "little"), at)
+                    at += 8 + size
+                for places in self.positions():
+                    file.write(places.nbytes.to_bytes(8, "little") + places.astype("<f8").tobytes(), at)
+                    at += 8 + places.nbytes
+                file.write(_END, at)
+
+    def reopen(self) -> None:
+        if absent := [part for part in self.parts if not part.exists()]:
+            raise FileNotFoundError(f"\"{absent[0]}\" has gone")
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        if self._open is None or self._open[0] != step:
+            self.close()
+            self._open = step, RawFile(self.parts[step], new=False)
+        before = [number for number in self._held(step) if number < variable]
+        turned = self._turned()
+        z, y, x = (length - first - size if turn else first for first, size, length, turn in
+                   zip(begin, block.shape, self.layout.grid, turned, strict=True))
+        block = block[tuple(slice(None, None, -1 if turn else 1) for turn in turned)]
+        origin = len(self._header(step)) + sum(8 + self._bytes(number) for number in before) + 8
+        self._open[1].put(origin, self.layout.grid, (z, y, x), block)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
+class Vti(Grid):
+    """Image data: the points are evenly spaced."""
+
+    kind, suffix = "ImageData", ".vti"
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        for axis in layout.axes:
+            if axis.spacing is None:
+                raise ValueError(f"the samples are not evenly spaced along {axis.name!r}, which .vti files cannot say; "
+                                 "export to .vtr, .nc, .h5 or .zarr")
+        super().__init__(path, layout)
+
+    def grid(self) -> str:
+        axes = self.layout.axes[::-1]
+        origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
+        spacing = " ".join(repr(axis.spacing) for axis in axes)
+        return f' Origin="{origin}" Spacing="{spacing}"'
+
+
+class Vtr(Grid):
+    """A rectilinear grid: each axis has a list of positions."""
+
+    kind, suffix = "RectilinearGrid", ".vtr"
+
+    def grid(self) -> str:
+        return ""
+
+    def positions(self) -> list[npt.NDArray[np.float64]]:
+        return [axis.positions[::-1] if turned else axis.positions
+                for axis, turned in zip(self.layout.axes[::-1], self._turned()[::-1], strict=True)]
+
+    def _turned(self) -> tuple[bool, ...]:
+        return tuple(bool(axis.positions[0] > axis.positions[-1]) for axis in self.layout.axes)
+
+
+class Pvd(Output):
+    """A list of files and their times, beside these files: .vti, or .vtr where the samples are not evenly spaced."""
+
+    only_held = True
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        kind: type[Grid] = Vti if all(axis.spacing is not None for axis in layout.axes) else Vtr
+        self._steps = kind(path.with_suffix(kind.suffix), layout)
+        self.warnings += self._steps.warnings
+        untimed = [number for number, time in zip(layout.numbers, layout.times, strict=True) if math.isnan(time)]
+        self._times = layout.numbers if untimed else layout.times
+        if untimed and layout.has_times():
+            self.warnings.append(f"the steps {untimed[:10]} have no time, and a .pvd file needs one for each: it has "
+                                 "the numbers of the steps instead")
+
+    @property
+    def finals(self) -> list[Path]:
+        return [*self._steps.finals, self.path]
+
+    @property
+    def sizes(self) -> list[int]:
+        return self._steps.sizes
+
+    def create(self) -> None:
+        self._steps.create()
+        listed = [f'<DataSet timestep="{time!r}" part="0" file={quoteattr(final.name)}/>'
+                  for time, final in zip(self._times, self._steps.finals, strict=True)]
+        self.parts[-1].write_text("\n".join([
+            '<?xml version="1.0"?>', '<VTKFile type="Collection" version="1.0" byte_order="LittleEndian">',
+            "<Collection>", *listed, "</Collection>", "</VTKFile>"]) + "\n", encoding="utf-8")
+
+    def reopen(self) -> None:
+        self._steps.reopen()
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        self._steps.put(variable, step, begin, block)
+
+    def close(self) -> None:
+        self._steps.close()
+
+
+def _type(dtype: np.dtype[Any]) -> str:
+    return {"f": "Float", "i": "Int", "u": "UInt"}[dtype.kind] + str(8 * dtype.itemsize)
+
+
+def _attribute(name: str, value: Any) -> str:
+    """In FieldData. A text is the codes of its characters, with a zero behind them. VTK reads no `nan` and no `inf` as
+    text, and then nothing of the file: floating-point numbers are bytes in base64."""
+    if isinstance(value, str):
+        codes = " ".join(map(str, [*value.encode(), 0]))
+        return f'<DataArray type="String" Name={quoteattr(name)} NumberOfTuples="1" format="ascii">{codes}</DataArray>'
+    values = np.atleast_1d(np.asarray(value))
+    form, text = "ascii", " ".join(map(str, values.tolist()))
+    if values.dtype.kind == "f":
+        data = values.astype(values.dtype.newbyteorder("<")).tobytes()
+        form, text = "binary", base64.b64encode(len(data).to_bytes(8, "little") + data).decode()
+    return (f'<DataArray type="{_type(values.dtype)}" Name={quoteattr(name)} NumberOfTuples="{len(values)}" '
+            f'format="{form}">{text}</DataArray>')

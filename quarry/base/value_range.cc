@@ -1,0 +1,104 @@
+#include "quarry/base/value_range.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace quarry {
+namespace {
+
+/// Values that people use for "missing": nines alone, a power of ten from 1e10 on, ends of integer types, and
+/// what netCDF fills floats with.
+bool LooksLikeFill(double value) {
+  const double size = std::abs(value);
+  for (double nines = 99; nines < 1e16; nines = 10 * nines + 9) {
+    if (size == nines || size == nines + 0.9) return true;
+  }
+  constexpr std::array<double, 6> kEnds = {32767, 32768, 2147483647, 2147483648, 65535, 9.969209968386869e36};
+  if (std::ranges::find(kEnds, size) != kEnds.end()) return true;
+  const double power = std::log10(size);
+  return size >= 1e10 && std::abs(power - std::round(power)) < 1e-6;
+}
+
+/// Samples between two gaps, [begin, end) of the sorted ones.
+struct Core {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+};
+
+/// The places behind which the widest gaps lie, with both ends.
+std::vector<std::size_t> WidestGaps(const std::vector<double>& sorted) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    if (sorted[i] > sorted[i - 1]) places.push_back(i);
+  }
+  constexpr std::size_t kLooked = 6;
+  const std::size_t kept = std::min(kLooked, places.size());
+  const auto width = [&](std::size_t i) { return sorted[i] - sorted[i - 1]; };
+  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept), places.end(),
+                    [&](std::size_t a, std::size_t b) { return width(a) > width(b); });
+  places.resize(kept);
+  places.push_back(0);
+  places.push_back(sorted.size());
+  std::ranges::sort(places);
+  return places;
+}
+
+double FarthestOutside(const std::vector<double>& sorted, const Core& core) {
+  const double below = sorted[core.begin] - sorted.front();
+  const double above = sorted.back() - sorted[core.end - 1];
+  return above >= below ? sorted.back() : sorted.front();
+}
+
+double Threshold(const std::vector<double>& sorted, const Core& core) {
+  const double value = FarthestOutside(sorted, core);
+  if (LooksLikeFill(value)) return 10;
+  const auto [first, last] = std::ranges::equal_range(sorted, value);
+  constexpr std::ptrdiff_t kRepeated = 4;  // one of them may be the end of the range, counted twice
+  return last - first >= kRepeated ? 100 : 1000;
+}
+
+}  // namespace
+
+std::optional<OutlyingSamples> FindOutlying(std::vector<double>* sample, double min, double max) {
+  if (!(min < max) || sample->size() < 8) return std::nullopt;
+  const std::size_t looked = sample->size();
+  sample->push_back(min);
+  sample->push_back(max);
+  std::ranges::sort(*sample);
+  const std::vector<double>& sorted = *sample;
+  const std::vector<std::size_t> places = WidestGaps(sorted);
+  std::optional<Core> found;
+  for (const std::size_t begin : places) {
+    for (const std::size_t end : places) {
+      // Most samples may be missing, but a few alone are no field; one value alone has no range.
+      if (end < begin + sorted.size() / 20 + 4 || (begin == 0 && end == sorted.size())) continue;
+      const Core core{begin, end};
+      const double range = sorted[end - 1] - sorted[begin];
+      const double outside = FarthestOutside(sorted, core);
+      const double distance = outside > sorted[begin] ? outside - sorted[end - 1] : sorted[begin] - outside;
+      if (range > 0 && distance / range >= Threshold(sorted, core) && (!found || core.size() > found->size()))
+        found = core;
+    }
+  }
+  if (!found) return std::nullopt;
+  const std::size_t outside = sorted.size() - found->size();
+  // The two ends of the range are not of the sample.
+  const std::size_t counted = outside - std::min<std::size_t>(outside, 1);
+  return OutlyingSamples{FarthestOutside(sorted, *found),
+                         static_cast<double>(counted) / static_cast<double>(looked), sorted[found->begin],
+                         sorted[found->end - 1]};
+}
+
+std::string ToString(const OutlyingSamples& outlying) {
+  const std::string share =
+      outlying.share > 0 ? fmt::format("{:.2g} % of the samples", 100 * outlying.share) : "very few samples";
+  return fmt::format("{} reach to {}, while all others lie from {:.6g} to {:.6g}", share, outlying.value,
+                     outlying.low, outlying.high);
+}
+
+}  // namespace quarry

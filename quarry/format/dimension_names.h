@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "quarry/format/description.h"
+
+/// What axes are called, for all who show a dataset as arrays with named dimensions: Python, xarray, Zarr,
+/// exports.
+namespace quarry {
+
+/// The dimensions of all fields. No two have one name, and none has that of a field.
+struct DimensionNames {
+  std::string step;
+  std::array<std::string, 3> axes;  ///< x, y, z
+  std::string time;                 ///< of the times of the steps, which are along `step`
+};
+
+/// An axis is called as the dataset calls it. It is called by its letter if nobody has named it, if something
+/// else has that name, or if NetCDF, HDF5 or Zarr cannot have it; and by its letter and "_axis" where the
+/// letter is taken too. Example: a field "lat", and axes "lon", "lat", "" -> "lon", "y", "z".
+DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
+
+/// The steps and times that one field has for itself: "step_NAME" and "time_NAME".
+struct StepNames {
+  std::string step;
+  std::string time;
+};
+StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field);
+
+/// An error that speaks of x, y and z, with what the dataset calls them: "... along z; z is depth, y is lat".
+Status WithAxes(Status status, const GridDescription& grid);
+
+}  // namespace quarry

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "clients/cpp/client.h"
+
+/// Tables as text that spreadsheets and pandas read: RFC 4180 with lines that end as text here does. A
+/// missing value is an empty cell; numbers are the shortest that give the same value again.
+namespace quarry::tools {
+
+/// A line of samples: the position and the value of each.
+/// @param samples  one sample thick along two axes; otherwise, or when empty, kInvalidArgument
+Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescription& dataset);
+
+/// Values at points.
+/// @param physical  positions are in the units of the axes
+Bytes EncodeCsv(std::span<const query::Point> points, std::span<const double> values,
+                const FieldDescription& field, const DatasetDescription& dataset, bool physical);
+
+}  // namespace quarry::tools
