@@ -362,7 +362,9 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
                        const Index3& dims) {
   const ArrayInfo& array = source.file->arrays()[source.array];
   InputInfo info;
-  info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
+  // A file of one array without a name is its own path.
+  info.path =
+      name.variable.empty() && !array.name.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
   info.source = name.Source(array.name);
   info.field = options.field.empty() ? FieldOf(source.file->arrays(), array) : options.field;
   info.dims = dims;

@@ -122,6 +122,8 @@ Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Vari
     if (convertible(variables[i])) candidates.push_back(i);
   }
   if (candidates.size() == 1) return candidates.front();
+  if (candidates.empty() && fields.size() == 1 && fields.front().name.empty())
+    return InvalidArgument("\"{}\" cannot be converted as it is: {}", name.file, fields.front().obstacle);
   if (candidates.empty() && fields.size() == 1) {
     return InvalidArgument("\"{}\": its field {} cannot be converted as it is: {}", name.file,
                            fields.front().name, fields.front().obstacle);

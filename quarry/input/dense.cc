@@ -12,7 +12,7 @@ class DenseInput final : public Input {
       : Input(std::move(info)), layout_(layout), bytes_(std::move(bytes)), size_(SizeOf(info_.type)) {}
 
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    QUARRY_RETURN_IF_ERROR(layout_.x_slowest ? ReadTransposed(box, samples) : ReadRows(box, samples));
+    QUARRY_RETURN_IF_ERROR(ReadRows(box, samples));
     if (layout_.big_endian != (std::endian::native == std::endian::big)) SwapBytes(samples, size_);
     return Status::Ok();
   }
@@ -56,30 +56,6 @@ class DenseInput final : public Input {
     return Status::Ok();
   }
 
-  /// Along z the samples are neighbours. Of each plane of one x, what lies between the first and the last
-  /// sample that are wanted is read at once.
-  Status ReadTransposed(const Box& box, std::span<std::byte> samples) const {
-    const auto [nx, ny, nz] = info_.dims;
-    const Index3 shape = box.shape();
-    const std::int64_t begin = box.begin[2] + nz * box.begin[1];
-    const std::int64_t end = box.end[2] + nz * (box.end[1] - 1);
-    Bytes plane(static_cast<std::size_t>(end - begin) * size_);
-    Bytes wanted(static_cast<std::size_t>(shape[1] * shape[2]) * size_);
-    for (std::int64_t x = box.begin[0]; x < box.end[0]; ++x) {
-      QUARRY_RETURN_IF_ERROR(
-          bytes_->ReadAt(static_cast<std::uint64_t>(begin + nz * ny * x) * size_, plane));
-      const std::size_t row = static_cast<std::size_t>(shape[2]) * size_;
-      for (std::int64_t y = 0; y < shape[1]; ++y)
-        std::memcpy(wanted.data() + static_cast<std::size_t>(y) * row,
-                    plane.data() + static_cast<std::size_t>(y * nz) * size_, row);
-      Box part = box;
-      part.begin[0] = x;
-      part.end[0] = x + 1;
-      CopyPermuted(wanted, part, {0, 1, 2}, size_, box, samples);
-    }
-    return Status::Ok();
-  }
-
   DenseLayout layout_;
   std::unique_ptr<SampleBytes> bytes_;
   std::size_t size_;
@@ -94,11 +70,11 @@ Status FileBytes::ReadAt(std::uint64_t position, std::span<std::byte> out) const
   for (std::size_t done = 0; done < out.size(); ++segment) {
     const std::uint64_t at = position + done;
     const bool last = segment + 1 == segments_.end();
-    const std::size_t bytes =
-        last ? out.size() - done
-             : static_cast<std::size_t>(
-                   std::min<std::uint64_t>(out.size() - done, (segment + 1)->position - at));
-    QUARRY_RETURN_IF_ERROR(file_.ReadAt(segment->offset + (at - segment->position), out.subspan(done, bytes)));
+    const std::size_t bytes = last ? out.size() - done
+                                   : static_cast<std::size_t>(std::min<std::uint64_t>(
+                                         out.size() - done, (segment + 1)->position - at));
+    QUARRY_RETURN_IF_ERROR(
+        file_.ReadAt(segment->offset + (at - segment->position), out.subspan(done, bytes)));
     done += bytes;
   }
   return Status::Ok();

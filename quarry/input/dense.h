@@ -41,7 +41,6 @@ struct DenseLayout {
   bool big_endian = false;
   std::int64_t components = 1;  ///< numbers of one sample, of which the field is one
   std::int64_t component = 0;
-  bool x_slowest = false;  ///< as arrays of Fortran whose last index is x
 };
 
 std::unique_ptr<Input> MakeDenseInput(InputInfo info, const DenseLayout& layout,

@@ -60,7 +60,10 @@ const auto kSignatures = std::to_array<Signature>({
     {0, "\0\0\0\x0cjP  \r\n\x87\n"sv, "JPEG 2000", nullptr, kImages},
     {0, "PAR1"sv, "Parquet", nullptr, "it holds tables; give an array"},
     {0, "BZh91AY&SY"sv, "bzip2", nullptr, "unpack it first, with bunzip2"},
-    {0, "\xfd""7zXZ\0"sv, "xz", nullptr, "unpack it first, with unxz"},
+    {0,
+     "\xfd"
+     "7zXZ\0"sv,
+     "xz", nullptr, "unpack it first, with unxz"},
     {0, "\x28\xb5\x2f\xfd"sv, "Zstandard", nullptr, "unpack it first, with unzstd"},
 });
 
@@ -140,8 +143,9 @@ FileKind ZipKind(const RandomAccessFile& file, const std::string& path, const St
   if (name.ends_with(".npy") || EndingOf(path) == ".npz") return {"NumPy .npz", "npz", ""};
   if (name.find(".zgroup") != std::string::npos || name.find(".zarray") != std::string::npos ||
       name.find("zarr.json") != std::string::npos)
-    return {"Zarr", "",
-            WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))", path)};
+    return {
+        "Zarr", "",
+        WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))", path)};
   return {"zip", "", "unpack it first, with unzip"};
 }
 
@@ -215,9 +219,9 @@ std::optional<FileKind> FindFolderKind(const std::string& path) {
   const fs::path folder = path;
   for (const char* name : {".zgroup", ".zarray", "zarr.json", ".zattrs", ".zmetadata"}) {
     if (!Exists(folder / name)) continue;
-    return FileKind{"Zarr", "",
-                    WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))",
-                             path)};
+    return FileKind{
+        "Zarr", "",
+        WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))", path)};
   }
   if (Exists(folder / "md.idx") && Exists(folder / "data.0")) {
     return FileKind{"ADIOS2", "",
@@ -225,7 +229,8 @@ std::optional<FileKind> FindFolderKind(const std::string& path) {
                     "Python with quarry.write"};
   }
   if (Exists(folder / "dataset.json")) {
-    return FileKind{"a dataset of Quarry", "", "write the samples of a field to a file first, with quarry get"};
+    return FileKind{"a dataset of Quarry", "",
+                    "write the samples of a field to a file first, with quarry get"};
   }
   const Result<RandomAccessFile> header = RandomAccessFile::Open((folder / "Header").string());
   if (header.ok()) {

@@ -2,16 +2,20 @@
 
 #include "quarry/input/npy.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
-#include "quarry/input/dense.h"
+#include "quarry/base/file.h"
+#include "quarry/input/array_file.h"
 
 namespace quarry::input::internal {
 namespace {
 
-/// The value of a key in the Python dictionary of a header: a text, a tuple or a list with what encloses it, or
-/// a word.
+/// The value of a key in the Python dictionary of a header: a text, a tuple or a list with what encloses it,
+/// or a word.
 std::optional<std::string> HeaderValue(const std::string& header, const std::string& key) {
   std::size_t at = header.find("'" + key + "'");
   if (at == std::string::npos) at = header.find('"' + key + '"');
@@ -45,6 +49,143 @@ std::optional<std::vector<std::int64_t>> ParseTuple(std::string_view text) {
     if (text.starts_with('L')) text.remove_prefix(1);
   }
 }
+
+/// The arrays of .npy and .npz. Their dimensions have no names.
+class NpyFile final : public ArrayFile {
+ public:
+  explicit NpyFile(std::vector<NpyArray> arrays) : npy_(std::move(arrays)) {
+    for (const NpyArray& array : npy_) {
+      ArrayInfo& info = arrays_.emplace_back();
+      info.name = array.name;
+      info.field = array.field;
+      info.type_name = fmt::format("NumPy's {}", array.header.type);
+      if (const auto type = ParseNpyType(array.header.type)) info.type = type->type;
+      for (const std::int64_t length : array.header.shape) {
+        ArrayDimension dimension;
+        dimension.length = length;
+        info.dimensions.push_back(std::move(dimension));
+      }
+    }
+  }
+
+  Result<std::vector<double>> ReadNumbers(std::size_t array) const override {
+    return InvalidArgument("{} has no positions", npy_[array].name);
+  }
+  Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
+    return InvalidArgument("{} has no texts", npy_[array].name);
+  }
+
+  Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+              const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
+    const NpyHeader& header = npy_[array].header;
+    const std::size_t size = SizeOf(*arrays_[array].type);
+    const ArrayBlock block = {header.shape, start, count, size};
+    QUARRY_RETURN_IF_ERROR(header.fortran_order ? ReadFirstFastest(block, *npy_[array].samples, samples)
+                                                : ReadLastFastest(block, *npy_[array].samples, samples));
+    if (ParseNpyType(header.type)->big_endian != (std::endian::native == std::endian::big))
+      SwapBytes(samples, size);
+    return Status::Ok();
+  }
+
+  Status CheckWhole(std::size_t array, const std::string& path,
+                    std::vector<std::string>* /*warnings*/) const override {
+    std::uint64_t expected = SizeOf(*arrays_[array].type);
+    bool possible = true;
+    for (const std::int64_t n : npy_[array].header.shape)
+      possible = possible && !__builtin_mul_overflow(expected, static_cast<std::uint64_t>(n), &expected);
+    const std::uint64_t there = npy_[array].bytes - npy_[array].header.bytes;
+    if (possible && there == expected) return Status::Ok();
+    return InvalidArgument(
+        "\"{}\" has {} bytes behind its header, but {} samples of {} need {}; fetch the file again", path,
+        there, fmt::join(npy_[array].header.shape, "x"), Name(*arrays_[array].type),
+        possible ? fmt::to_string(expected) : "too many");
+  }
+
+ private:
+  /// A part of an array.
+  struct ArrayBlock {
+    const std::vector<std::int64_t>& shape;
+    const std::vector<std::uint64_t>& start;
+    const std::vector<std::uint64_t>& count;
+    std::size_t size;
+
+    std::size_t rank() const { return shape.size(); }
+  };
+
+  /// Calls `read` for each index of the dimensions from `begin` to `end`, the last fastest.
+  template <typename Read>
+  static Status ForEachIndex(const ArrayBlock& block, std::size_t begin, std::size_t end, Read read) {
+    std::vector<std::uint64_t> index(block.rank());
+    while (true) {
+      QUARRY_RETURN_IF_ERROR(read(index));
+      std::size_t d = end;
+      while (d > begin && ++index[d - 1] == block.count[d - 1]) index[--d] = 0;
+      if (d == begin) return Status::Ok();
+    }
+  }
+
+  /// C's order: as few and as long runs as the block allows.
+  static Status ReadLastFastest(const ArrayBlock& block, const SampleBytes& bytes, std::span<std::byte> out) {
+    std::vector<std::uint64_t> stride(block.rank(), 1);
+    for (std::size_t d = block.rank(); d-- > 1;)
+      stride[d - 1] = stride[d] * static_cast<std::uint64_t>(block.shape[d]);
+    std::size_t outer = block.rank();
+    std::uint64_t run = 1;
+    while (outer > 0) {
+      run *= block.count[--outer];
+      if (block.count[outer] != static_cast<std::uint64_t>(block.shape[outer])) break;
+    }
+    std::uint64_t first = 0;
+    for (std::size_t d = 0; d < block.rank(); ++d) first += block.start[d] * stride[d];
+    std::size_t done = 0;
+    const auto run_bytes = static_cast<std::size_t>(run) * block.size;
+    return ForEachIndex(block, 0, outer, [&](const std::vector<std::uint64_t>& index) {
+      std::uint64_t at = first;
+      for (std::size_t d = 0; d < outer; ++d) at += index[d] * stride[d];
+      Status status = bytes.ReadAt(at * block.size, out.subspan(done, run_bytes));
+      done += run_bytes;
+      return status;
+    });
+  }
+
+  /// Fortran's order. Of each plane of the first two dimensions, what lies between its first and its last
+  /// sample is read at once.
+  static Status ReadFirstFastest(const ArrayBlock& block, const SampleBytes& bytes,
+                                 std::span<std::byte> out) {
+    const std::size_t rank = block.rank();
+    std::vector<std::uint64_t> stride(rank, 1);     // in the file
+    std::vector<std::uint64_t> to_stride(rank, 1);  // in the block
+    for (std::size_t d = 1; d < rank; ++d)
+      stride[d] = stride[d - 1] * static_cast<std::uint64_t>(block.shape[d - 1]);
+    for (std::size_t d = rank; d-- > 1;) to_stride[d - 1] = to_stride[d] * block.count[d];
+    std::uint64_t first = 0;
+    for (std::size_t d = 0; d < rank; ++d) first += block.start[d] * stride[d];
+    const std::uint64_t rows = rank > 1 ? block.count[1] : 1;
+    const std::uint64_t row_stride = rank > 1 ? stride[1] : 0;
+    Bytes plane(static_cast<std::size_t>(block.count[0] + row_stride * (rows - 1)) * block.size);
+    return ForEachIndex(
+        block, std::min<std::size_t>(2, rank), rank, [&](const std::vector<std::uint64_t>& index) {
+          std::uint64_t at = first;
+          std::uint64_t to = 0;
+          for (std::size_t d = 2; d < rank; ++d) {
+            at += index[d] * stride[d];
+            to += index[d] * to_stride[d];
+          }
+          QUARRY_RETURN_IF_ERROR(bytes.ReadAt(at * block.size, plane));
+          for (std::uint64_t i = 0; i < block.count[0]; ++i) {
+            for (std::uint64_t j = 0; j < rows; ++j) {
+              const std::uint64_t target = to + i * to_stride[0] + (rank > 1 ? j * to_stride[1] : 0);
+              std::memcpy(out.data() + static_cast<std::size_t>(target) * block.size,
+                          plane.data() + static_cast<std::size_t>(i + j * row_stride) * block.size,
+                          block.size);
+            }
+          }
+          return Status::Ok();
+        });
+  }
+
+  std::vector<NpyArray> npy_;
+};
 
 }  // namespace
 
@@ -90,72 +231,30 @@ std::optional<NpyType> ParseNpyType(const std::string& letters) {
   return std::nullopt;
 }
 
-Variable SummariseNpy(const NpyArray& array, const InputOptions& /*options*/) {
-  Variable variable;
-  variable.name = array.name;
-  variable.dims = {1, 1, 1};
-  const std::vector<std::int64_t>& shape = array.header.shape;
-  variable.axes = static_cast<int>(shape.size());
-  if (!ParseNpyType(array.header.type)) {
-    variable.obstacle = fmt::format(
-        "NumPy type {}; convert it to float32, float64 or an integer of up to 32 bits first", array.header.type);
-  } else if (shape.size() > 3) {
-    variable.obstacle = fmt::format(
-        "{} axes, and no names that say which of them are x, y and z; name them with --axes, as in --axes tzyx "
-        "(steps of z, y, x) or --axes zyxc with --index c=0",
-        shape.size());
-  } else {
-    std::copy(shape.rbegin(), shape.rend(), variable.dims.begin());
-  }
-  return variable;
-}
-
-Result<Inputs> OpenNpyArray(const InputName& name, const NpyArray& array, const InputOptions& options,
-                            const std::function<Result<std::unique_ptr<SampleBytes>>()>& open) {
-  const Variable variable = SummariseNpy(array, options);
-  InputInfo info;
-  info.path = array.name.empty() || !name.variable.empty() ? name.path
-                                                           : fmt::format("{}:{}", name.file, array.name);
-  info.source = name.Source(array.name);
-  info.field = !options.field.empty()  ? options.field
-               : array.name.empty()    ? FieldFromPath(name.file)
-                                       : FieldFromName(array.name);
-  if (!variable.obstacle.empty()) return InvalidArgument("\"{}\" has {}", info.path, variable.obstacle);
-  const NpyType type = *ParseNpyType(array.header.type);
-  info.type = type.type;
-  info.dims = variable.dims;
-  QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t expected, BytesOf(info));
-  if (array.bytes - array.header.bytes != expected) {
-    return InvalidArgument(
-        "\"{}\" has {} bytes behind its header, but {} samples of {} need {}; fetch the file again", info.path,
-        array.bytes - array.header.bytes, ToString(info.dims), Name(info.type), expected);
-  }
-  DenseLayout layout;
-  layout.big_endian = type.big_endian;
-  layout.x_slowest = array.header.fortran_order;
-  QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<SampleBytes> bytes, open());
-  Inputs inputs;
-  inputs.push_back(MakeDenseInput(std::move(info), layout, std::move(bytes)));
-  return inputs;
+Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options, std::vector<NpyArray> arrays,
+                             std::uint64_t size) {
+  return OpenArrays(name, options, std::make_shared<NpyFile>(std::move(arrays)), size);
 }
 
 Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckNoVariable(input));
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(input.path));
-  Bytes start(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), kMostNpyHeader)));
+  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(input.path));
+  const std::uint64_t size = file.size();
+  Bytes start(12);
+  if (size >= start.size()) QUARRY_RETURN_IF_ERROR(file.ReadAt(0, start));
+  start.resize(
+      static_cast<std::size_t>(std::min<std::uint64_t>({size, kMostNpyHeader, NpyHeaderBytes(start)})));
   if (!start.empty()) QUARRY_RETURN_IF_ERROR(file.ReadAt(0, start));
   const std::optional<NpyHeader> header = ParseNpy(start);
   if (!header) {
     return InvalidArgument("\"{}\" is not a NumPy .npy file; give --format raw with --dims and --type",
                            input.path);
   }
-  return OpenNpyArray(input, {"", *header, file.size()}, options,
-                      [&]() -> Result<std::unique_ptr<SampleBytes>> {
-                        QUARRY_ASSIGN_OR_RETURN(RandomAccessFile again, RandomAccessFile::Open(input.path));
-                        return std::unique_ptr<SampleBytes>(std::make_unique<FileBytes>(
-                            std::move(again), std::vector<Segment>{{0, header->bytes}}));
-                      });
+  NpyArray array = {"", FieldFromPath(input.path), *header, size, nullptr};
+  array.samples = std::make_shared<FileBytes>(std::move(file), std::vector<Segment>{{0, header->bytes}});
+  std::vector<NpyArray> arrays;
+  arrays.push_back(std::move(array));
+  return OpenNpyArrays(input, options, std::move(arrays), size);
 }
 
 }  // namespace quarry::input::internal

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <memory>
 
 #include "quarry/input/dense.h"
 #include "quarry/input/formats.h"
@@ -35,17 +35,16 @@ std::optional<NpyType> ParseNpyType(const std::string& letters);
 
 /// An array of a file.
 struct NpyArray {
-  std::string name;  ///< in .npz; empty: it has none
+  std::string name;   ///< in .npz; empty: it has none
+  std::string field;  ///< its name if the user gives none
   NpyHeader header;
   std::uint64_t bytes = 0;  ///< of header and samples, as they are there
+  std::shared_ptr<const SampleBytes> samples;
 };
 
-/// What the array is among others of its file, and why it cannot be converted, if it cannot.
-Variable SummariseNpy(const NpyArray& array, const InputOptions& options);
-
-/// Opens the fields of an array.
-/// @param open  its samples, behind the header; once for each input
-Result<Inputs> OpenNpyArray(const InputName& name, const NpyArray& array, const InputOptions& options,
-                            const std::function<Result<std::unique_ptr<SampleBytes>>()>& open);
+/// Opens a field of the arrays of a file.
+/// @param size  bytes of the file
+Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options, std::vector<NpyArray> arrays,
+                             std::uint64_t size);
 
 }  // namespace quarry::input::internal

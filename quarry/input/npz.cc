@@ -85,7 +85,7 @@ class Archive {
                                    GetLittleEndian<std::uint32_t>(record + 12)};
       const std::uint64_t at = file_.size() - left;
       return directory.offset == UINT32_MAX || directory.bytes == UINT32_MAX ? FindLargeDirectory(at)
-                                                                            : Result<Directory>(directory);
+                                                                             : Result<Directory>(directory);
     }
     return Damaged("it has no directory at its end");
   }
@@ -164,10 +164,11 @@ class InflatedBytes final : public SampleBytes {
   Status ReadAt(std::uint64_t position, std::span<std::byte> out) const override {
     const std::uint64_t wanted = header_ + position;
     if (!running_ || wanted < produced_) QUARRY_RETURN_IF_ERROR(Restart());
-    Bytes skipped(static_cast<std::size_t>(
-        std::min<std::uint64_t>(wanted - produced_, std::uint64_t{1} << 18)));
+    Bytes skipped(
+        static_cast<std::size_t>(std::min<std::uint64_t>(wanted - produced_, std::uint64_t{1} << 18)));
     while (produced_ < wanted) {
-      const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(skipped.size(), wanted - produced_));
+      const auto bytes =
+          static_cast<std::size_t>(std::min<std::uint64_t>(skipped.size(), wanted - produced_));
       QUARRY_RETURN_IF_ERROR(Produce(std::span(skipped).first(bytes)));
     }
     return Produce(out);
@@ -178,7 +179,8 @@ class InflatedBytes final : public SampleBytes {
     End();
     stream_ = {};
     // A stream without zlib's own header.
-    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) return InternalError("no memory to unpack {}", entry_.name);
+    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK)
+      return InternalError("no memory to unpack {}", entry_.name);
     running_ = true;
     consumed_ = 0;
     produced_ = 0;
@@ -200,7 +202,8 @@ class InflatedBytes final : public SampleBytes {
       stream_.avail_out = static_cast<uInt>(room);
       const int error = inflate(&stream_, Z_NO_FLUSH);
       const std::size_t made = room - stream_.avail_out;
-      checksum_ = crc32(checksum_, reinterpret_cast<const Bytef*>(out.data() + done), static_cast<uInt>(made));
+      checksum_ =
+          crc32(checksum_, reinterpret_cast<const Bytef*>(out.data() + done), static_cast<uInt>(made));
       done += made;
       produced_ += made;
       const bool more_input = error == Z_BUF_ERROR && stream_.avail_in == 0 && consumed_ < entry_.packed;
@@ -213,8 +216,8 @@ class InflatedBytes final : public SampleBytes {
   }
 
   Status Feed() const {
-    input_.resize(static_cast<std::size_t>(
-        std::min<std::uint64_t>(entry_.packed - consumed_, std::uint64_t{1} << 18)));
+    input_.resize(
+        static_cast<std::size_t>(std::min<std::uint64_t>(entry_.packed - consumed_, std::uint64_t{1} << 18)));
     if (input_.empty()) return Damaged("it ends early");
     QUARRY_RETURN_IF_ERROR(file_.ReadAt(begin_ + consumed_, input_));
     consumed_ += input_.size();
@@ -241,13 +244,6 @@ class InflatedBytes final : public SampleBytes {
   mutable uLong checksum_ = 0;
 };
 
-/// An array of the archive.
-struct Member {
-  Entry entry;
-  std::uint64_t begin = 0;  ///< of its bytes in the file
-  NpyArray array;
-};
-
 Result<Bytes> ReadStart(const std::string& path, const Entry& entry, std::uint64_t begin) {
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   Bytes start;
@@ -266,19 +262,27 @@ Result<Bytes> ReadStart(const std::string& path, const Entry& entry, std::uint64
   return start;
 }
 
-Result<std::optional<Member>> ReadMember(const std::string& path, const Archive& archive, const Entry& entry) {
-  if (!entry.name.ends_with(".npy") || !entry.readable) return std::optional<Member>();
-  Member member;
-  member.entry = entry;
-  QUARRY_ASSIGN_OR_RETURN(member.begin, archive.BeginOf(entry));
+/// @returns nothing for a file of the archive that is no array
+Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive& archive,
+                                          const Entry& entry) {
+  if (!entry.name.ends_with(".npy") || !entry.readable) return std::optional<NpyArray>();
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t begin, archive.BeginOf(entry));
   if (!entry.deflated && entry.packed != entry.size)
     return DataLoss("\"{}\": {} has {} bytes and {}; fetch the file again", path, entry.name, entry.packed,
                     entry.size);
-  QUARRY_ASSIGN_OR_RETURN(const Bytes start, ReadStart(path, entry, member.begin));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes start, ReadStart(path, entry, begin));
   const std::optional<NpyHeader> header = ParseNpy(start);
-  if (!header) return std::optional<Member>();
-  member.array = {entry.name.substr(0, entry.name.size() - 4), *header, entry.size};
-  return std::optional(std::move(member));
+  if (!header) return std::optional<NpyArray>();
+  const std::string name = entry.name.substr(0, entry.name.size() - 4);
+  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  NpyArray array = {name, name, *header, entry.size, nullptr};
+  if (entry.deflated) {
+    array.samples = std::make_shared<InflatedBytes>(std::move(file), entry, begin, header->bytes);
+  } else {
+    array.samples =
+        std::make_shared<FileBytes>(std::move(file), std::vector<Segment>{{0, begin + header->bytes}});
+  }
+  return std::optional(std::move(array));
 }
 
 }  // namespace
@@ -287,26 +291,12 @@ Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(name.file));
   const Archive archive(file);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Entry> entries, archive.List());
-  std::vector<Member> members;
-  std::vector<Variable> variables;
+  std::vector<NpyArray> arrays;
   for (const Entry& entry : entries) {
-    QUARRY_ASSIGN_OR_RETURN(std::optional<Member> member, ReadMember(name.file, archive, entry));
-    if (!member) continue;
-    variables.push_back(SummariseNpy(member->array, options));
-    members.push_back(*std::move(member));
+    QUARRY_ASSIGN_OR_RETURN(std::optional<NpyArray> array, ReadArray(name.file, archive, entry));
+    if (array) arrays.push_back(*std::move(array));
   }
-  QUARRY_ASSIGN_OR_RETURN(const std::size_t chosen, ChooseVariable(name, variables));
-  const Member& member = members[chosen];
-  return OpenNpyArray(
-      name, member.array, options, [&]() -> Result<std::unique_ptr<SampleBytes>> {
-        QUARRY_ASSIGN_OR_RETURN(RandomAccessFile again, RandomAccessFile::Open(name.file));
-        const std::uint64_t header = member.array.header.bytes;
-        if (member.entry.deflated)
-          return std::unique_ptr<SampleBytes>(
-              std::make_unique<InflatedBytes>(std::move(again), member.entry, member.begin, header));
-        return std::unique_ptr<SampleBytes>(std::make_unique<FileBytes>(
-            std::move(again), std::vector<Segment>{{0, member.begin + header}}));
-      });
+  return OpenNpyArrays(name, options, std::move(arrays), file.size());
 }
 
 }  // namespace quarry::input::internal

@@ -24,12 +24,12 @@ class RecordReader {
       QUARRY_RETURN_IF_ERROR(ReadRecord(&places, &found));
       found_any_ = true;
       if (found > bytes) {
-        return InvalidArgument("the record at byte {} has {} bytes, more than the {} that are left of {}", begin,
-                      found - before, bytes - before, bytes);
+        return InvalidArgument("the record at byte {} has {} bytes, more than the {} that are left of {}",
+                               begin, found - before, bytes - before, bytes);
       }
       if (found == before || (found - before) % row_bytes != 0) {
-        return InvalidArgument("the record at byte {} has {} bytes, no whole rows of {}", begin, found - before,
-                      row_bytes);
+        return InvalidArgument("the record at byte {} has {} bytes, no whole rows of {}", begin,
+                               found - before, row_bytes);
       }
     }
     places.end = at_;
@@ -57,13 +57,13 @@ class RecordReader {
           more ? std::uint64_t{0} - static_cast<std::uint64_t>(mark) : static_cast<std::uint64_t>(mark);
       const std::uint64_t begin = at_ + sizeof(Mark);
       if (begin > file_.size() || length > file_.size() - begin) {
-        return InvalidArgument("the mark at byte {} says that a record of {} bytes follows; the file has {}", at_,
-                      length, file_.size());
+        return InvalidArgument("the mark at byte {} says that a record of {} bytes follows; the file has {}",
+                               at_, length, file_.size());
       }
       QUARRY_ASSIGN_OR_RETURN(const std::int64_t behind, ReadMark(begin + length));
       if (behind != (first ? static_cast<std::int64_t>(length) : -static_cast<std::int64_t>(length))) {
-        return InvalidArgument("the mark before the record at byte {} says {}, and that behind it {}", at_, mark,
-                      behind);
+        return InvalidArgument("the mark before the record at byte {} says {}, and that behind it {}", at_,
+                               mark, behind);
       }
       if (length > 0) places->segments.push_back({*found, begin});
       *found += length;

@@ -2,7 +2,8 @@
 
 #include "quarry/input/dense.h"
 
-/// Records of Fortran's sequential unformatted files: before and behind each, a mark says how many bytes it has.
+/// Records of Fortran's sequential unformatted files: before and behind each, a mark says how many bytes it
+/// has.
 /// @source GNU Fortran manual, "File format of unformatted sequential files"
 namespace quarry::input::internal {
 

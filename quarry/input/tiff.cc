@@ -11,6 +11,9 @@
 #include "quarry/base/natural_order.h"
 #include "quarry/base/per_thread.h"
 #include "quarry/input/formats.h"
+#include "quarry/input/tiff_names.h"
+#include "quarry/input/tiff_stack.h"
+#include "quarry/input/tiff_tags.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::input::internal {
@@ -127,6 +130,8 @@ std::uint64_t LargestExpansion(TIFF* tiff) {
 struct ImagePlace {
   std::string path;
   std::uint64_t page_offset = 0;  ///< 0: the first page of the file
+  /// Of the samples, in a file whose one page says only where the first image is; 0: in pages.
+  std::uint64_t sample_offset = 0;
 };
 
 /// Reads parts of the current page.
@@ -237,6 +242,7 @@ class TiffInput final : public Input {
     std::string open;  // stays open for all its pages
     for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
       const ImagePlace& image = images_[static_cast<std::size_t>(z)];
+      const auto of_plane = samples.subspan(static_cast<std::size_t>(z - box.begin[2]) * bytes, bytes);
       if (image.path != open) {
         QUARRY_ASSIGN_OR_RETURN(tiff, OpenFile(image.path));
         open = image.path;
@@ -245,9 +251,9 @@ class TiffInput final : public Input {
         return DataLoss("page {} of \"{}\" cannot be found: {}", z, image.path, LastError());
       QUARRY_RETURN_IF_ERROR(CheckShape(tiff.get(), image.path));
       ++images_read_;
-      QUARRY_RETURN_IF_ERROR(
-          ImageReader(tiff.get(), image.path, shape_)
-              .Read(plane, samples.subspan(static_cast<std::size_t>(z - box.begin[2]) * bytes, bytes)));
+      QUARRY_RETURN_IF_ERROR(image.sample_offset != 0
+                                 ? ReadRows(image, TIFFIsByteSwapped(tiff.get()) != 0, plane, of_plane)
+                                 : ImageReader(tiff.get(), image.path, shape_).Read(plane, of_plane));
     }
     return Status::Ok();
   }
@@ -255,6 +261,21 @@ class TiffInput final : public Input {
   std::uint64_t images_read() const override { return images_read_; }
 
  private:
+  /// Of an image that lies behind others, without tags of its own.
+  Status ReadRows(const ImagePlace& image, bool swapped, const Box& plane,
+                  std::span<std::byte> samples) const {
+    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(image.path));
+    const std::size_t size = SizeOf(shape_.type);
+    const std::size_t row_bytes = static_cast<std::size_t>(plane.shape()[0]) * size;
+    for (std::int64_t y = plane.begin[1]; y < plane.end[1]; ++y) {
+      const auto first = static_cast<std::uint64_t>(plane.begin[0] + y * shape_.width) * size;
+      const auto row = samples.subspan(static_cast<std::size_t>(y - plane.begin[1]) * row_bytes, row_bytes);
+      QUARRY_RETURN_IF_ERROR(file.ReadAt(image.sample_offset + first, row));
+    }
+    if (swapped) SwapBytes(samples, size);
+    return Status::Ok();
+  }
+
   Status CheckShape(TIFF* tiff, const std::string& path) const {
     QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff, path));
     if (shape == shape_) return Status::Ok();
@@ -319,20 +340,64 @@ Result<std::vector<ImagePlace>> ListPages(TIFF* tiff, const std::string& path, c
   return pages;
 }
 
-/// ImageJ keeps stacks of more than 4 GiB as one page with the number of images in its description.
-Status CheckImageJ(TIFF* tiff, const std::string& path, std::size_t pages) {
-  char* description = nullptr;
-  if (TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &description) == 0 || description == nullptr)
-    return Status::Ok();
-  const std::string text = description;
-  const std::size_t images = text.find("\nimages=");
-  if (!text.starts_with("ImageJ=") || images == std::string::npos) return Status::Ok();
-  const unsigned long count = std::strtoul(text.c_str() + images + 8, nullptr, 10);
-  if (count == pages) return Status::Ok();
-  return InvalidArgument(
-      "\"{}\" is an ImageJ stack of {} images, of which {} are pages; save it as an image sequence, and give "
-      "its folder",
-      path, count, pages);
+/// Images behind the first one, as ImageJ keeps stacks of more than 4 GiB: one page has the place of the
+/// first.
+Result<std::vector<ImagePlace>> PlaceBehindFirst(TIFF* tiff, const std::string& path, const ImageShape& shape,
+                                                 const Stack& stack) {
+  const auto refuse = [&](const std::string& why) {
+    return DataLoss(
+        "\"{}\" has {} images, says {}, and one page: {}; the file is not whole, or save its images as "
+        "pages",
+        path, stack.images(), stack.writer, why);
+  };
+  std::uint16_t compression = COMPRESSION_NONE;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  if (compression != COMPRESSION_NONE || TIFFIsTiled(tiff)) return refuse("it is compressed or in tiles");
+  const std::uint64_t bytes = static_cast<std::uint64_t>(shape.width) * shape.height * SizeOf(shape.type);
+  const std::uint64_t first = TIFFGetStrileOffset(tiff, 0);
+  std::uint64_t end = first;
+  for (std::uint32_t strip = 0; strip < TIFFNumberOfStrips(tiff); ++strip) {
+    if (TIFFGetStrileOffset(tiff, strip) != end) return refuse("its strips do not lie behind each other");
+    end += TIFFGetStrileByteCount(tiff, strip);
+  }
+  // The only strip may have all images.
+  const auto images = static_cast<std::uint64_t>(stack.images());
+  if (end - first != bytes && end - first != bytes * images) return refuse("its strips have another size");
+  const std::uint64_t size = TIFFGetSizeProc(tiff)(TIFFClientdata(tiff));
+  if (first == 0 || first > size || (size - first) / bytes < images) {
+    return refuse(fmt::format("the file ends behind image {} of {}",
+                              first > size ? 0 : (size - first) / bytes, images));
+  }
+  std::vector<ImagePlace> places;
+  for (std::uint64_t i = 0; i < images; ++i) places.push_back({path, 0, first + i * bytes});
+  return places;
+}
+
+/// All images of a file, in the order of the dimensions of its stack.
+Result<std::vector<ImagePlace>> PlaceImages(TIFF* tiff, const std::string& path, const ImageShape& shape,
+                                            const std::vector<ImagePlace>& pages, const Stack& stack) {
+  if (stack.dimensions.empty()) return pages;
+  const auto images = static_cast<std::size_t>(stack.images());
+  if (stack.pages.empty() && stack.may_be_contiguous && pages.size() == 1 && images > 1)
+    return PlaceBehindFirst(tiff, path, shape, stack);
+  if (stack.pages.empty() && images < pages.size()) {
+    return InvalidArgument(
+        "\"{}\" has {} pages, but {} says {} images; save the stack that you want as a file of its own", path,
+        pages.size(), stack.writer, images);
+  }
+  std::vector<ImagePlace> places;
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < images; ++i) {
+    const std::int64_t page = stack.pages.empty() ? static_cast<std::int64_t>(i) : stack.pages[i];
+    if (page < 0 || static_cast<std::size_t>(page) >= pages.size()) {
+      ++missing;
+    } else {
+      places.push_back(pages[static_cast<std::size_t>(page)]);
+    }
+  }
+  if (missing == 0) return places;
+  return DataLoss("\"{}\" has {} images, says {}, but no page for {} of them; fetch the file again", path,
+                  images, stack.writer, missing);
 }
 
 /// "scan/img_*.tif" -> "img", or "scan" if the pattern begins with a wildcard.
@@ -342,6 +407,151 @@ std::string FieldOf(const InputName& name) {
   while (!stem.empty() && (stem.back() == '_' || stem.back() == '-' || stem.back() == '.')) stem.pop_back();
   if (stem.empty()) stem = fs::path(name.file).parent_path().filename().string();
   return FieldFromName(stem);
+}
+
+/// What a stack of one file or several has.
+struct Images {
+  Stack stack;
+  std::vector<ImagePlace> places;  ///< in the order of the stack's dimensions
+  ImageShape shape;
+};
+
+/// Each file is a plane.
+Result<Images> ImagesOfFiles(const std::vector<std::string>& files, TIFF* tiff, const ImageShape& shape,
+                             const std::string& path) {
+  Images images;
+  images.shape = shape;
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    images.places.push_back({file, 0});
+    names.push_back(fs::path(file).filename().string());
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::string> warnings, CheckImageNames(names, path));
+  const std::string description = DescriptionOf(tiff);
+  const bool is_imagej = description.starts_with("ImageJ=");
+  Result<Stack> stack = DescribeStack(is_imagej ? description : "", 1, ResolutionOf(tiff), names.front());
+  if (!stack.ok()) return std::move(stack).status().Annotate(fmt::format("\"{}\"", files.front()));
+  images.stack = *std::move(stack);
+  const bool has_pages = TIFFReadDirectory(tiff) == 1;
+  TIFFSetDirectory(tiff, 0);
+  if (has_pages || images.stack.images() > 1) {
+    return InvalidArgument(
+        "\"{}\" has several images; in a folder or pattern each file is one plane. Give the files "
+        "themselves, which "
+        "become steps",
+        files.front());
+  }
+  images.stack.dimensions = {{"z", static_cast<std::int64_t>(files.size()), Role::kUnknown}};
+  images.stack.warnings.insert(images.stack.warnings.end(), warnings.begin(), warnings.end());
+  return images;
+}
+
+/// Each page is a plane, a channel or a time, as the description says.
+Result<Images> ImagesOfPages(TIFF* tiff, const ImageShape& shape, const std::string& path) {
+  Images images;
+  images.shape = shape;
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<ImagePlace> pages, ListPages(tiff, path, shape));
+  TIFFSetDirectory(tiff, 0);
+  const auto count = static_cast<std::int64_t>(pages.size());
+  Result<Stack> stack =
+      DescribeStack(DescriptionOf(tiff), count, ResolutionOf(tiff), fs::path(path).filename().string());
+  if (!stack.ok()) return std::move(stack).status().Annotate(fmt::format("\"{}\"", path));
+  images.stack = *std::move(stack);
+  QUARRY_ASSIGN_OR_RETURN(images.places, PlaceImages(tiff, path, shape, pages, images.stack));
+  if (images.stack.dimensions.empty()) images.stack.dimensions = {{"z", count, Role::kUnknown}};
+  return images;
+}
+
+/// Says that voxels have no size along z, where they have one along x and y.
+void WarnOfSpacing(InputInfo* info) {
+  std::string known;
+  std::string unknown;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (info->dims[a] == 1) continue;
+    std::string& list = info->axes[a].spacing ? known : unknown;
+    list += (list.empty() ? "" : ", ") + std::string(1, kAxisNames[a]);
+  }
+  if (known.empty() || unknown.empty()) return;
+  info->warnings.push_back(fmt::format(
+      "\"{}\" has the distance of samples along {}, but not along {}, where it is taken as 1; give "
+      "--spacing",
+      info->path, known, unknown));
+}
+
+/// Which images make the fields and moments that the user wants.
+struct Choice {
+  AxisRoles roles;
+  std::vector<std::size_t> strides;  ///< of the stack's dimensions, in images
+
+  /// The image of plane z.
+  std::size_t ImageOf(std::int64_t field, std::int64_t moment, std::int64_t z) const {
+    std::size_t image = 0;
+    for (std::size_t d = 0; d < strides.size(); ++d) {
+      std::int64_t index = roles.first[d];
+      if (roles.fields == d) index += field;
+      if (roles.time == d) index += moment;
+      if (roles.grid[2] == d) index += z;
+      image += strides[d] * static_cast<std::size_t>(index);
+    }
+    return image;
+  }
+};
+
+Result<Choice> ChooseImages(const Images& images, const InputOptions& options, const std::string& path) {
+  std::vector<AxisDimension> dimensions = images.stack.dimensions;
+  dimensions.push_back({"y", images.shape.height, Role::kUnknown});
+  dimensions.push_back({"x", images.shape.width, Role::kUnknown});
+  Result<AxisRoles> roles = AssignAxes(dimensions, options);
+  if (!roles.ok()) return InvalidArgument("\"{}\": {}", path, roles.status().message());
+  const std::size_t rows = dimensions.size() - 2;
+  if (roles->grid[0] != rows + 1 || roles->grid[1] != rows) {
+    return InvalidArgument(
+        "\"{}\": the rows and columns of images are y and x, the last two of --axes; give no "
+        "--index of them",
+        path);
+  }
+  Choice choice{*roles, std::vector<std::size_t>(rows, 1)};
+  for (std::size_t d = rows; d-- > 1;)
+    choice.strides[d - 1] = choice.strides[d] * static_cast<std::size_t>(dimensions[d].length);
+  return choice;
+}
+
+/// The name of one field of several.
+std::string NameOfField(const InputInfo& info, const Images& images, const InputOptions& options,
+                        std::size_t dimension, std::int64_t index) {
+  const std::string axis = options.axes.empty() ? images.stack.dimensions[dimension].name
+                                                : std::string(1, options.axes[dimension]);
+  const auto number = static_cast<std::size_t>(index);
+  if (axis == "channel" && number < images.stack.channels.size() && !images.stack.channels[number].empty())
+    return FieldFromName(fmt::format("{}_{}", info.field, images.stack.channels[number]));
+  return FieldFromName(fmt::format("{}_{}{}", info.field, axis, index));
+}
+
+Inputs MakeInputs(const InputInfo& info, const Images& images, const Choice& choice,
+                  const InputOptions& options) {
+  Inputs inputs;
+  const AxisRoles& roles = choice.roles;
+  for (std::int64_t field = 0; field < roles.field_count; ++field) {
+    for (std::int64_t moment = 0; moment < roles.moments; ++moment) {
+      InputInfo of_moment = info;
+      if (roles.fields) {
+        const std::int64_t index = roles.first[*roles.fields] + field;
+        of_moment.field = NameOfField(info, images, options, *roles.fields, index);
+        of_moment.source =
+            fmt::format("{} {}={}", info.source, images.stack.dimensions[*roles.fields].name, index);
+      }
+      if (roles.time) {
+        const auto t = static_cast<std::size_t>(roles.first[*roles.time] + moment);
+        if (t < images.stack.times.size()) of_moment.time = images.stack.times[t];
+        of_moment.time_unit = images.stack.time_unit;
+      }
+      std::vector<ImagePlace> places;
+      for (std::int64_t z = 0; z < info.dims[2]; ++z)
+        places.push_back(images.places[choice.ImageOf(field, moment, z)]);
+      inputs.push_back(std::make_unique<TiffInput>(std::move(of_moment), images.shape, std::move(places)));
+    }
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -354,27 +564,28 @@ Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<std::string> files, ListFiles(name));
   // The others are checked when they are read: opening thousands of files takes long on some file systems.
   QUARRY_ASSIGN_OR_RETURN(const Tiff tiff, OpenFile(files.front()));
-  QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff.get(), files.front()));
-  std::vector<ImagePlace> images;
-  if (files.size() == 1) {
-    const Tiff& first = tiff;
-    QUARRY_ASSIGN_OR_RETURN(images, ListPages(first.get(), files.front(), shape));
-    TIFFSetDirectory(first.get(), 0);
-    QUARRY_RETURN_IF_ERROR(CheckImageJ(first.get(), files.front(), images.size()));
-  } else {
-    for (const std::string& file : files) images.push_back({file, 0});
-  }
   InputInfo info;
   info.path = name.path;
   info.source = name.Source("");
   info.field = options.field.empty() ? FieldOf(name) : options.field;
-  info.dims = {shape.width, shape.height, static_cast<std::int64_t>(images.size())};
+  // Before the shape: it says why a page of several planes is none.
+  Status kind = CheckKind(tiff.get());
+  if (!kind.ok()) return std::move(kind).Annotate(fmt::format("\"{}\"", files.front()));
+  QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff.get(), files.front()));
   info.type = shape.type;
+  QUARRY_ASSIGN_OR_RETURN(const Images images, files.size() == 1
+                                                   ? ImagesOfPages(tiff.get(), shape, files.front())
+                                                   : ImagesOfFiles(files, tiff.get(), shape, name.path));
+  QUARRY_ASSIGN_OR_RETURN(const Choice choice, ChooseImages(images, options, name.path));
+  const std::optional<std::size_t>& planes = choice.roles.grid[2];
+  info.dims = {shape.width, shape.height, planes ? images.stack.dimensions[*planes].length : 1};
   info.unit = {shape.width, shape.height, 1};
+  info.axes = images.stack.axes;
+  info.warnings = images.stack.warnings;
+  TakeTags(tiff.get(), &info);
+  WarnOfSpacing(&info);
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  Inputs inputs;
-  inputs.push_back(std::make_unique<TiffInput>(std::move(info), shape, std::move(images)));
-  return inputs;
+  return MakeInputs(info, images, choice, options);
 }
 
 }  // namespace quarry::input::internal

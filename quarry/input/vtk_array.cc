@@ -125,7 +125,8 @@ Status ArrayReader::PrepareBlocks(const ByteSource& start) {
 }
 
 /// @param block, number  the last decompressed block, for the next call
-Status ArrayReader::ReadBlocks(std::uint64_t first, std::span<std::byte> out, Bytes* block, std::size_t* number) const {
+Status ArrayReader::ReadBlocks(std::uint64_t first, std::span<std::byte> out, Bytes* block,
+                               std::size_t* number) const {
   for (std::size_t done = 0; done < out.size();) {
     const std::uint64_t at = first + done;
     const auto wanted = static_cast<std::size_t>(at / blocks_.block_bytes);
@@ -149,8 +150,8 @@ Status ArrayReader::Decompress(std::size_t number, Bytes* block) const {
   // Checked before memory is taken: zlib makes at most 1032 bytes out of one.
   if (unpacked / 1032 > packed.size()) {
     return DataLoss(
-        "block {} has {} bytes, which cannot hold the {} that the header says; fetch the file again",
-        number, packed.size(), unpacked);
+        "block {} has {} bytes, which cannot hold the {} that the header says; fetch the file again", number,
+        packed.size(), unpacked);
   }
   block->resize(static_cast<std::size_t>(unpacked));
   uLongf length = static_cast<uLongf>(block->size());

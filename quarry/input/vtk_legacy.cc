@@ -412,12 +412,14 @@ Result<std::unique_ptr<Input>> OpenArray(const Contents& contents, const Array& 
   layout.big_endian = true;
   layout.components = array.components;
   layout.component = component;
-  return MakeDenseInput(std::move(info), layout,
-                        std::make_unique<FileBytes>(std::move(opened), std::vector<Segment>{{0, array.offset}}));
+  return MakeDenseInput(
+      std::move(info), layout,
+      std::make_unique<FileBytes>(std::move(opened), std::vector<Segment>{{0, array.offset}}));
 }
 
 /// The numbers of an array along one axis; empty if it is of a type without fields.
-Result<std::vector<double>> ReadNumbers(const Contents& contents, const Array& array, const std::string& file) {
+Result<std::vector<double>> ReadNumbers(const Contents& contents, const Array& array,
+                                        const std::string& file) {
   std::vector<double> numbers;
   if (!array.type) return numbers;
   InputInfo info;
@@ -467,7 +469,8 @@ Status PlaceGrid(const Contents& contents, bool of_cells, const std::string& fil
       continue;
     }
     if (!contents.coordinates[a]) continue;
-    QUARRY_ASSIGN_OR_RETURN(std::vector<double> positions, ReadNumbers(contents, *contents.coordinates[a], file));
+    QUARRY_ASSIGN_OR_RETURN(std::vector<double> positions,
+                            ReadNumbers(contents, *contents.coordinates[a], file));
     PlaceVtkAxis(std::move(positions), shifted, a, info);
   }
   return Status::Ok();

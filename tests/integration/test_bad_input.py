@@ -125,8 +125,8 @@ class Converting(Attempts):
     def test_numpy_files(self):
         np.save(self.tmp / "complex.npy", self.field.astype("c8"))
         self.check(qt.USAGE, "complex.npy", "c8", source=self.tmp / "complex.npy", dims=None)
-        np.save(self.tmp / "four.npy", self.field[None])
-        self.check(qt.USAGE, "four.npy", "4 axes", "--axes tzyx", source=self.tmp / "four.npy", dims=None)
+        np.save(self.tmp / "four.npy", np.stack([self.field] * 2))
+        self.check(qt.USAGE, "four.npy", "0=2 x 1=", "--axes tzyx", source=self.tmp / "four.npy", dims=None)
         np.save(self.tmp / "good.npy", self.field)
         whole = (self.tmp / "good.npy").read_bytes()
         for length in (0, 5, 11, 60, 127, len(whole) - 1):

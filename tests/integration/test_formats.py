@@ -195,6 +195,25 @@ class Numpy(Formats):
         np.savez(self.tmp / "one.npz", arrays["a"])
         self.check(arrays["a"], self.tmp / "one.npz")
 
+    def test_four_axes(self):
+        """In both orders: steps, fields, or one of them."""
+        for order in "CF":
+            field = np.array(np.stack([qt.make_field(DIMS, "<f4", name=f"{order}{k}") for k in range(3)]), order=order)
+            np.save(self.tmp / "tzyx.npy", field)
+            np.save(self.tmp / "zyxc.npy", np.array(np.moveaxis(field, 0, -1), order=order))
+            with self.subTest(order=order):
+                self.refuse(self.tmp / "tzyx.npy", says=("tzyx.npy", "0=3 x 1=5 x 2=7 x 3=13", "--axes tzyx"))
+                dataset = self.convert(self.tmp / "tzyx.npy", "--axes", "tzyx", "--lossless", name=f"{order}.t.quarry")
+                self.assertEqual(qt.info(dataset)["steps"], [0, 1, 2])
+                for k in range(3):
+                    decoded = qt.get_array(dataset, self.tmp / "a.raw", "<f4", "--step", k, field="tzyx")
+                    np.testing.assert_array_equal(decoded, field[k].ravel())
+                self.check(field[2], self.tmp / "zyxc.npy", "--axes", "zyxc", "--index", "c=2")
+                self.refuse(self.tmp / "zyxc.npy", "--axes", "zyxc", says=("zyxc.npy", "--index c=K"))
+                names = [f["name"] for f in self.check(field[1], self.tmp / "zyxc.npy", "--axes", "zyxc", "--index",
+                                                       "c=1:3", field="zyxc_c1")["fields"]]
+                self.assertEqual(names, ["zyxc_c1", "zyxc_c2"])
+
     def test_damaged_archives(self):
         np.savez_compressed(self.tmp / "whole.npz", f=qt.make_field(DIMS, "<f4", name="a"))
         whole = (self.tmp / "whole.npz").read_bytes()
@@ -217,6 +236,334 @@ class Numpy(Formats):
         field = qt.make_field((40, 33, 17), "<f4", name="order")
         np.save(self.tmp / "f.npy", np.asfortranarray(field))
         self.check(field, self.tmp / "f.npy", "--memory", "32KiB", "--patch", 16)
+
+class Vtk(Formats):
+    """Grids as VTK itself writes them."""
+
+    def grid(self, kind, arrays, *, cells=False, coordinates=None, time=None):
+        """An image or a rectilinear grid with arrays [z, y, x] or [z, y, x, component]."""
+        model, core = module("vtkmodules.vtkCommonDataModel"), module("vtkmodules.vtkCommonCore")
+        support = module("vtkmodules.util.numpy_support")
+        shape = next(iter(arrays.values())).shape[:3]
+        grid = getattr(model, kind)()
+        grid.SetDimensions(*(n + cells for n in reversed(shape)))
+        if kind == "vtkImageData":
+            grid.SetOrigin(1.5, -2, 10)
+            grid.SetSpacing(0.5, 0.25, 2)
+        else:
+            for axis, positions in zip("XYZ", coordinates):
+                getattr(grid, f"Set{axis}Coordinates")(support.numpy_to_vtk(positions, deep=True))
+        for name, array in arrays.items():
+            flat = array.reshape(-1, array.shape[3]) if array.ndim == 4 else array.ravel()
+            values = support.numpy_to_vtk(np.ascontiguousarray(flat), deep=True)
+            values.SetName(name)
+            (grid.GetCellData() if cells else grid.GetPointData()).AddArray(values)
+        if time is not None:
+            moment = core.vtkDoubleArray()
+            moment.SetName("TimeValue")
+            moment.InsertNextValue(time)
+            grid.GetFieldData().AddArray(moment)
+        return grid
+
+    def save(self, writer, grid, path, *, binary=None):
+        writer = getattr(module("vtkmodules.vtkIOLegacy" if binary is not None else "vtkmodules.vtkIOXML"), writer)()
+        writer.SetFileName(str(path))
+        writer.SetInputData(grid)
+        if binary is not None:
+            (writer.SetFileTypeToBinary if binary else writer.SetFileTypeToASCII)()
+        self.assertEqual(writer.Write(), 1)
+        return path
+
+    POSITIONS = (np.cumsum(np.arange(1.0, 14)), np.arange(7.0) * 0.5 + 1, np.array([0, 1, 4, 9, 16.0], "f4"))
+
+    def test_rectilinear_grids(self):
+        field = qt.make_field(DIMS, "<f4", name="vtr")
+        path = self.save("vtkXMLRectilinearGridWriter",
+                         self.grid("vtkRectilinearGrid", {"p": field}, coordinates=self.POSITIONS, time=2.5), self.tmp / "a.vtr")
+        info = self.check(field, path)
+        self.assertEqual(info["coordinates"], [self.POSITIONS[0].tolist(), None, self.POSITIONS[2].tolist()])
+        self.assertEqual((info["origin"][1], info["spacing"][1], info["times"]), (1, 0.5, [2.5]))
+        # Samples of cells lie between the points.
+        cells = field[:4, :6, :12]
+        path = self.save("vtkXMLRectilinearGridWriter",
+                         self.grid("vtkRectilinearGrid", {"p": cells}, cells=True, coordinates=self.POSITIONS), self.tmp / "c.vtr")
+        info = self.check(cells, path)
+        x = self.POSITIONS[0]
+        self.assertEqual(info["coordinates"][0], ((x[1:] + x[:-1]) / 2).tolist())
+
+    def save_pieces(self, path, field, cells):
+        """Four pieces, which share their points where they meet; VTK itself puts them together to the field."""
+        points = [n + cells for n in reversed(field.shape)]
+        listed = []
+        for number, (x, z) in enumerate(((x, z) for x in ((0, 6), (6, points[0] - 1)) for z in ((0, 2), (2, points[2] - 1)))):
+            end = 0 if cells else 1
+            part = field[z[0]:z[1] + end, :, x[0]:x[1] + end]
+            grid = self.grid("vtkImageData", {"p": part}, cells=cells)
+            extent = (*x, 0, points[1] - 1, *z)
+            grid.SetExtent(*extent)
+            piece = path.with_name(f"{path.stem}_{number}.vti")
+            self.save("vtkXMLImageDataWriter", grid, piece)
+            listed.append(f'<Piece Extent="{" ".join(map(str, extent))}" Source="{piece.name}"/>')
+        kind = "PCellData" if cells else "PPointData"
+        whole = " ".join(f"0 {n - 1}" for n in points)
+        path.write_text(f"""<?xml version="1.0"?>
+<VTKFile type="PImageData" version="0.1" byte_order="LittleEndian">
+<PImageData WholeExtent="{whole}" GhostLevel="0" Origin="1.5 -2 10" Spacing="0.5 0.25 2">
+<{kind}><PDataArray type="Float64" Name="p"/></{kind}>
+""" + "\n".join(listed) + "\n</PImageData></VTKFile>\n")
+        reader = module("vtkmodules.vtkIOXML").vtkXMLPImageDataReader()
+        reader.SetFileName(str(path))
+        reader.Update()
+        data = reader.GetOutput().GetCellData() if cells else reader.GetOutput().GetPointData()
+        array = module("vtkmodules.util.numpy_support").vtk_to_numpy(data.GetArray("p"))
+        np.testing.assert_array_equal(array, field.ravel())
+
+    def test_pieces(self):
+        field = qt.make_field(DIMS, "<f8", name="pvti")
+        for cells in False, True:
+            with self.subTest(cells=cells):
+                path = self.tmp / f"{cells}.pvti"
+                self.save_pieces(path, field, cells)
+                info = self.check(field, path, "--memory", "4KiB", "--patch", 4)
+                self.assertEqual(info["origin"], [1.75, -1.875, 11] if cells else [1.5, -2, 10])
+                piece = path.with_name(f"{cells}_2.vti")
+                piece.rename(self.tmp / "away")
+                self.refuse(path, code=qt.NOT_FOUND, says=(piece.name, path.name))
+                # A piece that the file does not name.
+                (self.tmp / "away").rename(piece)
+                path.write_text("\n".join(line for line in path.read_text().splitlines() if piece.name not in line))
+                self.refuse(path, code=qt.DAMAGED, says=(path.name, "has no piece with the samples"))
+
+    def test_components(self):
+        field = np.stack([qt.make_field(DIMS, "<f4", name=f"v{k}") for k in range(3)], axis=-1)
+        scalar = qt.make_field(DIMS, "<i2", name="s")
+        vti = self.save("vtkXMLImageDataWriter", self.grid("vtkImageData", {"v": field, "s": scalar}), self.tmp / "v.vti")
+        vtk = self.save("vtkStructuredPointsWriter", self.grid("vtkImageData", {"v": field, "s": scalar}), self.tmp / "v.vtk",
+                        binary=True)
+        for path in vti, vtk:
+            with self.subTest(path=path):
+                self.check(scalar, path)
+                self.refuse(f"{path}:v", says=("3 components", "--index component=0"))
+                self.refuse(f"{path}:v", "--index", "component=3", says=("components 0 to 2",))
+                self.refuse(f"{path}:s", "--index", "component=0", says=(":s", "component"))
+                self.check(field[..., 1], f"{path}:v", "--index", "component=1")
+                described = self.check(field[..., 2], f"{path}:v", "--index", "component=0:3", field="v_2")
+                self.assertEqual([f["name"] for f in described["fields"]], ["v_0", "v_1", "v_2"])
+
+    def test_legacy_files(self):
+        for dtype in "u1", "<i2", "<f4", "<f8":
+            for binary in False, True:
+                with self.subTest(dtype=dtype, binary=binary):
+                    # VTK writes at most 6 digits of a fraction.
+                    field = np.round(100 * qt.make_field(DIMS, "<f4", name="legacy")).astype(dtype)
+                    grid = self.grid("vtkImageData", {"a b": field, "other": field[..., None] * np.ones(2, field.dtype)}, time=1.25)
+                    info = self.check(field, self.save("vtkStructuredPointsWriter", grid, self.tmp / "a.vtk", binary=binary))
+                    self.assertEqual((info["origin"], info["spacing"]), ([1.5, -2, 10], [0.5, 0.25, 2]))
+                    self.assertEqual((info["fields"][0]["name"], info["times"]), ("a_b", [1.25]))
+        field = np.round(100 * qt.make_field(DIMS, "<f4", name="legacy"))
+        for binary in False, True:
+            grid = self.grid("vtkRectilinearGrid", {"p": field}, coordinates=self.POSITIONS)
+            info = self.check(field, self.save("vtkRectilinearGridWriter", grid, self.tmp / "r.vtk", binary=binary))
+            self.assertEqual(info["coordinates"][2], self.POSITIONS[2].tolist())
+            cells = self.grid("vtkImageData", {"p": field}, cells=True)
+            info = self.check(field, self.save("vtkStructuredPointsWriter", cells, self.tmp / "c.vtk", binary=binary))
+            self.assertEqual(info["origin"], [1.75, -1.875, 11])
+            whole = (self.tmp / "c.vtk").read_bytes()
+            for part in 0.1, 0.5, 0.98:
+                (self.tmp / "cut.vtk").write_bytes(whole[:int(len(whole) * part)])
+                self.refuse(self.tmp / "cut.vtk", code=qt.DAMAGED, says=("cut.vtk",))
+        (self.tmp / "p.vtk").write_text("# vtk DataFile Version 3.0\nt\nASCII\nDATASET POLYDATA\nPOINTS 0 float\n")
+        self.refuse(self.tmp / "p.vtk", says=("POLYDATA", "ResampleToImage"))
+
+
+class Stacks(Formats):
+    """TIFF: what descriptions and tags say of planes, channels, times and voxels; written by tifffile."""
+
+    def stack(self, *shape, dtype="<u2"):
+        return np.arange(np.prod(shape)).reshape(*shape).astype(dtype)
+
+    def assert_steps(self, expected, dataset, field, times=None):
+        info = qt.info(dataset)
+        self.assertEqual(len(info["steps"]), len(expected))
+        for step, volume in enumerate(expected):
+            decoded = qt.get_array(dataset, self.tmp / "a.raw", volume.dtype, "--step", step, field=field)
+            np.testing.assert_array_equal(decoded, volume.ravel())
+        if times is not None:
+            np.testing.assert_allclose(info["times"], times)
+
+    def test_imagej(self):
+        tifffile = module("tifffile")
+        field = self.stack(2, 3, 2, 6, 8)  # t, z, c, y, x
+        path = self.tmp / "hyper.tif"
+        metadata = {"spacing": 0.5, "unit": "um", "finterval": 1.5}
+        tifffile.imwrite(path, field, imagej=True, resolution=(10, 4), metadata={**metadata, "axes": "TZCYX"})
+        self.refuse(path, says=("hyper.tif", "channel=2", "--index channel=K"))
+        dataset = self.convert(path, "--index", "channel=1", "--lossless", name="one.quarry")
+        self.assert_steps(field[:, :, 1], dataset, "hyper", [0, 1.5])
+        info = qt.info(dataset)
+        self.assertEqual((info["dims"], info["axis_units"]), ([8, 6, 3], ["um"] * 3))
+        np.testing.assert_allclose(info["spacing"], [0.1, 0.25, 0.5])
+        dataset = self.convert(path, "--index", "channel=0:2", "--lossless", name="two.quarry")
+        for c in range(2):
+            self.assert_steps(field[:, :, c], dataset, f"hyper_channel{c}")
+        self.refuse(path, "--index", "channel=2", says=("channel=2", "which is 1"))
+        self.check(field[1, :, 0], path, "--index", "channel=0", "--index", "frame=1")
+        tifffile.imwrite(self.tmp / "volume.tif", field[0, :, 0], imagej=True, resolution=(10, 10),
+                         metadata={**metadata, "axes": "ZYX", "unit": "\\u00B5m"})
+        info = self.check(field[0, :, 0], self.tmp / "volume.tif")
+        np.testing.assert_allclose(info["spacing"], [0.1, 0.1, 0.5])
+        self.assertEqual(info["axis_units"], ["um"] * 3)
+        tifffile.imwrite(self.tmp / "time.tif", field[:, 0, 0], imagej=True, metadata={"axes": "TYX"})
+        self.assert_steps(field[:, 0, 0], self.convert(self.tmp / "time.tif", "--lossless"), "time")
+
+    def test_one_page_with_all_images(self):
+        """As ImageJ saves more than 4 GiB."""
+        tifffile = module("tifffile")
+        for byteorder in "<", ">":
+            field = self.stack(5, 6, 8, dtype=byteorder + "u2")
+            path = self.tmp / "large.tif"
+            tifffile.imwrite(path, field[0], byteorder=byteorder, description="ImageJ=1.53t\nimages=5\nslices=5\n", metadata=None)
+            with open(path, "ab") as file:
+                file.write(field[1:].tobytes())
+            np.testing.assert_array_equal(tifffile.imread(path), field)
+            self.check(field, path, "--memory", "256")
+            path.write_bytes(path.read_bytes()[:-1])
+            self.refuse(path, code=qt.DAMAGED, says=("large.tif", "5 images", "behind image 4 of 5"))
+        tifffile.imwrite(path, field, truncate=True)
+        self.check(field, path)
+
+    def test_ome(self):
+        tifffile = module("tifffile")
+        field = self.stack(2, 2, 3, 6, 8)  # t, c, z, y, x
+        path = self.tmp / "vol.ome.tif"
+        for axes in "TCZYX", "TZCYX", "CTZYX":
+            array = field.transpose(*("TCZYX".index(letter) for letter in axes))
+            tifffile.imwrite(path, array, ome=True, metadata={
+                "axes": axes, "PhysicalSizeX": 0.1, "PhysicalSizeXUnit": "um", "PhysicalSizeY": 0.2, "PhysicalSizeZ": 0.5,
+                "TimeIncrement": 3.0, "TimeIncrementUnit": "min", "Channel": {"Name": ["DAPI", "GFP"]}})
+            with self.subTest(axes=axes):
+                self.refuse(path, says=("vol.ome.tif", "--index channel=K"))
+                dataset = self.convert(path, "--index", "channel=0:2", "--lossless", name=f"{axes}.quarry")
+                for c, name in enumerate(("DAPI", "GFP")):
+                    self.assert_steps(field[:, c], dataset, f"vol.ome_{name}", [0, 3])
+                info = qt.info(dataset)
+                np.testing.assert_allclose(info["spacing"], [0.1, 0.2, 0.5])
+                self.assertEqual(info["axis_units"], ["um"] * 3)
+        whole = path.read_bytes()
+        for said, says in ((b'SizeT="3"', "no page for"), (b'SizeT="x"', "SizeT")):
+            path.write_bytes(whole.replace(b'SizeT="2"', said))
+            self.refuse(path, "--index", "channel=0", code=qt.DAMAGED, says=("vol.ome.tif", says))
+
+    def test_axes_of_tifffile(self):
+        tifffile = module("tifffile")
+        field = self.stack(2, 3, 6, 8)
+        path = self.tmp / "a.tif"
+        tifffile.imwrite(path, field, photometric="minisblack")
+        self.refuse(path, says=("a.tif", "0=2 x 1=3", "--axes tzyx"))
+        self.assert_steps(field, self.convert(path, "--axes", "tzyx", "--lossless", name="a.quarry"), "a")
+        self.check(field[1], path, "--axes", "czyx", "--index", "c=1")
+        self.refuse(path, "--axes", "yxtz", says=("a.tif", "y and x"))
+        tifffile.imwrite(path, field, photometric="minisblack", metadata={"axes": "TZYX"})
+        self.assert_steps(field, self.convert(path, "--lossless", name="b.quarry"), "a")
+        tifffile.imwrite(path, field[0], photometric="minisblack")
+        self.check(field[0], path)
+        self.assert_steps(field[0], self.convert(path, "--axes", "tyx", "--lossless", name="c.quarry"), "a")
+
+    def test_pages_that_are_missing(self):
+        tifffile = module("tifffile")
+        field = self.stack(4, 6, 8)
+        path = self.tmp / "a.tif"
+        with tifffile.TiffWriter(path) as file:
+            for plane in field[:3]:
+                file.write(plane, photometric="minisblack", metadata=None, contiguous=False,
+                           description="ImageJ=1.53t\nimages=4\nslices=4\n")
+        self.refuse(path, code=qt.DAMAGED, says=("a.tif", "4 images", "no page for 1"))
+        tifffile.imwrite(path, field, volumetric=True, tile=(4, 16, 16), photometric="minisblack")
+        self.refuse(path, says=("a.tif", "4 planes", "ImageDepth"))
+        for tag, name in (33629, "MetaMorph"), (34412, "Zeiss"):
+            tifffile.imwrite(path, field, photometric="minisblack", metadata=None, extratags=[(tag, "I", 4, (1, 2, 3, 4), True)])
+            self.refuse(path, says=("a.tif", name, "OME-TIFF"))
+
+    def test_names_of_images(self):
+        tifffile = module("tifffile")
+        field = self.stack(6, 6, 8)
+
+        def folder(name, *files):
+            (self.tmp / name).mkdir()
+            for file, plane in zip(files, field):
+                tifffile.imwrite(self.tmp / name / file, plane, photometric="minisblack")
+            return self.tmp / name
+
+        for name, files, pattern in (("channels", [f"img_c{c}_z{z:04}.tif" for c in range(2) for z in range(3)], "img_c0_z*.tif"),
+                                     ("ends", [f"s{z:03}_ch{c:02}.tif" for z in range(3) for c in range(2)], "s*_ch00.tif")):
+            path = folder(name, *files)
+            self.refuse(path, says=(name, *sorted(files)[:2], pattern))
+            chosen = [k for k, file in enumerate(files) if file in {f.name for f in path.glob(pattern)}]
+            self.check(field[chosen], f"{path}/{pattern}", "--field", "f")
+        self.refuse(folder("mixed", "a1.tif", "a2.tif", "dark.tif"), says=("mixed", '"a#.tif" (2 images)', "dark.tif"))
+        for name, files, says in (("gap", ("i1.tif", "i2.tif", "i5.tif"), "number 3, 4"), ("odd", ("i1.tif", "i3.tif"), "number 2"),
+                                  ("steps", ("i0.tif", "i10.tif", "i20.tif"), "in steps of 10")):
+            outcome, _ = self.write(folder(name, *files), "--lossless", name=f"{name}.quarry")
+            self.assertEqual(outcome.code, qt.DONE, outcome)
+            self.assertIn(says, outcome.err)
+        for name, files in (("whole", ("i9.tif", "i10.tif", "i11.tif")), ("times", ("i_20190704_120001.tif", "i_20190704_233502.tif")),
+                            ("letters", ("a.tif", "b.tif", "c.tif"))):
+            outcome, _ = self.write(folder(name, *files), "--lossless", name=f"{name}.quarry")
+            self.assertEqual((outcome.code, outcome.err), (qt.DONE, ""), outcome)
+        path = folder("volumes", "v1.tif", "v2.tif")
+        tifffile.imwrite(path / "v1.tif", field, photometric="minisblack")
+        self.refuse(path, says=("v1.tif", "several images"))
+
+    def test_resolution(self):
+        tifffile = module("tifffile")
+        plane = self.stack(6, 8)
+        for number, (resolution, unit, spacing, units) in enumerate((((100, 50), "CENTIMETER", [0.01, 0.02], ["cm", "cm"]),
+                                                                    ((254, 254), "INCH", [1 / 254] * 2, ["inch"] * 2),
+                                                                    ((72, 72), "INCH", [1, 1], ["", ""]), ((5, 5), "NONE", [1, 1], ["", ""]))):
+            with self.subTest(resolution=resolution, unit=unit):
+                path = self.tmp / f"{number}.tif"
+                tifffile.imwrite(path, plane, photometric="minisblack", resolution=resolution, resolutionunit=unit)
+                info = self.check(plane, path)
+                np.testing.assert_allclose(info["spacing"][:2], spacing)
+                self.assertEqual(info["axis_units"][:2], units)
+        tifffile.imwrite(path, np.stack([plane] * 2), photometric="minisblack", resolution=(100, 100), resolutionunit="CENTIMETER")
+        outcome, _ = self.write(path, "--lossless")
+        self.assertIn("along x, y, but not along z", outcome.err)
+
+    def test_geography(self):
+        """Tags of GDAL and GeoTIFF."""
+        tifffile = module("tifffile")
+        field = self.stack(6, 8, dtype="<f4")
+        field[2, 3] = -9999
+        path = self.tmp / "a.tif"
+        tags = [(42113, "s", 0, "-9999", True), (33550, "d", 3, (0.5, 0.25, 0), True), (33922, "d", 6, (0, 0, 0, 10, 50, 0), True),
+                (34735, "H", 12, (1, 1, 0, 2, 1024, 0, 1, 2, 1025, 0, 1, 1), True),
+                (42112, "s", 0, '<GDALMetadata><Item name="UNITTYPE" sample="0" role="unittype">m</Item></GDALMetadata>', True)]
+        tifffile.imwrite(path, field, photometric="minisblack", metadata=None, extratags=tags)
+        info = self.check(field, path)
+        self.assertEqual((info["fields"][0]["fill"], info["fields"][0]["units"]), (-9999, "m"))
+        self.assertEqual((info["spacing"][:2], info["origin"][:2]), ([0.5, -0.25], [10.25, 49.875]))
+        self.assertEqual((info["axis_names"][:2], info["axis_units"][:2]), (["lon", "lat"], ["degrees_east", "degrees_north"]))
+        for values, says in (((42113, "s", 0, "300", True), "nodata value 300 is no uint8"),
+                             ((34264, "d", 16, tuple(range(16)), True), "ModelTransformation"),
+                             ((42112, "s", 0, '<Item role="scale">0.1</Item><Item role="offset">5</Item>', True), "0.1 * sample + 5")):
+            tifffile.imwrite(path, field.astype("u1"), photometric="minisblack", metadata=None, extratags=[values])
+            outcome, _ = self.write(path, name=f"{values[0]}.quarry")
+            self.assertEqual(outcome.code, qt.DONE)
+            self.assertIn(says, outcome.err)
+
+    def test_colours(self):
+        tifffile = module("tifffile")
+        plane = self.stack(6, 8, dtype="u1")
+        path = self.tmp / "a.tif"
+        for number, (options, says) in enumerate((({"photometric": "miniswhite"}, "MINISWHITE"),
+                                                  ({"photometric": "palette", "colormap": np.zeros((3, 256), "u2")}, "colour map"),
+                                                  ({"photometric": "minisblack", "extratags": [(274, "H", 1, 4, True)]}, "Orientation 4"))):
+            tifffile.imwrite(path, plane, **options)
+            outcome, dataset = self.write(path, name=f"{number}.quarry")
+            self.assertEqual(outcome.code, qt.DONE)
+            self.assertIn(says, outcome.err)
+            np.testing.assert_array_equal(qt.get_array(dataset, self.tmp / "a.raw", "u1", field="a"), plane.ravel())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <tiffio.h>
+
+#include "quarry/input/input.h"
+#include "quarry/input/tiff_stack.h"
+
+/// What tags of the first page say of samples and of where they lie.
+namespace quarry::input::internal {
+
+std::string DescriptionOf(TIFF* tiff);
+Resolution ResolutionOf(TIFF* tiff);
+
+/// @errors kInvalidArgument: planes lie where only another program finds them
+Status CheckKind(TIFF* tiff);
+
+/// Missing samples and units of GDAL, positions of GeoTIFF, colours: into the field, or into its warnings.
+void TakeTags(TIFF* tiff, InputInfo* info);
+
+}  // namespace quarry::input::internal
