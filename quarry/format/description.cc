@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/utf8.h"
 
 namespace quarry {
 
@@ -60,6 +61,15 @@ Status CheckPlaces(const GridDescription& grid) {
 Status CheckTime(const std::optional<double>& time) {
   if (!time || std::isfinite(*time)) return Status::Ok();
   return InvalidArgument("the time {} is not a finite number; a step without a time has none", *time);
+}
+
+Status CheckTimeUnit(const TimeUnit& unit) {
+  for (const std::string& text : {unit.units, unit.calendar}) {
+    if (text.size() > kMaxTimeUnit)
+      return InvalidArgument("the unit of times has {} bytes; {} are the most", text.size(), kMaxTimeUnit);
+    if (!IsUtf8(text)) return InvalidArgument("the unit of times is not UTF-8 text; write it in another way");
+  }
+  return Status::Ok();
 }
 
 std::optional<std::uint64_t> FieldDescription::fill_bits() const {

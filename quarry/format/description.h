@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/base/calendar.h"
 #include "quarry/base/data_type.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/subfile.h"
@@ -39,6 +40,12 @@ Status CheckPlaces(const GridDescription& grid);
 /// Checks the time of a step, for all who make one, and all who read one.
 /// @errors kInvalidArgument: NaN or infinite
 Status CheckTime(const std::optional<double>& time);
+
+/// Checks the unit of times, for all who make one, and all who read one. A unit or calendar that is not known
+/// is a text like others.
+/// @errors kInvalidArgument: not UTF-8, or longer than kMaxTimeUnit
+Status CheckTimeUnit(const TimeUnit& unit);
+inline constexpr std::size_t kMaxTimeUnit = 1024;  ///< [bytes] of the units, and of the calendar
 
 struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
@@ -74,6 +81,7 @@ struct DatasetDescription {
   int levels = 1;
   format::PayloadOrder order = format::PayloadOrder::kPatch;
   std::vector<FieldDescription> fields;
+  TimeUnit time_unit;  ///< of the steps' times
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;
@@ -149,7 +157,7 @@ struct FieldStepDescription {
 /// step.json
 struct StepDescription {
   std::uint64_t step = 0;
-  std::optional<double> time;
+  std::optional<double> time;  ///< in the unit of the dataset
   std::vector<FieldStepDescription> fields;
 
   const FieldStepDescription* FindField(const std::string& name) const;

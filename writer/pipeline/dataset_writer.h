@@ -72,6 +72,9 @@ class DatasetWriter {
   /// Names of the fields that a published step has.
   Result<std::set<std::string>> PublishedFields(std::uint64_t step);
 
+  /// The unit of the dataset's times when times in `here` are written: see ContinueTimeUnit.
+  Result<TimeUnit> ChooseTimeUnit(const TimeUnit& here);
+
   /// Sets the description of the dataset: before the first step, and again when fields are added.
   Status Declare(const DatasetDescription& dataset);
   const DatasetDescription& dataset() const { return dataset_; }

@@ -87,6 +87,15 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions&
   return lock;
 }
 
+/// @param folder  of the step
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+  const fs::path manifest = folder / "step.json";
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
+  Result<StepDescription> step = format::DecodeStepManifest(text, dataset);
+  if (!step.ok()) return std::move(step).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  return step;
+}
+
 /// Describes a mask from the subfiles in its folder, and checks its name.
 Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
                                      const DatasetDescription& dataset) {
@@ -159,16 +168,26 @@ Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
   return description;
 }
 
+Result<bool> Publisher::HasTimes(const fs::path& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> steps, Location(dataset / "steps").List());
+  for (const FolderEntry& step : steps) {
+    if (step.name.starts_with(kStagingPrefix)) continue;
+    Result<StepDescription> read = ReadStep(dataset / "steps" / step.name, description);
+    if (read.status().code() == StatusCode::kNotFound) continue;  // no step
+    QUARRY_RETURN_IF_ERROR(read.status());
+    if (read->time) return true;
+  }
+  return false;
+}
+
 Result<std::set<std::string>> Publisher::PublishedFields(std::uint64_t step) const {
   std::set<std::string> fields;
   std::error_code ignored;
   if (!existing_ || !fs::exists(dataset_ / format::StepFolder(step), ignored)) return fields;
-  const fs::path manifest = dataset_ / format::StepFolder(step) / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> description = format::DecodeStepManifest(text, *existing_);
-  if (!description.ok())
-    return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  for (const FieldStepDescription& field : description->fields) fields.insert(field.name);
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription description,
+                          ReadStep(dataset_ / format::StepFolder(step), *existing_));
+  for (const FieldStepDescription& field : description.fields) fields.insert(field.name);
   return fields;
 }
 
@@ -236,8 +255,8 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   if (!existing_) return PublishNewDataset(dataset, step);
 
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
-  // an unknown field is not.
-  if (dataset.fields.size() != existing_->fields.size()) {
+  // an unknown field is not. So is a unit without times.
+  if (dataset.fields.size() != existing_->fields.size() || dataset.time_unit != existing_->time_unit) {
     const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
     QUARRY_RETURN_IF_ERROR(
         ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));
