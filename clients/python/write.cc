@@ -165,29 +165,32 @@ Result<DatasetDescription> Describe(const Grid& grid, std::vector<writer::FieldR
 /// One call of `quarry.write`, on a thread without Python's lock.
 class Run {
  public:
-  Run(const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps, const Loader& load,
+  Run(const std::vector<writer::FieldRequest>& fields, std::vector<Step> steps, const Loader& load,
       Interruption* interruption)
-      : fields_(fields), steps_(steps), load_(load), interruption_(*interruption) {}
+      : fields_(fields), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
 
   Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings,
-                                       const Grid& grid) {
+                                       const Grid& grid, const TimeUnit& unit) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
     options.break_lock = settings.break_lock;
     mode_ = settings.mode;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
-    Status status = Write(path, grid);
+    Status status = Write(path, grid, unit);
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
     return std::move(written_);
   }
 
  private:
-  Status Write(const std::string& path, const Grid& grid) {
-    for (const auto& [step, time] : steps_)
+  Status Write(const std::string& path, const Grid& grid, const TimeUnit& unit) {
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+    QUARRY_ASSIGN_OR_RETURN(dataset.time_unit, writer_->ChooseTimeUnit(unit));
+    for (auto& [step, time] : steps_) {
       QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+      QUARRY_ASSIGN_OR_RETURN(time, writer::TimeInUnit(time, unit, dataset.time_unit));
+    }
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
     std::vector<std::set<std::string>> published(steps_.size());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -231,7 +234,7 @@ class Run {
   }
 
   const std::vector<writer::FieldRequest>& fields_;
-  const std::vector<Step>& steps_;
+  std::vector<Step> steps_;
   const Loader& load_;
   Interruption& interruption_;
   writer::OpenMode mode_ = writer::OpenMode::kCreate;
@@ -241,10 +244,11 @@ class Run {
 
 std::vector<Written> Write(const std::string& path, const WriteSettings& settings, const Grid& grid,
                            const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps,
-                           const Loader& load) {
+                           const std::pair<std::string, std::string>& time_unit, const Loader& load) {
   Interruption interruption;
   auto written = RunInBackground(interruption.cancel, false, [&]() -> Result<std::vector<Written>> {
-    return Run(fields, steps, load, &interruption).Execute(path, settings, grid);
+    return Run(fields, steps, load, &interruption)
+        .Execute(path, settings, grid, {time_unit.first, time_unit.second});
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
   return Take(std::move(written));
@@ -306,7 +310,7 @@ void BindWriting(nb::module_& m) {
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
-  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
+  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "
         "the lists.");
