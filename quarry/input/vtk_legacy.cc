@@ -502,7 +502,10 @@ Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options)
   Inputs inputs;
   for (const std::int64_t component : components) {
     InputInfo of_component = info;
-    if (components.size() > 1) of_component.field += fmt::format("_{}", component);
+    if (components.size() > 1) {
+      of_component.field += fmt::format("_{}", component);
+      of_component.source += fmt::format(" component={}", component);
+    }
     QUARRY_ASSIGN_OR_RETURN(auto input,
                             OpenArray(contents, array, component, std::move(of_component), name.file));
     inputs.push_back(std::move(input));
