@@ -160,6 +160,11 @@ class AnswerMessages final : public AnswerSink {
   std::optional<PayloadStreamSink> payloads_;
 };
 
+/// Empty without one.
+std::string DateText(const std::optional<double>& time, const TimeUnit& unit) {
+  return time ? DateOfTime(*time, unit).value_or("") : "";
+}
+
 /// Sends steps as messages. The time limit counts for each step: it cuts off a client that takes none, but
 /// not one that waits for the next.
 class StepMessages final : public StepSink {
@@ -189,10 +194,11 @@ class StepMessages final : public StepSink {
     } while (std::chrono::steady_clock::now() < next && !operations_->draining && !call_->Cancelled());
   }
 
-  Result<bool> Deliver(const std::shared_ptr<const Dataset>&, Steps steps) override {
+  Result<bool> Deliver(const std::shared_ptr<const Dataset>& dataset, Steps steps) override {
     for (const auto& step : steps) {
       pb::WatchStepsResponse message;
       *message.mutable_step() = format::ToProto(*step);
+      message.set_date(DateText(step->time, dataset->description().time_unit));
       call_->StartClock();
       QUARRY_RETURN_IF_ERROR(call_->Send(stream_, {OwnBytes(message.SerializeAsString())}));
       call_->StopClock();
@@ -391,6 +397,7 @@ Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::stri
     pb::GetDatasetResponse response;
     *response.mutable_manifest() = format::ToProto(dataset.description());
     if (request->manifest_only()) return response;
+    const bool dated = HasReferenceDate(dataset.description().time_unit.units);
     std::size_t bytes = 0;
     auto it = first;
     for (; it != dataset.steps().end() &&
@@ -400,6 +407,7 @@ Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::stri
       QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(*it));
       *response.add_steps() = format::ToProto(*step);
       bytes += response.steps().rbegin()->ByteSizeLong();
+      if (dated) response.add_dates(DateText(step->time, dataset.description().time_unit));
     }
     if (it != dataset.steps().end()) response.set_next_page_token(std::to_string(*(it - 1)));
     return response;

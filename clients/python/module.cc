@@ -331,7 +331,8 @@ void BindDescriptions(nb::module_& m) {
           "Whether a sample is missing.");
   nb::class_<StepDescription>(m, "Step", "A step of a dataset.")
       .def_ro("step", &StepDescription::step, "Its number.")
-      .def_ro("time", &StepDescription::time, "Time of the simulation; None if nobody gave it.")
+      .def_ro("time", &StepDescription::time,
+              "Time of the simulation, in the unit of the dataset; None if nobody gave it.")
       .def_ro("fields", &StepDescription::fields, "The fields that it holds.");
   nb::class_<FieldDescription>(m, "FieldDescription", "What all steps of a field have in common.")
       .def_ro("name", &FieldDescription::name, "Name, unique in the dataset.")
@@ -531,6 +532,19 @@ void BindDataset(nb::module_& m) {
                    [](const Dataset& self) { return ToZyx(self.description().grid.axis_units); })
       .def_prop_ro("coordinates",
                    [](const Dataset& self) { return ToZyx(self.description().grid.coordinates); })
+      .def_prop_ro("time_units", [](const Dataset& self) { return self.description().time_unit.units; })
+      .def_prop_ro("calendar", [](const Dataset& self) { return self.description().time_unit.calendar; })
+      .def_prop_ro(
+          "time_attributes", [](const Dataset& self) { return TimeAttributes(self.description().time_unit); },
+          "Attributes of a variable with the times of the steps, as CF has them.")
+      .def(
+          "date_of",
+          [](const Dataset& self, double time) { return DateOfTime(time, self.description().time_unit); },
+          "time"_a, "The date of a time; None if the unit has no reference date.")
+      .def(
+          "time_text",
+          [](const Dataset& self, double time) { return TimeText(time, self.description().time_unit); },
+          "time"_a, "For people: the date of a time, or the number with its unit.")
       .def_prop_ro("created_by", [](const Dataset& self) { return self.description().created_by; })
       .def_prop_ro("fields", [](const Dataset& self) { return self.description().fields; })
       .def("steps",

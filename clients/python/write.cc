@@ -9,8 +9,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
@@ -42,6 +42,8 @@ struct WriteSettings {
   std::optional<std::uint64_t> memory;
   std::optional<int> files;
   bool break_lock;
+  bool accept_range;
+  bool goes_on;  ///< nobody has chosen the numbers of the steps
 };
 
 using Step = std::pair<std::uint64_t, std::optional<double>>;  ///< number and time
@@ -166,62 +168,84 @@ Result<DatasetDescription> Describe(const Grid& grid, std::vector<writer::FieldR
 /// One call of `quarry.write`, on a thread without Python's lock.
 class Run {
  public:
-  Run(const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps, const Loader& load,
+  Run(const std::vector<writer::FieldRequest>& fields, std::vector<Step> steps, const Loader& load,
       Interruption* interruption)
-      : fields_(fields), steps_(steps), load_(load), interruption_(*interruption) {}
+      : fields_(fields), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
 
   Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings,
-                                       const Grid& grid) {
+                                       const Grid& grid, const TimeUnit& unit) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
     options.break_lock = settings.break_lock;
+    options.accept_range = settings.accept_range;
+    options.range_words = {"fill=", "tolerance=", "accept_range=True"};
+    goes_on_ = settings.goes_on && settings.mode == writer::OpenMode::kAppend;
     mode_ = settings.mode;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
-    Status status = Write(path, grid);
+    Status status = Write(path, grid, unit);
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
     return std::move(written_);
   }
 
  private:
-  Status Write(const std::string& path, const Grid& grid) {
-    for (const auto& [step, time] : steps_)
+  Status Write(const std::string& path, const Grid& grid, const TimeUnit& unit) {
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+    QUARRY_ASSIGN_OR_RETURN(dataset.time_unit, writer_->ChooseTimeUnit(unit));
+    for (auto& [step, time] : steps_) {
       QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+      QUARRY_ASSIGN_OR_RETURN(time, writer::TimeInUnit(time, unit, dataset.time_unit));
+    }
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
-    std::vector<std::set<std::string>> published(steps_.size());
+    if (goes_on_) QUARRY_RETURN_IF_ERROR(GoOn());
+    std::vector<writer::PublishedStep> published(steps_.size());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       if (!writer_->existing()) break;
-      QUARRY_ASSIGN_OR_RETURN(published[s], writer_->PublishedFields(steps_[s].first));
-      QUARRY_RETURN_IF_ERROR(CheckNew(path, steps_[s].first, published[s]));
+      QUARRY_ASSIGN_OR_RETURN(published[s], writer_->Published(steps_[s].first));
+      QUARRY_RETURN_IF_ERROR(CheckNew(path, steps_[s], published[s]));
     }
     for (std::size_t s = 0; s < steps_.size(); ++s) QUARRY_RETURN_IF_ERROR(WriteStep(s, published[s]));
     return Status::Ok();
   }
 
-  /// Before anything is written.
-  Status CheckNew(const std::string& path, std::uint64_t step, const std::set<std::string>& published) const {
-    if (mode_ == writer::OpenMode::kResume) return Status::Ok();
+  /// The steps come after the last one that has any of the fields.
+  Status GoOn() {
+    std::uint64_t first = 0;
     for (const writer::FieldRequest& field : fields_) {
-      if (!published.contains(field.name)) continue;
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, writer_->LastStep(field.name));
+      if (last) first = std::max(first, *last + 1);
+    }
+    for (auto& [step, time] : steps_) step += first;
+    return Status::Ok();
+  }
+
+  /// Before anything is written.
+  Status CheckNew(const std::string& path, const Step& step, const writer::PublishedStep& published) const {
+    for (const writer::FieldRequest& field : fields_) {
+      if (!published.has(field.name)) continue;
+      if (mode_ == writer::OpenMode::kResume) {
+        QUARRY_RETURN_IF_ERROR(
+            CheckSameInput(path, step.first, published, field.name, kSourceName, step.second));
+        continue;
+      }
       return {StatusCode::kAlreadyExists,
-              fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step or field, or "
-                          "mode=\"resume\" to skip what is there",
-                          step, path, field.name)};
+              fmt::format("step {} of \"{}\" has the field \"{}\" already; leave the step out to go on after the "
+                          "last one, or choose another field",
+                          step.first, path, field.name)};
     }
     return Status::Ok();
   }
 
-  Status WriteStep(std::size_t number, const std::set<std::string>& published) {
+  Status WriteStep(std::size_t number, const writer::PublishedStep& published) {
     const auto& [step, time] = steps_[number];
     std::vector<Written> written;
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (published.contains(fields_[f].name)) continue;
+      if (published.has(fields_[f].name)) continue;
       ArraySource source(load_, number, f, fields_[f].type, &interruption_);
       QUARRY_ASSIGN_OR_RETURN(
           writer::FieldOutcome outcome,
-          writer_->WriteField(step, *writer_->dataset().FindField(fields_[f].name), "array", &source));
+          writer_->WriteField(step, *writer_->dataset().FindField(fields_[f].name), kSourceName, &source));
       outcome.description.stored_bytes += outcome.new_mask_bytes;
       written.emplace_back(step, std::move(outcome.description));
     }
@@ -232,20 +256,23 @@ class Run {
   }
 
   const std::vector<writer::FieldRequest>& fields_;
-  const std::vector<Step>& steps_;
+  std::vector<Step> steps_;
   const Loader& load_;
   Interruption& interruption_;
+  static constexpr const char* kSourceName = "array";
   writer::OpenMode mode_ = writer::OpenMode::kCreate;
+  bool goes_on_ = false;
   std::unique_ptr<DatasetWriter> writer_;
   std::vector<Written> written_;
 };
 
 std::vector<Written> Write(const std::string& path, const WriteSettings& settings, const Grid& grid,
                            const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps,
-                           const Loader& load) {
+                           const std::pair<std::string, std::string>& time_unit, const Loader& load) {
   Interruption interruption;
   auto written = RunInBackground(interruption.cancel, false, [&]() -> Result<std::vector<Written>> {
-    return Run(fields, steps, load, &interruption).Execute(path, settings, grid);
+    return Run(fields, steps, load, &interruption)
+        .Execute(path, settings, grid, {time_unit.first, time_unit.second});
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
   return Take(std::move(written));
@@ -277,10 +304,11 @@ void BindWriting(nb::module_& m) {
       .def(
           "__init__",
           [](WriteSettings* self, const std::string& mode, std::optional<std::uint64_t> memory,
-             std::optional<int> files, bool break_lock) {
-            new (self) WriteSettings{ToMode(mode), memory, files, break_lock};
+             std::optional<int> files, bool break_lock, bool accept_range, bool goes_on) {
+            new (self) WriteSettings{ToMode(mode), memory, files, break_lock, accept_range, goes_on};
           },
-          nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a);
+          nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a, "accept_range"_a,
+          "goes_on"_a);
   nb::class_<writer::FieldRequest>(m, "FieldRequest")
       .def(
           "__init__",
@@ -307,7 +335,7 @@ void BindWriting(nb::module_& m) {
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
-  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "load"_a,
+  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "
         "the lists.");

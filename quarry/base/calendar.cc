@@ -443,6 +443,21 @@ std::string ToString(const TimeUnit& unit) {
   return unit.calendar.empty() ? unit.units : fmt::format("{} ({})", unit.units, unit.calendar);
 }
 
+std::vector<std::pair<std::string, std::string>> TimeAttributes(const TimeUnit& unit) {
+  std::vector<std::pair<std::string, std::string>> attributes = {{"long_name", "physical time"}};
+  const bool dated = HasReferenceDate(unit.units);
+  if (dated) attributes.emplace_back("standard_name", "time");
+  if (!unit.units.empty()) attributes.emplace_back("units", unit.units);
+  if (dated || !unit.calendar.empty())
+    attributes.emplace_back("calendar", unit.calendar.empty() ? "standard" : unit.calendar);
+  return attributes;
+}
+
+std::string TimeText(double time, const TimeUnit& unit) {
+  if (const auto date = DateOfTime(time, unit)) return *date;
+  return unit.units.empty() ? fmt::format("{}", time) : fmt::format("{} {}", time, ToString(unit));
+}
+
 bool IsTimeUnit(std::string_view units) { return ParseUnits(units).has_value(); }
 
 bool HasReferenceDate(std::string_view units) {

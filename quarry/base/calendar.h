@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "quarry/base/status.h"
 
@@ -39,5 +41,11 @@ Result<double> TimeOfDate(std::string_view date, const TimeUnit& unit);
 
 /// "2001-02-01 12:00:00" in the calendar of the unit; nothing for units without a reference date.
 std::optional<std::string> DateOfTime(double time, const TimeUnit& unit);
+
+/// The attributes of a variable of such times, names and values, as CF has them.
+std::vector<std::pair<std::string, std::string>> TimeAttributes(const TimeUnit& unit);
+
+/// For people: the date of a time, or the number with its unit: "3 s", "3".
+std::string TimeText(double time, const TimeUnit& unit);
 
 }  // namespace quarry

@@ -27,6 +27,7 @@ std::uint64_t MemoryOf(const DatasetDescription& dataset) {
   for (const FieldDescription& field : dataset.fields)
     bytes += field.name.capacity() + field.units.capacity() + field.rougher.capacity() * sizeof(double);
   for (const std::vector<double>& axis : dataset.grid.coordinates) bytes += axis.capacity() * sizeof(double);
+  bytes += dataset.time_unit.units.capacity() + dataset.time_unit.calendar.capacity();
   return bytes;
 }
 

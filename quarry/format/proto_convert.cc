@@ -273,6 +273,10 @@ pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
   out.set_levels(static_cast<std::uint32_t>(dataset.levels));
   out.set_order(static_cast<pb::PayloadOrder>(dataset.order));
   for (const FieldDescription& field : dataset.fields) *out.add_fields() = FieldToProto(field);
+  if (dataset.time_unit != TimeUnit{}) {
+    out.mutable_time()->set_units(dataset.time_unit.units);
+    out.mutable_time()->set_calendar(dataset.time_unit.calendar);
+  }
   return out;
 }
 
@@ -301,6 +305,8 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
     QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(), FieldFromProto(field));
   }
   QUARRY_RETURN_IF_ERROR(Damaged(CheckFields(out.fields)));
+  out.time_unit = {manifest.time().units(), manifest.time().calendar()};
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckTimeUnit(out.time_unit)));
   return out;
 }
 

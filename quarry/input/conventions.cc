@@ -204,6 +204,27 @@ DataType StoredType(const ArrayInfo& array) {
   return *array.type;
 }
 
+double NetcdfFill(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kFloat64:
+      return 9.9692099683868690e+36;
+    case DataType::kInt8:
+      return -127;
+    case DataType::kUint8:
+      return 255;
+    case DataType::kInt16:
+      return -32767;
+    case DataType::kUint16:
+      return 65535;
+    case DataType::kInt32:
+      return -2147483647;
+    case DataType::kUint32:
+      break;
+  }
+  return 4294967295;
+}
+
 MissingRule FindMissing(const ArrayInfo& array, std::vector<std::string>* warnings) {
   return MissingReader(array, warnings).Read();
 }

@@ -15,6 +15,10 @@ namespace quarry::input::internal {
 /// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.
 DataType StoredType(const ArrayInfo& array);
 
+/// What netCDF writes where nobody has, unless a file says otherwise.
+/// @source netCDF library, netcdf.h: NC_FILL_BYTE and so on
+double NetcdfFill(DataType type);
+
 /// Which stored samples are missing, beside NaN and infinity.
 struct MissingRule {
   std::vector<double> values;   ///< without NaN; exactly as the stored type has them

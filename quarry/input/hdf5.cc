@@ -508,17 +508,18 @@ class Hdf5File final : public ArrayFile {
   }
 
   /// The value of samples that were never written, if somebody has chosen it: 0, the default of HDF5, is a
-  /// sample like others. netCDF gives bytes a value of its own, which means nothing.
+  /// sample like others.
   std::optional<double> Unwritten(hid_t properties, const ArrayInfo& array) const {
+    if (!array.type) return std::nullopt;
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
     double value = 0;
-    if (!array.type || (is_netcdf_ && SizeOf(*array.type) == 1)) return std::nullopt;
-    if (H5Pfill_value_defined(properties, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED ||
-        H5Pget_fill_time(properties, &when) < 0 || when == H5D_FILL_TIME_NEVER ||
-        H5Pget_fill_value(properties, H5T_NATIVE_DOUBLE, &value) < 0 || value == 0)
-      return std::nullopt;
-    return value;
+    const bool is_chosen = H5Pfill_value_defined(properties, &defined) >= 0 &&
+                           defined == H5D_FILL_VALUE_USER_DEFINED &&
+                           H5Pget_fill_time(properties, &when) >= 0 && when != H5D_FILL_TIME_NEVER &&
+                           H5Pget_fill_value(properties, H5T_NATIVE_DOUBLE, &value) >= 0 && value != 0;
+    if (is_chosen) return value;
+    return is_netcdf_ && SizeOf(*array.type) > 1 ? std::optional(NetcdfFill(*array.type)) : std::nullopt;
   }
 
   /// The scale of each dimension: its name and positions.

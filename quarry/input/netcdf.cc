@@ -37,27 +37,6 @@ std::optional<DataType> ToDataType(nc_type type) {
   }
 }
 
-/// What the library writes where nobody has, unless the file says otherwise. Bytes have none: every value of
-/// theirs may be a sample.
-std::optional<double> DefaultFill(nc_type type) {
-  switch (type) {
-    case NC_FLOAT:
-      return NC_FILL_FLOAT;
-    case NC_DOUBLE:
-      return NC_FILL_DOUBLE;
-    case NC_SHORT:
-      return NC_FILL_SHORT;
-    case NC_USHORT:
-      return NC_FILL_USHORT;
-    case NC_INT:
-      return NC_FILL_INT;
-    case NC_UINT:
-      return NC_FILL_UINT;
-    default:
-      return std::nullopt;
-  }
-}
-
 /// Without the closing zero that some writers count, and the blanks that others pad with.
 std::string Trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
@@ -246,9 +225,11 @@ class NetcdfFile final : public ArrayFile {
   }
 
   static std::optional<double> Unwritten(int group, int id, nc_type type) {
+    const std::optional<DataType> known = ToDataType(type);
+    if (!known) return std::nullopt;
     int no_fill = 0;
-    if (nc_inq_var_fill(group, id, &no_fill, nullptr) == NC_NOERR && no_fill == 1) return std::nullopt;
-    return DefaultFill(type);
+    const bool is_off = nc_inq_var_fill(group, id, &no_fill, nullptr) == NC_NOERR && no_fill == 1;
+    return is_off && SizeOf(*known) == 1 ? std::nullopt : std::optional(NetcdfFill(*known));
   }
 
   /// The variable with the positions along each dimension: of the same name, or else the only one that says

@@ -84,7 +84,9 @@ json AttributesOf(const Contents& contents, const Array& array) {
     case Array::Kind::kTimes:
       break;
   }
-  return {{"long_name", "physical time"}};
+  json attributes = json::object();
+  for (const auto& [name, value] : TimeAttributes(contents.dataset.time_unit)) attributes[name] = value;
+  return attributes;
 }
 
 json FillOf(const Array& array) {

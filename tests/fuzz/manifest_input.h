@@ -15,6 +15,7 @@ inline DatasetDescription ManifestDataset() {
   dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
                     {"label", DataType::kUint8, "", CoderId::kLossless, {}, {}, true, 255.0},
                     {"salt", DataType::kFloat64, "", CoderId::kInterpolate, {}, 1e-3, false, 1e20}};
+  dataset.time_unit = {"days since 2001-01-01", "noleap"};
   return dataset;
 }
 

@@ -55,6 +55,7 @@ static quarry_insitu* Declare(const char* path, int mode, const struct Slab* s) 
   CHECK_OK(run, quarry_insitu_open(MPI_COMM_WORLD, path, mode, &run));
   CHECK_OK(run, quarry_insitu_set_grid(run, kDims));
   CHECK_OK(run, quarry_insitu_set_axes(run, origin, spacing));
+  CHECK_OK(run, quarry_insitu_set_time_unit(run, "hours since 2001-01-01", "noleap"));
   CHECK_OK(run, quarry_insitu_set_patch(run, patch, 2));
   CHECK_OK(run, quarry_insitu_set_files(run, 1));
   CHECK_OK(run, quarry_insitu_set_memory(run, 1 << 20));

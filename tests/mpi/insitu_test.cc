@@ -510,6 +510,45 @@ TEST_F(InSituOpen, RefusesToContinueAnotherDataset) {
   OnRoot([&] { ExpectSteps(path, {0}); });
 }
 
+TEST_F(InSitu, TimesOfAContinuedDatasetAreInItsUnit) {
+  const auto write = [&](const std::string& path, std::int64_t step, std::optional<double> time,
+                         const TimeUnit& unit) -> Status {
+    auto setup = MakeSetup(path);
+    setup.mode = OpenMode::kResume;
+    setup.declaration.time_unit = unit;
+    Arrays<float> arrays(g_ranks, Arrangement::kDense);
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(g_ranks, setup, arrays.boxes()));
+    QUARRY_RETURN_IF_ERROR(dataset->BeginStep(step, time));
+    QUARRY_RETURN_IF_ERROR(dataset->Put("p", DataType::kFloat32, arrays.Fill(1)));
+    QUARRY_RETURN_IF_ERROR(dataset->EndStep());
+    return dataset->Close();
+  };
+  const std::string path = Path("times.quarry");
+
+  ExpectOk(write(path, 0, {}, {}));
+  ExpectOk(
+      write(path, 1, 0.5, {"days since 2001-01-01", "noleap"}));  // No time was there: the unit is welcome.
+  ExpectOk(write(path, 2, 6, {"hours since 2001-01-02", "365_day"}));
+  ExpectOk(write(path, 3, 2.5, {}));
+  ExpectError(write(path, 4, 1, {"days since 2001-01-01", "standard"}), StatusCode::kInvalidArgument,
+              "their calendars differ");
+  ExpectError(write(path, 4, 1, {"days since 2001-01-01", std::string(2000, 'x')}),
+              StatusCode::kInvalidArgument, "2000 bytes");
+  OnRoot([&] {
+    const auto read = quarry::Dataset::Open(path);
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ((*read)->description().time_unit, (TimeUnit{"days since 2001-01-01", "noleap"}));
+    const std::vector<std::optional<double>> times = {{}, 0.5, 1.25, 2.5};
+    for (std::uint64_t step = 0; step < times.size(); ++step)
+      EXPECT_EQ((*(*read)->Step(step))->time, times[step]);
+    EXPECT_EQ((*read)->steps().size(), times.size());
+  });
+
+  const std::string unknown = Path("numbers.quarry");
+  ExpectOk(write(unknown, 0, 1, {}));
+  ExpectError(write(unknown, 1, 1, {"s", ""}), StatusCode::kInvalidArgument, "have no unit");
+}
+
 /// A dataset with step 0, open.
 class InSituStep : public InSitu {
  protected:

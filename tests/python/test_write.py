@@ -380,7 +380,9 @@ class Sources(Package):
         quarry.write(path, array.isel(time=2).assign_coords(step=9), mode="append")
         with quarry.open(path) as dataset:
             self.assertEqual(dataset.steps, [0, 1, 2, 9])
-            self.assertEqual(dataset.times, [1767225600.0, 1767312000.0, 1767484800.0, 1767484800.0])
+            self.assertEqual(dataset.times, [0, 1, 3, 3])
+            self.assertEqual((dataset.time_units, dataset.calendar), ("days since 2026-01-01 00:00:00", "proleptic_gregorian"))
+            self.assertEqual(dataset.dates[1:], ["2026-01-02 00:00:00", *2 * ["2026-01-04 00:00:00"]])
             self.assertEqual(dataset["t2m"].units, "K")
             np.testing.assert_allclose(dataset.coords["y"], np.linspace(50, 31, 20))
             self.assertLessEqual(np.abs(dataset["t2m"][:3, 0] - fields).max(), 1e-2)
@@ -399,6 +401,193 @@ class Sources(Package):
                 with self.subTest(name):
                     quarry.write(self.tmp / f"{name}.quarry", array, field="f", tolerance=1e-3, memory=200 << 10)
                     self.assertTrue(qt.subfiles(self.tmp / f"{name}.quarry") == qt.subfiles(self.tmp / "numpy.quarry"))
+
+class Times(qt.QuarryTest):
+    """Numbers, units and calendars of xarray and netCDF4, through a dataset and every way out of it."""
+
+    def series(self, times, dim="time", shape=(4, 2, 3), **attrs):
+        import xarray as xr
+        array = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+        return xr.DataArray(array, dims=(dim, "lat", "lon"), name="t", coords={dim: (dim, times, attrs)})
+
+    def written(self, data, **options):
+        path = self.tmp / f"times{len(list(self.tmp.iterdir()))}.quarry"
+        quarry.write(path, data, lossless=True, **options)
+        return path
+
+    def said(self, path):
+        with quarry.open(path) as dataset:
+            return dataset.times, dataset.time_units, dataset.calendar
+
+    def calendars(self):
+        """By name: times as xarray has them."""
+        import pandas as pd
+        import xarray as xr
+        found = {calendar: xr.date_range("2001-02-27", periods=4, freq="36h", calendar=calendar, use_cftime=True)
+                 for calendar in ("noleap", "360_day", "julian", "all_leap", "standard")}
+        return {**found, "datetime64": pd.date_range("2001-02-27", periods=4, freq="36h")}
+
+    def test_what_xarray_reads_is_what_was_written(self):
+        import netCDF4
+        import xarray as xr
+        from quarry._xarray import QuarryBackendEntrypoint
+        for name, times in self.calendars().items():
+            with self.subTest(name):
+                array = self.series(times)
+                path = self.written(array)
+                with xr.open_dataset(path, engine=QuarryBackendEntrypoint) as again:
+                    expected = array.time
+                    if name == "standard":  # which datetime64 holds
+                        expected = expected.convert_calendar("standard", use_cftime=False).time
+                    self.assertEqual(again.time.dtype.kind, expected.dtype.kind)
+                    np.testing.assert_array_equal(again.time.values, expected.values)
+                    self.assertEqual(again.time.dt.year.values.tolist(), 4 * [2001])
+                    self.assertEqual(again.time.attrs["standard_name"], "time")
+                    again.load().to_netcdf(self.tmp / f"{name}.nc")
+                with quarry.open(path) as dataset:
+                    for suffix in ("nc", "h5", "zarr"):
+                        dataset.export(self.tmp / f"{name}_out.{suffix}")
+                    decoded = netCDF4.num2date(dataset.times, dataset.time_units, dataset.calendar)
+                    self.assertEqual(dataset.dates, [f"{date:%Y-%m-%d %H:%M:%S}" for date in decoded])
+                with xr.open_dataset(self.tmp / f"{name}_out.nc") as nc, \
+                        xr.open_zarr(self.tmp / f"{name}_out.zarr") as group, \
+                        xr.open_dataset(self.tmp / f"{name}.nc") as again, \
+                        xr.open_zarr(quarry.zarr_store(path), group="0") as served:
+                    for exported in (nc, again, group, served):
+                        np.testing.assert_array_equal(exported.time.values, expected.values)
+                with netCDF4.Dataset(self.tmp / f"{name}_out.nc") as nc, netCDF4.Dataset(self.tmp / f"{name}_out.h5") as h5:
+                    for file in (nc, h5):
+                        time = file["time"]
+                        self.assertEqual((netCDF4.num2date(time[:], time.units, time.calendar) == decoded).all(), True)
+
+    def test_lengths_of_time(self):
+        import xarray as xr
+        from quarry._xarray import QuarryBackendEntrypoint
+        times = np.array([0, 6, 12, 18], "m8[h]").astype("m8[ns]")
+        path = self.written(self.series(times))
+        self.assertEqual(self.said(path), ([0, 6, 12, 18], "hours", ""))
+        with xr.open_dataset(path, engine=QuarryBackendEntrypoint) as dataset:
+            self.assertEqual((dataset.time.values.tolist(), dataset.time.attrs["units"]), ([0, 6, 12, 18], "hours"))
+        with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_timedelta=True) as dataset:
+            self.assertEqual(dataset.time.values.tolist(), times.tolist())
+        with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_cf=False) as dataset:
+            self.assertEqual(dataset.time.values.tolist(), [0, 6, 12, 18])
+
+    def test_names_do_not_say_what_time_is(self):
+        import pandas as pd
+        dates = pd.date_range("2001-01-01", periods=4)
+        numbers = np.arange(4.0)
+        expected = ([0, 1, 2, 3], "days since 2001-01-01")
+        for dim, times, attrs in (("ocean_time", dates, {}), ("Time", numbers, {"units": "days since 2001-01-01"}),
+                                  ("valid_time", numbers, {"units": "days since 2001-01-01", "axis": "T"}),
+                                  ("when", numbers, {"units": "days since 2001-01-01", "standard_name": "time"})):
+            with self.subTest(dim):
+                array = self.series(times, dim, **attrs)
+                for data in (array, array.transpose("lat", "lon", dim), array.to_dataset()):
+                    path = self.written(data)
+                    with quarry.open(path) as dataset:
+                        self.assertEqual((dataset.times, dataset.time_units[:21]), expected)
+                        np.testing.assert_array_equal(dataset["t"][:, 0], array.values)
+        # As cfgrib has it: three things that are time, of which one is the time of the samples.
+        array = self.series(np.array([0, 6, 12, 18], "m8[h]").astype("m8[ns]"), "lead").assign_coords(
+            time=np.datetime64("2001-01-01", "ns"),
+            valid_time=("lead", pd.date_range("2001-01-01", periods=4, freq="6h"), {"standard_name": "time"}))
+        self.assertEqual(self.said(self.written(array))[:2], ([0, 6, 12, 18], "hours since 2001-01-01 00:00:00"))
+        with self.assertRaisesRegex(ValueError, "several axes of time, 'time', 'lead'"):
+            quarry.write(self.tmp / "two.quarry", self.series(dates).drop_vars("time").rename(lat="lead").assign_coords(
+                time=dates, lead=np.array([0, 6], "m8[h]").astype("m8[ns]")), lossless=True)
+
+    def test_the_unit_that_the_times_came_with(self):
+        import pandas as pd
+        array = self.series(pd.date_range("2001-01-01", periods=4, freq="8h"))
+        array.time.encoding = {"units": "days since 1900-01-01", "calendar": "standard"}
+        times, units, calendar = self.said(self.written(array))
+        self.assertEqual((units, calendar), ("days since 1900-01-01", "standard"))
+        self.assertEqual(times, [36890 + i / 3 for i in range(4)])
+        # Where it loses something, another one is taken.
+        exact = self.series(pd.DatetimeIndex(["2001-01-01T00:00:00.123456789", "2001-01-02", "2001-01-03", "NaT"]))
+        exact.time.encoding = {"units": "days since 1900-01-01"}
+        times, units, calendar = self.said(self.written(exact))
+        self.assertEqual((times[1:], units), ([86399876543211, 172799876543211, None],
+                                              "nanoseconds since 2001-01-01 00:00:00.123456789"))
+        with self.assertRaisesRegex(ValueError, "float64, which holds 'time' up to 9007199254740993 not exactly"):
+            quarry.write(self.tmp / "large.quarry", self.series(np.array([0, 1, 2, 2**53 + 1]), units="ns"), lossless=True)
+
+    def test_times_of_another_unit_are_converted_or_refused(self):
+        import pandas as pd
+        import xarray as xr
+        array = self.series(pd.date_range("2001-01-01", periods=4))
+        path = self.written(array, time_units="", calendar="")
+        later = array.assign_coords(time=pd.date_range("2001-01-05T06:00", periods=4, freq="6h"))
+        quarry.write(path, later, step=4, mode="append")
+        quarry.write(path, array[0], step=8, time=5.5, mode="append")
+        quarry.write(path, array[0], step=9, time=36, time_units="hours since 2001-01-05", mode="append")
+        self.assertEqual(self.said(path)[0], [0, 1, 2, 3, 4.25, 4.5, 4.75, 5, 5.5, 5.5])
+        before = (path / "dataset.json").read_bytes()
+        noleap = array.assign_coords(time=xr.date_range("2001-01-01", periods=4, calendar="noleap", use_cftime=True))
+        for data, options, words in (
+                (noleap, {}, 'times in "days since 2001-01-01 00:00:00.000000 (noleap)" cannot become times in "days since '
+                 '2001-01-01 00:00:00 (proleptic_gregorian)": their calendars differ'),
+                (array[0], {"time": 1, "time_units": "s"}, "only one of them has a reference date")):
+            with self.assertRaises(quarry.Error) as raised:
+                quarry.write(path, data, step=20, mode="append", **options)
+            self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+            self.assertIn(words, str(raised.exception))
+        self.assertEqual(((path / "dataset.json").read_bytes(), len(self.said(path)[0])), (before, 10))
+
+    def test_numbers_without_a_unit_stay_numbers(self):
+        array = self.series(np.arange(4.0))
+        path = self.written(array)
+        self.assertEqual(self.said(path), ([0, 1, 2, 3], "", ""))
+        self.assertNotIn(b'"time":', (path / "dataset.json").read_bytes())
+        with self.assertRaisesRegex(quarry.Error, 'in "s" here, and those of the dataset have no unit'):
+            quarry.write(path, array[0], step=9, time=1, time_units="s", mode="append")
+        # No time, no meaning: the first that comes with one says it.
+        empty = self.written(array[0].drop_vars("time").values[None], field="t")
+        quarry.write(empty, array[0].drop_vars("time").values[None], field="t", step=1, time=np.datetime64("2001-01-02"),
+                     mode="append")
+        self.assertEqual(self.said(empty), ([None, 0], "days since 2001-01-02 00:00:00", "proleptic_gregorian"))
+        self.assertEqual(self.said(self.written(array[0].drop_vars("time"), time=0.5, time_units="s")), ([0.5], "s", ""))
+        with self.assertRaisesRegex(ValueError, "are in 'd'; leave them out"):
+            quarry.write(self.tmp / "both.quarry", self.series(np.arange(4.0), units="d"), lossless=True, time_units="s")
+
+    def test_times_go_along_with_fields_of_another_dataset(self):
+        import xarray as xr
+        times = xr.date_range("2001-02-28", periods=4, calendar="noleap", use_cftime=True)
+        path = self.written(self.series(times))
+        with quarry.open(path) as dataset:
+            copy = self.written(dataset["t"])
+            self.assertEqual(self.said(copy), (dataset.times, dataset.time_units, dataset.calendar))
+
+    def test_programs_say_dates(self):
+        import xarray as xr
+        path = self.written(self.series(xr.date_range("2001-02-28", periods=4, calendar="noleap", use_cftime=True)))
+        info = qt.info(path)
+        self.assertEqual((info["times"], info["time_units"], info["calendar"]),
+                         ([0, 1, 2, 3], "days since 2001-02-28 00:00:00.000000", "noleap"))
+        self.assertIn("times    0 to 3 days since 2001-02-28 00:00:00.000000 (noleap), 2001-02-28 00:00:00 to "
+                      "2001-03-03 00:00:00\n", qt.succeed("quarry", "info", path).out)
+        self.assertIn("step 1, time 2001-03-01 00:00:00: 1 field",
+                      qt.succeed("quarry", "watch", path, "--count", 2).out)
+        lines = qt.succeed("quarry", "watch", path, "--count", 1, "--json").out.splitlines()
+        self.assertEqual({**json.loads(lines[0]), "bytes": 0},
+                         {"step": 0, "time": 0, "time_units": info["time_units"], "calendar": "noleap", "fields": ["t"],
+                          "bytes": 0})
+
+    def test_a_calendar_that_nobody_knows_is_kept(self):
+        import warnings
+
+        import xarray as xr
+        from quarry._xarray import QuarryBackendEntrypoint
+        path = self.written(self.series(np.arange(4.0), units="days since 2001-01-01", calendar="darian"))
+        self.assertEqual(self.said(path), ([0, 1, 2, 3], "days since 2001-01-01", "darian"))
+        with quarry.open(path) as dataset:
+            self.assertEqual(dataset.dates, [None] * 4)
+        with warnings.catch_warnings(record=True) as said, xr.open_dataset(path, engine=QuarryBackendEntrypoint) as dataset:
+            warnings.simplefilter("always")
+            self.assertEqual(dataset.time.values.tolist(), [0, 1, 2, 3])
+            self.assertEqual(dataset.time.attrs["calendar"], "darian")
+        del said
 
 
 if __name__ == "__main__":

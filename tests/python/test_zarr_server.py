@@ -80,6 +80,12 @@ class SameAsTheStore(qt.QuarryTest):
                   step=step, new=number == 0)
         self.check(path)
 
+    def test_times_with_a_calendar(self):
+        path = self.tmp / "dates.quarry"
+        quarry.write(path, np.zeros((3, 1, 10, 19), "f4"), field="f", lossless=True, time=[0, 1, 2], calendar="noleap",
+                     time_units="days since 2001-02-28")
+        self.check(path)
+
     def test_times_at_even_distances(self):
         path = self.tmp / "even.quarry"
         dims = (19, 10, 1)

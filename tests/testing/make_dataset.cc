@@ -217,9 +217,11 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
                               recipe.lossless,
                               {},
                               recipe.rougher});
+  if (!recipe.time_unit.units.empty()) dataset.time_unit = recipe.time_unit;
   for (const std::uint64_t number : recipe.steps) {
     StepDescription step;
     step.step = number;
+    if (!recipe.time_unit.units.empty()) step.time = static_cast<double>(number) / 2;
     step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), &publisher));
     Require(publisher.PublishStep(dataset, step));
   }

@@ -35,6 +35,7 @@ struct DatasetRecipe {
   bool lossless = false;
   bool missing = false;         ///< with the holes of MakeSamples
   std::vector<double> rougher;  ///< tolerances of the layers before that of `tolerance`
+  TimeUnit time_unit;           ///< with a unit, the time of step n is n / 2
 };
 
 /// Samples of a step: smooth with some noise; the same for the same arguments.

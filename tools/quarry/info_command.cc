@@ -148,6 +148,12 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["times"] = nlohmann::ordered_json::array();
   for (const StepDescription& step : steps)
     json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
+  // Null where nobody said what the times mean.
+  const auto text = [](const std::string& known) {
+    return known.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(known);
+  };
+  json["time_units"] = text(dataset.time_unit.units);
+  json["calendar"] = text(dataset.time_unit.calendar);
   json["fields"] = nlohmann::ordered_json::array();
   for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
   return json.dump(2);
@@ -166,6 +172,24 @@ std::string DescribeAxis(const GridDescription& grid, std::size_t a) {
                      coordinates.empty() ? first : coordinates.front(),
                      coordinates.empty() ? last : coordinates.back(),
                      coordinates.empty() ? fmt::format("spacing {:g}", grid.spacing[a]) : "unevenly spaced");
+}
+
+/// "0 to 3 days since 2001-01-01 (noleap), 2001-01-01 00:00:00 to 2001-01-04 00:00:00"; empty without times.
+std::string DescribeTimes(const TimeUnit& unit, const std::vector<StepDescription>& steps) {
+  std::vector<double> times;
+  for (const StepDescription& step : steps) {
+    if (step.time) times.push_back(*step.time);
+  }
+  if (times.empty()) return "";
+  const auto range = [&](const std::string& first, const std::string& last) {
+    return times.size() == 1 ? first : fmt::format("{} to {}", first, last);
+  };
+  std::string text = range(fmt::format("{}", times.front()), fmt::format("{}", times.back()));
+  text += unit.units.empty() ? ", in no unit" : " " + ToString(unit);
+  const auto first = DateOfTime(times.front(), unit);
+  const auto last = DateOfTime(times.back(), unit);
+  if (first && last) text += ", " + range(*first, *last);
+  return text;
 }
 
 void PrintLevels(const DatasetDescription& dataset, const std::vector<LevelRecord>& levels) {
@@ -196,6 +220,8 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   } else {
     Print("  steps    {} ({} to {})\n", steps.size(), steps.front().step, steps.back().step);
   }
+  if (const std::string times = DescribeTimes(dataset.time_unit, steps); !times.empty())
+    Print("  times    {}\n", times);
   for (const FieldSummary& s : fields) {
     Print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
           s.field->units.empty() ? "" : " in " + s.field->units);

@@ -27,16 +27,18 @@ std::uint64_t StoredBytes(const StepDescription& step) {
 
 /// Prints one line and flushes it: a reader of the pipe acts on it.
 /// @return false: the line was lost, and so would be the next ones; the end of the program says why
-bool PrintStep(const StepDescription& step, bool json) {
+bool PrintStep(const StepDescription& step, const TimeUnit& unit, bool json) {
   if (json) {
     nlohmann::ordered_json line = {{"step", step.step}, {"time", nullptr}};
     if (step.time) line["time"] = *step.time;
+    if (!unit.units.empty()) line["time_units"] = unit.units;
+    if (!unit.calendar.empty()) line["calendar"] = unit.calendar;
     line["fields"] = nlohmann::ordered_json::array();
     for (const FieldStepDescription& field : step.fields) line["fields"].push_back(field.name);
     line["bytes"] = StoredBytes(step);
     PrintOut("{}\n", line.dump());
   } else {
-    Print("step {}{}: {} field{}, {}\n", step.step, step.time ? fmt::format(", time {}", *step.time) : "",
+    Print("step {}{}: {} field{}, {}\n", step.step, step.time ? ", time " + TimeText(*step.time, unit) : "",
           step.fields.size(), step.fields.size() == 1 ? "" : "s", FormatBytes(StoredBytes(step)));
   }
   return FlushOutput().ok();
@@ -69,7 +71,7 @@ Result<int> Watch(const WatchOptions& options) {
   }
   std::uint64_t seen = 0;
   QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {
-    return PrintStep(step, options.json) && ++seen != options.count;
+    return PrintStep(step, dataset->description().time_unit, options.json) && ++seen != options.count;
   }));
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "writer/convert/jobs.h"
 #include "writer/convert/step_order.h"
 #include "writer/pipeline/comm.h"
+#include "writer/pipeline/declare.h"
 #include "writer/pipeline/publish.h"
 
 namespace quarry::writer {
@@ -57,19 +58,25 @@ class Run {
               fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
                           options_.output)};
     }
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs_, existing));
+    TimeUnit unit = TimeUnitOf(options_, jobs_);
+    if (existing) {
+      QUARRY_ASSIGN_OR_RETURN(const bool has_times, Publisher::HasTimes(options_.output));
+      QUARRY_ASSIGN_OR_RETURN(unit, ContinueTimeUnit(unit, existing->time_unit, has_times));
+    }
+    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs_, existing, unit));
     QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs_, dataset, ranks_));
     PrintOut("{}", text);
     return Status::Ok();
   }
 
   Status Declare() {
+    QUARRY_ASSIGN_OR_RETURN(unit_, writer_->ChooseTimeUnit(TimeUnitOf(options_, jobs_)));
     QUARRY_RETURN_IF_ERROR(GoOn());
     QUARRY_RETURN_IF_ERROR(LeaveOutPublished());
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
                                            QUARRY_ASSIGN_OR_RETURN(
                                                const DatasetDescription dataset,
-                                               DescribeResult(options_, jobs_, writer_->existing()));
+                                               DescribeResult(options_, jobs_, writer_->existing(), unit_));
                                            return writer_->Declare(dataset);
                                          })));
     if (root_) Announce();
@@ -102,7 +109,7 @@ class Run {
         const auto before = last.find(job.info.field);
         if (before == last.end() || !before->second.time || !checked.insert(job.info.field).second) continue;
         QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
-                                TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
+                                TimeOf(options_, {job}, unit_));
         if (!time || *time > *before->second.time) continue;
         Warn(
             fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
@@ -134,7 +141,7 @@ class Run {
                               step, options_.output, job.info.field)};
         }
         QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
-                                TimeOf(options_, {job}, TimeUnitOf(options_, jobs_, writer_->existing())));
+                                TimeOf(options_, {job}, unit_));
         QUARRY_RETURN_IF_ERROR(
             CheckSameInput(options_.output, step, published, job.info.field, job.info.source, time));
         job.done = true;
@@ -254,6 +261,7 @@ class Run {
   const int ranks_;
   const bool root_;
   Jobs jobs_;
+  TimeUnit unit_;  ///< of the dataset's times
   std::size_t left_out_ = 0;
   std::uint64_t images_read_ = 0;  ///< for the field written last
   std::unique_ptr<DatasetWriter> writer_;

@@ -285,19 +285,18 @@ std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& j
   return warnings;
 }
 
-TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs,
-                    const std::optional<DatasetDescription>& existing) {
-  if (existing && !existing->time_unit.units.empty()) return existing->time_unit;
+TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs) {
   for (const auto& [step, inputs] : jobs) {
     for (const Job& job : inputs) {
       if (job.info.time && !job.info.time_unit.units.empty() && !options.time) return job.info.time_unit;
     }
   }
-  return existing ? existing->time_unit : TimeUnit();
+  return {};
 }
 
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
-                                          const std::optional<DatasetDescription>& existing) {
+                                          const std::optional<DatasetDescription>& existing,
+                                          const TimeUnit& unit) {
   const input::InputInfo& first = jobs.begin()->second.front().info;
   DatasetDescription dataset;
   if (existing) {
@@ -311,7 +310,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
     dataset = *std::move(described);
     dataset.created_by = fmt::format("quarry-write {}", kVersion);
   }
-  dataset.time_unit = TimeUnitOf(options, jobs, existing);
+  dataset.time_unit = unit;
   for (const auto& [step, inputs] : jobs) {
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(TimeOf(options, inputs, dataset.time_unit)));
     for (const auto& [input, moment, done] : inputs) {
@@ -362,20 +361,17 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
   for (const Job& job : step) {
     const input::InputInfo& info = job.info;
     if (!info.time) continue;
-    // A time without a unit is one of the dataset's.
-    const bool is_plain = info.time_unit.units.empty() || unit.units.empty();
-    Result<double> converted =
-        is_plain ? Result<double>(*info.time) : ConvertTime(*info.time, info.time_unit, unit);
+    const Result<std::optional<double>> converted = TimeInUnit(info.time, info.time_unit, unit);
     if (!converted.ok()) {
-      return std::move(converted).status().Annotate(
+      return Status(converted.status()).Annotate(
           fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));
     }
     constexpr double kRounding = 1e-9;
-    if (time && std::abs(*time - *converted) > kRounding * std::abs(*time)) {
+    if (time && std::abs(*time - **converted) > kRounding * std::abs(*time)) {
       return InvalidArgument(
           "\"{}\" is at time {}, but \"{}\", for the same step, at {}; convert them apart, with a --step for "
           "each, or give --time",
-          from->path, *time, info.path, *converted);
+          from->path, *time, info.path, **converted);
     }
     if (!time) from = &info;
     if (!time) time = *converted;

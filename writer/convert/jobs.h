@@ -42,13 +42,14 @@ Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first);
 std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& jobs);
 
 /// The dataset.json after the run, based on the existing one when appending.
+/// @param unit  of its times
 /// @errors kInvalidArgument: options contradict each other or the existing dataset
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
-                                          const std::optional<DatasetDescription>& existing);
+                                          const std::optional<DatasetDescription>& existing,
+                                          const TimeUnit& unit);
 
-/// How the times of a dataset count: as it does already, or as the first input with a time says.
-TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs,
-                    const std::optional<DatasetDescription>& existing);
+/// How the times of the inputs count: as the first says that has one.
+TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs);
 
 /// Physical time of a step in the dataset's unit: the user's value, or that of the files that have one.
 /// @errors kInvalidArgument: the files of the step have different times, or units that have nothing in common

@@ -158,6 +158,13 @@ int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const dou
   });
 }
 
+int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const char* calendar) {
+  return Declare(run, {units}, [&] {
+    run->setup.declaration.time_unit = {units, Text(calendar)};
+    return Status::Ok();
+  });
+}
+
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels) {
   return Declare(run, {patch}, [&] {
     run->setup.declaration.patch = ToIndex(patch);

@@ -35,7 +35,9 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
     grid.dims = declaration.dims;
     QUARRY_ASSIGN_OR_RETURN(dataset, writer::DescribeDataset(grid, layout));
     dataset.created_by = fmt::format("quarry-insitu {}", kVersion);
+    dataset.time_unit = declaration.time_unit;
   }
+  QUARRY_RETURN_IF_ERROR(CheckTimeUnit(declaration.time_unit));
   if (declaration.fields.empty()) return InvalidArgument("no field is declared; declare at least one");
   std::set<std::string> names;
   for (const Field& field : declaration.fields) {

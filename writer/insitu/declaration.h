@@ -26,6 +26,7 @@ struct Declaration {
   std::optional<int> levels;
   std::optional<format::PayloadOrder> order;
   std::vector<Field> fields;
+  TimeUnit time_unit;  ///< of the times of BeginStep, which become times in the unit of a continued dataset
 };
 
 /// Which axis of an array lies densest in memory.

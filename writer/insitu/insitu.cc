@@ -49,9 +49,11 @@ Status Dataset::Start(const Status& found) {
   QUARRY_ASSIGN_OR_RETURN(owned_, ShareBoxes(comm_, setup_.declaration.dims, boxes_));
   QUARRY_ASSIGN_OR_RETURN(writer_,
                           writer::DatasetWriter::Open(comm_, setup_.path, setup_.mode, setup_.pipeline));
+  QUARRY_ASSIGN_OR_RETURN(const TimeUnit unit, writer_->ChooseTimeUnit(setup_.declaration.time_unit));
   return writer::AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                 QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
+                                 QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
                                                          Describe(setup_.declaration, writer_->existing()));
+                                 dataset.time_unit = unit;
                                  return writer_->Declare(dataset);
                                }));
 }
@@ -75,7 +77,8 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
         Agree(Call::kBeginStep, CheckBegin(step, time, open()), BeginArguments(step, time)));
     Step next;
     next.number = static_cast<std::uint64_t>(step);
-    next.time = time;
+    QUARRY_ASSIGN_OR_RETURN(
+        next.time, writer::TimeInUnit(time, setup_.declaration.time_unit, writer_->dataset().time_unit));
     QUARRY_ASSIGN_OR_RETURN(const writer::PublishedStep published, writer_->Published(next.number));
     for (const auto& [field, source] : published.sources) next.published.insert(field);
     bool complete = true;

@@ -65,7 +65,7 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   /// @param step  0 or more; a number that the dataset does not have, or any with OpenMode::kResume
-  /// @param time  physical time, if there is one
+  /// @param time  physical time in the declared unit, if there is one
   /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all
   ///         declared fields of the step are published
   Status BeginStep(std::int64_t step, std::optional<double> time = {});

@@ -24,8 +24,8 @@ module quarry_insitu
     QUARRY_POINTWISE_RELATIVE = 3
   integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1
 
-  public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_patch, &
-            quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
+  public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_time_unit, &
+            quarry_insitu_set_patch, quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
             quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_set_keyframe, quarry_insitu_add_box, &
             quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
             quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message
@@ -87,6 +87,11 @@ module quarry_insitu
       import :: c_int, c_ptr, c_char
       type(c_ptr), value :: run
       character(kind=c_char), intent(in) :: field(*), codec(*)
+    end function
+    integer(c_int) function set_time_unit_c(run, units, calendar) bind(c, name="quarry_insitu_set_time_unit")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: units(*), calendar(*)
     end function
     integer(c_int) function set_keyframe_c(run, field, steps) bind(c, name="quarry_insitu_set_keyframe")
       import :: c_int, c_ptr, c_char
@@ -175,6 +180,12 @@ contains
     type(c_ptr), intent(in) :: run
     character(len=*), intent(in) :: field, codec
     quarry_insitu_set_codec = set_codec_c(run, trim(field)//c_null_char, trim(codec)//c_null_char)
+  end function
+
+  integer(c_int) function quarry_insitu_set_time_unit(run, units, calendar)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: units, calendar
+    quarry_insitu_set_time_unit = set_time_unit_c(run, trim(units)//c_null_char, trim(calendar)//c_null_char)
   end function
 
   integer(c_int) function quarry_insitu_set_keyframe(run, field, steps)

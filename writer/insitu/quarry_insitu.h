@@ -90,6 +90,9 @@ int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insit
 int quarry_insitu_set_grid(quarry_insitu* run, const int64_t dims[3]);
 /* Position of sample (0,0,0) and distance of samples; else 0 and 1. */
 int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const double spacing[3]);
+/* What the times of begin_step mean: "s", or "days since 2001-01-01" in a calendar of the CF conventions, as
+ * "noleap"; NULL: the standard one. Else they are numbers. */
+int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const char* calendar);
 /* Samples of a patch, powers of two, and resolution levels; else those of quarry-write. levels 0: those.
  */
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);

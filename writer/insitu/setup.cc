@@ -69,6 +69,8 @@ json ToJson(const Setup& setup) {
           {"levels", ToJson(d.levels)},
           {"order", EnumToJson(d.order)},
           {"fields", std::move(fields)},
+          {"time_units", d.time_unit.units},
+          {"calendar", d.time_unit.calendar},
           {"files", ToJson(p.files)},
           {"placement", static_cast<int>(p.placement)},
           {"aggregation", static_cast<int>(p.aggregation)},
@@ -89,6 +91,7 @@ Setup FromJson(const json& j) {
   d.levels = FromJson<int>(j.at("levels"));
   d.order = EnumFromJson<format::PayloadOrder>(j.at("order"));
   for (const json& field : j.at("fields")) d.fields.push_back(FieldFromJson(field));
+  d.time_unit = {j.at("time_units"), j.at("calendar")};
   PipelineOptions& p = setup.pipeline;
   p.files = FromJson<int>(j.at("files"));
   p.placement = static_cast<distribution::PlacementStrategy>(j.at("placement").get<int>());

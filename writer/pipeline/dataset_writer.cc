@@ -17,6 +17,7 @@
 #include "quarry/format/manifest.h"
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
+#include "writer/pipeline/declare.h"
 #include "writer/pipeline/encode.h"
 #include "writer/pipeline/encoder_pool.h"
 #include "writer/pipeline/field_files.h"
@@ -496,6 +497,23 @@ Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& 
   }));
   QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
   return text.empty() ? std::nullopt : std::optional<std::uint64_t>(std::stoull(text));
+}
+
+Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
+  QUARRY_RETURN_IF_ERROR(CheckTimeUnit(here));
+  if (!existing_) return here;
+  bool has_times = false;
+  if (!here.units.empty() && existing_->time_unit.units.empty()) {
+    std::string text;
+    QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+      QUARRY_ASSIGN_OR_RETURN(has_times, Publisher::HasTimes(path_));
+      text = has_times ? "times" : "none";
+      return Status::Ok();
+    }));
+    QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+    has_times = text == "times";
+  }
+  return ContinueTimeUnit(here, existing_->time_unit, has_times);
 }
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {

@@ -92,6 +92,9 @@ class DatasetWriter {
   /// The last step that has a field; nothing if none has.
   Result<std::optional<std::uint64_t>> LastStep(const std::string& field);
 
+  /// The unit of the dataset's times when times in `here` are written: see ContinueTimeUnit.
+  Result<TimeUnit> ChooseTimeUnit(const TimeUnit& here);
+
   /// Sets the description of the dataset: before the first step, and again when fields are added.
   Status Declare(const DatasetDescription& dataset);
   const DatasetDescription& dataset() const { return dataset_; }

@@ -280,4 +280,21 @@ Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const Da
                          there);
 }
 
+Result<TimeUnit> ContinueTimeUnit(const TimeUnit& here, const TimeUnit& there, bool has_times) {
+  if (here.units.empty() || !there.units.empty()) return there;
+  if (!has_times) return here;
+  return InvalidArgument(
+      "the times are in \"{}\" here, and those of the dataset have no unit; give numbers without a unit to "
+      "continue it, or "
+      "write another dataset",
+      ToString(here));
+}
+
+Result<std::optional<double>> TimeInUnit(std::optional<double> time, const TimeUnit& here,
+                                         const TimeUnit& there) {
+  if (!time || here.units.empty()) return time;
+  QUARRY_ASSIGN_OR_RETURN(const double converted, ConvertTime(*time, here, there));
+  return std::optional(converted);
+}
+
 }  // namespace quarry::writer

@@ -74,4 +74,14 @@ Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const La
 /// @errors kInvalidArgument: what differs
 Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing);
 
+/// The unit of a dataset that is continued with times in `here`: its own, `there`, or `here` where it has
+/// none and no step has a time. Times without a unit are in the dataset's.
+/// @errors kInvalidArgument: its times have no unit; both are named
+Result<TimeUnit> ContinueTimeUnit(const TimeUnit& here, const TimeUnit& there, bool has_times);
+
+/// A time in the unit of the dataset, `there`. One without a unit is in it already.
+/// @errors kInvalidArgument: see ConvertTime
+Result<std::optional<double>> TimeInUnit(std::optional<double> time, const TimeUnit& here,
+                                         const TimeUnit& there);
+
 }  // namespace quarry::writer

@@ -87,6 +87,15 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions&
   return lock;
 }
 
+/// @param folder  of the step
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+  const fs::path manifest = folder / "step.json";
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
+  Result<StepDescription> step = format::DecodeStepManifest(text, dataset);
+  if (!step.ok()) return std::move(step).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  return step;
+}
+
 /// Describes a mask from the subfiles in its folder, and checks its name.
 Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
                                      const DatasetDescription& dataset) {
@@ -161,25 +170,35 @@ Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
 
 namespace {
 
-Result<PublishedStep> ReadStep(const fs::path& dataset, std::uint64_t step,
-                               const DatasetDescription& description) {
+Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
+                                    const DatasetDescription& description) {
   PublishedStep published;
   std::error_code ignored;
   if (!fs::exists(dataset / format::StepFolder(step), ignored)) return published;
-  const fs::path manifest = dataset / format::StepFolder(step) / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> read = format::DecodeStepManifest(text, description);
-  if (!read.ok()) return std::move(read).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  published.time = read->time;
-  for (const FieldStepDescription& field : read->fields) published.sources[field.name] = field.source;
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription read, ReadStep(dataset / format::StepFolder(step), description));
+  published.time = read.time;
+  for (const FieldStepDescription& field : read.fields) published.sources[field.name] = field.source;
   return published;
 }
 
 }  // namespace
 
+Result<bool> Publisher::HasTimes(const fs::path& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> steps, Location(dataset / "steps").List());
+  for (const FolderEntry& step : steps) {
+    if (step.name.starts_with(kStagingPrefix)) continue;
+    Result<StepDescription> read = ReadStep(dataset / "steps" / step.name, description);
+    if (read.status().code() == StatusCode::kNotFound) continue;  // no step
+    QUARRY_RETURN_IF_ERROR(read.status());
+    if (read->time) return true;
+  }
+  return false;
+}
+
 Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
   if (!existing_) return PublishedStep();
-  return ReadStep(dataset_, step, *existing_);
+  return ReadPublished(dataset_, step, *existing_);
 }
 
 Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset, const std::string& field) {
@@ -191,7 +210,7 @@ Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset
     if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.insert(*step);
   }
   for (const std::uint64_t step : steps) {
-    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadStep(dataset, step, description));
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, step, description));
     if (published.has(field)) return std::optional(step);
   }
   return std::optional<std::uint64_t>();
@@ -277,8 +296,8 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   if (!existing_) return PublishNewDataset(dataset, step);
 
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
-  // an unknown field is not.
-  if (dataset.fields.size() != existing_->fields.size()) {
+  // an unknown field is not. So is a unit without times.
+  if (dataset.fields.size() != existing_->fields.size() || dataset.time_unit != existing_->time_unit) {
     const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
     QUARRY_RETURN_IF_ERROR(
         ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));

@@ -41,6 +41,9 @@ class Publisher {
   /// The description of an existing dataset, without lock or change. @errors kNotFound, kDataLoss
   static Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
 
+  /// Whether a step of an existing dataset has a time. Reads steps until one has. @errors kDataLoss
+  static Result<bool> HasTimes(const std::filesystem::path& dataset);
+
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
   /// What is published of a step; nothing if there is no such step.
@@ -61,7 +64,7 @@ class Publisher {
   void AddMask(const MaskDescription& mask) { masks_[mask.name] = mask; }
 
   /// Makes the staged masks visible, then the staged fields as `step`, or as more fields of it, and `dataset`
-  /// as dataset.json where it has changed.
+  /// as dataset.json where it has new fields, or a unit of times.
   /// @errors kUnknown: the step is published, but may not survive a power cut; after any other it is not
   /// published
   Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);

@@ -54,6 +54,8 @@ export interface DatasetInfo {
   /** Positions of all samples of an axis that is not evenly spaced; null for the others. */
   readonly coordinates: readonly [Float64Array | null, Float64Array | null, Float64Array | null];
   readonly fields: readonly FieldInfo[];
+  /** Of the times of the steps; empty if unknown. */
+  readonly timeUnit: string;
 }
 
 /** A field at a step, as its error records describe it. */
@@ -71,6 +73,8 @@ export interface StepInfo {
   readonly step: number;
   /** Physical time, if known. */
   readonly time: number | null;
+  /** Its date in the calendar of the dataset, as the server says it; empty where the unit has no reference date. */
+  readonly date: string;
   readonly fields: ReadonlyMap<string, FieldStepInfo>;
 }
 

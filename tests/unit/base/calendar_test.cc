@@ -226,10 +226,26 @@ TEST(TimeOfDate, ReadsTheDatesOfWrf) {
             "2001-01-01\"");
 }
 
+TEST(TimeUnits, AreAttributesOfCf) {
+  using Attributes = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(TimeAttributes({}), (Attributes{{"long_name", "physical time"}}));
+  EXPECT_EQ(TimeAttributes({"s", ""}), (Attributes{{"long_name", "physical time"}, {"units", "s"}}));
+  EXPECT_EQ(TimeAttributes({"days since 2001-01-01", ""}), (Attributes{{"long_name", "physical time"},
+                                                                       {"standard_name", "time"},
+                                                                       {"units", "days since 2001-01-01"},
+                                                                       {"calendar", "standard"}}));
+  EXPECT_EQ(TimeAttributes({"hours since 2001-01-01", "noleap"}).back(),
+            (std::pair<std::string, std::string>("calendar", "noleap")));
+}
+
 TEST(TimeUnits, HaveWordsForMessages) {
   EXPECT_EQ(ToString(TimeUnit{}), "no unit");
   EXPECT_EQ(ToString({"s", ""}), "s");
   EXPECT_EQ(ToString({"days since 2001-01-01", "noleap"}), "days since 2001-01-01 (noleap)");
+  EXPECT_EQ(TimeText(59, {"days since 2001-01-01", "noleap"}), "2001-03-01 00:00:00");
+  EXPECT_EQ(TimeText(1.5, {"months since 2001-01-01", ""}), "1.5 months since 2001-01-01");
+  EXPECT_EQ(TimeText(0.25, {"s", ""}), "0.25 s");
+  EXPECT_EQ(TimeText(0.1, {}), "0.1");
 }
 
 }  // namespace

@@ -267,6 +267,34 @@ TEST(DatasetManifest, TheCoderOfAFieldCodesIt) {
   ExpectDamage(layers({1, -1}), "layer 1");
 }
 
+TEST(DatasetManifest, TimesHaveAUnitAndACalendarOrNone) {
+  DatasetDescription dataset = ExampleDataset();
+  const std::string without = EncodeManifest(dataset);
+  EXPECT_EQ(without.find("\"time\""), std::string::npos) << "as before there were units";
+  EXPECT_EQ(DecodeDatasetManifest(without)->time_unit, TimeUnit{});
+  for (const TimeUnit& unit : {TimeUnit{"days since 2001-01-01", "noleap"},
+                               {"s", ""},
+                               {"", "360_day"},
+                               {"\u00b5s of Mars", "darian"}}) {
+    dataset.time_unit = unit;
+    const auto read = DecodeDatasetManifest(EncodeManifest(dataset));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->time_unit, unit);
+    EXPECT_EQ(EncodeManifest(*read), EncodeManifest(dataset));
+  }
+}
+
+TEST(DatasetManifest, UnitsOfTimesAreShortText) {
+  const std::string longest(kMaxTimeUnit, 'x');
+  EXPECT_TRUE(ErrorOf([&](DatasetDescription* d) { d->time_unit = {longest, longest}; }).ok());
+  ExpectDamage(ErrorOf([&](DatasetDescription* d) { d->time_unit.units = longest + "x"; }), "1025 bytes");
+  ExpectDamage(ErrorOf([&](DatasetDescription* d) { d->time_unit.calendar = longest + "x"; }), "1025 bytes");
+  EXPECT_EQ(CheckTimeUnit({"\xff", ""}).code(), StatusCode::kInvalidArgument);
+  std::string text = EncodeManifest(ExampleDataset());
+  text.replace(text.find("\"checksum\""), 0, "\"time\": 5, ");
+  EXPECT_EQ(DecodeDatasetManifest(Resealed(text)).status().code(), StatusCode::kDataLoss);
+}
+
 TEST(DatasetManifest, ReadingALargeOneEndsWhenItIsCancelled) {
   DatasetDescription dataset = ExampleDataset();
   dataset.created_by = std::string(std::size_t{3} << 20, ',');  // in pieces inside of a text

@@ -585,6 +585,38 @@ TEST_F(ServiceTest, StepsArePaginated) {
   EXPECT_TRUE(second.next_page_token().empty());
 }
 
+TEST_F(ServiceTest, StepsComeWithTheDatesOfTheirTimes) {
+  const TimeUnit unit = {"days since 2001-02-28", "noleap"};
+  testing::MakeDataset(Path("dated"), {.steps = {0}});
+  testing::MakeDataset(Path("dated"), {.steps = {2, 3}, .time_unit = unit});
+  pb::GetDatasetRequest request;
+  request.set_dataset("dated");
+  grpc::ClientContext context;
+  pb::GetDatasetResponse response;
+  ASSERT_TRUE(stub_->GetDataset(&context, request, &response).ok());
+  EXPECT_EQ(response.manifest().time().units(), unit.units);
+  EXPECT_EQ(std::vector<std::string>(response.dates().begin(), response.dates().end()),
+            (std::vector<std::string>{"", "2001-03-01 00:00:00", "2001-03-01 12:00:00"}));
+  EXPECT_EQ(Remote("dated")->description().time_unit, unit);
+  EXPECT_EQ(Remote("dated")->Steps()->back().time, 1.5);
+
+  pb::WatchStepsRequest watched;
+  watched.set_dataset("dated");
+  watched.set_after(2);
+  grpc::ClientContext watching;
+  const auto stream = stub_->WatchSteps(&watching, watched);
+  pb::WatchStepsResponse step;
+  ASSERT_TRUE(stream->Read(&step));
+  EXPECT_EQ(step.date(), "2001-03-01 12:00:00");
+  watching.TryCancel();
+
+  request.set_dataset("a");
+  grpc::ClientContext without;
+  ASSERT_TRUE(stub_->GetDataset(&without, request, &response).ok());
+  EXPECT_EQ(response.dates_size(), 0);
+  EXPECT_FALSE(response.manifest().has_time());
+}
+
 TEST_F(ServiceTest, StepsThatAppearWhileTheServerRunsAreSeen) {
   ASSERT_EQ(Remote("a")->Steps()->size(), 2u);
   testing::MakeDataset(Path("a"), {.steps = {5}});

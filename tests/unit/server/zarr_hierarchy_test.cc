@@ -38,8 +38,9 @@ pb::StepManifest StepOf(std::uint64_t number, std::vector<std::string> fields) {
   return step;
 }
 
-std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps) {
-  const DatasetDescription dataset = Description();
+std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps, const TimeUnit& unit = {}) {
+  DatasetDescription dataset = Description();
+  dataset.time_unit = unit;
   Contents contents(format::ToProto(dataset), dataset);
   for (const pb::StepManifest& step : steps) contents.Add(step);
   return std::make_unique<Hierarchy>(std::move(contents));
@@ -47,6 +48,18 @@ std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps) {
 
 json Document(const Hierarchy& hierarchy, const std::string& key) {
   return json::parse(*hierarchy.Find(key).value().document);
+}
+
+TEST(Hierarchy, SaysWhatTimesMean) {
+  const auto times = [](const TimeUnit& unit) {
+    return Document(*Make({StepOf(3, {"p"})}, unit), "0/time/zarr.json")["attributes"];
+  };
+
+  EXPECT_EQ(times({}), json({{"long_name", "physical time"}}));
+  EXPECT_EQ(times({"days since 2001-01-01", "noleap"}), json({{"long_name", "physical time"},
+                                                              {"standard_name", "time"},
+                                                              {"units", "days since 2001-01-01"},
+                                                              {"calendar", "noleap"}}));
 }
 
 TEST(Hierarchy, HasADocumentForEachNode) {

@@ -174,8 +174,24 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def times(self) -> builtins.list[float | None]:
-        """Of the steps, where the simulation gave one."""
+        """Of the steps, where the simulation gave one, in `time_units`."""
         return [step.time for step in self._steps()]
+
+    @property
+    def time_units(self) -> str:
+        """What the times mean: "days since 2001-01-01", or "s"; empty if nobody said."""
+        return self.native.time_units
+
+    @property
+    def calendar(self) -> str:
+        """Of the times, a name of the CF conventions; empty: the standard one, or nobody said."""
+        return self.native.calendar
+
+    @property
+    def dates(self) -> builtins.list[str | None]:
+        """Of the steps, "2001-02-01 12:00:00" in `calendar`; None without a time, or without a reference date in
+        `time_units`."""
+        return [None if step.time is None else self.native.date_of(step.time) for step in self._steps()]
 
     def watch(self, after: int | None = None, *, patience: float = 60) -> Iterator[_quarry.Step]:
         """Every published step with a number above `after`, then each one when it is published, for ever. Close the

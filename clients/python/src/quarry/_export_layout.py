@@ -41,7 +41,8 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
         variables=tuple(_variable(said[name], held[name], at, [step.step for step in chosen]) for name in names),
         axes=(axes[0], axes[1], axes[2]), step=step, time=time,
         numbers=tuple(step.step for step in chosen),
-        times=tuple(float("nan") if step.time is None else step.time for step in chosen), patch=(z, y, x),
+        times=tuple(float("nan") if step.time is None else step.time for step in chosen),
+        time_attrs=dict(grid.time_attributes), patch=(z, y, x),
         offset=(extent[0][0], extent[1][0], extent[2][0]), attrs=_provenance(dataset, box, at))
 
 

@@ -82,6 +82,7 @@ class Layout:
         axes: z, y, x
         step, time: names of the step's dimension, and of the coordinate along it
         times: NaN where a step has none
+        time_attrs: of the coordinate with the times, as CF has them
         patch: samples of this level that are decoded together: z, y, x
         offset: the first sample in samples of this level: z, y, x
         attrs: of the whole
@@ -93,6 +94,7 @@ class Layout:
     time: str
     numbers: tuple[int, ...]
     times: tuple[float, ...]
+    time_attrs: dict[str, str]
     patch: Triple
     offset: Triple
     attrs: dict[str, Any]
@@ -121,7 +123,7 @@ class Layout:
         """Name, dimension, values and attributes."""
         yield self.step, self.step, np.array(self.numbers, "<i8"), {"long_name": "number of the step"}
         if self.has_times():
-            yield self.time, self.step, np.array(self.times, "<f8"), {"long_name": "physical time"}
+            yield self.time, self.step, np.array(self.times, "<f8"), dict(self.time_attrs)
         for axis, letter in zip(self.axes, "ZYX", strict=True):
             yield axis.name, axis.name, axis.positions.astype("<f8"), axis.attrs(letter)
 

@@ -186,13 +186,20 @@ def _with_unit(name: str, unit: str) -> str:
     return f"{name} [{unit}]" if unit else name
 
 
+def _time_text(field: Field, time: float) -> str:
+    """The date, or the number with its unit."""
+    native = field.dataset.native
+    unit = f" {native.time_units}" if native.time_units else ""
+    return native.date_of(time) or f"{time:.6g}{unit}"
+
+
 def _title(field: Field, plane: Plane, samples: Samples) -> str:
     import numpy as np
     axis = field.dataset.dims[plane.axis]
     unit = field.dataset.axis_units[axis]
     where = f"{axis} = {float(samples.coords[axis][0]):.6g}{' ' + unit if unit else ''}"
     time = dict(zip(field.dataset.steps, field.dataset.times, strict=True)).get(samples.step)
-    when = f"step {samples.step}" + (f", time {time:.6g}" if time is not None else "")
+    when = f"step {samples.step}" + (f", time {_time_text(field, time)}" if time is not None else "")
     how = f"level {samples.level}, within {samples.max_error:.3g}{' ' + field.units if field.units else ''}"
     missing = np.ma.is_masked(samples.array)
     return f"{when}, {where}\n{how}{', missing in grey' if missing else ''}"

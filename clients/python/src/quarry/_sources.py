@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from quarry import _times
 from quarry._field import Field
 from quarry._samples import Box
+from quarry._times import Times
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +53,7 @@ class Source:
 
     def __init__(self, name: str, array: Any, *, has_steps: bool, units: str = "", fill: float | None = None,
                  axes: Sequence[Axis] | None = None, numbers: list[int] | None = None,
-                 times: Sequence[float | None] | None = None) -> None:
+                 times: Times | None = None) -> None:
         import numpy as np
         self.name = name
         self.units = units
@@ -160,11 +162,11 @@ def _from_field(name: str | None, data: Field) -> Source:
     grid, coords = data.dataset.native, data.dataset.coords.values()
     return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
                   axes=[*map(Axis.at, grid.axis_names, grid.axis_units, coords)], numbers=data.steps,
-                  times=[times[step] for step in data.steps])
+                  times=Times(tuple(times[step] for step in data.steps), data.dataset.time_units, data.dataset.calendar))
 
 
 def _from_xarray(name: str | None, data: Any) -> Source:
-    steps = next((dim for dim in data.dims if dim in _STEP_AXES), data.dims[0] if data.ndim == 4 else None)
+    steps = _step_axis(data)
     if steps is not None:
         data = data.transpose(steps, ...)
     spatial = data.dims[1:] if steps is not None else data.dims
@@ -185,23 +187,48 @@ def _axis_of(data: Any, dim: str) -> Axis:
     return Axis.at(str(dim), str(coordinate.attrs.get("units", "")), coordinate.values)
 
 
-def _along_steps(data: Any, steps: str | None, name: str) -> Any:
-    """A coordinate of the steps, as an array of one value for each; None if there is none."""
-    import numpy as np
-    coordinate = data.coords.get(name)
-    if coordinate is None or coordinate.dims not in ((), (steps,)):
-        return None
-    values = np.atleast_1d(coordinate.values)
-    return values if len(values) == (1 if steps is None else data.sizes[steps]) else None
+def _step_axis(data: Any) -> Any:
+    """The dimension that brings the steps; None if there is one step.
+
+    Raises:
+        ValueError: there are two
+    """
+    said = [dim for dim in data.dims if dim == "step" or any(
+        coordinate.dims == (dim,) and _times.is_time(coordinate) for coordinate in data.coords.values())]
+    if len(said) > 1:
+        raise ValueError(f"{data.name!r} has several axes of time, {', '.join(map(repr, said))}; choose a value along all "
+                         "but one of them with isel, or stack them")
+    if said:
+        return said[0]
+    named = next((dim for dim in data.dims if dim in _STEP_AXES), None)
+    return data.dims[0] if named is None and data.ndim == 4 else named
 
 
 def _step_numbers(data: Any, steps: str | None) -> list[int] | None:
-    values = _along_steps(data, steps, "step")
-    return None if values is None or values.dtype.kind not in "iu" else [int(value) for value in values]
+    import numpy as np
+    for coordinate in _along_steps(data, steps):
+        if coordinate.name == "step" and coordinate.dtype.kind in "iu" and not _times.is_time(coordinate):
+            return [int(value) for value in np.atleast_1d(coordinate.values)]
+    return None
 
 
-def _step_times(data: Any, steps: str | None) -> list[float | None] | None:
-    values = _along_steps(data, steps, "time")
-    if values is not None and values.dtype.kind == "M":
-        values = values.astype("datetime64[us]").astype("int64") / 1e6
-    return None if values is None or values.dtype.kind not in "fiu" else [float(value) for value in values]
+def _step_times(data: Any, steps: str | None) -> Times | None:
+    """Of the coordinate that is time: the one that says so first, else the one with the name."""
+    found = _along_steps(data, steps)
+    ranks: list[Callable[[Any], bool]] = [
+        lambda one: one.attrs.get("standard_name") == "time",
+        lambda one: one.name == steps and steps != "step" and (_times.is_time(one) or steps in _STEP_AXES),
+        lambda one: one.name == "time",
+        lambda one: _times.is_time(one) and one.dtype.kind != "m",
+        _times.is_time]
+    for rank in ranks:
+        for coordinate in filter(rank, found):
+            if times := _times.of_coordinate(coordinate):
+                return times
+    return None
+
+
+def _along_steps(data: Any, steps: str | None) -> list[Any]:
+    """The coordinates with a value for each step."""
+    count = 1 if steps is None else data.sizes[steps]
+    return [one for one in data.coords.values() if one.dims in ((), (steps,)) and one.size == count]

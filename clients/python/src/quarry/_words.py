@@ -66,7 +66,7 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 _ARGUMENTS = {
     **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding"), "text"),
-    **dict.fromkeys(("strict", "physical", "lossless", "break_lock"), "yes"),
+    **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range"), "yes"),
     **dict.fromkeys(("step", "after", "max_bytes", "memory"), "count"),
     **dict.fromkeys(("level", "first_level", "layer", "first_layer", "bins", "keyframe", "levels", "files", "threads",
                      "retries"), "integer"),
@@ -76,7 +76,7 @@ _ARGUMENTS = {
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
 }
 _NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "strict", "physical",
-               "lossless", "break_lock", "memory", "level", "bins", "threads", "retries", "patience", "timeout"}
+               "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries", "patience", "timeout"}
 
 
 def check(**arguments: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from quarry import _quarry
 from quarry._samples import Box, Triple
 from quarry._sources import Source, sources
+from quarry._times import Times, of_argument
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
@@ -51,28 +52,30 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           pointwise_relative: float | Mapping[str, float] | None = None, lossless: bool = False,
           keep_zeros: bool = False, keep_sign: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
           relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
-          time: float | Sequence[float] | None = None, mode: Literal["create", "append", "resume"] = "create",
+          time: Any = None, time_units: str = "", calendar: str = "", mode: Literal["create", "append", "resume"] = "create",
           units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
           codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
           spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
           memory: int = 1 << 30, files: int | None = None, progress: bool = False,
-          break_lock: bool = False) -> list[Written]:
+          break_lock: bool = False, accept_range: bool = False) -> list[Written]:
     """Writes arrays into a dataset, in this process and without MPI. The payloads are those of `quarry-write`. Readers
     never see half a step; after Ctrl-C or an error the published steps stay.
 
         quarry.write("run.quarry", pressure, field="pressure", tolerance=1e-3, units="Pa")
-        quarry.write("run.quarry", later, field="pressure", step=1, mode="append")
+        quarry.write("run.quarry", later, field="pressure", mode="append")
 
     Args:
         path: of the dataset, a directory NAME.quarry
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
             to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields: they bring
-            names, units, fill values and positions, and an axis `step` or `time` brings the steps. What has a shape,
-            a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
+            names, units, fill values and positions, and an axis of time, or `step`, brings the steps. Time is what
+            holds dates or lengths of time, or says axis "T", standard_name "time" or a unit "since". What has a shape, a
+            type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
             loaded part by part. Samples that are NaN, infinite or masked are missing
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
-        relative: the same as a fraction of the value range of each step, for which larger data are loaded twice
+        relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A range
+            that a few samples make, such as undeclared fill values, is refused
         pointwise_relative: the same as a fraction of each sample's own magnitude, below 1; keeps zeros and signs
         lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
         keep_zeros: samples that are zero stay zero, beside a tolerance
@@ -80,9 +83,14 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost
             (docs/inputs.md). Readers take those that they need
         relative_layers: the same as fractions of the value range of each step
-        step: the number of the first one, or those of all; the coordinate `step`, or from 0, if left out
-        time: of each step; the coordinate `time` if left out: in its unit, or dates in seconds since 1970
-        mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped
+        step: the number of the first one, or those of all. If left out: the coordinate `step`, or from 0, or with "append"
+            after the last step that has one of the fields
+        time: of each step, numbers or dates; the coordinate of time if left out, as xarray encodes it: number, unit and
+            calendar. A dataset has one unit: times that are appended are converted to it
+        time_units: of `time`, or of a coordinate without a unit: "s", "days since 2001-01-01"
+        calendar: of `time`, a name of the CF conventions; the standard one if left out
+        mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped, unless
+            its time is another one
         units: of the field, or of each one
         fill: samples with this value are missing; masked integers become it, or the array's own fill_value
         codec: "interpolate", "wavelet-zfp" or "lossless"; chosen from type and bound if left out
@@ -97,6 +105,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         files: subfiles of each field and step
         progress: shows a bar; needs tqdm
         break_lock: removes the lock of a writer that ended without removing it
+        accept_range: takes a tolerance relative to a range that a few samples make
 
     Returns:
         one entry for each field and step that was written
@@ -119,18 +128,20 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     several = relative_layers if layers is None else layers
     first = _one_grid(fields)
     numbers = _numbers(step, first)
+    times = _times_of(time, time_units, calendar, first)
     requests = [explained(
         _quarry.FieldRequest, name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
         relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name),
         lossless=lossless, layers=_tolerances(_of(several, source.name)), relative_layers=relative_layers is not None,
         units=_of(units, source.name) or source.units, fill=source.fill, codec=codec or kept, keyframe=keyframe)
         for source in fields]
-    settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock)
+    settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock,
+                         accept_range=accept_range, goes_on=step is None and not first.numbers)
     passes = 1 if relative is None and relative_layers is None else 2
     with _Bar(fields, passes=passes, shown=progress) as bar:
         written = _quarry.write(
             os.fspath(path), settings, _grid(first, origin, spacing, patch, levels), requests,
-            [*zip(numbers, _times(time, first), strict=True)], bar.watch(_loader(fields)))
+            [*zip(numbers, times.values, strict=True)], (times.units, times.calendar), bar.watch(_loader(fields)))
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
 
 
@@ -168,6 +179,9 @@ def _one_grid(fields: Sequence[Source]) -> Source:
             raise ValueError(
                 f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
                 f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
+        if first.times and other.times and first.times != other.times:
+            raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into two "
+                             "datasets, or give `time`")
     return first
 
 
@@ -197,14 +211,18 @@ def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     return numbers
 
 
-def _times(time: float | Sequence[float] | None, source: Source) -> Sequence[float | None]:
+def _times_of(time: Any, units: str, calendar: str, source: Source) -> Times:
     if time is None:
-        return source.times or [None] * source.steps
-    times = _listed(time)
-    for one in times:
-        check(time=one)
-    if len(times) != source.steps:
-        raise ValueError(f"{len(times)} times were given, and {source.name!r} has {source.steps} steps")
+        found = source.times or Times((None,) * source.steps)
+        if not units and not calendar:
+            return found
+        if found.units:
+            raise ValueError(f"time_units={units!r} and calendar={calendar!r} were given, and the times of {source.name!r} "
+                             f"are in {found.units!r}; leave them out, or give `time` as well")
+        return Times(found.values, units, calendar)
+    times = of_argument(time, units, calendar)
+    if len(times.values) != source.steps:
+        raise ValueError(f"{len(times.values)} times were given, and {source.name!r} has {source.steps} steps")
     return times
 
 

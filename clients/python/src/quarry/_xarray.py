@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -34,14 +35,15 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     url: ClassVar[str] = "https://pypi.org/project/quarry-data"
     supports_groups: ClassVar[bool] = True
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
-        "filename_or_obj", "drop_variables", "mask_and_scale", "level", "max_error", "steps", "token", "ca",
+        "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error", "steps", "token", "ca",
         "certificate", "key", "threads", "timeout", "retries", "encoding")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
-            mask_and_scale: bool = True, level: int | None = None,
-            max_error: float | Mapping[str, float] | None = None, steps: Iterable[int] | None = None, token: str = "",
-            ca: str = "", certificate: str = "", key: str = "", threads: int = 0, timeout: float = 0, retries: int = 5,
+            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
+            level: int | None = None, max_error: float | Mapping[str, float] | None = None,
+            steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
+            threads: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
         """Opens a dataset at one level; reads no samples.
 
@@ -49,6 +51,8 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             filename_or_obj: a directory, or "grpc://HOST:PORT/NAME", or the same with "grpcs://" for TLS
             drop_variables: fields that are left out
             mask_and_scale: missing samples are NaN, integers with a fill value floats; False: all are as stored
+            decode_times: times with a reference date are datetime64, or cftime where their calendar needs it
+            decode_timedelta: times without one, as "hours", are timedelta64
             level: 0, full resolution, if nothing else says which
             max_error: instead of a level: the coarsest at which every field and step is within this error, in the
                 field's unit; or {field: error}, where fields have different units
@@ -63,7 +67,8 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
                         timeout=timeout, retries=retries, encoding=encoding)
         try:
-            view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale)
+            times = _Decoding(decode_times, decode_timedelta)
+            view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
             opened = view.dataset_at(view.choose(level, max_error))
         except BaseException:
             dataset.close()
@@ -73,15 +78,17 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 
     def open_groups_as_dict(  # type: ignore[override]
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
-            mask_and_scale: bool = True, steps: Iterable[int] | None = None, token: str = "", ca: str = "",
-            certificate: str = "", key: str = "", threads: int = 0, timeout: float = 0, retries: int = 5,
+            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
+            steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
+            threads: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> dict[str, xr.Dataset]:
         """A group for each level: "/0", full resolution, "/1" and so on; the root "/" has attributes only. Arguments
         and errors are those of `open_dataset`."""
         dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
                         timeout=timeout, retries=retries, encoding=encoding)
         try:
-            view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale)
+            times = _Decoding(decode_times, decode_timedelta)
+            view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
             groups = {f"/{level}": view.dataset_at(level) for level in range(dataset.levels)}
         except BaseException:
             dataset.close()
@@ -111,7 +118,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 def field_to_xarray(source: Field, *, level: int | None = None, max_error: float | None = None,
                     steps: Iterable[int] | None = None) -> xr.DataArray:
     """See Field.to_xarray."""
-    view = _View(source.dataset, [source.name], steps, True)
+    view = _View(source.dataset, [source.name], steps, True, _Decoding())
     at = view.dataset_at(view.choose(level, max_error))
     if source.name not in at:
         raise Error("NOT_FOUND", f"{source.name!r} is in none of the steps {view.numbers.tolist()}")
@@ -176,6 +183,30 @@ def _axis(grid: _quarry.Dataset, axis: int, names: _Names, values: npt.NDArray[n
 
 
 @dataclass
+class _Decoding:
+    """What becomes of times, as in xarray.open_dataset."""
+
+    dates: bool = True
+    lengths: bool = False
+
+    def decode(self, name: str, variable: xr.Variable) -> xr.Variable:
+        """Numbers stay numbers, with their unit, where it or its calendar is not known to xarray."""
+        units = str(variable.attrs.get("units", ""))
+        if not (self.dates if " since " in units else self.lengths):
+            return variable
+        try:
+            decoded = xr.conventions.decode_cf_variable(name, variable, decode_times=self.dates,
+                                                        decode_timedelta=self.lengths)
+            values = np.array(decoded.values)
+            if values.dtype.kind == "O":  # cftime takes NaN for the reference date
+                values[np.isnan(variable.values)] = np.nan
+            return xr.Variable(decoded.dims, values, decoded.attrs, decoded.encoding)
+        except (ValueError, OverflowError) as error:
+            warnings.warn(f"the times stay numbers, in {units!r}: {error}", stacklevel=4)
+            return variable
+
+
+@dataclass
 class _Series:
     """What the steps say about a field.
 
@@ -207,8 +238,9 @@ class _Series:
 class _View:
     """The fields and steps that somebody wants of a dataset. The steps are looked through once for all levels."""
 
-    def __init__(self, dataset: Dataset, names: Sequence[str], steps: Iterable[int] | None, decode: bool) -> None:
-        self._dataset, self._grid, self._decode = dataset, dataset.native, decode
+    def __init__(self, dataset: Dataset, names: Sequence[str], steps: Iterable[int] | None, decode: bool,
+                 decoding: _Decoding) -> None:
+        self._dataset, self._grid, self._decode, self._decoding = dataset, dataset.native, decode, decoding
         chosen = _chosen(dataset, steps)
         self.numbers = np.array([step.step for step in chosen], dtype=np.int64)
         self._times = [step.time for step in chosen]
@@ -256,7 +288,8 @@ class _View:
             (self._names.step,), self.numbers, {"long_name": "number of the step"})}
         if any(time is not None for time in self._times):
             times = np.array([np.nan if time is None else time for time in self._times])
-            coords[self._names.time] = xr.Variable((self._names.step,), times, {"long_name": "physical time"})
+            encoded = xr.Variable((self._names.step,), times, dict(self._grid.time_attributes))
+            coords[self._names.time] = self._decoding.decode(self._names.time, encoded)
         for axis, name in enumerate(self._names.axes):
             coords[name] = _axis(self._grid, axis, self._names, positions(self._grid, axis)[::spacing])
         variables = {name: self._variable(series, level) for name, series in self._series.items()}

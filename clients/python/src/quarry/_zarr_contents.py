@@ -106,6 +106,7 @@ class Description:
     step_names: tuple[str, str]
     """Of the first dimension and the array of the times, of the fields that all steps hold."""
     created_by: str
+    time_attributes: dict[str, str]
 
 
 def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> Description:
@@ -128,7 +129,7 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
     chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
     return Description(grid, tuple(_describe_field(dataset, name, held.get(name, []), float32) for name in chosen),
                        tuple(step.step for step in steps), tuple(step.time for step in steps), native.step_names,
-                       native.created_by)
+                       native.created_by, dict(native.time_attributes))
 
 
 def _describe_field(dataset: Dataset, name: str, held: list[tuple[_quarry.Step, _quarry.FieldStep]],
@@ -448,7 +449,7 @@ def _step_arrays(said: Description, field: FieldContents | None) -> dict[str, Ar
     if any(known is not None for known in times):
         values = tuple(math.nan if known is None else known for known in times)
         arrays[time] = ListArray(*_coordinate(len(times)), "float64", math.nan, (step,),
-                                 {"long_name": "physical time"}, values=values)
+                                 dict(said.time_attributes), values=values)
     return arrays
 
 

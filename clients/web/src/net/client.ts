@@ -94,7 +94,7 @@ export class QuarryClient {
       const request = { dataset, pageToken, pageSize: 1000 };
       const answer = await this.call((options) => this.client.getDataset(request, options), signal);
       const known = found.info ??= datasetInfo(dataset, answer.manifest);
-      return { items: answer.steps.map((step) => stepInfo(step, known)), next: text(answer.nextPageToken, "a page token") };
+      return { items: answer.steps.map((step, i) => stepInfo(step, answer.dates[i] ?? "", known)), next: text(answer.nextPageToken, "a page token") };
     }, kMostSteps, "steps");
     const ascend = steps.every((step, i) => i === 0 || step.step > steps[i - 1]!.step);
     if (!ascend) throw badAnswer(`the steps of "${dataset}" do not ascend`);

@@ -156,6 +156,7 @@ export function datasetInfo(name: string, manifest: DatasetManifest | undefined)
     axisUnits: texts(grid.axisUnits, "grid.axis_units"),
     coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
     fields: allFields(manifest.fields),
+    timeUnit: text(manifest.time?.units ?? "", "the unit of the times"),
   };
 }
 
@@ -215,7 +216,7 @@ function fieldSteps(field: FieldStep, info: DatasetInfo, version: number): [stri
   });
 }
 
-export function stepInfo(manifest: StepManifest, info: DatasetInfo): StepInfo {
+export function stepInfo(manifest: StepManifest, date: string, info: DatasetInfo): StepInfo {
   const step = count(manifest.step, "the number of a step");
   if (manifest.fields.length > kMostFields) throw badAnswer(`${manifest.fields.length} fields in step ${step}`);
   const time = manifest.time ?? null;
@@ -223,6 +224,7 @@ export function stepInfo(manifest: StepManifest, info: DatasetInfo): StepInfo {
   return {
     step,
     time,
+    date: text(date, `the date of step ${step}`),
     fields: new Map(manifest.fields.flatMap((field) => fieldSteps(field, info, manifest.formatVersion))),
   };
 }

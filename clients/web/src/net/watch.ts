@@ -56,7 +56,7 @@ export async function* watch(client: Client<typeof QuarryService>, slot: WatchSl
         const question = after === null ? { dataset } : { dataset, after: BigInt(after) };
         for await (const message of client.watchSteps(question, options)) {
           if (message.step === undefined) continue;
-          const step = stepInfo(message.step, info);
+          const step = stepInfo(message.step, message.date, info);
           attempt = 0;
           events?.back(dataset);
           if (after !== null && step.step <= after) continue;

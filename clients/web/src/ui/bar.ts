@@ -3,7 +3,7 @@ import type { ViewState } from "../model";
 import type { App } from "./app";
 import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";
 import { paneKinds } from "./panes";
-import { short } from "./text";
+import { timeText } from "./text";
 
 const kPaneTexts: Readonly<Record<ViewState["pane"], string>> = { all: "All", x: "x", y: "y", z: "z", volume: "Volume" };
 
@@ -164,8 +164,9 @@ export class Bar {
     this.steps.classList.toggle("one", list.length < 2 && app.state?.step !== "live");
     this.slider.max = String(Math.max(0, list.length - 1));
     this.slider.value = String(Math.max(0, at));
-    const time = app.opened?.steps.find((step) => step.step === wanted)?.time ?? null;
-    const text = wanted === null ? "no step" : `step ${wanted}${time === null ? "" : ` · t = ${short(time)}`}`;
+    const shown = app.opened?.steps.find((step) => step.step === wanted);
+    const time = shown === undefined ? "" : timeText(shown, app.opened!.info.timeUnit);
+    const text = wanted === null ? "no step" : `step ${wanted}${time === "" ? "" : ` · ${time}`}`;
     setText(this.stepText, text);
     setAttribute(this.slider, "aria-valuetext", text);
     this.back.disabled = at <= 0;

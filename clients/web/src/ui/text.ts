@@ -1,4 +1,4 @@
-import type { LoadStatus } from "../model";
+import type { LoadStatus, StepInfo } from "../model";
 import type { GridAxis } from "../render/axes";
 
 function power(text: string): string {
@@ -13,6 +13,12 @@ export function short(value: number, digits = 4): string {
   if (size >= 1e6 || size < 1e-3) return power(value.toExponential(digits - 1).replace(/\.?0+e/, "e"));
   const text = value.toPrecision(digits);
   return power(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+}
+
+/** The date of a step, or the number with its unit; empty if it has no time. */
+export function timeText(step: Pick<StepInfo, "time" | "date">, unit: string): string {
+  if (step.date !== "") return step.date.replace(/ 00:00:00$/, "");
+  return step.time === null ? "" : `t = ${short(step.time)}${unit === "" ? "" : ` ${unit}`}`;
 }
 
 /** As many digits as an error bound leaves meaning; one more, so that rounding adds little to it. */

@@ -71,6 +71,7 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
     spacing: dataset.spacing ?? [1, 1, 1],
     axisNames: dataset.axisNames ?? ["x", "y", "z"],
     axisUnits: dataset.axisUnits ?? ["m", "m", "m"],
+    timeUnit: "",
     coordinates: dataset.coordinates ?? [null, null, null],
     fields: dataset.fields.map((field) => ({
       name: field.name,
@@ -106,7 +107,7 @@ function fakeStep(dataset: FakeDataset, step: number): StepInfo {
       },
     ]),
   );
-  return { step, time: step * 0.25, fields };
+  return { step, time: step * 0.25, date: "", fields };
 }
 
 export function makeBrick(dataset: FakeDataset, field: FakeField, step: number, patch: number, level: number): Brick {

@@ -68,8 +68,10 @@ describe("opening", () => {
       name: "run42", dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
       axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
       fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false }],
+      timeUnit: "days since 2001-01-01",
     });
-    expect(steps.map((step) => [step.step, step.time])).toEqual([[0, 0], [2, 0.2], [5, 0.5], [7, 0.7]]);
+    expect(steps.map((step) => [step.step, step.time, step.date])).toEqual(
+      [[0, 0, "date 0"], [2, 0.2, "date 2"], [5, 0.5, "date 5"], [7, 0.7, "date 7"]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
     expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
   });
@@ -266,7 +268,10 @@ describe("a busy server", () => {
 
 describe("watching", () => {
   async function take(steps: AsyncIterable<StepInfo>, into: number[]): Promise<void> {
-    for await (const step of steps) into.push(step.step);
+    for await (const step of steps) {
+      expect(step.date).toBe(`date ${step.step}`);
+      into.push(step.step);
+    }
   }
 
   it("goes on after a broken connection, with nothing twice and nothing left out", async () => {

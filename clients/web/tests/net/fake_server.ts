@@ -127,6 +127,7 @@ export class FakeServer {
         name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 },
         rougher: [...this.rougher],
       }],
+      time: { units: "days since 2001-01-01", calendar: "noleap" },
     });
   }
 
@@ -173,6 +174,7 @@ export class FakeServer {
           return {
             manifest: this.manifest(), steps: this.steps.slice(from, to).map((step) => this.stepManifest(step)),
             nextPageToken: to < this.steps.length ? `${to}` : "",
+            dates: this.steps.slice(from, to).map((step) => `date ${step}`),
           };
         },
         read: (request, context) => this.read(request, context),
@@ -202,7 +204,7 @@ export class FakeServer {
     this.beforeCall(method, context);
   }
 
-  private async *watch(after: bigint | undefined, context: HandlerContext): AsyncGenerator<{ step: StepManifest }> {
+  private async *watch(after: bigint | undefined, context: HandlerContext): AsyncGenerator<{ step: StepManifest; date: string }> {
     this.begin("WatchSteps", context);
     ++this.openWatches;
     context.signal.addEventListener("abort", () => { --this.openWatches; }, { once: true });
@@ -211,7 +213,7 @@ export class FakeServer {
       for (const step of this.steps) {
         if (step <= last) continue;
         last = step;
-        yield { step: this.stepManifest(step) };
+        yield { step: this.stepManifest(step), date: `date ${step}` };
       }
       const next = await new Promise<number | Error | null>((resolve) => {
         this.watchers.push(resolve);

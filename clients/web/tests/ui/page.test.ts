@@ -5,7 +5,7 @@ import type { BrickSource, LoadStatus, Vec3, Want } from "../../src/model";
 import { clampClip, clampCursor, layOut, moveBox, paneKinds, sidesOf, visibleKinds, zoomBox } from "../../src/ui/panes";
 import { fullRange, rangeOf } from "../../src/ui/scenes";
 import { Feed, initialState, resolveStep } from "../../src/ui/session";
-import { bytes, bytesOf, position, short, statusText, withError } from "../../src/ui/text";
+import { bytes, bytesOf, position, short, statusText, timeText, withError } from "../../src/ui/text";
 import { sliceBox } from "../../src/ui/wants";
 
 function dataset(dims: Vec3): FakeDataset {
@@ -36,6 +36,14 @@ describe("texts", () => {
     expect(withError(3, null)).toBe("3");
     expect(position(9.7972e-16, 160)).toBe("0");
     expect(position(200.5, 360)).toBe("200.5");
+  });
+
+  it("say when a step was", () => {
+    expect(timeText({ time: 3, date: "2001-01-04 12:30:00" }, "days since 2001-01-01")).toBe("2001-01-04 12:30:00");
+    expect(timeText({ time: 3, date: "2001-01-04 00:00:00" }, "days since 2001-01-01")).toBe("2001-01-04");
+    expect(timeText({ time: 0.25, date: "" }, "s")).toBe("t = 0.25 s");
+    expect(timeText({ time: 0.25, date: "" }, "")).toBe("t = 0.25");
+    expect(timeText({ time: null, date: "" }, "s")).toBe("");
   });
 
   it("share a unit between a part and the whole", () => {
