@@ -74,7 +74,7 @@ Status FileBytes::ReadAt(std::uint64_t position, std::span<std::byte> out) const
                                    : static_cast<std::size_t>(std::min<std::uint64_t>(
                                          out.size() - done, (segment + 1)->position - at));
     QUARRY_RETURN_IF_ERROR(
-        file_.ReadAt(segment->offset + (at - segment->position), out.subspan(done, bytes)));
+        file_->ReadAt(segment->offset + (at - segment->position), out.subspan(done, bytes)));
     done += bytes;
   }
   return Status::Ok();
@@ -83,6 +83,11 @@ Status FileBytes::ReadAt(std::uint64_t position, std::span<std::byte> out) const
 std::unique_ptr<Input> MakeDenseInput(InputInfo info, const DenseLayout& layout,
                                       std::unique_ptr<SampleBytes> bytes) {
   return std::make_unique<DenseInput>(std::move(info), layout, std::move(bytes));
+}
+
+Result<std::shared_ptr<const RandomAccessFile>> OpenShared(const std::string& path) {
+  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  return std::make_shared<const RandomAccessFile>(std::move(file));
 }
 
 Result<std::uint64_t> BytesOf(const InputInfo& info) {

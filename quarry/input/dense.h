@@ -26,13 +26,13 @@ struct Segment {
 class FileBytes final : public SampleBytes {
  public:
   /// @param segments  in the order of the array; the first begins at position 0
-  FileBytes(RandomAccessFile file, std::vector<Segment> segments)
+  FileBytes(std::shared_ptr<const RandomAccessFile> file, std::vector<Segment> segments)
       : file_(std::move(file)), segments_(std::move(segments)) {}
 
   Status ReadAt(std::uint64_t position, std::span<std::byte> out) const override;
 
  private:
-  RandomAccessFile file_;
+  std::shared_ptr<const RandomAccessFile> file_;  ///< arrays of one file share it
   std::vector<Segment> segments_;
 };
 
@@ -45,6 +45,9 @@ struct DenseLayout {
 
 std::unique_ptr<Input> MakeDenseInput(InputInfo info, const DenseLayout& layout,
                                       std::unique_ptr<SampleBytes> bytes);
+
+/// Opens a file that several may read. @errors those of RandomAccessFile::Open
+Result<std::shared_ptr<const RandomAccessFile>> OpenShared(const std::string& path);
 
 /// Bytes of all samples of a field.
 /// @errors kInvalidArgument: dims below 1, or too many samples

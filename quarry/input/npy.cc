@@ -238,20 +238,20 @@ Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options,
 
 Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
   QUARRY_RETURN_IF_ERROR(CheckNoVariable(input));
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(input.path));
-  const std::uint64_t size = file.size();
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> file, OpenShared(input.path));
+  const std::uint64_t size = file->size();
   Bytes start(12);
-  if (size >= start.size()) QUARRY_RETURN_IF_ERROR(file.ReadAt(0, start));
+  if (size >= start.size()) QUARRY_RETURN_IF_ERROR(file->ReadAt(0, start));
   start.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>({size, kMostNpyHeader, NpyHeaderBytes(start)})));
-  if (!start.empty()) QUARRY_RETURN_IF_ERROR(file.ReadAt(0, start));
+  if (!start.empty()) QUARRY_RETURN_IF_ERROR(file->ReadAt(0, start));
   const std::optional<NpyHeader> header = ParseNpy(start);
   if (!header) {
     return InvalidArgument("\"{}\" is not a NumPy .npy file; give --format raw with --dims and --type",
                            input.path);
   }
   NpyArray array = {"", FieldFromPath(input.path), *header, size, nullptr};
-  array.samples = std::make_shared<FileBytes>(std::move(file), std::vector<Segment>{{0, header->bytes}});
+  array.samples = std::make_shared<FileBytes>(file, std::vector<Segment>{{0, header->bytes}});
   std::vector<NpyArray> arrays;
   arrays.push_back(std::move(array));
   return OpenNpyArrays(input, options, std::move(arrays), size);

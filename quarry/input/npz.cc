@@ -155,7 +155,7 @@ class Archive {
 /// anew.
 class InflatedBytes final : public SampleBytes {
  public:
-  InflatedBytes(RandomAccessFile file, Entry entry, std::uint64_t begin, std::uint64_t header)
+  InflatedBytes(std::shared_ptr<const RandomAccessFile> file, Entry entry, std::uint64_t begin, std::uint64_t header)
       : file_(std::move(file)), entry_(std::move(entry)), begin_(begin), header_(header) {}
   ~InflatedBytes() override { End(); }
   InflatedBytes(const InflatedBytes&) = delete;
@@ -219,7 +219,7 @@ class InflatedBytes final : public SampleBytes {
     input_.resize(
         static_cast<std::size_t>(std::min<std::uint64_t>(entry_.packed - consumed_, std::uint64_t{1} << 18)));
     if (input_.empty()) return Damaged("it ends early");
-    QUARRY_RETURN_IF_ERROR(file_.ReadAt(begin_ + consumed_, input_));
+    QUARRY_RETURN_IF_ERROR(file_->ReadAt(begin_ + consumed_, input_));
     consumed_ += input_.size();
     stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
     stream_.avail_in = static_cast<uInt>(input_.size());
@@ -228,11 +228,11 @@ class InflatedBytes final : public SampleBytes {
 
   Status Damaged(const std::string& why) const {
     End();
-    return DataLoss("\"{}\": {} cannot be unpacked behind byte {}: {}; fetch the file again", file_.path(),
+    return DataLoss("\"{}\": {} cannot be unpacked behind byte {}: {}; fetch the file again", file_->path(),
                     entry_.name, produced_, why);
   }
 
-  RandomAccessFile file_;
+  std::shared_ptr<const RandomAccessFile> file_;
   Entry entry_;
   std::uint64_t begin_;
   std::uint64_t header_;
@@ -244,18 +244,17 @@ class InflatedBytes final : public SampleBytes {
   mutable uLong checksum_ = 0;
 };
 
-Result<Bytes> ReadStart(const std::string& path, const Entry& entry, std::uint64_t begin) {
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+Result<Bytes> ReadStart(const std::shared_ptr<const RandomAccessFile>& file, const Entry& entry,
+                        std::uint64_t begin) {
   Bytes start;
   // Most headers have 128 bytes; the first ones say how many there are.
   for (const std::size_t most : {std::size_t{4096}, kMostNpyHeader}) {
     start.resize(static_cast<std::size_t>(std::min<std::uint64_t>(entry.size, most)));
     if (start.empty()) return start;
     if (entry.deflated) {
-      QUARRY_ASSIGN_OR_RETURN(RandomAccessFile again, RandomAccessFile::Open(path));
-      QUARRY_RETURN_IF_ERROR(InflatedBytes(std::move(again), entry, begin, 0).ReadAt(0, start));
+      QUARRY_RETURN_IF_ERROR(InflatedBytes(file, entry, begin, 0).ReadAt(0, start));
     } else {
-      QUARRY_RETURN_IF_ERROR(file.ReadAt(begin, start));
+      QUARRY_RETURN_IF_ERROR(file->ReadAt(begin, start));
     }
     if (NpyHeaderBytes(start) <= start.size()) break;
   }
@@ -270,17 +269,20 @@ Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive
   if (!entry.deflated && entry.packed != entry.size)
     return DataLoss("\"{}\": {} has {} bytes and {}; fetch the file again", path, entry.name, entry.packed,
                     entry.size);
-  QUARRY_ASSIGN_OR_RETURN(const Bytes start, ReadStart(path, entry, begin));
+  // Memory is taken for samples that can be there: two bits become at most 258 bytes.
+  if (entry.deflated && entry.size / 1032 > entry.packed)
+    return DataLoss("\"{}\": {} cannot have {} bytes packed into {}; fetch the file again", path, entry.name,
+                    entry.size, entry.packed);
+  QUARRY_ASSIGN_OR_RETURN(const Bytes start, ReadStart(file, entry, begin));
   const std::optional<NpyHeader> header = ParseNpy(start);
   if (!header) return std::optional<NpyArray>();
   const std::string name = entry.name.substr(0, entry.name.size() - 4);
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   NpyArray array = {name, name, *header, entry.size, nullptr};
   if (entry.deflated) {
-    array.samples = std::make_shared<InflatedBytes>(std::move(file), entry, begin, header->bytes);
+    array.samples = std::make_shared<InflatedBytes>(file, entry, begin, header->bytes);
   } else {
     array.samples =
-        std::make_shared<FileBytes>(std::move(file), std::vector<Segment>{{0, begin + header->bytes}});
+        std::make_shared<FileBytes>(file, std::vector<Segment>{{0, begin + header->bytes}});
   }
   return std::optional(std::move(array));
 }
@@ -288,15 +290,15 @@ Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive
 }  // namespace
 
 Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options) {
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(name.file));
-  const Archive archive(file);
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> file, OpenShared(name.file));
+  const Archive archive(*file);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Entry> entries, archive.List());
   std::vector<NpyArray> arrays;
   for (const Entry& entry : entries) {
-    QUARRY_ASSIGN_OR_RETURN(std::optional<NpyArray> array, ReadArray(name.file, archive, entry));
+    QUARRY_ASSIGN_OR_RETURN(std::optional<NpyArray> array, ReadArray(file, archive, entry));
     if (array) arrays.push_back(*std::move(array));
   }
-  return OpenNpyArrays(name, options, std::move(arrays), file.size());
+  return OpenNpyArrays(name, options, std::move(arrays), file->size());
 }
 
 }  // namespace quarry::input::internal

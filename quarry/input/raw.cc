@@ -72,8 +72,7 @@ Status WrongSize(const InputInfo& info, const RandomAccessFile& file, std::uint6
 /// Says how much of the file is not read.
 void WarnOfRest(std::uint64_t end, std::uint64_t size, InputInfo* info) {
   if (end >= size) return;
-  info->warnings.push_back(fmt::format("\"{}\" goes on for {} bytes behind the samples, which are not read",
-                                       info->path, size - end));
+  info->warnings.push_back(fmt::format("the file goes on for {} bytes behind the samples, which are not read", size - end));
 }
 
 /// Where the samples lie, checked against the size of the file.
@@ -116,7 +115,7 @@ Result<std::vector<Segment>> PlaceSamples(const RandomAccessFile& file, const In
 Result<Inputs> OpenRaw(const InputName& input, const InputOptions& options) {
   const std::string& path = input.path;
   QUARRY_RETURN_IF_ERROR(CheckNoVariable(input));
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> file, OpenShared(path));
   const std::optional<NameParts> name = ParseName(fs::path(path).filename().string());
   if (!options.dims && !name) {
     return InvalidArgument(
@@ -133,12 +132,12 @@ Result<Inputs> OpenRaw(const InputName& input, const InputOptions& options) {
   info.dims = options.dims ? *options.dims : name->dims;
   info.type = options.type ? *options.type : name->type;
   info.field = !options.field.empty() ? options.field : name ? name->field : FieldFromPath(path);
-  QUARRY_ASSIGN_OR_RETURN(std::vector<Segment> segments, PlaceSamples(file, options, &info));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<Segment> segments, PlaceSamples(*file, options, &info));
   DenseLayout layout;
   layout.big_endian = options.big_endian;
   Inputs inputs;
   inputs.push_back(MakeDenseInput(std::move(info), layout,
-                                  std::make_unique<FileBytes>(std::move(file), std::move(segments))));
+                                  std::make_unique<FileBytes>(file, std::move(segments))));
   return inputs;
 }
 

@@ -353,8 +353,11 @@ Result<std::vector<ImagePlace>> PlaceBehindFirst(TIFF* tiff, const std::string& 
   std::uint16_t compression = COMPRESSION_NONE;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
   if (compression != COMPRESSION_NONE || TIFFIsTiled(tiff)) return refuse("it is compressed or in tiles");
-  const std::uint64_t bytes = static_cast<std::uint64_t>(shape.width) * shape.height * SizeOf(shape.type);
+  std::uint64_t bytes = static_cast<std::uint64_t>(shape.width) * shape.height;
+  const std::uint64_t size = TIFFGetSizeProc(tiff)(TIFFClientdata(tiff));
   const std::uint64_t first = TIFFGetStrileOffset(tiff, 0);
+  if (__builtin_mul_overflow(bytes, SizeOf(shape.type), &bytes) || bytes > size || first == 0 || first > size)
+    return refuse("the file ends in its first image");
   std::uint64_t end = first;
   for (std::uint32_t strip = 0; strip < TIFFNumberOfStrips(tiff); ++strip) {
     if (TIFFGetStrileOffset(tiff, strip) != end) return refuse("its strips do not lie behind each other");
@@ -363,11 +366,8 @@ Result<std::vector<ImagePlace>> PlaceBehindFirst(TIFF* tiff, const std::string& 
   // The only strip may have all images.
   const auto images = static_cast<std::uint64_t>(stack.images());
   if (end - first != bytes && end - first != bytes * images) return refuse("its strips have another size");
-  const std::uint64_t size = TIFFGetSizeProc(tiff)(TIFFClientdata(tiff));
-  if (first == 0 || first > size || (size - first) / bytes < images) {
-    return refuse(fmt::format("the file ends behind image {} of {}",
-                              first > size ? 0 : (size - first) / bytes, images));
-  }
+  if ((size - first) / bytes < images)
+    return refuse(fmt::format("the file ends behind image {} of {}", (size - first) / bytes, images));
   std::vector<ImagePlace> places;
   for (std::uint64_t i = 0; i < images; ++i) places.push_back({path, 0, first + i * bytes});
   return places;
@@ -473,9 +473,9 @@ void WarnOfSpacing(InputInfo* info) {
   }
   if (known.empty() || unknown.empty()) return;
   info->warnings.push_back(fmt::format(
-      "\"{}\" has the distance of samples along {}, but not along {}, where it is taken as 1; give "
+      "the file has the distance of samples along {}, but not along {}, where it is taken as 1; give "
       "--spacing",
-      info->path, known, unknown));
+      known, unknown));
 }
 
 /// Which images make the fields and moments that the user wants.

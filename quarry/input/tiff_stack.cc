@@ -19,10 +19,13 @@ std::optional<double> ToNumber(std::string_view text) {
   return value;
 }
 
+/// Beyond what any program writes; bounds the time and memory that a damaged description takes.
+constexpr std::int64_t kMostImages = 1 << 24;
+
 std::optional<std::int64_t> ToCount(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0 || value > (std::int64_t{1} << 40)) return std::nullopt;
+  if (error != std::errc() || value < 0 || value > kMostImages) return std::nullopt;
   return value;
 }
 
@@ -89,7 +92,8 @@ std::string TextOf(const Lines& lines, const std::string& name) {
 }
 
 std::int64_t CountOf(const Lines& lines, const std::string& name, std::int64_t otherwise) {
-  return ToCount(TextOf(lines, name)).value_or(otherwise);
+  const std::string text = TextOf(lines, name);
+  return text.empty() ? otherwise : ToCount(text).value_or(0);
 }
 
 /// Samples of ImageJ may stand for other values. They are kept as they are.
@@ -127,7 +131,8 @@ Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages,
   const std::int64_t images = CountOf(lines, "images", pages);
   const std::int64_t channels = CountOf(lines, "channels", 1);
   const std::int64_t frames = CountOf(lines, "frames", 1);
-  const std::int64_t others = std::max<std::int64_t>(1, channels) * std::max<std::int64_t>(1, frames);
+  // Each is at most 2^24.
+  const std::int64_t others = std::max<std::int64_t>(1, channels * frames);
   const std::int64_t slices = CountOf(lines, "slices", images / others);
   std::int64_t product = 0;
   if (__builtin_mul_overflow(channels * frames, slices, &product) || product != images || images < 1) {
@@ -141,8 +146,7 @@ Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages,
   if (channels > 1) stack.dimensions.push_back(Others("channel", channels));
   PlaceByImageJ(lines, resolution, &stack);
   if (const auto interval = NumberOf(lines, "finterval"); interval && *interval > 0) {
-    for (std::int64_t t = 0; t < frames && frames <= pages + images; ++t)
-      stack.times.push_back(*interval * static_cast<double>(t));
+    for (std::int64_t t = 0; t < frames; ++t) stack.times.push_back(*interval * static_cast<double>(t));
     const std::string unit = TextOf(lines, "tunit");
     stack.time_unit.units = unit.empty() ? "s" : TimeUnitName(unit);
   }
@@ -202,11 +206,11 @@ Result<OmePixels> ReadPixels(const Tag& tag) {
   const char* names[3] = {"SizeZ", "SizeC", "SizeT"};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto size = ToCount(tag.Attribute(names[i]));
-    if (!size || *size < 1 || *size > (1 << 24)) return DataLoss("its OME-XML has no proper {}", names[i]);
+    if (!size || *size < 1) return DataLoss("its OME-XML has no proper {}", names[i]);
     pixels.sizes[i] = *size;
   }
-  if (pixels.sizes[0] * pixels.sizes[1] > (1 << 24) || pixels.images() > (1 << 24))
-    return DataLoss("its OME-XML says {} images, which are not possible", pixels.images());
+  if (pixels.sizes[0] * pixels.sizes[1] > kMostImages || pixels.images() > kMostImages)
+    return DataLoss("its OME-XML says {} images, which are not possible", fmt::join(pixels.sizes, "x"));
   const std::string order(tag.Attribute("DimensionOrder"));
   std::string letters = order.size() == 5 && order.starts_with("XY") ? order.substr(2) : "";
   pixels.order = letters;
@@ -229,8 +233,8 @@ Result<std::vector<std::int64_t>> PlacePages(const OmePixels& pixels, const std:
   for (const TiffData& data : elements) {
     std::array<std::int64_t, 3> at = data.first;
     const std::int64_t first = data.page.value_or(0);
-    const std::int64_t count = data.count.value_or(data.page ? 1 : std::min(pages, pixels.images()));
-    for (std::int64_t i = 0; i < count && i <= pixels.images(); ++i) {
+    const std::int64_t count = std::min({data.count.value_or(data.page ? 1 : pages), pages, pixels.images()});
+    for (std::int64_t i = 0; i < count; ++i) {
       for (std::size_t k = 0; k < 3; ++k) {
         if (at[k] < 0 || at[k] >= pixels.sizes[k])
           return DataLoss("its OME-XML (TiffData) places an image outside of its {}", pixels.images());
@@ -375,7 +379,7 @@ Result<Stack> DescribeShaped(const std::string& description, std::int64_t pages)
   shape.resize(shape.size() - 2);
   std::int64_t images = 1;
   for (const std::int64_t n : shape) {
-    if (n < 1 || __builtin_mul_overflow(images, n, &images) || images > (std::int64_t{1} << 40))
+    if (n < 1 || __builtin_mul_overflow(images, n, &images) || images > kMostImages)
       return DataLoss("its description has the impossible shape {}", fmt::join(shape, "x"));
   }
   stack.may_be_contiguous = pages == 1;

@@ -502,7 +502,10 @@ Result<Inputs> OpenVti(const InputName& name, const InputOptions& options) {
   Inputs inputs;
   for (const std::int64_t component : components) {
     InputInfo of_component = info;
-    if (components.size() > 1) of_component.field += fmt::format("_{}", component);
+    if (components.size() > 1) {
+      of_component.field += fmt::format("_{}", component);
+      of_component.source += fmt::format(" component={}", component);
+    }
     auto input = std::make_unique<VtiInput>(std::move(of_component), array, component, pieces);
     QUARRY_RETURN_IF_ERROR(input->Prepare());
     inputs.push_back(std::move(input));

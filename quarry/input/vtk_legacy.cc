@@ -388,33 +388,33 @@ class LegacyReader {
 /// Samples that are text.
 class TextInput final : public Input {
  public:
-  TextInput(InputInfo info, RandomAccessFile file, const Array& array, std::int64_t component)
+  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const Array& array, std::int64_t component)
       : Input(std::move(info)), file_(std::move(file)), array_(array), component_(component) {}
 
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    return ReadTextSamples(WordReader(file_, array_.offset, array_.length), info_, array_.components,
+    return ReadTextSamples(WordReader(*file_, array_.offset, array_.length), info_, array_.components,
                            component_, box, samples);
   }
 
  private:
-  RandomAccessFile file_;
+  std::shared_ptr<const RandomAccessFile> file_;
   Array array_;
   std::int64_t component_;
 };
 
 Result<std::unique_ptr<Input>> OpenArray(const Contents& contents, const Array& array, std::int64_t component,
                                          InputInfo info, const std::string& file) {
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile opened, RandomAccessFile::Open(file));
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> opened, OpenShared(file));
   if (contents.ascii)
     return std::unique_ptr<Input>(
-        std::make_unique<TextInput>(std::move(info), std::move(opened), array, component));
+        std::make_unique<TextInput>(std::move(info), opened, array, component));
   DenseLayout layout;
   layout.big_endian = true;
   layout.components = array.components;
   layout.component = component;
   return MakeDenseInput(
       std::move(info), layout,
-      std::make_unique<FileBytes>(std::move(opened), std::vector<Segment>{{0, array.offset}}));
+      std::make_unique<FileBytes>(opened, std::vector<Segment>{{0, array.offset}}));
 }
 
 /// The numbers of an array along one axis; empty if it is of a type without fields.
@@ -445,6 +445,14 @@ Index3 DimsOf(const Contents& contents, bool of_cells) {
   return dims;
 }
 
+bool HoldsSamples(const Array& array, const Index3& dims) {
+  std::int64_t samples = 1;
+  for (const std::int64_t n : dims) {
+    if (__builtin_mul_overflow(samples, n, &samples)) return false;
+  }
+  return array.tuples == samples;
+}
+
 Variable Summarise(const Contents& contents, const Array& array, const InputOptions& options) {
   Variable variable;
   variable.name = array.name;
@@ -454,7 +462,7 @@ Variable Summarise(const Contents& contents, const Array& array, const InputOpti
   if (!array.type) {
     variable.obstacle =
         fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type_name);
-  } else if (array.tuples != Volume(variable.dims)) {
+  } else if (!HoldsSamples(array, variable.dims)) {
     variable.obstacle = fmt::format("{} samples for {}", array.tuples, ToString(variable.dims));
   }
   return variable;
@@ -502,7 +510,10 @@ Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options)
   Inputs inputs;
   for (const std::int64_t component : components) {
     InputInfo of_component = info;
-    if (components.size() > 1) of_component.field += fmt::format("_{}", component);
+    if (components.size() > 1) {
+      of_component.field += fmt::format("_{}", component);
+      of_component.source += fmt::format(" component={}", component);
+    }
     QUARRY_ASSIGN_OR_RETURN(auto input,
                             OpenArray(contents, array, component, std::move(of_component), name.file));
     inputs.push_back(std::move(input));

@@ -274,9 +274,8 @@ void PlaceVtkAxis(std::vector<double> points, bool between, std::size_t axis, In
   PlaceAxis(points, &info->axes[axis]);
   if (info->axes[axis].origin) return;
   info->warnings.push_back(fmt::format(
-      "\"{}\" has positions along {} that are not finite, or neither ascend nor descend; its samples "
-      "lie at 0, 1, 2, ...",
-      info->path, kAxisNames[axis]));
+      "the positions along {} are not finite, or neither ascend nor descend; its samples lie at 0, 1, 2, ...",
+      kAxisNames[axis]));
 }
 
 bool ParseSample(std::string_view text, DataType type, std::byte* sample) {

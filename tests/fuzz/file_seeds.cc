@@ -49,6 +49,32 @@ void AddVti(Corpus* corpus) {
   blocks += std::string{static_cast<char>(packed.size()), 0, 0, 0};
   corpus->Add("zlib", Vti(" compressor=\"vtkZLibDataCompressor\"", "format=\"appended\" offset=\"0\">",
                           "<AppendedData encoding=\"raw\">_" + blocks + packed + "</AppendedData>\n"));
+  // A rectilinear grid, an image of two pieces, and one that has its pieces in other files.
+  corpus->Add("rectilinear",
+              "<VTKFile type=\"RectilinearGrid\"><RectilinearGrid WholeExtent=\"0 2 0 1 0 0\"><Piece Extent=\"0 2 0 1 0 "
+              "0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2 3 4 5 6</DataArray></PointData>"
+              "<Coordinates><DataArray type=\"Float32\" format=\"ascii\">0 1 4</DataArray><DataArray type=\"Float64\" "
+              "format=\"ascii\">0 1</DataArray><DataArray type=\"Float32\" format=\"ascii\">7</DataArray></Coordinates>"
+              "</Piece></RectilinearGrid></VTKFile>");
+  corpus->Add("two_pieces",
+              "<VTKFile type=\"ImageData\"><ImageData WholeExtent=\"0 2 0 0 0 0\" Origin=\"0 0 0\" Spacing=\"1 1 1\">"
+              "<Piece Extent=\"0 1 0 0 0 0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2"
+              "</DataArray></PointData></Piece><Piece Extent=\"1 2 0 0 0 0\"><PointData><DataArray type=\"Int8\" "
+              "Name=\"p\" format=\"ascii\">2 3</DataArray></PointData></Piece></ImageData></VTKFile>");
+  corpus->Add("pieces_in_files",
+              "<VTKFile type=\"PImageData\"><PImageData WholeExtent=\"0 1 0 0 0 0\" Origin=\"0 0 0\" Spacing=\"1 1 1\">"
+              "<Piece Extent=\"0 1 0 0 0 0\" Source=\"../none.vti\"/></PImageData></VTKFile>");
+  const std::string legacy = "# vtk DataFile Version 3.0\nt\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 1 2\n";
+  corpus->Add("legacy_text", legacy +
+                                 "ORIGIN 0 0 0\nSPACING 1 1 1\nFIELD FieldData 1\nTIME 1 1 double\n2.5\nPOINT_DATA "
+                                 "4\nSCALARS a%20b short\nLOOKUP_TABLE default\n1 2 3\n4\nMETADATA\nINFORMATION 0\n\n"
+                                 "VECTORS v float\n1 2 3 4 5 6 7 8 9 10 11 12\n");
+  std::string binary = legacy + "CELL_DATA 1\nFIELD FieldData 2\nw 1 1 string\n";
+  binary.replace(binary.find("ASCII"), 5, "BINARY");
+  corpus->Add("legacy_binary", binary + "\xc1x\nq 1 1 float\n\x3f\x80" + std::string(2, '\0') + "\n");
+  corpus->Add("legacy_rectilinear",
+              "# vtk DataFile Version 3.0\nt\nASCII\nDATASET RECTILINEAR_GRID\nDIMENSIONS 2 1 1\nX_COORDINATES 2 "
+              "float\n0 1\nY_COORDINATES 1 float\n0\nZ_COORDINATES 1 double\n5\nPOINT_DATA 2\nSCALARS p char 1\n1 2\n");
   // One block that claims to hold a terabyte.
   std::string large("\1\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0", 24);
   large += std::string{static_cast<char>(packed.size()), 0, 0, 0, 0, 0, 0, 0};
@@ -128,7 +154,32 @@ std::string Npy(const std::string& descr, const std::string& shape, std::size_t 
   return file + header + std::string(bytes, '\1');
 }
 
+std::string Little(std::uint64_t value, std::size_t size) {
+  std::string bytes;
+  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
+  return bytes;
+}
+
+/// An archive of one file. Deflate without compression has 5 bytes before up to 65535 others.
+std::string Npz(const std::string& npy, bool deflated) {
+  const std::string data = deflated ? '\1' + Little(npy.size(), 2) + Little(~npy.size() & 0xffff, 2) + npy : npy;
+  std::uint32_t checksum = 0xffffffff;
+  for (const char c : npy) {
+    checksum ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) checksum = checksum >> 1 ^ (checksum & 1 ? 0xedb88320 : 0);
+  }
+  const std::string name = "p.npy";
+  const std::string numbers = Little(deflated ? 8 : 0, 2) + Little(0, 4) + Little(~checksum, 4) +
+                              Little(data.size(), 4) + Little(npy.size(), 4) + Little(name.size(), 2) + Little(0, 2);
+  const std::string file = "PK\3\4" + Little(20, 2) + Little(0, 2) + numbers + name + data;
+  const std::string entry = "PK\1\2" + Little(20, 2) + Little(20, 2) + Little(0, 2) + numbers + Little(0, 14) + name;
+  return file + entry + "PK\5\6" + Little(0, 4) + Little(1, 2) + Little(1, 2) + Little(entry.size(), 4) +
+         Little(file.size(), 4) + Little(0, 2);
+}
+
 void AddNpy(Corpus* corpus) {
+  corpus->Add("stored_archive", Npz(Npy("<f4", "(2, 3)", 24), false));
+  corpus->Add("deflated_archive", Npz(Npy("<i2", "(2, 3, 4)", 48, true), true));
   corpus->Add("small", Npy("<f4", "(2, 3, 4)", 96));
   corpus->Add("fortran", Npy("<f8", "(2, 3)", 48, true));
   corpus->Add("big_endian", Npy(">i2", "(5,)", 10));
@@ -163,10 +214,11 @@ class TiffFile {
 };
 
 /// Two pages of 4 x 3 samples of 16 bits in one strip each.
-std::string Tiff(bool big_endian) {
+/// @param description  of every page; empty: none
+std::string Tiff(bool big_endian, const std::string& description = "") {
   TiffFile file(big_endian);
-  constexpr std::uint32_t kTags = 9;
-  constexpr std::uint32_t kPage = 2 + 12 * kTags + 4;
+  const std::uint32_t kTags = description.empty() ? 9 : 10;
+  const std::uint32_t kPage = 2 + 12 * kTags + 4;
   constexpr std::uint32_t kSamples = 24;
   constexpr std::uint32_t kFirst = 8;
   file.Number(kFirst, 4);
@@ -177,6 +229,12 @@ std::string Tiff(bool big_endian) {
     file.Tag(258, 16);  // bits
     file.Tag(259, 1);   // not compressed
     file.Tag(262, 1);   // black is zero
+    if (!description.empty()) {
+      file.Number(270, 2);
+      file.Number(2, 2);
+      file.Number(static_cast<std::uint32_t>(description.size()), 4);
+      file.Number(kFirst + 2 * kPage + 2 * kSamples, 4);
+    }
     file.Tag(273, kFirst + 2 * kPage + page * kSamples, true);
     file.Tag(277, 1);  // samples of a pixel
     file.Tag(278, 3);  // rows of a strip
@@ -184,6 +242,7 @@ std::string Tiff(bool big_endian) {
     file.Number(page == 0 ? kFirst + kPage : 0, 4);
   }
   file.bytes().append(2 * kSamples, '\1');
+  file.bytes() += description;
   return file.bytes();
 }
 
@@ -236,6 +295,14 @@ bool AddFiles(const std::string& folder) {
   AddNpy(&npy);
   Corpus tiff(folder, "tiff");
   for (const bool big_endian : {false, true}) tiff.Add(big_endian ? "big" : "little", Tiff(big_endian));
+  tiff.Add("imagej", Tiff(false, std::string("ImageJ=1.53\nimages=2\nframes=2\nfinterval=2\nunit=um\nspacing=3\n\0", 61)));
+  tiff.Add("imagej_beyond", Tiff(true, std::string("ImageJ=1.53\nimages=999999\nframes=999999\nfinterval=2\n\0", 53)));
+  tiff.Add("shaped", Tiff(false, std::string("{\"shape\": [2, 1, 3, 4], \"axes\": \"ZTYX\"}\0", 40)));
+  tiff.Add("ome", Tiff(false,
+                       "<?xml version=\"1.0\"?><OME><Image ID=\"I\"><Pixels DimensionOrder=\"XYCZT\" SizeX=\"4\" "
+                       "SizeY=\"3\" SizeZ=\"1\" SizeC=\"1\" SizeT=\"2\" PhysicalSizeX=\"0.5\" TimeIncrement=\"2\"><TiffData "
+                       "IFD=\"0\" FirstT=\"1\"/><TiffData IFD=\"1\" PlaneCount=\"1\"/><Plane TheZ=\"0\" TheC=\"0\" "
+                       "TheT=\"1\" DeltaT=\"3\"/></Pixels></Image></OME>\n"));
   Corpus config(folder, "config");
   AddConfig(&config);
   if (!npy.ok() || !tiff.ok() || !config.ok()) return false;

@@ -1,4 +1,5 @@
-// Hostile files of a format that quarry-write reads, QUARRY_FUZZ_FORMAT.
+// Hostile files of a format that quarry-write reads, QUARRY_FUZZ_FORMAT, and of its relatives: .npz beside .npy, .vtk beside
+// VTK's XML formats.
 
 #include "quarry/input/input.h"
 #include "tests/fuzz/memory_file.h"
@@ -8,6 +9,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::MemoryFile file(std::as_bytes(std::span(data, size)));
   input::InputOptions options;
   options.format = QUARRY_FUZZ_FORMAT;
+  const std::string_view start(reinterpret_cast<const char*>(data), std::min<std::size_t>(size, 5));
+  if (options.format == "npy" && start.starts_with("PK")) options.format = "npz";
+  if (options.format == "vti" && start == "# vtk") options.format = "vtk";
   const auto inputs = input::OpenInputs(file.path(), options);
   if (!inputs.ok()) return 0;
   for (const auto& input : *inputs) {

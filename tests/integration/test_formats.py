@@ -349,6 +349,8 @@ class Vtk(Formats):
                 self.check(field[..., 1], f"{path}:v", "--index", "component=1")
                 described = self.check(field[..., 2], f"{path}:v", "--index", "component=0:3", field="v_2")
                 self.assertEqual([f["name"] for f in described["fields"]], ["v_0", "v_1", "v_2"])
+                qt.succeed("quarry", "verify", self.tmp / f"{self.count}.quarry", "--field", "v_1", "--against", f"{path}:v",
+                           "--index", "component=0:3")
 
     def test_legacy_files(self):
         for dtype in "u1", "<i2", "<f4", "<f8":
@@ -406,6 +408,8 @@ class Stacks(Formats):
         dataset = self.convert(path, "--index", "channel=0:2", "--lossless", name="two.quarry")
         for c in range(2):
             self.assert_steps(field[:, :, c], dataset, f"hyper_channel{c}")
+            qt.succeed("quarry", "verify", dataset, "--field", f"hyper_channel{c}", "--step", 1, "--against", path, "--index",
+                       "channel=0:2")
         self.refuse(path, "--index", "channel=2", says=("channel=2", "which is 1"))
         self.check(field[1, :, 0], path, "--index", "channel=0", "--index", "frame=1")
         tifffile.imwrite(self.tmp / "volume.tif", field[0, :, 0], imagej=True, resolution=(10, 10),
