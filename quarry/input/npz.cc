@@ -262,8 +262,9 @@ Result<Bytes> ReadStart(const std::shared_ptr<const RandomAccessFile>& file, con
 }
 
 /// @returns nothing for a file of the archive that is no array
-Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive& archive,
-                                          const Entry& entry) {
+Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAccessFile>& file,
+                                          const Archive& archive, const Entry& entry) {
+  const std::string& path = file->path();
   if (!entry.name.ends_with(".npy") || !entry.readable) return std::optional<NpyArray>();
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t begin, archive.BeginOf(entry));
   if (!entry.deflated && entry.packed != entry.size)
