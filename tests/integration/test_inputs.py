@@ -284,7 +284,7 @@ class Hdf5(Inputs):
         self.assertEqual((described["name"], described["units"], described["fill"]),
                          ("pressure", "Pa", float(np.float32(-999.9))))
         outcome, _ = self.write(f"{path}:run/large", "--tolerance", "1")
-        self.assert_one_line(outcome, qt.USAGE, "run/large", "8 bytes")
+        self.assert_one_line(outcome, qt.USAGE, "run/large", "int64")
         outcome, _ = self.write(f"{path}:nothing", "--tolerance", "1")
         self.assert_one_line(outcome, qt.NOT_FOUND, "nothing", "/run/pressure 37x22x13")
 
