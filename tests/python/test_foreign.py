@@ -447,7 +447,7 @@ class Back(qt.QuarryTest):
             for field in ("p", "k"):
                 quarry.write(self.tmp / f"{name}-{field}.quarry", array[[field]], lossless=True)
                 for suffix, kept in KEPT.items():
-                    if name == "uneven" and suffix in (".vti", ".tif"):
+                    if name == "uneven" and suffix in (".vti", ".vtr", ".tif"):  # not written, or turned round
                         continue
                     with self.subTest(suffix=suffix, grid=name, field=field):
                         self.convert(self.tmp / f"{name}-{field}.quarry", suffix, field, array, kept)
@@ -471,7 +471,8 @@ class Back(qt.QuarryTest):
                 self.assertEqual(dataset[name].units, array[field].attrs["units"])
             for number, axis in enumerate(UNITS):
                 if "positions" in kept:
-                    np.testing.assert_allclose(list(dataset.coords.values())[number], array[axis], rtol=1e-12)
+                    np.testing.assert_allclose(list(dataset.coords.values())[number], array[axis],
+                                               rtol=1e-6)  # libtiff gives resolutions as float32
                 if "axes" in kept:
                     self.assertEqual((dataset.dims[number], dataset.axis_units[axis]), (axis, UNITS[axis]))
             if "times" in kept:
@@ -482,7 +483,9 @@ KEPT = {
     ".nc": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
     ".h5": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
     ".vti": {"field", "missing floats", "positions", "times"},
-    ".tif": {"missing floats"},
+    ".vtr": {"field", "missing floats", "positions", "times"},
+    ".tif": {"missing floats", "missing integers", "positions"},
+    ".npy": {"missing floats"},
 }
 """What of each format `quarry-write` finds again."""
 
