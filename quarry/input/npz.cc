@@ -155,7 +155,8 @@ class Archive {
 /// anew.
 class InflatedBytes final : public SampleBytes {
  public:
-  InflatedBytes(std::shared_ptr<const RandomAccessFile> file, Entry entry, std::uint64_t begin, std::uint64_t header)
+  InflatedBytes(std::shared_ptr<const RandomAccessFile> file, Entry entry, std::uint64_t begin,
+                std::uint64_t header)
       : file_(std::move(file)), entry_(std::move(entry)), begin_(begin), header_(header) {}
   ~InflatedBytes() override { End(); }
   InflatedBytes(const InflatedBytes&) = delete;
@@ -262,8 +263,9 @@ Result<Bytes> ReadStart(const std::shared_ptr<const RandomAccessFile>& file, con
 }
 
 /// @returns nothing for a file of the archive that is no array
-Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive& archive,
-                                          const Entry& entry) {
+Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAccessFile>& file,
+                                          const Archive& archive, const Entry& entry) {
+  const std::string& path = file->path();
   if (!entry.name.ends_with(".npy") || !entry.readable) return std::optional<NpyArray>();
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t begin, archive.BeginOf(entry));
   if (!entry.deflated && entry.packed != entry.size)
@@ -281,8 +283,7 @@ Result<std::optional<NpyArray>> ReadArray(const std::string& path, const Archive
   if (entry.deflated) {
     array.samples = std::make_shared<InflatedBytes>(file, entry, begin, header->bytes);
   } else {
-    array.samples =
-        std::make_shared<FileBytes>(file, std::vector<Segment>{{0, begin + header->bytes}});
+    array.samples = std::make_shared<FileBytes>(file, std::vector<Segment>{{0, begin + header->bytes}});
   }
   return std::optional(std::move(array));
 }
