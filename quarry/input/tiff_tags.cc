@@ -1,9 +1,9 @@
 #include "quarry/input/tiff_tags.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <span>
 
@@ -52,7 +52,7 @@ bool Has(TIFF* tiff, std::uint32_t tag) {
 
 std::string Text(TIFF* tiff, std::uint32_t tag) {
   const std::span<const char> text = Values<char>(tiff, tag, TIFF_ASCII);
-  return {text.data(), strnlen(text.data(), text.size())};
+  return {text.begin(), std::find(text.begin(), text.end(), '\0')};
 }
 
 /// libtiff gives rational numbers as float32: the shortest number that is the same.
