@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How many bytes of a dataset are metadata: patch tables, masks, headers and footers, manifests, with the default patch.
+"""How many bytes of a dataset are patch tables and masks, with the default patch.
 
-Converts rows, planes and volumes at several tolerances, and counts the bytes of the files by themselves. With --before, the
-programs of an earlier release convert the same fields. Needs numpy, and the program quarry-write-single of a release build.
+Converts rows, planes and volumes at several tolerances, and counts the bytes of the subfiles, by docs/format.md alone. With
+--before, the programs of an earlier release convert the same fields. Needs numpy, and the program quarry-write-single of a release build.
 
 Example: benchmarks/metadata_share.py --data ../shared/data --before ../earlier/build/release/bin
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import ROOT, source_version, table
+from common import ROOT, say, source_version, table
 
 BOUNDS = {"1e-1": ["--relative", "1e-1"], "1e-2": ["--relative", "1e-2"], "1e-3": ["--relative", "1e-3"],
           "1e-4": ["--relative", "1e-4"], "lossless": ["--lossless"]}
@@ -85,38 +85,52 @@ def count(dataset):
 
 
 def convert(program, source, bound, dataset):
-    subprocess.run([program, source, *bound, "--output", dataset], check=True, stdout=subprocess.DEVNULL)
-    counted = count(dataset)
-    manifest = json.loads((dataset / "dataset.json").read_text())
+    """@returns the patch, and bytes by their kind"""
+    subprocess.run([program, source, *bound, "--output", dataset], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    patch = json.loads((dataset / "dataset.json").read_text())["patch"]
+    counted = {"patch": "x".join(str(extent) for extent in patch), **count(dataset)}
     shutil.rmtree(dataset)
-    return "x".join(str(extent) for extent in manifest["patch"]), counted
+    return counted
 
 
-def share(counted):
-    """Of tables and masks, over all bytes but the manifests."""
-    whole = sum(counted.values()) - counted["manifests"]
-    return (counted["rows"] + counted["mask rows"] + counted["mask payload"]) / whole, whole
+def whole(counted):
+    """Bytes of all subfiles."""
+    return sum(counted[kind] for kind in ["payload", "rows", "mask payload", "mask rows", "ends"])
 
 
 def measure(args, folder):
-    results = []
+    """By field: by bound: by program."""
+    results = {}
     for name, make in fields(args.data):
         if args.fields and not any(word in name for word in args.fields):
             continue
+        say(name)
         source = folder / "f.npy"
         np.save(source, make())
-        for bound, options in BOUNDS.items():
-            found = {when: convert(bin / "quarry-write-single", source, options, folder / "f.quarry")
-                     for when, bin in [("before", args.before), ("now", args.bin)] if bin}
-            results.append({"field": name, "bound": bound,
-                            **{when: {"patch": patch, **counted} for when, (patch, counted) in found.items()}})
-            row = [name, bound]
-            for patch, counted in found.values():
-                part, whole = share(counted)
-                row += [patch, f"{whole:,}", *(f"{counted[kind]:,}" for kind in ["payload", "rows", "mask payload", "mask rows"]),
-                        f"{100 * part:.1f} %"]
-            print("| " + " | ".join(row) + " |", flush=True)
+        results[name] = {bound: {when: convert(folder_of / "quarry-write-single", source, options, folder / "f.quarry")
+                                 for when, folder_of in [("before", args.before), ("now", args.bin)] if folder_of}
+                         for bound, options in BOUNDS.items()}
     return results
+
+
+def arrows(values):
+    return " → ".join(values)
+
+
+def tables(results):
+    """Shares of tables and masks; and the masks' own payload, and bytes of all, at 1e-2."""
+    rows = []
+    for name, bounds in results.items():
+        row = [name, arrows(dict.fromkeys(counted["patch"] for counted in bounds["1e-2"].values()))]
+        for found in bounds.values():
+            shares = [100 * (counted["rows"] + counted["mask rows"] + counted["mask payload"]) / whole(counted)
+                      for counted in found.values()]
+            row.append(arrows(f"{share:.1f}" for share in shares))
+        row.append(arrows(f"{whole(counted):,}" for counted in bounds["1e-2"].values()))
+        now = bounds["1e-2"]["now"]
+        row.append(f"{100 * now['mask payload'] / whole(now):.1f}" if now["mask payload"] else "")
+        rows.append(row)
+    return table(["", "patch", *(f"{bound}, %" for bound in BOUNDS), "bytes at 1e-2", "of these coded masks, %"], rows)
 
 
 def main():
@@ -129,6 +143,7 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = measure(args, Path(folder))
+    print(tables(results))
     if args.json:
         args.json.write_text(json.dumps({"source": source_version(), "results": results}, indent=1) + "\n")
 

@@ -69,7 +69,7 @@ stage_tsan() {
 }
 
 stage_fuzz() {
-  if [ "$full" = 1 ]; then scripts/fuzz.sh 600; else scripts/fuzz.sh 60; fi
+  if [ "$full" = 1 ]; then scripts/fuzz.sh 600; else scripts/fuzz.sh 20; fi
 }
 
 stage_dev() { scripts/build.sh dev; }

@@ -29,7 +29,7 @@ Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHea
   if (!file.ok() && file.status().code() == StatusCode::kNotFound)
     return DataLoss("\"{}\" is missing, though step.json lists it", path);
   if (!file.ok()) return StatusOfPart(std::move(file).status());
-  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(**file));
+  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(**file, expected.patches));
   format::SubfileHeader wanted = header;
   wanted.version = table.header.version;
   wanted.order = table.header.order;

@@ -11,7 +11,7 @@ namespace quarry::format {
 using Cancelled = std::function<bool()>;
 
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
-inline constexpr std::uint32_t kManifestVersion = 3;
+inline constexpr std::uint32_t kManifestVersion = 4;
 
 /// The text of dataset.json or step.json: JSON form of the protobuf message, with the file's own checksum at
 /// the end.

@@ -205,41 +205,4 @@ Status CheckRow(const PatchEntry& row, std::int64_t samples,
   return Status::Ok();
 }
 
-Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
-                                                 const SubfileFooter& footer) {
-  const int parts = header.parts().count();
-  const std::size_t row_size = PatchEntry::EncodedSize(parts, header.version);
-  if (table.size() != footer.table_size || table.size() % row_size != 0 ||
-      table.size() / row_size != header.patch_count) {
-    return DataLoss("patch table: {} bytes for {} patches of {} levels in {} layers", table.size(),
-                    header.patch_count, header.levels, header.layers);
-  }
-  const std::uint64_t computed = Checksum(table);
-  if (computed != footer.table_checksum) {
-    return DataLoss("patch table (bytes {}..{}): checksum {} stored, {} computed", footer.table_offset,
-                    footer.table_offset + footer.table_size, ChecksumText(footer.table_checksum),
-                    ChecksumText(computed));
-  }
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
-  std::vector<PatchEntry> rows;
-  rows.reserve(header.patch_count);
-  std::uint64_t previous_code = 0;
-  for (std::uint64_t i = 0; i < header.patch_count; ++i) {
-    rows.push_back(PatchEntry::DecodeFrom(table.subspan(i * row_size, row_size), parts, header.version));
-    PatchEntry& row = rows.back();
-    if (row.patch_index >= static_cast<std::uint64_t>(grid.patch_count())) {
-      return DataLoss("patch table row {}: patch {} of {}", i, row.patch_index, grid.patch_count());
-    }
-    const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-    if (i > 0 && code <= previous_code)
-      return DataLoss("patch table row {}: patch {} is out of Morton order", i, row.patch_index);
-    previous_code = code;
-    const std::int64_t samples = grid.PatchBox(static_cast<std::int64_t>(row.patch_index)).volume();
-    if (header.version == 1) row.valid = static_cast<std::uint32_t>(samples);
-    Status status = CheckRow(row, samples, {HeaderSize(header.version), footer.table_offset});
-    if (!status.ok()) return std::move(status).Annotate(fmt::format("patch table row {}", i));
-  }
-  return rows;
-}
-
 }  // namespace quarry::format

@@ -16,7 +16,7 @@
 namespace quarry::format {
 
 /// Version that this program writes, and the newest that it reads; it reads all from 1 on.
-inline constexpr std::uint16_t kMajorVersion = 3;
+inline constexpr std::uint16_t kMajorVersion = 4;
 inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;
@@ -88,11 +88,12 @@ struct PatchEntry {
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;
 
+  /// Of a row of equal size: in files before version 4, in the index, and between ranks. No row of version 4
+  /// has more.
   static constexpr std::size_t EncodedSize(int parts, std::uint16_t major_version = kMajorVersion) {
     return (major_version == 1 ? 24 : 28) +
            static_cast<std::size_t>(parts) * LevelEntry::EncodedSize(major_version);
   }
-  /// Encodes as the version that is written.
   void EncodeTo(Bytes* out) const;
   /// A row of version 1 has no count of valid samples: it stays 0 until a caller that knows the grid sets it.
   /// @param bytes exactly EncodedSize(parts, major_version) bytes, checked by the table's checksum
@@ -123,6 +124,17 @@ struct SubfileFooter {
 /// @errors kDataLoss
 Status CheckRow(const PatchEntry& row, std::int64_t samples,
                 const std::pair<std::uint64_t, std::uint64_t>& payload);
+
+/// The table of a subfile in the version that is written. Offsets are not in it.
+/// @param rows  in ascending Morton order; parts without bytes have the checksum of nothing
+Bytes EncodePatchTable(const std::vector<PatchEntry>& rows, const PatchGrid& grid);
+
+/// [bytes] of a row in a file, give or take those that say which patch it is.
+std::size_t StoredRowSize(const PatchEntry& row);
+
+/// Whether a table of this size can have so many rows: before memory is taken for either.
+/// @errors kDataLoss
+Status CheckTableSize(const SubfileHeader& header, const SubfileFooter& footer);
 
 /// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
 /// ranges inside [header end, table begin), possible counts and shares of valid samples. Afterwards every

@@ -2,7 +2,7 @@
 
 namespace quarry::format {
 
-Result<SubfileTable> ReadSubfileTable(const StoredObject& file) {
+Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<std::uint64_t> patches) {
   const std::string where = fmt::format("\"{}\"", file.path());
   constexpr std::uint64_t kSmallest = SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize;
   if (file.size() < kSmallest)
@@ -23,6 +23,9 @@ Result<SubfileTable> ReadSubfileTable(const StoredObject& file) {
     return DataLoss("{} has {} bytes, its footer says {}", where, file.size(), table.footer.file_size);
   }
 
+  if (patches && table.header.patch_count != *patches)
+    return DataLoss("{} has {} patches, {} are expected", where, table.header.patch_count, *patches);
+  QUARRY_RETURN_IF_ERROR(CheckTableSize(table.header, table.footer).Annotate(where));
   bytes.resize(table.footer.table_size);
   QUARRY_RETURN_IF_ERROR(file.ReadAt(table.footer.table_offset, bytes));
   Result<std::vector<PatchEntry>> rows = DecodePatchTable(bytes, table.header, table.footer);

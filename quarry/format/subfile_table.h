@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "quarry/format/subfile.h"
@@ -14,7 +15,9 @@ struct SubfileTable {
   std::vector<PatchEntry> rows;
 };
 
-/// Reads and checks the tables of an open subfile. @errors kDataLoss, naming the file
-Result<SubfileTable> ReadSubfileTable(const StoredObject& file);
+/// Reads and checks the tables of an open subfile.
+/// @param patches  as many the file must have, if that is known: no memory is taken for more
+/// @errors kDataLoss, naming the file
+Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<std::uint64_t> patches = {});
 
 }  // namespace quarry::format

@@ -14,7 +14,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["QUARRY_BIN"])
-NEWEST = "v3"
+NEWEST = "v4"
 DIMS = (37, 19, 5)
 
 # Of each field: name, type, coder, options, and the value of missing samples. "edges" misses what "holes" does, so that

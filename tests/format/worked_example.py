@@ -3,7 +3,7 @@
 Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which is written from docs/format.md
 alone, and compares the annotated dump of its subfile with the one in the document. It also checks every checksum, every
 decoded sample against its source, every recorded error, and the answers of `quarry get`. Then it reads the same example in
-version 1 of the format, and the files of a mask. Standard library only. It knows all of the coder except zfp, which the
+versions 1 and 3 of the format, and the files of a mask. Standard library only. It knows all of the coder except zfp, which the
 example does not need, and all of masks except their payload.
 
 Usage: worked_example.py            exit code 0, or 1 and the difference
@@ -24,7 +24,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
 DOCUMENT = REPOSITORY / "docs" / "format.md"
-FIRST_VERSION = Path(__file__).resolve().parent / "example" / "v1" / "example.quarry"
+OLDER_VERSIONS = [Path(__file__).resolve().parent / "example" / version / "example.quarry" for version in ("v1", "v3")]
 BEGIN = "<!-- worked example begin -->"
 END = "<!-- worked example end -->"
 
@@ -333,6 +333,27 @@ class Dump:
         self.line(at, size, f"{meaning}: {show.format(value)}")
         return value
 
+    def varint(self, at, meaning):
+        """The number, and the place behind it."""
+        end = at + 1
+        while self.data[end - 1] >= 128:
+            end += 1
+        value = sum((byte & 127) << 7 * i for i, byte in enumerate(self.data[at:end]))
+        self.line(at, end - at, f"{meaning}: {value}")
+        return value, end
+
+    def leading(self, at, size, form, meaning, *, rotated, show="{}"):
+        """A number by its leading bytes, and the place behind them."""
+        whole = struct.calcsize(form)
+        require(size <= whole, f"width of {meaning}")
+        bits = int.from_bytes(self.data[at:at + size].ljust(whole, b"\0"), "big")
+        if rotated:
+            bits = bits >> 1 | (bits & 1) << 8 * whole - 1
+        value = struct.unpack(">" + form, bits.to_bytes(whole, "big"))[0]
+        if size:
+            self.line(at, size, f"{meaning}: {show.format(value)}")
+        return value, at + size
+
     def checksum(self, at, begin, end, meaning):
         stored = self.number(at, "Q", meaning, "{:016x}")
         require(stored == xxh3(self.data[begin:end]), f"{meaning} does not hold")
@@ -347,7 +368,7 @@ def read_header(dump):
     dump.title("header")
     dump.line(0, 8, "magic")
     version = dump.number(8, "H", "major version")
-    require(version in (1, 2, 3), "major version")
+    require(version in (1, 2, 3, 4), "major version")
     dump.number(10, "H", "minor version")
     size = dump.number(12, "I", "bytes of the header")
     require(size == (136 if version == 1 else 144), "bytes of the header")
@@ -385,7 +406,58 @@ def read_footer(dump, at):
     return table
 
 
+def read_part(dump, at, level):
+    widths = dump.number(at, "B", f"level {level}: widths", "{:#04x}")
+    size, at = dump.varint(at + 1, f"level {level}: bytes")
+    stored = xxh3(b"")
+    if size:
+        stored = dump.number(at, "Q", f"level {level}: checksum of the payload", "{:016x}")
+        at += 8
+    rmse, at = dump.leading(at, widths & 7, "f", f"level {level}: RMSE", rotated=True, show="{:.6g}")
+    error, at = dump.leading(at, widths >> 3 & 15, "d", f"level {level}: largest error", rotated=True, show="{:.6g}")
+    coverage = 1
+    if widths & 128:
+        coverage = dump.number(at, "f", f"level {level}: coverage")
+        at += 4
+    return {"size": size, "rmse": rmse, "max_error": error, "coverage": coverage, "checksum": stored}, at
+
+
+def read_rows(dump, header, table):
+    """Of version 4: rows as long as they need to be, without the places of payloads."""
+    patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
+    numbers = {morton(patch_position(index, patches)): index for index in range(volume(patches))}
+    at, code, offset, rows = table[0], -1, header["size"], []
+    for number in range(header["patch_count"]):
+        dump.title(f"patch table, row {number}")
+        step, at = dump.varint(at, "step of the Morton code")
+        code += step + 1
+        begin, end = patch_box(numbers[code], header["dims"], header["patch"])
+        row = {"patch": numbers[code], "valid": volume(tuple(e - b for b, e in zip(begin, end))), "levels": []}
+        bits = dump.number(at, "B", "bits")
+        widths = dump.number(at + 1, "B", "widths", "{:#04x}")
+        require(bits in (0, 2, 4, 6), "bits of a row")
+        row["min"], at = dump.leading(at + 2, widths & 15, "d", "smallest sample", rotated=False)
+        row["max"], at = dump.leading(at, widths >> 4, "d", "largest sample", rotated=False)
+        if bits & 2:
+            row["valid"], at = dump.varint(at, "valid samples")
+        for level in range(header["levels"]):
+            part = {"size": 0, "rmse": 0, "max_error": 0, "coverage": 1, "checksum": xxh3(b"")}
+            if not bits & 4:
+                part, at = read_part(dump, at, level)
+            row["levels"].append(part)
+        for level, part in reversed(list(enumerate(row["levels"]))):
+            part["offset"] = offset
+            offset += part["size"]
+            require(part["checksum"] == xxh3(dump.data[part["offset"]:offset]), f"checksum of level {level}")
+        rows.append(row)
+    require(at == sum(table), "end of the patch table")
+    require(offset == table[0], "end of the payloads")
+    return rows
+
+
 def read_table(dump, header, table):
+    if header["version"] >= 4:
+        return read_rows(dump, header, table)
     fixed, of_level = (24, 32) if header["version"] == 1 else (28, 36)
     row_bytes = fixed + of_level * header["levels"]
     require(table[1] == row_bytes * header["patch_count"], "bytes of the patch table")
@@ -652,7 +724,8 @@ def main():
         dataset = make_example(Path(folder))
         lines = check_example(dataset, Path(folder))
         check_seal(dataset)
-        check_example(FIRST_VERSION, Path(folder))
+        for older in OLDER_VERSIONS:
+            check_example(older, Path(folder))
         check_mask(Path(folder))
     block = "\n".join(["", "```text", *lines, "```", ""])
     document = DOCUMENT.read_text()

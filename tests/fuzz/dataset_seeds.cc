@@ -100,7 +100,7 @@ bool AddDatasets(const std::string& folder) {
     const std::optional<std::size_t> number = (*dataset)->description().FindField(name);
     const auto files = number ? FilesOf(**dataset, *number) : std::nullopt;
     if (!files) return false;
-    corpus.Add(name, WriteInputFiles(kRepairFiles, *files));
+    corpus.Add(fmt::format("v4_{}", name), WriteInputFiles(kRepairFiles, *files));
   }
   return corpus.ok() && AddIndices(folder);
 }

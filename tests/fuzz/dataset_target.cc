@@ -19,6 +19,40 @@ using format::SubfileHeader;
 /// What checksums of tables become, as they stand in manifests.
 using TableChecksums = std::map<std::string, std::string>;
 
+/// Checksums of payloads, in rows of one size.
+void RepairEqualRows(const SubfileHeader& header, std::size_t begin, std::size_t footer, Bytes* bytes) {
+  const int parts = header.parts().count();
+  const std::size_t row_size = format::PatchEntry::EncodedSize(parts, header.version);
+  const std::size_t level_size = format::LevelEntry::EncodedSize(header.version);
+  for (std::size_t row = begin; row + row_size <= footer; row += row_size) {
+    for (int part = 0; part < parts; ++part) {
+      const std::size_t at = row + format::PatchEntry::EncodedSize(part, header.version);
+      const auto offset = GetLittleEndian<std::uint64_t>(bytes->data() + at);
+      const auto length = GetLittleEndian<std::uint32_t>(bytes->data() + at + 8);
+      if (at + level_size > footer || offset > begin || length > begin - offset) continue;
+      PutAt(Checksum(ByteSpan(*bytes).subspan(offset, length)), at + 16, bytes);
+    }
+  }
+}
+
+/// The same of a table that can be read. Its bytes stay as many, unless it has more than it needs.
+void RepairShortRows(const SubfileHeader& header, std::size_t begin, std::size_t footer, Bytes* bytes) {
+  const ByteSpan table = ByteSpan(*bytes).subspan(begin, footer - begin);
+  SubfileFooter found;
+  found.table_offset = begin;
+  found.table_size = table.size();
+  found.table_checksum = Checksum(table);
+  Result<std::vector<format::PatchEntry>> rows = format::DecodePatchTable(table, header, found);
+  if (!rows.ok()) return;
+  for (format::PatchEntry& row : *rows) {
+    for (format::LevelEntry& level : row.levels)
+      level.checksum = Checksum(ByteSpan(*bytes).subspan(level.offset, level.size));
+  }
+  const Bytes repaired = format::EncodePatchTable(*rows, *PatchGrid::Create(header.dims, header.patch));
+  if (repaired.size() != table.size()) return;
+  std::copy(repaired.begin(), repaired.end(), bytes->begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
 /// Of payloads, the table, header and footer, from the inside out; and the size of the file.
 void RepairSubfile(Bytes* bytes, TableChecksums* tables) {
   const std::size_t size = bytes->size();
@@ -30,20 +64,8 @@ void RepairSubfile(Bytes* bytes, TableChecksums* tables) {
   if (begin > footer) return;
   PutAt<std::uint64_t>(footer - begin, footer + 8, bytes);
   const Result<SubfileHeader> header = SubfileHeader::DecodeFrom(*bytes);
-  const int parts = header.ok() ? header->parts().count() : 0;
-  if (header.ok() && header->version == format::kMajorVersion) {
-    const std::size_t row_size = format::PatchEntry::EncodedSize(parts);
-    const std::size_t level_size = format::LevelEntry::EncodedSize(header->version);
-    for (std::size_t row = begin; row + row_size <= footer; row += row_size) {
-      for (int part = 0; part < parts; ++part) {
-        const std::size_t at = row + format::PatchEntry::EncodedSize(part);
-        const auto offset = GetLittleEndian<std::uint64_t>(bytes->data() + at);
-        const auto length = GetLittleEndian<std::uint32_t>(bytes->data() + at + 8);
-        if (at + level_size > footer || offset > begin || length > begin - offset) continue;
-        PutAt(Checksum(ByteSpan(*bytes).subspan(offset, length)), at + 16, bytes);
-      }
-    }
-  }
+  if (header.ok() && header->version < 4) RepairEqualRows(*header, begin, footer, bytes);
+  if (header.ok() && header->version == 4) RepairShortRows(*header, begin, footer, bytes);
   const auto stored = GetLittleEndian<std::uint64_t>(bytes->data() + footer + 16);
   const std::uint64_t computed = Checksum(ByteSpan(*bytes).subspan(begin, footer - begin));
   (*tables)[ChecksumText(stored)] = ChecksumText(computed);

@@ -224,7 +224,7 @@ void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
 }
 
 /// Header and table of a subfile; `repairs` selects what the target repairs.
-void AddSubfile(int levels, bool old, int repairs, Corpus* corpus) {
+void AddSubfile(int levels, int version, int repairs, Corpus* corpus) {
   format::SubfileHeader header;
   header.dims = {200, 70, 33};
   header.patch = {64, 64, 32};
@@ -236,37 +236,46 @@ void AddSubfile(int levels, bool old, int repairs, Corpus* corpus) {
   header.mask = 0x0123456789abcdef;
   const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
   Bytes table;
+  std::vector<format::PatchEntry> rows;
+  std::uint64_t payload = 0;
   for (const std::int64_t index : grid.MortonOrder()) {
     format::PatchEntry row;
     row.patch_index = static_cast<std::uint64_t>(index);
     row.valid = static_cast<std::uint32_t>(1 + row.patch_index);
     row.levels.resize(static_cast<std::size_t>(levels));
     for (format::LevelEntry& level : row.levels) level = {200 + row.patch_index, 10, 0.5f, 7, 1.0, 0.25f};
-    if (old) {
-      AppendOldRow(row, &table);
-    } else {
-      row.EncodeTo(&table);
+    if (version == 1) AppendOldRow(row, &table);
+    if (version == 3) row.EncodeTo(&table);
+    if (version == 4 && index % 3 == 0) {  // refers, and has no payload
+      row.refers = true;
+      for (format::LevelEntry& level : row.levels) level = {0, 0, 0, Checksum(ByteSpan()), 0, 1};
     }
+    rows.push_back(row);
+    payload += row.payload_bytes();
     ++header.patch_count;
   }
+  if (version == 4) table = format::EncodePatchTable(rows, grid);
   format::SubfileFooter footer;
-  footer.table_offset = 1000;
+  footer.table_offset = version == 4 ? format::SubfileHeader::kEncodedSize + payload : 1000;
   footer.table_size = table.size();
   footer.table_checksum = Checksum(table);
-  footer.file_size = 1000 + table.size() + format::SubfileFooter::kEncodedSize;
+  footer.file_size = footer.table_offset + table.size() + format::SubfileFooter::kEncodedSize;
   Bytes input(1, static_cast<std::byte>(repairs));
   header.EncodeTo(&input);
-  if (old) input[1 + 8] = std::byte{1};
+  input[1 + 8] = static_cast<std::byte>(version);
   footer.EncodeTo(&input);
   input.insert(input.end(), table.begin(), table.end());
-  corpus->Add(fmt::format("v{}_{}_levels_{}", old ? 1 : 2, levels, repairs), input);
+  corpus->Add(fmt::format("v{}_{}_levels_{}", version, levels, repairs), input);
 }
 
 bool AddSubfiles(const std::string& folder) {
   Corpus corpus(folder, "subfile");
   for (const int levels : {1, 4}) {
-    for (const int repairs : {0, 7, 15}) AddSubfile(levels, false, repairs, &corpus);
-    AddSubfile(levels, true, 7, &corpus);
+    for (const int repairs : {0, 7, 15}) {
+      AddSubfile(levels, 3, repairs, &corpus);
+      AddSubfile(levels, 4, repairs, &corpus);
+    }
+    AddSubfile(levels, 1, 7, &corpus);
   }
   return corpus.ok();
 }

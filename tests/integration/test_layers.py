@@ -24,21 +24,49 @@ def holes(dims):
     return qt.with_holes(qt.turbulent(dims), np.nan)
 
 
+def varint(data, at):
+    """The number, and the place behind it."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+
+
 def patch_table(subfile, levels, layers):
     """Of each patch: (level, layer) to (offset, size) of the payload, by docs/format.md alone."""
     data = subfile.read_bytes()
     count = int.from_bytes(data[56:64], "little")
-    row = 28 + 36 * levels * layers
-    table = len(data) - 48 - count * row
-    rows = {}
-    for at in range(table, table + count * row, row):
-        places = {}
-        for k in range(layers):
+    at = int.from_bytes(data[-48:-40], "little")
+    patches = [-(-int.from_bytes(data[32 + 4 * a:36 + 4 * a], "little") // 2 ** data[44 + a]) for a in range(3)]
+    code, sizes = -1, {}
+    for _ in range(count):
+        step, at = varint(data, at)
+        code += step + 1
+        bits, widths = data[at], data[at + 1]
+        at += 2 + (widths & 15) + (widths >> 4)
+        if bits & 2:
+            _, at = varint(data, at)
+        row = {}
+        for k in reversed(range(layers)):
             for l in range(levels):
-                entry = at + 28 + 36 * (l + (layers - 1 - k) * levels)
-                places[l, k] = (int.from_bytes(data[entry:entry + 8], "little"),
-                                int.from_bytes(data[entry + 8:entry + 12], "little"))
-        rows[int.from_bytes(data[at:at + 8], "little")] = places
+                row[l, k] = 0
+                if not bits & 4:
+                    widths = data[at]
+                    row[l, k], at = varint(data, at + 1)
+                    at += 8 * (row[l, k] > 0) + (widths & 7) + (widths >> 3 & 15) + 4 * (widths >> 7)
+        x, y, z = (sum((code >> 3 * bit + a & 1) << bit for bit in range(21)) for a in range(3))
+        sizes[x + patches[0] * (y + patches[1] * z)] = row
+    runs = [(k, range(levels)) for k in range(layers)] if data[50] == 1 else [
+        (k, (l,)) for k in range(layers) for l in reversed(range(levels))]
+    offset, rows = 144, {patch: {} for patch in sizes}
+    for k, run in runs:
+        for patch, row in sizes.items():
+            for l in reversed(run):
+                rows[patch][l, k] = (offset, row[l, k])
+                offset += row[l, k]
     return rows
 
 

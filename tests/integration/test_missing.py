@@ -312,7 +312,7 @@ class Versions(qt.QuarryTest):
         qt.succeed("quarry-index", dataset, "--verify", "--rebuild")
         self.assert_verified(dataset)
         versions = [qt.step_manifest(dataset, step)["format_version"] for step in range(3)]
-        self.assertEqual(versions, [3, 1, 3], "steps that were touched are written anew")
+        self.assertEqual(versions, [4, 1, 4], "steps that were touched are written anew")
         record = qt.step_manifest(dataset, 0)["fields"][0]
         self.assertEqual((record["name"], int(record["valid"])), ("smooth", holes.size))
         self.assertEqual([level["coverage"] for level in record["levels"]], [1] * len(record["levels"]))

@@ -1,5 +1,5 @@
 """Everything that Quarry writes for others is opened by the programs that people use: samples, missing samples, positions,
-units, names and times arrive."""
+units, names and times arrive. And what `quarry-write` reads of it is the same dataset again."""
 
 import csv
 import json
@@ -15,6 +15,7 @@ import h5py
 import matplotlib
 import netCDF4
 import pandas
+import PIL.Image
 import pyvista
 import tifffile
 import xarray as xr
@@ -243,6 +244,19 @@ class Foreign(qt.QuarryTest):
         said = json.loads(Path(f"{path}.json").read_text())
         self.assertEqual((said["dimensions"], said["attributes"]["_FillValue"]), (["step", "depth", "lat", "lon"], FILL))
 
+    def test_arrays_and_pictures_of_the_command(self):
+        where = ("--field", "k", "--step", 3, "--box", ":,:,2:3", "--output")
+        qt.succeed("quarry", "get", self.shared / "even.quarry", *where, self.tmp / "k.npy")
+        array = np.load(self.tmp / "k.npy")
+        np.testing.assert_array_equal(array, self.even["k"].values[1, 2:3])
+        qt.succeed("quarry", "get", self.shared / "even.quarry", *where, self.tmp / "k.png", "--colormap", "gray", "--zoom", 3)
+        with PIL.Image.open(self.tmp / "k.png") as picture:
+            pixels = np.asarray(picture.convert("RGBA"))[::-3, ::3]  # the first row is the upper one
+        np.testing.assert_array_equal(pixels[..., 3] == 0, array[0] == FILL)
+        valid = array[0] != FILL
+        self.assertEqual(pixels[..., 0][valid].argmax(), array[0][valid].argmax())
+        self.assertEqual(pixels[..., 0][valid].argmin(), array[0][valid].argmin())
+
     # ---- Tables
 
     def test_profiles(self):
@@ -422,6 +436,55 @@ class Names(qt.QuarryTest):
             quarry.write(self.tmp / "b.quarry", dataset["p"], lossless=True)
         with quarry.open(self.tmp / "b.quarry") as copied:
             self.assertEqual(copied.dims, ("depth", "lat", "x"))
+
+
+class Back(qt.QuarryTest):
+    """Our own exports convert to the dataset that they come from, without any option about their meaning."""
+
+    def test_they_convert_back(self):
+        for name in ("even", "uneven"):
+            array = series(DEPTH if name == "even" else DEPTH ** 2, LAT if name == "even" else LAT[::-1], name)
+            for field in ("p", "k"):
+                quarry.write(self.tmp / f"{name}-{field}.quarry", array[[field]], lossless=True)
+                for suffix, kept in KEPT.items():
+                    if name == "uneven" and suffix in (".vti", ".tif"):
+                        continue
+                    with self.subTest(suffix=suffix, grid=name, field=field):
+                        self.convert(self.tmp / f"{name}-{field}.quarry", suffix, field, array, kept)
+
+    def convert(self, source, suffix, field, array, kept):
+        path, back = self.tmp / f"{source.stem}{suffix}", self.tmp / f"{source.stem}{suffix}.quarry"
+        with quarry.open(source) as dataset:
+            quietly(dataset, path, steps=3)
+        qt.succeed("quarry-write-single", path, "--lossless", "--output", back)
+        with quarry.open(back) as dataset:
+            (name,) = dataset
+            wanted = array[field].sel(step=[3]).values
+            if "field" in kept:
+                self.assertEqual(name, field)
+            read = dataset[name][:]
+            if ("missing floats" if field == "p" else "missing integers") in kept:
+                missing = np.isnan(wanted) if field == "p" else wanted == FILL
+                np.testing.assert_array_equal(np.isnan(read) if field == "p" else np.ma.getmaskarray(read), missing)
+            np.testing.assert_array_equal(np.ma.getdata(read), wanted)
+            if "units" in kept:
+                self.assertEqual(dataset[name].units, array[field].attrs["units"])
+            for number, axis in enumerate(UNITS):
+                if "positions" in kept:
+                    np.testing.assert_allclose(list(dataset.coords.values())[number], array[axis], rtol=1e-12)
+                if "axes" in kept:
+                    self.assertEqual((dataset.dims[number], dataset.axis_units[axis]), (axis, UNITS[axis]))
+            if "times" in kept:
+                self.assertEqual(dataset.times, [TIMES[1]])
+
+
+KEPT = {
+    ".nc": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
+    ".h5": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
+    ".vti": {"field", "missing floats", "positions", "times"},
+    ".tif": {"missing floats"},
+}
+"""What of each format `quarry-write` finds again."""
 
 
 if __name__ == "__main__":

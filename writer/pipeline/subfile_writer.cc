@@ -1,6 +1,7 @@
 #include "writer/pipeline/subfile_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,12 +11,24 @@
 namespace quarry::writer {
 namespace {
 
-/// As float32, kept away from 0 and infinity: an error that was measured must not look like none.
+/// To five digits, which take three bytes of a row, and kept away from 0 and infinity: an error that was
+/// measured must not look like none.
 float StoredRmse(double rmse) {
   using Limits = std::numeric_limits<float>;
   if (rmse > static_cast<double>(Limits::max())) return Limits::max();
-  const auto stored = static_cast<float>(rmse);
+  const auto full = static_cast<float>(rmse);
+  constexpr std::uint32_t kDropped = (1 << 7) - 1;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(full);
+  const auto stored = std::bit_cast<float>((bits + kDropped / 2 + (bits >> 7 & 1)) & ~kDropped);
+  if (!std::isfinite(stored)) return full;
   return stored == 0 && rmse > 0 ? Limits::denorm_min() : stored;
+}
+
+/// Of a coarse level: rounded up to four digits, which take three bytes of a row.
+double StoredError(double error) {
+  constexpr std::uint64_t kDropped = (std::uint64_t{1} << 39) - 1;
+  const auto stored = std::bit_cast<double>((std::bit_cast<std::uint64_t>(error) + kDropped) & ~kDropped);
+  return std::isfinite(stored) ? stored : error;
 }
 
 /// As float32, never rounded up: a level that cannot show every sample must not look as if it could.
@@ -60,9 +73,12 @@ format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch) {
   row.valid = static_cast<std::uint32_t>(encoded.valid);
   row.refers = encoded.refers;
   for (std::size_t l = 0; l < encoded.levels.size(); ++l) {
-    row.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()),
-                          StoredRmse(encoded.errors[l].rmse), Checksum(encoded.levels[l]),
-                          encoded.errors[l].max_error, StoredCoverage(encoded.errors[l].coverage)});
+    const LevelError& error = encoded.errors[l];
+    const bool coarse = encoded.parts.LevelOf(static_cast<int>(l)) > 0;
+    row.levels.push_back({0, static_cast<std::uint32_t>(encoded.levels[l].size()), StoredRmse(error.rmse),
+                          Checksum(encoded.levels[l]),
+                          coarse ? StoredError(error.max_error) : error.max_error,
+                          StoredCoverage(error.coverage)});
   }
   return row;
 }
@@ -82,7 +98,7 @@ format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples
 }
 
 std::uint64_t StoredBytes(const format::PatchEntry& row) {
-  return format::PatchEntry::EncodedSize(static_cast<int>(row.levels.size())) + row.payload_bytes();
+  return format::StoredRowSize(row) + row.payload_bytes();
 }
 
 void SubfileSummary::EncodeTo(Bytes* out) const {
@@ -124,7 +140,7 @@ Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
                                             const format::SubfileHeader& header, const PatchGrid& grid,
                                             std::vector<format::PatchEntry> rows) {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  SubfileWriter writer(std::move(file), std::move(rows));
+  SubfileWriter writer(std::move(file), grid, std::move(rows));
   writer.summary_ = Summarize(grid, header.parts().count(), writer.rows_);
   header.EncodeTo(&writer.buffer_);
   std::uint64_t offset = writer.buffer_.size();
@@ -161,8 +177,7 @@ Result<SubfileSummary> SubfileWriter::Finish() {
                          file_.size(), payload_end_);
   }
   QUARRY_RETURN_IF_ERROR(file_.Sync());
-  Bytes table;
-  for (const format::PatchEntry& row : rows_) row.EncodeTo(&table);
+  Bytes table = format::EncodePatchTable(rows_, grid_);
   format::SubfileFooter footer;
   footer.table_offset = payload_end_;
   footer.table_size = table.size();

@@ -55,12 +55,13 @@ class SubfileWriter {
   Result<SubfileSummary> Finish();
 
  private:
-  SubfileWriter(WritableFile file, std::vector<format::PatchEntry> rows)
-      : file_(std::move(file)), rows_(std::move(rows)) {}
+  SubfileWriter(WritableFile file, const PatchGrid& grid, std::vector<format::PatchEntry> rows)
+      : file_(std::move(file)), grid_(grid), rows_(std::move(rows)) {}
 
   Status Flush();
 
   WritableFile file_;
+  PatchGrid grid_;
   std::vector<format::PatchEntry> rows_;
   SubfileSummary summary_;
   std::uint64_t payload_end_ = 0;

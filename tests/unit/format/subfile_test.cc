@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -36,26 +38,53 @@ std::vector<PatchEntry> ExampleRows() {
     rows[i].max = 2.5;
     rows[i].valid = 100 + static_cast<std::uint32_t>(i);
     for (int level = 0; level < 4; ++level) {
-      rows[i].levels.push_back({offset, i == 0 ? 10u : 0u, 0.25f, 0x1122334455667788u, 0.5, 0.75f});
-      offset += rows[i].levels.back().size;
+      const bool empty = i == 1;
+      rows[i].levels.push_back(
+          {0, empty ? 0u : 10u, 0.25f, empty ? Checksum({}) : 0x1122334455667788u, 0.5, 0.75f});
+    }
+  }
+  // Level by level from the coarsest, as the header says.
+  for (int level = 3; level >= 0; --level) {
+    for (PatchEntry& row : rows) {
+      row.levels[static_cast<std::size_t>(level)].offset = offset;
+      offset += row.levels[static_cast<std::size_t>(level)].size;
     }
   }
   return rows;
 }
+
+PatchGrid ExampleGrid() { return *PatchGrid::Create(ExampleHeader().dims, ExampleHeader().patch); }
 
 struct Table {
   Bytes bytes;
   SubfileFooter footer;
 };
 
-Table EncodeTable(const std::vector<PatchEntry>& rows) {
+Table MakeTable(Bytes bytes) {
   Table table;
-  for (const PatchEntry& row : rows) row.EncodeTo(&table.bytes);
+  table.bytes = std::move(bytes);
   table.footer.table_offset = SubfileHeader::kEncodedSize + 40;
   table.footer.table_size = table.bytes.size();
   table.footer.table_checksum = Checksum(table.bytes);
   table.footer.file_size = table.footer.table_offset + table.footer.table_size + SubfileFooter::kEncodedSize;
   return table;
+}
+
+Table EncodeTable(const std::vector<PatchEntry>& rows) {
+  return MakeTable(EncodePatchTable(rows, ExampleGrid()));
+}
+
+/// As version 3 has it.
+Table EncodeEqualRows(const std::vector<PatchEntry>& rows) {
+  Bytes bytes;
+  for (const PatchEntry& row : rows) row.EncodeTo(&bytes);
+  return MakeTable(std::move(bytes));
+}
+
+SubfileHeader HeaderOfVersion(std::uint16_t version) {
+  SubfileHeader header = ExampleHeader();
+  header.version = version;
+  return header;
 }
 
 TEST(SubfileHeader, RoundTripAndEveryFlippedBitIsFound) {
@@ -137,7 +166,7 @@ TEST(DecodePatchTable, RowsOfVersionOneHaveEverySampleValid) {
   const auto rows = DecodePatchTable(table, header, footer);
 
   ASSERT_TRUE(rows.ok()) << rows.status().message();
-  EXPECT_EQ((*rows)[0].levels[0].offset, 136u);
+  EXPECT_EQ((*rows)[0].levels[3].offset, 136u);
   EXPECT_EQ((*rows)[0].valid, 16u * 8);
   EXPECT_EQ((*rows)[1].levels[3].coverage, 1);
 }
@@ -170,6 +199,139 @@ TEST(DecodePatchTable, RoundTripAndEveryFlippedBitIsFound) {
   }
 }
 
+TEST(DecodePatchTable, EveryTableOfVersionThreeIsReadAndEveryFlippedBitIsFound) {
+  const Table table = EncodeEqualRows(ExampleRows());
+  EXPECT_EQ(*DecodePatchTable(table.bytes, HeaderOfVersion(3), table.footer), ExampleRows());
+
+  for (std::size_t i = 0; i < table.bytes.size(); ++i) {
+    Bytes damaged = table.bytes;
+    damaged[i] ^= std::byte{0x10};
+    EXPECT_FALSE(DecodePatchTable(damaged, HeaderOfVersion(3), table.footer).ok()) << "byte " << i;
+  }
+}
+
+TEST(EncodePatchTable, TakesTheBytesOfTheDocument) {
+  std::vector<PatchEntry> rows = ExampleRows();
+  rows[0].valid = 16 * 8;
+  rows[0].levels[3].rmse = 0;
+  rows[0].levels[3].max_error = 0;
+  rows[0].levels[3].coverage = 1;
+  rows[1].refers = true;
+  for (LevelEntry& level : rows[1].levels) level = {level.offset, 0, 0, Checksum({}), 0, 1};
+
+  // Row 0: step 0, no bits, min in 2 bytes, max in 2. Levels 0 to 2: widths, size, checksum, 0.25 in 1 byte
+  // (2^-2: 7d, the sign and the exponent's last bit are 0), 0.5 in 2 (3fe: 7fc), coverage; level 3: widths,
+  // size, checksum. Row 1: step 0, bits 1 + 2 + 4, min and max, 101 valid.
+  const Bytes table = EncodePatchTable(rows, ExampleGrid());
+  EXPECT_EQ(table.size(), 3u + 4 + 3 * (1 + 1 + 8 + 1 + 2 + 4) + (1 + 1 + 8) + 3 + 4 + 1);
+  const std::array<unsigned char, 7> begin = {0x00, 0x00, 0x22, 0xbf, 0xf8, 0x40, 0x04};
+  EXPECT_EQ(std::memcmp(table.data(), begin.data(), begin.size()), 0);
+  const std::array<unsigned char, 8> end = {0x00, 0x07, 0x22, 0xbf, 0xf8, 0x40, 0x04, 101};
+  EXPECT_EQ(std::memcmp(table.data() + table.size() - end.size(), end.data(), end.size()), 0);
+  EXPECT_EQ(*DecodePatchTable(table, ExampleHeader(), MakeTable(table).footer), rows);
+}
+
+TEST(EncodePatchTable, KeepsEveryNumberAndNoRowIsLargerThanAnEqualOne) {
+  using Double = std::numeric_limits<double>;
+  using Float = std::numeric_limits<float>;
+  SubfileHeader header = ExampleHeader();
+  header.dims = {50'000'000, 50'000'000, 64};
+  header.patch = {64, 64, 64};
+  header.levels = 3;
+  header.patch_count = 3;
+  const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
+  std::vector<PatchEntry> rows(3);
+  rows[0] = {0,
+             Double::infinity(),
+             -Double::infinity(),
+             0,
+             true,
+             {{144, 1, Float::denorm_min(), 7, Double::denorm_min(), 0}}};
+  rows[1] = {1,
+             -0.1,
+             Double::max(),
+             (64 * 64 * 64) - 1,
+             false,
+             {{145, 0xffffffff, Float::max(), ~std::uint64_t{0}, Double::max(), 0.1f}}};
+  rows[2] = {static_cast<std::uint64_t>(grid.patch_count() - 1),
+             -0.0,
+             0.0,
+             300,
+             false,
+             {{145, 128, 0.1f, 1, 0.1, 0.3f}}};
+  std::uint64_t end = 144;
+  for (PatchEntry& row : rows) {
+    row.levels.resize(3, row.levels[0]);
+    for (int level = 2; level >= 0; --level) {
+      row.levels[static_cast<std::size_t>(level)].offset = end;
+      end += row.levels[0].size;
+    }
+  }
+  header.order = PayloadOrder::kPatch;
+  const Bytes table = EncodePatchTable(rows, grid);
+  EXPECT_LE(table.size(), 3 * PatchEntry::EncodedSize(3));
+
+  SubfileFooter footer;
+  footer.table_offset = end;
+  footer.table_size = table.size();
+  footer.table_checksum = Checksum(table);
+  const auto decoded = DecodePatchTable(table, header, footer);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(*decoded, rows);
+  EXPECT_TRUE(std::signbit((*decoded)[2].min));
+}
+
+TEST(DecodePatchTable, RefusesWhatNoRowCanBe) {
+  const Bytes table = EncodePatchTable(ExampleRows(), ExampleGrid());
+  const auto code = [](const Bytes& bytes, SubfileHeader header = ExampleHeader()) {
+    const Table made = MakeTable(bytes);
+    return DecodePatchTable(made.bytes, header, made.footer).status().code();
+  };
+  ASSERT_EQ(code(table), StatusCode::kOk);
+  for (std::size_t size = 0; size < table.size(); ++size)
+    EXPECT_EQ(code(Bytes(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(size))),
+              StatusCode::kDataLoss)
+        << size;
+  Bytes longer = table;
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(code(longer), StatusCode::kDataLoss);
+  // Of the first row: another bit, and widths that no number has. Of its first part: an RMSE of five bytes.
+  for (const auto& [at, value] :
+       {std::pair(1, 8), std::pair(2, 0x29), std::pair(2, 0x92), std::pair(8, 0x85)}) {
+    Bytes wrong = table;
+    wrong[static_cast<std::size_t>(at)] = static_cast<std::byte>(value);
+    EXPECT_EQ(code(wrong), StatusCode::kDataLoss) << at;
+  }
+}
+
+TEST(DecodePatchTable, TakesNoMemoryForRowsThatTheTableCannotHave) {
+  SubfileHeader header = ExampleHeader();
+  header.patch_count = std::uint64_t{1} << 60;
+  const Table table = EncodeTable(ExampleRows());
+  EXPECT_EQ(DecodePatchTable(table.bytes, header, table.footer).status().code(), StatusCode::kDataLoss);
+  header.patch_count = table.bytes.size() / 3 + 1;
+  EXPECT_EQ(CheckTableSize(header, table.footer).code(), StatusCode::kDataLoss);
+  header.patch_count = 0;
+  EXPECT_EQ(CheckTableSize(header, table.footer).code(), StatusCode::kDataLoss);
+}
+
+TEST(DecodePatchTable, RefusesAPatchThatTheGridDoesNotHave) {
+  // The step from patch 0 to patch 1 has 1 more: to that above patch 0. The grid has 6x3 patches, so 40 is
+  // none.
+  Bytes table = EncodePatchTable(ExampleRows(), ExampleGrid());
+  const std::size_t second = StoredRowSize(ExampleRows()[0]) + 1;  // and 100 valid samples
+  ASSERT_EQ(table[second], std::byte{0});
+  for (const int step : {1, 40}) {
+    table[second] = static_cast<std::byte>(step);
+    const Table made = MakeTable(table);
+    const auto rows = DecodePatchTable(made.bytes, ExampleHeader(), made.footer);
+    EXPECT_EQ(rows.ok(), step == 1);
+    if (rows.ok()) {
+      EXPECT_EQ((*rows)[1].patch_index, 6u);
+    }
+  }
+}
+
 // A table with a correct checksum may still be wrong: from a writer with a bug, or an attacker.
 TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
   std::vector<std::vector<PatchEntry>> bad(8, ExampleRows());
@@ -183,10 +345,16 @@ TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
   bad[6][0].levels[1].coverage = 1.5f;
   bad[7][0].levels[1].coverage = std::numeric_limits<float>::quiet_NaN();
   for (std::size_t i = 0; i < bad.size(); ++i) {
+    const Table table = EncodeEqualRows(bad[i]);
+    EXPECT_EQ(DecodePatchTable(table.bytes, HeaderOfVersion(3), table.footer).status().code(),
+              StatusCode::kDataLoss)
+        << "case " << i;
+  }
+  for (const std::size_t i : {1, 5, 6, 7}) {
     const Table table = EncodeTable(bad[i]);
     EXPECT_EQ(DecodePatchTable(table.bytes, ExampleHeader(), table.footer).status().code(),
               StatusCode::kDataLoss)
-        << "case " << i;
+        << "case " << i << " of version 4";
   }
 }
 

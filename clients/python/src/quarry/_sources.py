@@ -196,8 +196,8 @@ def _step_axis(data: Any) -> Any:
     said = [dim for dim in data.dims if dim == "step" or any(
         coordinate.dims == (dim,) and _times.is_time(coordinate) for coordinate in data.coords.values())]
     if len(said) > 1:
-        raise ValueError(f"{data.name!r} has several axes of time, {', '.join(map(repr, said))}; choose a value along all "
-                         "but one of them with isel, or stack them")
+        raise ValueError(f"{data.name!r} has several axes of time, {', '.join(map(repr, said))}; choose a value "
+                         "along all but one of them with isel, or stack them")
     if said:
         return said[0]
     named = next((dim for dim in data.dims if dim in _STEP_AXES), None)

@@ -78,7 +78,8 @@ def _numbers(values: npt.NDArray[Any], name: str) -> tuple[float | None, ...]:
 def _encoded(variable: Any, name: str) -> Times:
     """Dates or lengths of time: in the unit that they came with, or the one that xarray chooses."""
     kept = {key: value for key, value in variable.encoding.items() if key in ("units", "calendar")}
-    for encoding in ({"units": kept.get("units"), "calendar": kept.get("calendar")}, {"calendar": kept.get("calendar")}):
+    for names in (("units", "calendar"), ("calendar",)):
+        encoding = {key: kept.get(key) for key in names}
         found = _encode(variable, name, {key: value for key, value in encoding.items() if value})
         if found is not None:
             return found

@@ -52,8 +52,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           pointwise_relative: float | Mapping[str, float] | None = None, lossless: bool = False,
           keep_zeros: bool = False, keep_sign: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
           relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
-          time: Any = None, time_units: str = "", calendar: str = "", mode: Literal["create", "append", "resume"] = "create",
-          units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
+          time: Any = None, time_units: str = "", calendar: str = "",
+          mode: Literal["create", "append", "resume"] = "create", units: str | Mapping[str, str] | None = None,
+          fill: float | Mapping[str, float] | None = None,
           codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
           spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
           memory: int = 1 << 30, files: int | None = None, progress: bool = False,
@@ -69,8 +70,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
             to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields: they bring
             names, units, fill values and positions, and an axis of time, or `step`, brings the steps. Time is what
-            holds dates or lengths of time, or says axis "T", standard_name "time" or a unit "since". What has a shape, a
-            type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
+            holds dates or lengths of time, or says axis "T", standard_name "time" or a unit "since". What has a shape,
+            a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
             loaded part by part. Samples that are NaN, infinite or masked are missing
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
@@ -180,8 +181,8 @@ def _one_grid(fields: Sequence[Source]) -> Source:
                 f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
                 f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
         if first.times and other.times and first.times != other.times:
-            raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into two "
-                             "datasets, or give `time`")
+            raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into "
+                             "two datasets, or give `time`")
     return first
 
 
@@ -217,8 +218,8 @@ def _times_of(time: Any, units: str, calendar: str, source: Source) -> Times:
         if not units and not calendar:
             return found
         if found.units:
-            raise ValueError(f"time_units={units!r} and calendar={calendar!r} were given, and the times of {source.name!r} "
-                             f"are in {found.units!r}; leave them out, or give `time` as well")
+            raise ValueError(f"time_units={units!r} and calendar={calendar!r} were given, and the times of "
+                             f"{source.name!r} are in {found.units!r}; leave them out, or give `time` as well")
         return Times(found.values, units, calendar)
     times = of_argument(time, units, calendar)
     if len(times.values) != source.steps:

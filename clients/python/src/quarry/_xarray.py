@@ -35,8 +35,8 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     url: ClassVar[str] = "https://pypi.org/project/quarry-data"
     supports_groups: ClassVar[bool] = True
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
-        "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error", "steps", "token", "ca",
-        "certificate", "key", "threads", "timeout", "retries", "encoding")
+        "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error",
+        "steps", "token", "ca", "certificate", "key", "threads", "timeout", "retries", "encoding")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,

@@ -146,6 +146,17 @@ export function sliceFrame(bricks: Bricks, axis: Axis, index: number, clip: Box,
   };
 }
 
+/** Samples along a side of a frame that every graphics card takes as one texture. */
+const kLargestSide = 8192;
+
+/** The finest level, not finer than `level`, whose frame fits a texture: patches of long grids may have more samples than that. */
+export function sliceLevelWithin(bricks: Bricks, axis: Axis, clip: Box, level: number): number {
+  for (let l = level; l < bricks.info.levels; ++l) {
+    if (Math.max(...sliceFrame(bricks, axis, 0, clip, l).size) <= kLargestSide) return l;
+  }
+  return bricks.info.levels - 1;
+}
+
 export function slicePatch(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): number {
   const at = [0, 0, 0];
   const [ua, va] = planeAxes(frame.axis);

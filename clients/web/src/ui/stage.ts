@@ -1,6 +1,7 @@
 /** The pictures and what is drawn over them: decides what is where, what it needs, and draws it. */
 import type { Box, BrickSource, DatasetInfo, Vec3, ViewState, Want } from "../model";
 import { gridAxis } from "../render/axes";
+import { sliceLevelWithin } from "../render/compose";
 import { drawLegends } from "../render/legend";
 import { levelForPixels, longAxes, planeAxes, sliceGeometry, wholeGrid } from "../render/layout";
 import type { Rect } from "../render/layout";
@@ -150,7 +151,7 @@ export class Stage {
       ),
     );
     const index = Math.min(info.dims[axis] - 1, state.cursor[axis]);
-    return { kind: "slice", key, scene, clip, level: Math.min(level, info.levels - 1), axis, index, geometry };
+    return { kind: "slice", key, scene, clip, level: sliceLevelWithin(scene.bricks, axis, clip, level), axis, index, geometry };
   }
 
   /** As fine as the pixels of the pane, and as the memory of the graphics card allows. */

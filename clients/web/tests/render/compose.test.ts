@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fakeInfo, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import type { Brick } from "../../src/model";
-import { composeTile, kAbsent, kMissing, Lattice, mix, normalise, sliceFrame } from "../../src/render/compose";
+import { composeTile, kAbsent, kMissing, Lattice, mix, normalise, sliceFrame, sliceLevelWithin } from "../../src/render/compose";
 import type { Bricks, SliceFrame } from "../../src/render/compose";
 import { planeAxes } from "../../src/render/layout";
 
@@ -152,5 +152,24 @@ describe("values that are drawn", () => {
     expect(mix(1, 3, 0.25)).toBe(1.5);
     expect(mix(1, kMissing, 0.25)).toBe(1);
     expect(mix(1, kMissing, 0.75)).toBe(kMissing);
+  });
+});
+
+describe("sliceLevelWithin", () => {
+  const long: FakeDataset = { ...linear(1, 0, 0), dims: [1000000, 4, 1], patch: [65536, 64, 1], levels: 7 };
+
+  it("shows whole patches, and so takes a level whose patches fit a texture", () => {
+    const bricks = bricksOf(long, () => null);
+    // One patch of 65536 samples, which are 8192 at level 3; two of them at level 4.
+    expect(sliceLevelWithin(bricks, 2, { begin: [10, 0, 0], end: [20, 4, 1] }, 0)).toBe(3);
+    expect(sliceLevelWithin(bricks, 2, { begin: [65530, 0, 0], end: [65540, 4, 1] }, 0)).toBe(4);
+    expect(sliceLevelWithin(bricks, 2, { begin: [10, 0, 0], end: [20, 4, 1] }, 5)).toBe(5);
+    // All 16 patches: 15625 at level 6, the coarsest.
+    expect(sliceLevelWithin(bricks, 2, kClip(long), 0)).toBe(6);
+  });
+
+  it("leaves patches of a plane as fine as asked for", () => {
+    const plane = { ...long, dims: [1440, 721, 1] as const, patch: [512, 512, 1] as const, levels: 10 };
+    expect(sliceLevelWithin(bricksOf(plane, () => null), 2, kClip(plane), 0)).toBe(0);
   });
 });
