@@ -155,7 +155,8 @@ class Archive {
 /// anew.
 class InflatedBytes final : public SampleBytes {
  public:
-  InflatedBytes(std::shared_ptr<const RandomAccessFile> file, Entry entry, std::uint64_t begin, std::uint64_t header)
+  InflatedBytes(std::shared_ptr<const RandomAccessFile> file, Entry entry, std::uint64_t begin,
+                std::uint64_t header)
       : file_(std::move(file)), entry_(std::move(entry)), begin_(begin), header_(header) {}
   ~InflatedBytes() override { End(); }
   InflatedBytes(const InflatedBytes&) = delete;
@@ -282,8 +283,7 @@ Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAcce
   if (entry.deflated) {
     array.samples = std::make_shared<InflatedBytes>(file, entry, begin, header->bytes);
   } else {
-    array.samples =
-        std::make_shared<FileBytes>(file, std::vector<Segment>{{0, begin + header->bytes}});
+    array.samples = std::make_shared<FileBytes>(file, std::vector<Segment>{{0, begin + header->bytes}});
   }
   return std::optional(std::move(array));
 }

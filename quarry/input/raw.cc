@@ -72,7 +72,8 @@ Status WrongSize(const InputInfo& info, const RandomAccessFile& file, std::uint6
 /// Says how much of the file is not read.
 void WarnOfRest(std::uint64_t end, std::uint64_t size, InputInfo* info) {
   if (end >= size) return;
-  info->warnings.push_back(fmt::format("the file goes on for {} bytes behind the samples, which are not read", size - end));
+  info->warnings.push_back(
+      fmt::format("the file goes on for {} bytes behind the samples, which are not read", size - end));
 }
 
 /// Where the samples lie, checked against the size of the file.
@@ -136,8 +137,8 @@ Result<Inputs> OpenRaw(const InputName& input, const InputOptions& options) {
   DenseLayout layout;
   layout.big_endian = options.big_endian;
   Inputs inputs;
-  inputs.push_back(MakeDenseInput(std::move(info), layout,
-                                  std::make_unique<FileBytes>(file, std::move(segments))));
+  inputs.push_back(
+      MakeDenseInput(std::move(info), layout, std::make_unique<FileBytes>(file, std::move(segments))));
   return inputs;
 }
 

@@ -69,7 +69,8 @@ Status CheckOneSeries(const std::vector<std::string>& names, const std::vector<N
     series.push_back(fmt::format("\"{}\" ({} images)", text, count));
   }
   return InvalidArgument(
-      "\"{}\" has images of several series: {}; give one of them as a pattern, in quotes, or move the others away",
+      "\"{}\" has images of several series: {}; give one of them as a pattern, in quotes, or move the others "
+      "away",
       path, fmt::join(series, ", "));
 }
 
@@ -84,8 +85,8 @@ std::string ListMissing(const std::vector<std::uint64_t>& numbers, std::uint64_t
                      count > missing.size() ? fmt::format(" and {} more", count - missing.size()) : "");
 }
 
-/// The sentence about numbers in ascending order that leave some out; nothing if they count nothing, as times of
-/// day.
+/// The sentence about numbers in ascending order that leave some out; nothing if they count nothing, as times
+/// of day.
 std::optional<std::string> DescribeGaps(const std::vector<std::uint64_t>& numbers,
                                         const std::vector<std::string>& names) {
   std::map<std::uint64_t, std::size_t> differences;
@@ -96,20 +97,23 @@ std::optional<std::string> DescribeGaps(const std::vector<std::uint64_t>& number
   const std::uint64_t missing = numbers.back() - numbers.front() + 1 - numbers.size();
   if (missing == 0) return std::nullopt;
   if (differences.size() == 1 && numbers.size() > 2) {
-    return fmt::format("the images \"{}\" to \"{}\" are numbered in steps of {}; they are taken as neighbouring planes",
-                       names.front(), names.back(), differences.begin()->first);
+    return fmt::format(
+        "the images \"{}\" to \"{}\" are numbered in steps of {}; they are taken as neighbouring planes",
+        names.front(), names.back(), differences.begin()->first);
   }
   // Most images have a neighbour; or there are few, and little is missing.
   const bool counts = 2 * differences[1] >= numbers.size() - 1 || missing <= 10;
   if (!counts) return std::nullopt;
-  return fmt::format("between \"{}\" and \"{}\" images are missing: number {}; those that are there are taken as "
-                     "neighbouring planes",
-                     names.front(), names.back(), ListMissing(numbers, missing));
+  return fmt::format(
+      "between \"{}\" and \"{}\" images are missing: number {}; those that are there are taken as "
+      "neighbouring planes",
+      names.front(), names.back(), ListMissing(numbers, missing));
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>& names, const std::string& path) {
+Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>& names,
+                                                 const std::string& path) {
   std::vector<NumberedName> parts;
   for (const std::string& name : names) parts.push_back(TakeApart(name));
   QUARRY_RETURN_IF_ERROR(CheckOneSeries(names, parts, path));
@@ -134,7 +138,8 @@ Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>&
       fewest = std::min(fewest, values.size());
     }
     return InvalidArgument(
-        "\"{}\" has images numbered along {} numbers, \"{}\", \"{}\", ...: several channels or times, which are no "
+        "\"{}\" has images numbered along {} numbers, \"{}\", \"{}\", ...: several channels or times, which "
+        "are no "
         "planes of z; give one of them as a pattern, as \"{}\"",
         path, varying.size(), names[0], names[1], Pattern(parts[0], names[0], chosen));
   }

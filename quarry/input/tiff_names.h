@@ -12,6 +12,7 @@ namespace quarry::input::internal {
 /// @param names  of files without their folder, in natural order
 /// @returns a sentence about numbers that are missing, or nothing
 /// @errors kInvalidArgument: the names count along two numbers (channels, times), or are of several series
-Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>& names, const std::string& path);
+Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>& names,
+                                                 const std::string& path);
 
 }  // namespace quarry::input::internal

@@ -32,8 +32,8 @@ std::optional<std::int64_t> ToCount(std::string_view text) {
 /// "um" for every way in which micrometres are written; else the text itself, without what says that there is
 /// none.
 std::string LengthUnit(std::string unit) {
-  for (const char* name : {"\\u00B5m", "\\u00b5m", "&#181;m", "&#xB5;m", "&#xb5;m", "&#956;m", "\xc2\xb5m", "\xce\xbcm", "\xb5m",
-                           "micron", "microns", "micrometer"}) {
+  for (const char* name : {"\\u00B5m", "\\u00b5m", "&#181;m", "&#xB5;m", "&#xb5;m", "&#956;m", "\xc2\xb5m",
+                           "\xce\xbcm", "\xb5m", "micron", "microns", "micrometer"}) {
     if (unit == name) return "um";
   }
   if (unit == "pixel" || unit == "pixels" || unit == "null") return "";
@@ -100,10 +100,10 @@ std::int64_t CountOf(const Lines& lines, const std::string& name, std::int64_t o
 void WarnOfCalibration(const Lines& lines, Stack* stack) {
   if (TextOf(lines, "cf").empty()) return;
   if (CountOf(lines, "cf", -1) == 0) {
-    stack->warnings.push_back(
-        fmt::format("ImageJ's calibration is not applied: samples are as stored, and stand for {} + {} * sample{}",
-                    TextOf(lines, "c0"), TextOf(lines, "c1"),
-                    TextOf(lines, "vunit").empty() ? "" : fmt::format(" in \"{}\"", TextOf(lines, "vunit"))));
+    stack->warnings.push_back(fmt::format(
+        "ImageJ's calibration is not applied: samples are as stored, and stand for {} + {} * sample{}",
+        TextOf(lines, "c0"), TextOf(lines, "c1"),
+        TextOf(lines, "vunit").empty() ? "" : fmt::format(" in \"{}\"", TextOf(lines, "vunit"))));
   } else {
     stack->warnings.push_back("ImageJ's calibration (cf) is not applied: samples are as stored");
   }
@@ -123,7 +123,8 @@ void PlaceByImageJ(const Lines& lines, const Resolution& resolution, Stack* stac
   }
 }
 
-Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages, const Resolution& resolution) {
+Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages,
+                             const Resolution& resolution) {
   const Lines lines = ParseLines(description);
   Stack stack;
   stack.writer = "ImageJ";
@@ -137,8 +138,8 @@ Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages,
   std::int64_t product = 0;
   if (__builtin_mul_overflow(channels * frames, slices, &product) || product != images || images < 1) {
     return InvalidArgument(
-        "ImageJ's description says {} channels, {} slices and {} frames, which are not its {} images", channels,
-        slices, frames, images);
+        "ImageJ's description says {} channels, {} slices and {} frames, which are not its {} images",
+        channels, slices, frames, images);
   }
   // Pages are in the order XYCZT, whatever the file is called.
   if (frames > 1) stack.dimensions.push_back(Frames("frame", frames));
@@ -160,7 +161,9 @@ Result<Stack> DescribeImageJ(const std::string& description, std::int64_t pages,
 struct Tag {
   std::string_view text;  ///< between < and >
 
-  std::string_view name() const { return text.substr(0, std::min(text.find_first_of(" \t\r\n/"), text.size())); }
+  std::string_view name() const {
+    return text.substr(0, std::min(text.find_first_of(" \t\r\n/"), text.size()));
+  }
   std::string_view Attribute(std::string_view wanted) const {
     for (std::size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + 1)) {
       const std::size_t equals = at + wanted.size();
@@ -239,7 +242,8 @@ Result<std::vector<std::int64_t>> PlacePages(const OmePixels& pixels, const std:
         if (at[k] < 0 || at[k] >= pixels.sizes[k])
           return DataLoss("its OME-XML (TiffData) places an image outside of its {}", pixels.images());
       }
-      places[static_cast<std::size_t>((at[2] * pixels.sizes[0] + at[0]) * pixels.sizes[1] + at[1])] = first + i;
+      places[static_cast<std::size_t>((at[2] * pixels.sizes[0] + at[0]) * pixels.sizes[1] + at[1])] =
+          first + i;
       for (const char letter : pixels.order) {
         const std::size_t k = OmePixels::Number(letter);
         if (++at[k] < pixels.sizes[k]) break;
@@ -288,7 +292,8 @@ std::string UnitOr(std::string_view unit, const char* otherwise) {
 
 void TakeTimes(const OmeImage& image, const OmePixels& pixels, Stack* stack) {
   const std::int64_t frames = pixels.sizes[2];
-  if (static_cast<std::int64_t>(image.deltas.size()) == frames && image.deltas.rbegin()->first == frames - 1) {
+  if (static_cast<std::int64_t>(image.deltas.size()) == frames &&
+      image.deltas.rbegin()->first == frames - 1) {
     for (const auto& [t, delta] : image.deltas) stack->times.push_back(delta);
     stack->time_unit.units = TimeUnitName(UnitOr(image.delta_unit, "s"));
     return;
@@ -304,7 +309,8 @@ Result<Stack> DescribeOme(const std::string& description, std::int64_t pages, co
   for (const Tag& tag : ListTags(description)) {
     if (tag.name() == "BinaryOnly") {
       return InvalidArgument(
-          "its OME-XML is in another file, \"{}\"; save the images as one OME-TIFF, as with Bio-Formats' bfconvert",
+          "its OME-XML is in another file, \"{}\"; save the images as one OME-TIFF, as with Bio-Formats' "
+          "bfconvert",
           tag.Attribute("MetadataFile"));
     }
     if (tag.name() == "Image") images.emplace_back();
@@ -312,23 +318,27 @@ Result<Stack> DescribeOme(const std::string& description, std::int64_t pages, co
   }
   if (images.empty() || !images.front().pixels) return DataLoss("its OME-XML has no image");
   if (images.size() > 1) {
-    return InvalidArgument("its OME-XML has {} images of their own (series); save the one that you want as a file",
-                           images.size());
+    return InvalidArgument(
+        "its OME-XML has {} images of their own (series); save the one that you want as a file",
+        images.size());
   }
   const OmeImage& image = images.front();
   QUARRY_ASSIGN_OR_RETURN(const OmePixels pixels, ReadPixels(*image.pixels));
   if (image.files.size() > 1) {
     return InvalidArgument(
-        "its OME-XML spreads the image over {} files, of which this (\"{}\") is one; save it as one file, as with "
+        "its OME-XML spreads the image over {} files, of which this (\"{}\") is one; save it as one file, as "
+        "with "
         "Bio-Formats' bfconvert",
         image.files.size(), file_name);
   }
   Stack stack;
   stack.writer = "OME-XML";
-  stack.dimensions = {Frames("frame", pixels.sizes[2]), Planes(pixels.sizes[0]), Others("channel", pixels.sizes[1])};
+  stack.dimensions = {Frames("frame", pixels.sizes[2]), Planes(pixels.sizes[0]),
+                      Others("channel", pixels.sizes[1])};
   QUARRY_ASSIGN_OR_RETURN(
       stack.pages,
-      PlacePages(pixels, image.data.empty() ? std::vector<TiffData>{{{}, {}, pixels.images()}} : image.data, pages));
+      PlacePages(pixels, image.data.empty() ? std::vector<TiffData>{{{}, {}, pixels.images()}} : image.data,
+                 pages));
   for (const char* axis : {"X", "Y", "Z"}) {
     const std::string name = fmt::format("PhysicalSize{}", axis);
     Place(&stack.axes[static_cast<std::size_t>(axis[0] - 'X')], ToNumber(image.pixels->Attribute(name)),
@@ -372,9 +382,10 @@ Result<Stack> DescribeShaped(const std::string& description, std::int64_t pages)
   const std::string axes = AxesOf(description);
   if (shape.size() < 2) return Stack{};
   if (!axes.empty() && (axes.size() != shape.size() || !axes.ends_with("YX"))) {
-    return InvalidArgument("its description has the axes \"{}\" for {} dimensions; save it with y and x last, one "
-                           "letter for each",
-                           axes, shape.size());
+    return InvalidArgument(
+        "its description has the axes \"{}\" for {} dimensions; save it with y and x last, one "
+        "letter for each",
+        axes, shape.size());
   }
   shape.resize(shape.size() - 2);
   std::int64_t images = 1;
@@ -385,7 +396,8 @@ Result<Stack> DescribeShaped(const std::string& description, std::int64_t pages)
   stack.may_be_contiguous = pages == 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     const char letter = axes.empty() ? ' ' : axes[i];
-    if (letter == 'Z' || letter == ' ') stack.dimensions.push_back({letter == 'Z' ? "z" : "", shape[i], Role::kUnknown});
+    if (letter == 'Z' || letter == ' ')
+      stack.dimensions.push_back({letter == 'Z' ? "z" : "", shape[i], Role::kUnknown});
     if (letter == 'T') stack.dimensions.push_back(Frames("frame", shape[i]));
     if (letter == 'C') stack.dimensions.push_back(Others("channel", shape[i]));
     if (letter != 'Z' && letter != ' ' && letter != 'T' && letter != 'C')

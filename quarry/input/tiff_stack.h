@@ -9,8 +9,8 @@
 #include "quarry/input/axes.h"
 #include "quarry/input/input.h"
 
-/// What the description in a TIFF file says of its images: which of them are planes, times and channels, and where
-/// voxels lie. Text alone: nothing here knows libtiff.
+/// What the description in a TIFF file says of its images: which of them are planes, times and channels, and
+/// where voxels lie. Text alone: nothing here knows libtiff.
 /// @source ImageJ's FileInfo and TiffDecoder; OME-TIFF specification 6; tifffile's "shaped" descriptions
 namespace quarry::input::internal {
 

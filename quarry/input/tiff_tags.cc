@@ -1,9 +1,9 @@
 #include "quarry/input/tiff_tags.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <span>
 
@@ -13,10 +13,10 @@ namespace quarry::input::internal {
 namespace {
 
 // Registered by Adobe for others, and unknown to libtiff.
-constexpr std::uint32_t kMetaMorph = 33629;       // UIC2: planes of a .stk file
-constexpr std::uint32_t kFluoView = 34361;        // MM_Header
-constexpr std::uint32_t kZeissLsm = 34412;        // CZ_LSMINFO
-constexpr std::uint32_t kImageDepth = 32997;      // of SGI: planes in a page
+constexpr std::uint32_t kMetaMorph = 33629;   // UIC2: planes of a .stk file
+constexpr std::uint32_t kFluoView = 34361;    // MM_Header
+constexpr std::uint32_t kZeissLsm = 34412;    // CZ_LSMINFO
+constexpr std::uint32_t kImageDepth = 32997;  // of SGI: planes in a page
 constexpr std::uint32_t kModelPixelScale = 33550;
 constexpr std::uint32_t kModelTiepoint = 33922;
 constexpr std::uint32_t kModelTransformation = 34264;
@@ -52,7 +52,7 @@ bool Has(TIFF* tiff, std::uint32_t tag) {
 
 std::string Text(TIFF* tiff, std::uint32_t tag) {
   const std::span<const char> text = Values<char>(tiff, tag, TIFF_ASCII);
-  return {text.data(), strnlen(text.data(), text.size())};
+  return {text.begin(), std::find(text.begin(), text.end(), '\0')};
 }
 
 /// libtiff gives rational numbers as float32: the shortest number that is the same.
@@ -90,12 +90,13 @@ void TakeNoData(TIFF* tiff, InputInfo* info) {
   if (fits) {
     info->fill = value;
   } else {
-    info->warnings.push_back(fmt::format("GDAL's nodata value {} is no {}, so that no sample has it", text,
-                                         Name(info->type)));
+    info->warnings.push_back(
+        fmt::format("GDAL's nodata value {} is no {}, so that no sample has it", text, Name(info->type)));
   }
 }
 
-/// The text of an item of GDAL's metadata with this role: <Item name="SCALE" sample="0" role="scale">0.1</Item>.
+/// The text of an item of GDAL's metadata with this role: <Item name="SCALE" sample="0"
+/// role="scale">0.1</Item>.
 std::string ItemOf(const std::string& xml, const std::string& role) {
   const std::size_t at = xml.find("role=\"" + role + "\"");
   const std::size_t begin = at == std::string::npos ? at : xml.find('>', at);
@@ -110,9 +111,9 @@ void TakeGdal(TIFF* tiff, InputInfo* info) {
   const std::string scale = ItemOf(metadata, "scale");
   const std::string offset = ItemOf(metadata, "offset");
   if ((scale.empty() || scale == "1") && (offset.empty() || offset == "0")) return;
-  info->warnings.push_back(
-      fmt::format("GDAL's scale and offset are not applied: samples are as stored, and stand for {} * sample + {}",
-                  scale.empty() ? "1" : scale, offset.empty() ? "0" : offset));
+  info->warnings.push_back(fmt::format(
+      "GDAL's scale and offset are not applied: samples are as stored, and stand for {} * sample + {}",
+      scale.empty() ? "1" : scale, offset.empty() ? "0" : offset));
 }
 
 /// A short of GeoTIFF's keys: rows of key, place, count and value behind a head of four.
@@ -145,7 +146,9 @@ void TakeGeo(TIFF* tiff, InputInfo* info) {
     if (!std::isfinite(origin) || !std::isfinite(spacing[a]) || spacing[a] == 0) return;
     info->axes[a].spacing = spacing[a];
     info->axes[a].origin = origin;
-    info->axes[a].units = is_degrees ? (a == 0 ? "degrees_east" : "degrees_north") : length == 9001 ? "m" : "";
+    info->axes[a].units = is_degrees       ? (a == 0 ? "degrees_east" : "degrees_north")
+                          : length == 9001 ? "m"
+                                           : "";
     if (is_degrees) info->axes[a].name = a == 0 ? "lon" : "lat";
   }
   const int system = GeoKey(keys, is_degrees ? 2048 : 3072);
@@ -190,17 +193,19 @@ Resolution ResolutionOf(TIFF* tiff) {
 }
 
 Status CheckKind(TIFF* tiff) {
-  for (const auto& [tag, name] : {std::pair{kMetaMorph, "MetaMorph (.stk)"}, {kFluoView, "FluoView"}, {kZeissLsm, "Zeiss LSM"}}) {
+  for (const auto& [tag, name] :
+       {std::pair{kMetaMorph, "MetaMorph (.stk)"}, {kFluoView, "FluoView"}, {kZeissLsm, "Zeiss LSM"}}) {
     if (!Has(tiff, tag)) continue;
     return InvalidArgument(
-        "it is of the kind {}, whose planes, channels and times are in tags of its own, which are not read; save it "
+        "it is of the kind {}, whose planes, channels and times are in tags of its own, which are not read; "
+        "save it "
         "as OME-TIFF, as with Bio-Formats' bfconvert",
         name);
   }
   std::uint32_t depth = 1;
   if (TIFFGetField(tiff, kImageDepth, &depth) != 0 && depth > 1) {
-    return InvalidArgument("its pages have {} planes each (ImageDepth), which are not read; save a page for each",
-                           depth);
+    return InvalidArgument(
+        "its pages have {} planes each (ImageDepth), which are not read; save a page for each", depth);
   }
   return Status::Ok();
 }

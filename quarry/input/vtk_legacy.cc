@@ -388,7 +388,8 @@ class LegacyReader {
 /// Samples that are text.
 class TextInput final : public Input {
  public:
-  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const Array& array, std::int64_t component)
+  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const Array& array,
+            std::int64_t component)
       : Input(std::move(info)), file_(std::move(file)), array_(array), component_(component) {}
 
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
@@ -406,15 +407,13 @@ Result<std::unique_ptr<Input>> OpenArray(const Contents& contents, const Array& 
                                          InputInfo info, const std::string& file) {
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> opened, OpenShared(file));
   if (contents.ascii)
-    return std::unique_ptr<Input>(
-        std::make_unique<TextInput>(std::move(info), opened, array, component));
+    return std::unique_ptr<Input>(std::make_unique<TextInput>(std::move(info), opened, array, component));
   DenseLayout layout;
   layout.big_endian = true;
   layout.components = array.components;
   layout.component = component;
-  return MakeDenseInput(
-      std::move(info), layout,
-      std::make_unique<FileBytes>(opened, std::vector<Segment>{{0, array.offset}}));
+  return MakeDenseInput(std::move(info), layout,
+                        std::make_unique<FileBytes>(opened, std::vector<Segment>{{0, array.offset}}));
 }
 
 /// The numbers of an array along one axis; empty if it is of a type without fields.

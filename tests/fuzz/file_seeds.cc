@@ -51,30 +51,40 @@ void AddVti(Corpus* corpus) {
                           "<AppendedData encoding=\"raw\">_" + blocks + packed + "</AppendedData>\n"));
   // A rectilinear grid, an image of two pieces, and one that has its pieces in other files.
   corpus->Add("rectilinear",
-              "<VTKFile type=\"RectilinearGrid\"><RectilinearGrid WholeExtent=\"0 2 0 1 0 0\"><Piece Extent=\"0 2 0 1 0 "
-              "0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2 3 4 5 6</DataArray></PointData>"
-              "<Coordinates><DataArray type=\"Float32\" format=\"ascii\">0 1 4</DataArray><DataArray type=\"Float64\" "
-              "format=\"ascii\">0 1</DataArray><DataArray type=\"Float32\" format=\"ascii\">7</DataArray></Coordinates>"
+              "<VTKFile type=\"RectilinearGrid\"><RectilinearGrid WholeExtent=\"0 2 0 1 0 0\"><Piece "
+              "Extent=\"0 2 0 1 0 "
+              "0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2 3 4 5 "
+              "6</DataArray></PointData>"
+              "<Coordinates><DataArray type=\"Float32\" format=\"ascii\">0 1 4</DataArray><DataArray "
+              "type=\"Float64\" "
+              "format=\"ascii\">0 1</DataArray><DataArray type=\"Float32\" "
+              "format=\"ascii\">7</DataArray></Coordinates>"
               "</Piece></RectilinearGrid></VTKFile>");
-  corpus->Add("two_pieces",
-              "<VTKFile type=\"ImageData\"><ImageData WholeExtent=\"0 2 0 0 0 0\" Origin=\"0 0 0\" Spacing=\"1 1 1\">"
-              "<Piece Extent=\"0 1 0 0 0 0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2"
-              "</DataArray></PointData></Piece><Piece Extent=\"1 2 0 0 0 0\"><PointData><DataArray type=\"Int8\" "
-              "Name=\"p\" format=\"ascii\">2 3</DataArray></PointData></Piece></ImageData></VTKFile>");
+  corpus->Add(
+      "two_pieces",
+      "<VTKFile type=\"ImageData\"><ImageData WholeExtent=\"0 2 0 0 0 0\" Origin=\"0 0 0\" Spacing=\"1 1 1\">"
+      "<Piece Extent=\"0 1 0 0 0 0\"><PointData><DataArray type=\"Int8\" Name=\"p\" format=\"ascii\">1 2"
+      "</DataArray></PointData></Piece><Piece Extent=\"1 2 0 0 0 0\"><PointData><DataArray type=\"Int8\" "
+      "Name=\"p\" format=\"ascii\">2 3</DataArray></PointData></Piece></ImageData></VTKFile>");
   corpus->Add("pieces_in_files",
-              "<VTKFile type=\"PImageData\"><PImageData WholeExtent=\"0 1 0 0 0 0\" Origin=\"0 0 0\" Spacing=\"1 1 1\">"
+              "<VTKFile type=\"PImageData\"><PImageData WholeExtent=\"0 1 0 0 0 0\" Origin=\"0 0 0\" "
+              "Spacing=\"1 1 1\">"
               "<Piece Extent=\"0 1 0 0 0 0\" Source=\"../none.vti\"/></PImageData></VTKFile>");
-  const std::string legacy = "# vtk DataFile Version 3.0\nt\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 1 2\n";
-  corpus->Add("legacy_text", legacy +
-                                 "ORIGIN 0 0 0\nSPACING 1 1 1\nFIELD FieldData 1\nTIME 1 1 double\n2.5\nPOINT_DATA "
-                                 "4\nSCALARS a%20b short\nLOOKUP_TABLE default\n1 2 3\n4\nMETADATA\nINFORMATION 0\n\n"
-                                 "VECTORS v float\n1 2 3 4 5 6 7 8 9 10 11 12\n");
+  const std::string legacy =
+      "# vtk DataFile Version 3.0\nt\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 1 2\n";
+  corpus->Add("legacy_text",
+              legacy +
+                  "ORIGIN 0 0 0\nSPACING 1 1 1\nFIELD FieldData 1\nTIME 1 1 double\n2.5\nPOINT_DATA "
+                  "4\nSCALARS a%20b short\nLOOKUP_TABLE default\n1 2 3\n4\nMETADATA\nINFORMATION 0\n\n"
+                  "VECTORS v float\n1 2 3 4 5 6 7 8 9 10 11 12\n");
   std::string binary = legacy + "CELL_DATA 1\nFIELD FieldData 2\nw 1 1 string\n";
   binary.replace(binary.find("ASCII"), 5, "BINARY");
   corpus->Add("legacy_binary", binary + "\xc1x\nq 1 1 float\n\x3f\x80" + std::string(2, '\0') + "\n");
-  corpus->Add("legacy_rectilinear",
-              "# vtk DataFile Version 3.0\nt\nASCII\nDATASET RECTILINEAR_GRID\nDIMENSIONS 2 1 1\nX_COORDINATES 2 "
-              "float\n0 1\nY_COORDINATES 1 float\n0\nZ_COORDINATES 1 double\n5\nPOINT_DATA 2\nSCALARS p char 1\n1 2\n");
+  corpus->Add(
+      "legacy_rectilinear",
+      "# vtk DataFile Version 3.0\nt\nASCII\nDATASET RECTILINEAR_GRID\nDIMENSIONS 2 1 1\nX_COORDINATES 2 "
+      "float\n0 1\nY_COORDINATES 1 float\n0\nZ_COORDINATES 1 double\n5\nPOINT_DATA 2\nSCALARS p char 1\n1 "
+      "2\n");
   // One block that claims to hold a terabyte.
   std::string large("\1\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0", 24);
   large += std::string{static_cast<char>(packed.size()), 0, 0, 0, 0, 0, 0, 0};
@@ -162,7 +172,8 @@ std::string Little(std::uint64_t value, std::size_t size) {
 
 /// An archive of one file. Deflate without compression has 5 bytes before up to 65535 others.
 std::string Npz(const std::string& npy, bool deflated) {
-  const std::string data = deflated ? '\1' + Little(npy.size(), 2) + Little(~npy.size() & 0xffff, 2) + npy : npy;
+  const std::string data =
+      deflated ? '\1' + Little(npy.size(), 2) + Little(~npy.size() & 0xffff, 2) + npy : npy;
   std::uint32_t checksum = 0xffffffff;
   for (const char c : npy) {
     checksum ^= static_cast<unsigned char>(c);
@@ -170,9 +181,11 @@ std::string Npz(const std::string& npy, bool deflated) {
   }
   const std::string name = "p.npy";
   const std::string numbers = Little(deflated ? 8 : 0, 2) + Little(0, 4) + Little(~checksum, 4) +
-                              Little(data.size(), 4) + Little(npy.size(), 4) + Little(name.size(), 2) + Little(0, 2);
+                              Little(data.size(), 4) + Little(npy.size(), 4) + Little(name.size(), 2) +
+                              Little(0, 2);
   const std::string file = "PK\3\4" + Little(20, 2) + Little(0, 2) + numbers + name + data;
-  const std::string entry = "PK\1\2" + Little(20, 2) + Little(20, 2) + Little(0, 2) + numbers + Little(0, 14) + name;
+  const std::string entry =
+      "PK\1\2" + Little(20, 2) + Little(20, 2) + Little(0, 2) + numbers + Little(0, 14) + name;
   return file + entry + "PK\5\6" + Little(0, 4) + Little(1, 2) + Little(1, 2) + Little(entry.size(), 4) +
          Little(file.size(), 4) + Little(0, 2);
 }
@@ -295,14 +308,19 @@ bool AddFiles(const std::string& folder) {
   AddNpy(&npy);
   Corpus tiff(folder, "tiff");
   for (const bool big_endian : {false, true}) tiff.Add(big_endian ? "big" : "little", Tiff(big_endian));
-  tiff.Add("imagej", Tiff(false, std::string("ImageJ=1.53\nimages=2\nframes=2\nfinterval=2\nunit=um\nspacing=3\n\0", 61)));
-  tiff.Add("imagej_beyond", Tiff(true, std::string("ImageJ=1.53\nimages=999999\nframes=999999\nfinterval=2\n\0", 53)));
+  tiff.Add(
+      "imagej",
+      Tiff(false, std::string("ImageJ=1.53\nimages=2\nframes=2\nfinterval=2\nunit=um\nspacing=3\n\0", 61)));
+  tiff.Add("imagej_beyond",
+           Tiff(true, std::string("ImageJ=1.53\nimages=999999\nframes=999999\nfinterval=2\n\0", 53)));
   tiff.Add("shaped", Tiff(false, std::string("{\"shape\": [2, 1, 3, 4], \"axes\": \"ZTYX\"}\0", 40)));
-  tiff.Add("ome", Tiff(false,
-                       "<?xml version=\"1.0\"?><OME><Image ID=\"I\"><Pixels DimensionOrder=\"XYCZT\" SizeX=\"4\" "
-                       "SizeY=\"3\" SizeZ=\"1\" SizeC=\"1\" SizeT=\"2\" PhysicalSizeX=\"0.5\" TimeIncrement=\"2\"><TiffData "
-                       "IFD=\"0\" FirstT=\"1\"/><TiffData IFD=\"1\" PlaneCount=\"1\"/><Plane TheZ=\"0\" TheC=\"0\" "
-                       "TheT=\"1\" DeltaT=\"3\"/></Pixels></Image></OME>\n"));
+  tiff.Add("ome",
+           Tiff(false,
+                "<?xml version=\"1.0\"?><OME><Image ID=\"I\"><Pixels DimensionOrder=\"XYCZT\" SizeX=\"4\" "
+                "SizeY=\"3\" SizeZ=\"1\" SizeC=\"1\" SizeT=\"2\" PhysicalSizeX=\"0.5\" "
+                "TimeIncrement=\"2\"><TiffData "
+                "IFD=\"0\" FirstT=\"1\"/><TiffData IFD=\"1\" PlaneCount=\"1\"/><Plane TheZ=\"0\" TheC=\"0\" "
+                "TheT=\"1\" DeltaT=\"3\"/></Pixels></Image></OME>\n"));
   Corpus config(folder, "config");
   AddConfig(&config);
   if (!npy.ok() || !tiff.ok() || !config.ok()) return false;

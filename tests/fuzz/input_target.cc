@@ -1,5 +1,5 @@
-// Hostile files of a format that quarry-write reads, QUARRY_FUZZ_FORMAT, and of its relatives: .npz beside .npy, .vtk beside
-// VTK's XML formats.
+// Hostile files of a format that quarry-write reads, QUARRY_FUZZ_FORMAT, and of its relatives: .npz beside
+// .npy, .vtk beside VTK's XML formats.
 
 #include "quarry/input/input.h"
 #include "tests/fuzz/memory_file.h"
