@@ -229,10 +229,11 @@ class Run {
             CheckSameInput(path, step.first, published, field.name, kSourceName, step.second));
         continue;
       }
-      return {StatusCode::kAlreadyExists,
-              fmt::format("step {} of \"{}\" has the field \"{}\" already; leave the step out to go on after the "
-                          "last one, or choose another field",
-                          step.first, path, field.name)};
+      return {
+          StatusCode::kAlreadyExists,
+          fmt::format("step {} of \"{}\" has the field \"{}\" already; leave the step out to go on after the "
+                      "last one, or choose another field",
+                      step.first, path, field.name)};
     }
     return Status::Ok();
   }

@@ -63,7 +63,8 @@ class Run {
       QUARRY_ASSIGN_OR_RETURN(const bool has_times, Publisher::HasTimes(options_.output));
       QUARRY_ASSIGN_OR_RETURN(unit, ContinueTimeUnit(unit, existing->time_unit, has_times));
     }
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs_, existing, unit));
+    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
+                            DescribeResult(options_, jobs_, existing, unit));
     QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs_, dataset, ranks_));
     PrintOut("{}", text);
     return Status::Ok();
@@ -108,8 +109,7 @@ class Run {
       for (const Job& job : jobs) {
         const auto before = last.find(job.info.field);
         if (before == last.end() || !before->second.time || !checked.insert(job.info.field).second) continue;
-        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
-                                TimeOf(options_, {job}, unit_));
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time, TimeOf(options_, {job}, unit_));
         if (!time || *time > *before->second.time) continue;
         Warn(
             fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
@@ -140,8 +140,7 @@ class Run {
                               "after the last one, or choose another --field",
                               step, options_.output, job.info.field)};
         }
-        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
-                                TimeOf(options_, {job}, unit_));
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time, TimeOf(options_, {job}, unit_));
         QUARRY_RETURN_IF_ERROR(
             CheckSameInput(options_.output, step, published, job.info.field, job.info.source, time));
         job.done = true;

@@ -363,8 +363,9 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
     if (!info.time) continue;
     const Result<std::optional<double>> converted = TimeInUnit(info.time, info.time_unit, unit);
     if (!converted.ok()) {
-      return Status(converted.status()).Annotate(
-          fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));
+      return Status(converted.status())
+          .Annotate(
+              fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));
     }
     constexpr double kRounding = 1e-9;
     if (time && std::abs(*time - **converted) > kRounding * std::abs(*time)) {

@@ -175,7 +175,8 @@ Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
   PublishedStep published;
   std::error_code ignored;
   if (!fs::exists(dataset / format::StepFolder(step), ignored)) return published;
-  QUARRY_ASSIGN_OR_RETURN(const StepDescription read, ReadStep(dataset / format::StepFolder(step), description));
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription read,
+                          ReadStep(dataset / format::StepFolder(step), description));
   published.time = read.time;
   for (const FieldStepDescription& field : read.fields) published.sources[field.name] = field.source;
   return published;
