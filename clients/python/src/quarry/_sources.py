@@ -162,7 +162,8 @@ def _from_field(name: str | None, data: Field) -> Source:
     grid, coords = data.dataset.native, data.dataset.coords.values()
     return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
                   axes=[*map(Axis.at, grid.axis_names, grid.axis_units, coords)], numbers=data.steps,
-                  times=Times(tuple(times[step] for step in data.steps), data.dataset.time_units, data.dataset.calendar))
+                  times=Times(tuple(times[step] for step in data.steps), data.dataset.time_units,
+                              data.dataset.calendar))
 
 
 def _from_xarray(name: str | None, data: Any) -> Source:

@@ -50,6 +50,8 @@ def of_argument(time: Any, units: str, calendar: str) -> Times:
     """What a caller has said: numbers, or dates of numpy, cftime or pandas."""
     import numpy as np
     values = np.atleast_1d(np.asarray(time))
+    if values.dtype.kind in "SU":
+        raise TypeError(f"time={time!r} is not possible; give numbers, or dates of numpy, cftime or pandas")
     if values.dtype.kind not in "mMO":
         return Times(_numbers(values, "time"), units, calendar)
     if any(value is None or isinstance(value, (int, float)) for value in values.flat):

@@ -76,7 +76,8 @@ _ARGUMENTS = {
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
 }
 _NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "strict", "physical",
-               "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries", "patience", "timeout"}
+               "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries", "patience",
+               "timeout"}
 
 
 def check(**arguments: Any) -> None:

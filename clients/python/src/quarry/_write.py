@@ -75,8 +75,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             loaded part by part. Samples that are NaN, infinite or masked are missing
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
-        relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A range
-            that a few samples make, such as undeclared fill values, is refused
+        relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A
+            range that a few samples make, such as undeclared fill values, is refused
         pointwise_relative: the same as a fraction of each sample's own magnitude, below 1; keeps zeros and signs
         lossless: nothing is lost; so are integers without a bound. A field that the dataset has already needs no bound
         keep_zeros: samples that are zero stay zero, beside a tolerance
@@ -84,8 +84,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         layers: of accuracy: several tolerances, the largest first, and "exact" at the end if nothing may be lost
             (docs/inputs.md). Readers take those that they need
         relative_layers: the same as fractions of the value range of each step
-        step: the number of the first one, or those of all. If left out: the coordinate `step`, or from 0, or with "append"
-            after the last step that has one of the fields
+        step: the number of the first one, or those of all. If left out: the coordinate `step`, or from 0, or with
+            "append" after the last step that has one of the fields
         time: of each step, numbers or dates; the coordinate of time if left out, as xarray encodes it: number, unit and
             calendar. A dataset has one unit: times that are appended are converted to it
         time_units: of `time`, or of a coordinate without a unit: "s", "days since 2001-01-01"
@@ -99,8 +99,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             slowly, and up to so many steps to read for one
         origin: (z, y, x): position of the first sample, in axis units
         spacing: (z, y, x): between samples, in axis units
-        patch: samples of a patch along each axis, or (z, y, x); at most 262,144 in all if left out, 64 along each axis of
-            a volume
+        patch: samples of a patch along each axis, or (z, y, x); at most 262,144 in all if left out, 64 along each axis
+            of a volume
         levels: of resolution; as many as fit, up to 10, if left out
         memory: [bytes] of samples and payload that are held at a time
         files: subfiles of each field and step
