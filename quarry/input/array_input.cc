@@ -285,11 +285,16 @@ Result<Times> TimesOfTexts(const std::vector<std::string>& texts) {
   return times;
 }
 
-Times FindTimes(const ArrayFile& file, const ArrayDimension& dimension, std::vector<std::string>* warnings) {
+Times FindTimes(const ArrayFile& file, const ArrayInfo& of, const ArrayDimension& dimension,
+                std::vector<std::string>* warnings) {
   Times times;
-  if (dimension.coordinate) {
-    const ArrayInfo& coordinate = file.arrays()[*dimension.coordinate];
-    times.values = Positions(file, *dimension.coordinate);
+  std::optional<std::size_t> found = FindTimeAlong(file.arrays(), of, dimension);
+  // Numbers of steps are no times.
+  const bool counts = dimension.name == "step" || dimension.name == "steps" || dimension.name == "frame";
+  if (!found && !counts) found = dimension.coordinate;
+  if (found) {
+    const ArrayInfo& coordinate = file.arrays()[*found];
+    times.values = Positions(file, *found);
     times.unit = {Text(coordinate.attributes, "units"), Text(coordinate.attributes, "calendar")};
     const auto is_finite = [](double time) { return std::isfinite(time); };
     if (times.values.empty() || !std::ranges::all_of(times.values, is_finite)) {
@@ -460,7 +465,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
   Times times;
   if (roles.time) {
-    times = FindTimes(*source->file, array.dimensions[*roles.time], &warnings);
+    times = FindTimes(*source->file, array, array.dimensions[*roles.time], &warnings);
   } else {
     FindMoment(*source->file, array, &info);
   }

@@ -247,6 +247,24 @@ bool IsTimeCoordinate(const ArrayInfo& array) {
          HasReferenceDate(Text(array.attributes, "units"));
 }
 
+std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
+                                         const ArrayDimension& dimension) {
+  if (dimension.coordinate && IsTimeCoordinate(arrays[*dimension.coordinate])) return dimension.coordinate;
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const ArrayInfo& other = arrays[i];
+    const std::string group = other.name.substr(0, other.name.size() - std::min(other.name.size(), other.field.size()));
+    const bool is_list = other.dimensions.size() == 1 && !dimension.name.empty() &&
+                         other.dimensions[0].name == dimension.name &&
+                         other.dimensions[0].length == dimension.length;
+    if (!is_list || other.kind != ArrayInfo::Kind::kNumbers || other.name == array.name) continue;
+    if (!array.name.starts_with(group) || !(IsTimeCoordinate(other) || Lower(other.field) == "time")) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
 std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays) {
   std::set<std::string> named;
   for (const ArrayInfo& array : arrays) {
@@ -282,12 +300,14 @@ std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arra
     const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
     const bool is_place = !axis.empty() && axis != "t";
     // A name decides only where nothing contradicts it.
-    const bool named_time = (lower == "time" || lower == "t" || lower == "frame" || lower == "frames") &&
+    static const std::set<std::string> kMoments = {"time", "t", "frame", "frames", "step", "steps"};
+    const bool named_time = kMoments.contains(lower) &&
                             !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
     const bool is_leading_record = dimension.grows && i == 0 && array.dimensions.size() > 1 && !is_place &&
                                    (units.empty() || IsTimeUnit(units));
-    if (out.role == Role::kUnknown) {
-      if ((coordinate != nullptr && IsTimeCoordinate(*coordinate)) || named_time || is_leading_record) {
+    // A list along time is a row of samples.
+    if (out.role == Role::kUnknown && array.dimensions.size() > 1) {
+      if (FindTimeAlong(arrays, array, dimension) || named_time || is_leading_record) {
         out.role = Role::kTime;
       } else if (IsOtherName(dimension.name) && !is_place) {
         out.role = Role::kOther;

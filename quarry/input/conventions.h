@@ -49,6 +49,11 @@ std::optional<Packing> FindPacking(const ArrayInfo& array);
 /// Whether an array has positions in time: by `axis`, a standard name, or a unit with a reference date.
 bool IsTimeCoordinate(const ArrayInfo& array);
 
+/// The array with the times along a dimension: its coordinate, if that is time, or the only list along it that
+/// is.
+std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
+                                         const ArrayDimension& dimension);
+
 /// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates
 /// that others name.
 std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays);

@@ -683,6 +683,7 @@ class Hdf5File final : public ArrayFile {
     const Handle space(H5Dget_space(dataset), H5Sclose);
     if (!array.chunk.empty()) H5Dget_num_chunks(dataset, space.get(), &written);
 #endif
+    if (written >= whole) return;
     warnings->push_back(
         fmt::format("{}: {} of {} {} never written and read as the default of HDF5, 0; if these samples are "
                     "missing, give "

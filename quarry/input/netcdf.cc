@@ -232,8 +232,8 @@ class NetcdfFile final : public ArrayFile {
     return is_off && SizeOf(*known) == 1 ? std::nullopt : std::optional(NetcdfFill(*known));
   }
 
-  /// The variable with the positions along each dimension: of the same name, or else the only one that says
-  /// that it is time. Of several of the same name, the one of the innermost group that the dimension reaches.
+  /// The variable with the positions along each dimension has its name. Of several, the one of the innermost
+  /// group that the dimension reaches.
   void FindCoordinates() {
     std::map<int, std::vector<std::size_t>> along;
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -249,19 +249,13 @@ class NetcdfFile final : public ArrayFile {
 
   std::optional<std::size_t> ChooseCoordinate(const ArrayInfo& array, const ArrayDimension& dimension,
                                               const std::vector<std::size_t>& along) const {
-    std::optional<std::size_t> same_name;
-    std::vector<std::size_t> times;
+    std::optional<std::size_t> found;
     for (const std::size_t i : along) {
       const ArrayInfo& candidate = arrays_[i];
       const std::string group = candidate.name.substr(0, candidate.name.size() - candidate.field.size());
-      if (!array.name.starts_with(group)) continue;
-      if (candidate.field == dimension.name) same_name = i;
-      if (candidate.name != array.name && candidate.kind == ArrayInfo::Kind::kNumbers &&
-          IsTimeCoordinate(candidate))
-        times.push_back(i);
+      if (candidate.field == dimension.name && array.name.starts_with(group)) found = i;
     }
-    if (same_name || times.size() != 1) return same_name;
-    return times.front();
+    return found;
   }
 
   int id_ = -1;

@@ -8,6 +8,7 @@
 #include <pugixml.hpp>
 
 #include "quarry/base/file.h"
+#include "quarry/base/missing.h"
 #include "quarry/input/formats.h"
 #include "quarry/input/vtk_array.h"
 #include "quarry/input/vtk_text.h"
@@ -429,17 +430,50 @@ Result<std::vector<FieldPiece>> FindPieces(const Grid& grid, const Array& array)
   return pieces;
 }
 
-/// The single number of an array TimeValue, if there is one.
-std::optional<double> FindTime(const Grid& grid) {
+/// A single number of FieldData, if there is one of this name.
+std::optional<double> FindNumber(const Grid& grid, const std::string& name) {
   for (const Document* document : {grid.document.get(), grid.pieces.front().document.get()}) {
     const pugi::xml_node array =
-        document->grid().child("FieldData").find_child_by_attribute("DataArray", "Name", "TimeValue");
-    const auto type = ToDataType(array.attribute("type").value());
-    if (type != DataType::kFloat32 && type != DataType::kFloat64) continue;
-    const Result<std::vector<double>> time = ReadNumbers(*document, array, 1);
-    if (time.ok() && std::isfinite(time->front())) return time->front();
+        document->grid().child("FieldData").find_child_by_attribute("DataArray", "Name", name.c_str());
+    if (!ToDataType(array.attribute("type").value())) continue;
+    const Result<std::vector<double>> numbers = ReadNumbers(*document, array, 1);
+    if (numbers.ok() && std::isfinite(numbers->front())) return numbers->front();
   }
   return std::nullopt;
+}
+
+/// A text of FieldData, which has the codes of its characters and a zero behind them; empty if there is none.
+std::string FindText(const Grid& grid, const std::string& name) {
+  const Document& document = *grid.document;
+  const pugi::xml_node array =
+      document.grid().child("FieldData").find_child_by_attribute("DataArray", "Name", name.c_str());
+  Encoding place;
+  if (std::string_view(array.attribute("type").value()) != "String" || !ParsePlace(array.child_value(), &place))
+    return "";
+  const Result<RandomAccessFile> file = RandomAccessFile::Open(document.path);
+  if (!file.ok()) return "";
+  WordReader codes(*file, place.offset, place.length);
+  constexpr std::size_t kLongest = 256;
+  std::string text;
+  while (text.size() < kLongest) {
+    std::uint8_t code = 0;
+    if (!ParseSample(codes.Next(), DataType::kUint8, reinterpret_cast<std::byte*>(&code)) || code == 0) break;
+    text += static_cast<char>(code);
+  }
+  return text;
+}
+
+/// What the exports of Quarry keep in FieldData, where VTK has no place for it.
+void DescribeFromFieldData(const Grid& grid, const std::string& array, InputInfo* info) {
+  const std::optional<double> time = FindNumber(grid, "TimeValue");
+  if (time) info->time = time;
+  const std::optional<double> fill = FindNumber(grid, array + "._FillValue");
+  if (fill && CanHold(info->type, *fill)) info->fill = fill;
+  info->units = FindText(grid, array + ".units");
+  for (std::size_t a = 0; a < 3; ++a) {
+    info->axes[a].name = FindText(grid, fmt::format("{}.long_name", kAxisNames[a]));
+    info->axes[a].units = FindText(grid, fmt::format("{}.units", kAxisNames[a]));
+  }
 }
 
 /// The positions of points along an axis of a rectilinear grid, from its pieces.
@@ -493,7 +527,7 @@ Result<Inputs> OpenVti(const InputName& name, const InputOptions& options) {
   info.field = options.field.empty() ? FieldFromName(array.name) : options.field;
   info.dims = variables[chosen].dims;
   info.type = *ToDataType(array.type);
-  info.time = FindTime(grid);
+  DescribeFromFieldData(grid, array.name, &info);
   QUARRY_ASSIGN_OR_RETURN(std::vector<FieldPiece> pieces, FindPieces(grid, array));
   QUARRY_RETURN_IF_ERROR(PlaceGrid(grid, array.of_cells, &info));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
