@@ -84,7 +84,7 @@ class Converting(Attempts):
         qt.convert(self.field, self.output, "--tolerance", "0.01")
         self.check(qt.USAGE, "new.quarry")
         again = ("--append", "--field", "f")
-        self.check(qt.USAGE, "step 0", more=again)
+        self.check(qt.USAGE, "step 0", more=(*again, "--step", "0"))
         self.check(qt.USAGE, "12x8x10", "12x10x8", dims="12x8x10", more=(*again, "--step", "1"))
         self.check(qt.USAGE, "32", more=(*again, "--step", "1", "--patch", "32"))
         self.check(qt.USAGE, "0.01", bound=("--tolerance", "0.02"), more=(*again, "--step", "1"))
