@@ -304,6 +304,17 @@ TEST(DecodePatchTable, RefusesWhatNoRowCanBe) {
   }
 }
 
+TEST(DecodePatchTable, RefusesBytesThatBelongToNoPayload) {
+  Table table = EncodeTable(ExampleRows());
+  table.footer.table_offset += 1;
+
+  const Status status = DecodePatchTable(table.bytes, ExampleHeader(), table.footer).status();
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  // A header of 144 bytes, four payloads of 10.
+  EXPECT_EQ(status.message(), "patch table: payloads end at byte 184, the table begins at 185");
+}
+
 TEST(DecodePatchTable, TakesNoMemoryForRowsThatTheTableCannotHave) {
   SubfileHeader header = ExampleHeader();
   header.patch_count = std::uint64_t{1} << 60;
