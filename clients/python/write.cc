@@ -16,6 +16,7 @@
 #include "clients/python/translate.h"
 #include "quarry/base/version.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/input/input.h"
 #include "writer/insitu/declaration.h"
 #include "writer/pipeline/dataset_writer.h"
 
@@ -336,6 +337,8 @@ void BindWriting(nb::module_& m) {
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
+  m.def("is_no_axis", &input::IsNoAxis, "name"_a,
+        "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "

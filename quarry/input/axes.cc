@@ -31,6 +31,17 @@ Result<IndexChoice> ParseIndexChoice(const std::string& text) {
   return choice;
 }
 
+bool IsNoAxis(const std::string& name) {
+  static const std::vector<std::string> kOthers = {
+      "member",       "members",      "ensemble", "ens",       "realization", "realisation", "number",
+      "channel",      "channels",     "c",        "component", "components",  "mode",        "modes",
+      "band",         "bands",        "species",  "bnds",      "nv",          "rgb",         "rgba",
+      "polarization", "polarisation", "stokes"};
+  std::string lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::find(kOthers, lower) != kOthers.end();
+}
+
 namespace internal {
 namespace {
 
@@ -176,17 +187,6 @@ Result<AxisRoles> AssignAxes(const std::vector<AxisDimension>& named, const Inpu
 std::size_t RankOf(const std::vector<AxisDimension>& dimensions) {
   return static_cast<std::size_t>(
       std::ranges::count_if(dimensions, [](const AxisDimension& d) { return d.role != Role::kTime; }));
-}
-
-bool IsOtherName(const std::string& name) {
-  static const std::vector<std::string> kOthers = {
-      "member",       "members",      "ensemble", "ens",       "realization", "realisation", "number",
-      "channel",      "channels",     "c",        "component", "components",  "mode",        "modes",
-      "band",         "bands",        "species",  "bnds",      "nv",          "rgb",         "rgba",
-      "polarization", "polarisation", "stokes"};
-  std::string lower = name;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::ranges::find(kOthers, lower) != kOthers.end();
 }
 
 std::string ListOf(const std::vector<AxisDimension>& dimensions) {

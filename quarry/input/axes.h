@@ -47,9 +47,6 @@ Result<AxisRoles> AssignAxes(const std::vector<AxisDimension>& dimensions, const
 /// is looked through for.
 std::size_t RankOf(const std::vector<AxisDimension>& dimensions);
 
-/// Kinds of dimensions that are known by name to be no axis of a grid: "member", "channel", "mode", ...
-bool IsOtherName(const std::string& name);
-
 /// "time=3 x z=4 x y=8", for messages.
 std::string ListOf(const std::vector<AxisDimension>& dimensions);
 

@@ -253,12 +253,14 @@ std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, c
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const ArrayInfo& other = arrays[i];
-    const std::string group = other.name.substr(0, other.name.size() - std::min(other.name.size(), other.field.size()));
+    const std::string group =
+        other.name.substr(0, other.name.size() - std::min(other.name.size(), other.field.size()));
     const bool is_list = other.dimensions.size() == 1 && !dimension.name.empty() &&
                          other.dimensions[0].name == dimension.name &&
                          other.dimensions[0].length == dimension.length;
     if (!is_list || other.kind != ArrayInfo::Kind::kNumbers || other.name == array.name) continue;
-    if (!array.name.starts_with(group) || !(IsTimeCoordinate(other) || Lower(other.field) == "time")) continue;
+    if (!array.name.starts_with(group) || !(IsTimeCoordinate(other) || Lower(other.field) == "time"))
+      continue;
     if (found) return std::nullopt;
     found = i;
   }
@@ -301,15 +303,15 @@ std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arra
     const bool is_place = !axis.empty() && axis != "t";
     // A name decides only where nothing contradicts it.
     static const std::set<std::string> kMoments = {"time", "t", "frame", "frames", "step", "steps"};
-    const bool named_time = kMoments.contains(lower) &&
-                            !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
+    const bool named_time =
+        kMoments.contains(lower) && !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
     const bool is_leading_record = dimension.grows && i == 0 && array.dimensions.size() > 1 && !is_place &&
                                    (units.empty() || IsTimeUnit(units));
     // A list along time is a row of samples.
     if (out.role == Role::kUnknown && array.dimensions.size() > 1) {
       if (FindTimeAlong(arrays, array, dimension) || named_time || is_leading_record) {
         out.role = Role::kTime;
-      } else if (IsOtherName(dimension.name) && !is_place) {
+      } else if (IsNoAxis(dimension.name) && !is_place) {
         out.role = Role::kOther;
       }
     }

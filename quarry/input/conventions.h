@@ -49,8 +49,8 @@ std::optional<Packing> FindPacking(const ArrayInfo& array);
 /// Whether an array has positions in time: by `axis`, a standard name, or a unit with a reference date.
 bool IsTimeCoordinate(const ArrayInfo& array);
 
-/// The array with the times along a dimension: its coordinate, if that is time, or the only list along it that
-/// is.
+/// The array with the times along a dimension: its coordinate, if that is time, or the only list along it
+/// that is.
 std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
                                          const ArrayDimension& dimension);
 

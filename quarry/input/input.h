@@ -105,6 +105,9 @@ class Input {
 /// numbers; kUnavailable: this build has no reader for the format, with the missing library
 Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, const InputOptions& options);
 
+/// Whether a dimension of this name is never an axis of a grid: "member", "channel", "mode", ...
+bool IsNoAxis(const std::string& name);
+
 /// The file of FILE:VARIABLE.
 std::string FileOf(const std::string& path);
 

@@ -448,7 +448,8 @@ std::string FindText(const Grid& grid, const std::string& name) {
   const pugi::xml_node array =
       document.grid().child("FieldData").find_child_by_attribute("DataArray", "Name", name.c_str());
   Encoding place;
-  if (std::string_view(array.attribute("type").value()) != "String" || !ParsePlace(array.child_value(), &place))
+  if (std::string_view(array.attribute("type").value()) != "String" ||
+      !ParsePlace(array.child_value(), &place))
     return "";
   const Result<RandomAccessFile> file = RandomAccessFile::Open(document.path);
   if (!file.ok()) return "";

@@ -204,7 +204,7 @@ class Writing(qt.QuarryTest):
         with self.assertRaisesRegex(quarry.Error, "lie elsewhere along x"):
             quarry.write(path, steps[2], field="f", step=8, mode="append", spacing=(1, 2, 4))
         # The bound is the one that the field has.
-        written = quarry.write(path, steps[1:], field="f", step=[7, 8, 12], time=[9, 2.5, 3.5], mode="resume")
+        written = quarry.write(path, steps[1:], field="f", step=[7, 8, 12], time=[1.5, 2.5, 3.5], mode="resume")
         self.assertEqual([one.step for one in written], [8, 12])
         quarry.write(path, -steps[3], field="g", step=12, lossless=True, mode="append")
         with quarry.open(path) as dataset:
@@ -588,6 +588,68 @@ class Times(qt.QuarryTest):
             self.assertEqual(dataset.time.values.tolist(), [0, 1, 2, 3])
             self.assertEqual(dataset.time.attrs["calendar"], "darian")
         del said
+
+
+class Meaning(qt.QuarryTest):
+    """Nothing is skipped, guessed or flattened without a word."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.tmp / "a.quarry"
+        self.values = make("<f4")
+
+    def timed(self, *times):
+        import xarray as xr
+        return xr.DataArray(np.stack([self.values + k for k in range(len(times))]), dims=("time", "z", "y", "x"), name="u",
+                            coords={"time": ("time", list(times), {"units": "days since 2001-01-01"})})
+
+    def test_append_goes_on_after_the_last_step(self):
+        quarry.write(self.path, self.values, field="u", lossless=True)
+        written = quarry.write(self.path, self.values, field="u", mode="append")
+        self.assertEqual([one.step for one in written], [1])
+        quarry.write(self.path, self.values, field="v", lossless=True, mode="append")
+        with quarry.open(self.path) as dataset:
+            self.assertEqual((dataset.steps, dataset["u"].steps, dataset["v"].steps), ([0, 1], [0, 1], [0]))
+
+    def test_resume_refuses_the_next_part(self):
+        quarry.write(self.path, self.timed(1, 2, 3), lossless=True)
+        self.assertEqual(quarry.write(self.path, self.timed(1, 2, 3), mode="resume"), [])
+        with self.assertRaisesRegex(quarry.Error, "time 1 already, and .* time 4"):
+            quarry.write(self.path, self.timed(4, 5, 6), mode="resume")
+        self.assertEqual(len(quarry.write(self.path, self.timed(1, 2, 3, 4), mode="resume")), 1)
+
+    def test_a_range_of_few_samples(self):
+        self.values[3, 4, 5] = 1e20
+        with self.assertRaisesRegex(quarry.Error, "fill=1.*e\\+20.*tolerance.*accept_range=True") as caught:
+            quarry.write(self.path, self.values, field="u", relative=1e-3)
+        self.assertNotIn("--", str(caught.exception))
+        self.assertFalse(self.path.exists())
+        quarry.write(self.path, self.values, field="u", relative=1e-3, fill=float(np.float32(1e20)))
+        with quarry.open(self.path) as dataset:
+            decoded = dataset["u"][...].reshape(SHAPE)
+        valid = self.values < 1e19
+        self.assertLess(np.abs(decoded - self.values)[valid].max(), 1.1e-3 * np.ptp(self.values[valid]))
+        quarry.write(self.tmp / "b.quarry", self.values, field="u", relative=1e-3, accept_range=True)
+
+    def test_members_are_no_axis(self):
+        import xarray as xr
+        plane = xr.DataArray(self.values[:2], dims=("member", "y", "x"), name="u")
+        volume = xr.DataArray(np.stack([self.values, self.values + 1]), dims=("run", "z", "y", "x"), name="u")
+        for data, dim in ((plane, "member"), (volume, "run")):
+            with self.subTest(dim=dim), self.assertRaisesRegex(ValueError, f"select={{'{dim}': 0}}"):
+                quarry.write(self.path, data, lossless=True)
+        quarry.write(self.path, plane, lossless=True, select={"member": 1})
+        with quarry.open(self.path) as dataset:
+            np.testing.assert_array_equal(dataset["u"][...].ravel(), self.values[1].ravel())
+        quarry.write(self.tmp / "b.quarry", volume.to_dataset(), lossless=True, select={"run": slice(None)})
+        with quarry.open(self.tmp / "b.quarry") as dataset:
+            self.assertEqual(list(dataset), ["u_run0", "u_run1"])
+            np.testing.assert_array_equal(dataset["u_run1"][...].ravel(), (self.values + 1).ravel())
+        for select in ({"level": 0}, {"run": 2}):
+            with self.subTest(select=select), self.assertRaises(ValueError):
+                quarry.write(self.tmp / "c.quarry", volume, lossless=True, select=select)
+        with self.assertRaises(TypeError):
+            quarry.write(self.tmp / "c.quarry", self.values, field="u", lossless=True, select={"z": 0})
 
 
 if __name__ == "__main__":

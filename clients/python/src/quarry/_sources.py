@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quarry import _times
+from quarry import _quarry, _times
 from quarry._field import Field
 from quarry._samples import Box
 from quarry._times import Times
@@ -120,8 +120,14 @@ class Source:
         return filled
 
 
-def sources(data: Any, name: str | None) -> list[Source]:
+Selection = Mapping[str, "int | slice"]
+
+
+def sources(data: Any, name: str | None, select: Selection | None = None) -> list[Source]:
     """The fields in what a user hands over.
+
+    Args:
+        select: indices along dimensions that are no axes of a grid; a slice makes a field of each
 
     Raises:
         ValueError: there is none, or a name for several
@@ -132,13 +138,46 @@ def sources(data: Any, name: str | None) -> list[Source]:
         members = data.data_vars
     elif isinstance(data, Mapping):
         members = data
+    elif select and _is_xarray(data, "DataArray"):
+        members = {name or data.name or "data": data}
+        name = None
+    elif select:
+        raise TypeError(f"select={dict(select)} names dimensions, and {type(data).__name__} has none; index the array "
+                        "itself, or give an xarray.DataArray")
     else:
         return [_source(name, data)]
     if name is not None:
         raise ValueError(f"field={name!r} names one field, and {len(members)} were given by their names; leave it out")
     if not members:
         raise ValueError("there is no field to write")
-    return [_source(str(key), array) for key, array in members.items()]
+    if not select:
+        return [_source(str(key), array) for key, array in members.items()]
+    return [_source(key, array) for key, array in _selected(members, select)]
+
+
+def _selected(members: Mapping[Any, Any], select: Selection) -> Iterator[tuple[str, Any]]:
+    """The fields that a selection makes of each array; "temp_member0", "temp_member1" of a slice.
+
+    Raises:
+        ValueError: no array has such a dimension, or such an index
+    """
+    for dim, index in select.items():
+        sizes = {array.sizes[dim] for array in members.values() if dim in array.dims}
+        if not sizes:
+            raise ValueError(f"select names the dimension {dim!r}, and no field has it")
+        if not isinstance(index, slice) and not 0 <= index < min(sizes):
+            raise ValueError(f"select[{dim!r}]={index} is not from 0 to {min(sizes) - 1}")
+    for key, array in members.items():
+        chosen = [(str(key), array)]
+        for dim, index in select.items():
+            if dim not in array.dims:
+                continue
+            if isinstance(index, slice):
+                chosen = [(f"{name}_{dim}{k}", one.isel({dim: k})) for name, one in chosen
+                          for k in range(*index.indices(one.sizes[dim]))]
+            else:
+                chosen = [(name, one.isel({dim: index})) for name, one in chosen]
+        yield from chosen
 
 
 def _source(name: str | None, data: Any) -> Source:
@@ -171,6 +210,12 @@ def _from_xarray(name: str | None, data: Any) -> Source:
     if steps is not None:
         data = data.transpose(steps, ...)
     spatial = data.dims[1:] if steps is not None else data.dims
+    for dim in spatial:
+        if data.sizes[dim] > 1 and _quarry.is_no_axis(str(dim)):
+            raise ValueError(f"{data.name!r} has the dimension {dim!r}, which is no axis of a grid; choose with "
+                             f"select={{{dim!r}: 0}}, or make a field of each with select={{{dim!r}: slice(None)}}")
+    singles = [dim for dim in spatial if _quarry.is_no_axis(str(dim))]
+    data, spatial = data.isel(dict.fromkeys(singles, 0)), [dim for dim in spatial if dim not in singles]
     absent = [Axis(axis) for axis in "zyx"[:max(0, 3 - len(spatial))]]
     fill = data.attrs.get("_FillValue")
     if fill is None and data.dtype.kind in "iu":
@@ -202,7 +247,10 @@ def _step_axis(data: Any) -> Any:
     if said:
         return said[0]
     named = next((dim for dim in data.dims if dim in _STEP_AXES), None)
-    return data.dims[0] if named is None and data.ndim == 4 else named
+    if named is None and data.ndim == 4:
+        raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that it "
+                         f"is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to 'step'")
+    return named
 
 
 def _step_numbers(data: Any, steps: str | None) -> list[int] | None:

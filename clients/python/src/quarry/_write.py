@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from quarry import _quarry
 from quarry._samples import Box, Triple
-from quarry._sources import Source, sources
+from quarry._sources import Selection, Source, sources
 from quarry._times import Times, of_argument
 from quarry._words import check, explained
 
@@ -58,7 +58,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
           spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
           memory: int = 1 << 30, files: int | None = None, progress: bool = False,
-          break_lock: bool = False, accept_range: bool = False) -> list[Written]:
+          break_lock: bool = False, accept_range: bool = False,
+          select: Selection | None = None) -> list[Written]:
     """Writes arrays into a dataset, in this process and without MPI. The payloads are those of `quarry-write`. Readers
     never see half a step; after Ctrl-C or an error the published steps stay.
 
@@ -107,6 +108,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         progress: shows a bar; needs tqdm
         break_lock: removes the lock of a writer that ended without removing it
         accept_range: takes a tolerance relative to a range that a few samples make
+        select: of xarray's dimensions that are no axes of a grid (members, channels): {"member": 0}; a slice makes a field
+            of each index, "temp_member0" and so on
 
     Returns:
         one entry for each field and step that was written
@@ -123,7 +126,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     kept = _keeping(keep_zeros, keep_sign, codec, lossless or pointwise_relative is not None)
     if field is not None:
         check(field=field)
-    fields = sources(data, field)
+    fields = sources(data, field, select)
     for source in fields:
         source.declare_fill(_of(fill, source.name))
     several = relative_layers if layers is None else layers

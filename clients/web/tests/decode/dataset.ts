@@ -10,6 +10,7 @@ const CODERS = [
 ] as const;
 /** XXH3 of no bytes. */
 export const EMPTY_CHECKSUM = 0x2d06800538d394c2n;
+const HEADER_BYTES = 144;
 
 export interface StoredPatch {
   readonly patch: number;
@@ -44,31 +45,114 @@ interface Subfile {
   readonly rows: ReadonlyMap<number, readonly Payload[]>;
 }
 
+/** One part of a row, in the order of the row: bytes of its payload, and their checksum. */
+interface Part {
+  size: number;
+  checksum: bigint;
+  offset: number;
+}
+
+/** Takes the rows of a table of version 4 apart: each is as long as it needs to be. */
+class ShortRows {
+  readonly #view: DataView;
+  #at: number;
+
+  constructor(view: DataView, table: number) {
+    this.#view = view;
+    this.#at = table;
+  }
+
+  varint(): bigint {
+    for (let value = 0n, shift = 0n; ; shift += 7n) {
+      const byte = this.#view.getUint8(this.#at++);
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  }
+
+  parts(count: number): Part[] {
+    const bits = this.#byte();
+    const widths = this.#byte();
+    this.#at += (widths & 15) + (widths >> 4);
+    if ((bits & 2) !== 0) this.varint();
+    return Array.from({ length: count }, () => ((bits & 4) !== 0 ? { size: 0, checksum: EMPTY_CHECKSUM, offset: 0 } : this.#part()));
+  }
+
+  #byte(): number {
+    return this.#view.getUint8(this.#at++);
+  }
+
+  #part(): Part {
+    const widths = this.#byte();
+    const size = Number(this.varint());
+    const checksum = size > 0 ? this.#view.getBigUint64(this.#at, true) : EMPTY_CHECKSUM;
+    this.#at += (size > 0 ? 8 : 0) + (widths & 7) + ((widths >> 3) & 15) + ((widths & 128) !== 0 ? 4 : 0);
+    return { size, checksum, offset: 0 };
+  }
+}
+
+/** The place of a patch among all, from its Morton code. */
+function patchOfCode(code: bigint, counts: readonly number[]): number {
+  const position = [0, 0, 0];
+  for (let bit = 0n; code >> bit > 0n; ++bit)
+    position[Number(bit % 3n)]! += Number((code >> bit) & 1n) * 2 ** Number(bit / 3n);
+  return position[0]! + counts[0]! * (position[1]! + counts[1]! * position[2]!);
+}
+
+/** By patch, the parts of each row. Payloads lie one after the other behind the header. */
+function readShortRows(view: DataView, table: number, parts: number, counts: readonly number[]): Map<number, Part[]> {
+  const reader = new ShortRows(view, table);
+  const rows = new Map<number, Part[]>();
+  const patches = Number(view.getBigUint64(56, true));
+  let next = 0n;
+  for (let i = 0; i < patches; ++i) {
+    const code = next + reader.varint();
+    rows.set(patchOfCode(code, counts), reader.parts(parts));
+    next = code + 1n;
+  }
+  let offset = HEADER_BYTES;
+  const place = (part: Part): void => {
+    part.offset = offset;
+    offset += part.size;
+  };
+  if (view.getUint8(50) === 1) {
+    for (const row of rows.values()) [...row].reverse().forEach(place);
+  } else {
+    for (let part = parts - 1; part >= 0; --part) for (const row of rows.values()) place(row[part]!);
+  }
+  return rows;
+}
+
+/** The rows of versions before 4, all of one size. */
+function readEqualRows(view: DataView, table: number, end: number, parts: number, old: boolean): Map<number, Part[]> {
+  const u64 = (at: number): number => Number(view.getBigUint64(at, true));
+  const [row, first] = old ? [24 + 32 * parts, 24] : [28 + 36 * parts, 28];
+  const rows = new Map<number, Part[]>();
+  for (let at = table; at < end; at += row) {
+    rows.set(u64(at), Array.from({ length: parts }, (_, part) => {
+      const record = at + first + part * (old ? 32 : 36);
+      return { offset: u64(record), size: view.getUint32(record + 8, true), checksum: view.getBigUint64(record + 16, true) };
+    }));
+  }
+  return rows;
+}
+
 /** Of several layers of accuracy the first, whose levels are the last of a row. */
 function readSubfile(path: string): Subfile {
   const file = new Uint8Array(readFileSync(path));
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  const u64 = (at: number): number => Number(view.getBigUint64(at, true));
-  const old = view.getUint16(8, true) === 1;
+  const version = view.getUint16(8, true);
   const levels = view.getUint8(47);
   const further = levels * view.getUint8(51);
-  const [row, first] = old ? [24 + 32 * levels, 24] : [28 + 36 * (levels + further), 28];
-  const table = u64(file.length - 48);
-  const rows = new Map<number, Payload[]>();
-  for (let at = table; at < file.length - 48; at += row) {
-    const payloads = Array.from({ length: levels }, (_, level) => {
-      const record = at + first + (further + level) * (old ? 32 : 36);
-      const begin = u64(record);
-      const bytes = file.subarray(begin, begin + view.getUint32(record + 8, true));
-      return { bytes, checksum: view.getBigUint64(record + 16, true) };
-    });
-    rows.set(u64(at), payloads);
-  }
-  return {
-    coder: CODERS[view.getUint8(49) - 1]!, type: TYPES[view.getUint8(48) - 1]!, levels, rows,
-    dims: [32, 36, 40].map((at) => view.getUint32(at, true)) as unknown as Vec3,
-    patch: [44, 45, 46].map((at) => 2 ** view.getUint8(at)) as unknown as Vec3,
-  };
+  const dims = [32, 36, 40].map((at) => view.getUint32(at, true)) as unknown as Vec3;
+  const patch = [44, 45, 46].map((at) => 2 ** view.getUint8(at)) as unknown as Vec3;
+  const table = Number(view.getBigUint64(file.length - 48, true));
+  const parts = version >= 4
+    ? readShortRows(view, table, levels + further, dims.map((n, axis) => Math.ceil(n / patch[axis]!)))
+    : readEqualRows(view, table, file.length - 48, levels + further, version === 1);
+  const rows = new Map([...parts].map(([index, row]): [number, Payload[]] => [index, row.slice(further).map(
+    ({ offset, size, checksum }) => ({ bytes: file.subarray(offset, offset + size), checksum }))]));
+  return { coder: CODERS[view.getUint8(49) - 1]!, type: TYPES[view.getUint8(48) - 1]!, levels, rows, dims, patch };
 }
 
 interface Described {
