@@ -248,8 +248,9 @@ def _step_axis(data: Any) -> Any:
         return said[0]
     named = next((dim for dim in data.dims if dim in _STEP_AXES), None)
     if named is None and data.ndim == 4:
-        raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that it "
-                         f"is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to 'step'")
+        raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that "
+                         f"it is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to "
+                         "'step'")
     return named
 
 

@@ -54,7 +54,8 @@ def of_argument(time: Any, units: str, calendar: str) -> Times:
         raise TypeError(f"time={time!r} is not possible; give numbers, or dates of numpy, cftime or pandas")
     if values.dtype.kind not in "mMO":
         _numbers(values, "time")
-        return Times(tuple(float(value) for value in values.flat), units, calendar)  # the library refuses what is no number
+        # The library refuses what is no number.
+        return Times(tuple(float(value) for value in values.flat), units, calendar)
     if any(value is None or isinstance(value, (int, float)) for value in values.flat):
         return Times(tuple(None if value is None else float(value) for value in values.flat), units, calendar)
     import xarray as xr

@@ -108,8 +108,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         progress: shows a bar; needs tqdm
         break_lock: removes the lock of a writer that ended without removing it
         accept_range: takes a tolerance relative to a range that a few samples make
-        select: of xarray's dimensions that are no axes of a grid (members, channels): {"member": 0}; a slice makes a field
-            of each index, "temp_member0" and so on
+        select: of xarray's dimensions that are no axes of a grid (members, channels): {"member": 0}; a slice makes a
+            field of each index, "temp_member0" and so on
 
     Returns:
         one entry for each field and step that was written
