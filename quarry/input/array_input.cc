@@ -347,6 +347,8 @@ void WarnOfCoordinates(const ArrayFile& file, const ArrayInfo& array, std::vecto
   std::set<std::size_t> used;
   for (const ArrayDimension& dimension : array.dimensions) {
     if (dimension.coordinate) used.insert(*dimension.coordinate);
+    if (const std::optional<std::size_t> time = FindTimeAlong(file.arrays(), array, dimension))
+      used.insert(*time);
   }
   std::vector<std::string> left;
   for (std::size_t i = 0; i < file.arrays().size(); ++i) {

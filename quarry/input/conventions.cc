@@ -251,14 +251,19 @@ std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, c
                                          const ArrayDimension& dimension) {
   if (dimension.coordinate && IsTimeCoordinate(arrays[*dimension.coordinate])) return dimension.coordinate;
   std::optional<std::size_t> found;
+  const std::string named = fmt::format(" {} ", Text(array.attributes, "coordinates"));
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const ArrayInfo& other = arrays[i];
     const std::string group =
         other.name.substr(0, other.name.size() - std::min(other.name.size(), other.field.size()));
     const bool is_list = other.dimensions.size() == 1 && !dimension.name.empty() &&
-                         other.dimensions[0].name == dimension.name &&
                          other.dimensions[0].length == dimension.length;
-    if (!is_list || other.kind != ArrayInfo::Kind::kNumbers || other.name == array.name) continue;
+    if (!is_list) continue;
+    // A list of HDF5 may have no scale; the field then names it.
+    const bool is_along = other.dimensions[0].name.empty()
+                              ? named.find(fmt::format(" {} ", other.field)) != std::string::npos
+                              : other.dimensions[0].name == dimension.name;
+    if (!is_along || other.kind != ArrayInfo::Kind::kNumbers || other.name == array.name) continue;
     if (!array.name.starts_with(group) || !(IsTimeCoordinate(other) || Lower(other.field) == "time"))
       continue;
     if (found) return std::nullopt;

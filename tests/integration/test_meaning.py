@@ -282,6 +282,25 @@ class Axes(Meaning):
                 self.assertEqual(info["times"], [0, 3, 6, 9, 12] if attributes else [None] * 5)
                 np.testing.assert_array_equal(self.decoded(dataset, "sst", "f4", "--step", 3), values[3].ravel())
 
+    def test_times_beside_numbers_of_steps(self):
+        """As our own exports have them: the times are a list beside the coordinate of the dimension."""
+        h5py = module("h5py")
+        values = np.arange(3 * 60, dtype="f4").reshape(3, 6, 10)
+        since = {"units": "days since 2000-01-01"}
+        self.netcdf("a.nc", {"step": ("i4", ("step",), [0, 5, 7], {}), "time": ("f8", ("step",), [0, 1.5, 3], since),
+                             "u": ("f4", ("step", "y", "x"), values, {"coordinates": "time"})}, dims={"step": 3, "y": 6, "x": 10})
+        with h5py.File(self.tmp / "a.h5", "w") as file:
+            file["step"], file["time"], file["u"] = [0, 5, 7], [0, 1.5, 3], values
+            file["step"].make_scale("step")
+            file["u"].dims[0].attach_scale(file["step"])
+            file["time"].attrs["units"], file["u"].attrs["coordinates"] = since["units"], "time"
+        for name in ("a.nc", "a.h5"):
+            with self.subTest(name=name):
+                outcome, dataset = self.write(f"{self.tmp / name}:u", "--lossless", name=f"{name}.quarry")
+                self.assertEqual((outcome.code, outcome.err), (qt.DONE, ""))
+                self.assertEqual((qt.info(dataset)["times"], qt.info(dataset)["time_units"]), ([0, 1.5, 3], since["units"]))
+                np.testing.assert_array_equal(self.decoded(dataset, "u", "f4", "--step", 2), values[2].ravel())
+
     def test_coordinates_that_cannot_be_used(self):
         """Lend neither name nor unit to 0, 1, 2, ..."""
         longitude = np.array([350, 355, 0, 5, 10, 15, 20, 25.0])
