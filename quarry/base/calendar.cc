@@ -82,7 +82,7 @@ struct Date {
       0;  ///< since midnight; minus the offset of the time zone, so perhaps of another day
 };
 
-/// What a text of units says, as far as no calendar is needed.
+/// A text of units taken apart, as far as no calendar is needed.
 struct Units {
   UnitName unit;
   std::string_view reference;  ///< what follows "since"; empty without one
@@ -288,7 +288,7 @@ Date DateOfJulianDay(std::int64_t day, bool gregorian) {
   return date;
 }
 
-/// Of calendars whose years are all alike.
+/// Calendars whose years are all alike.
 struct AlikeYears {
   int days;
   std::array<int, 12> months;

@@ -12,7 +12,7 @@
 /// @source CF conventions 1.11, section 4.4, "Time Coordinate"
 namespace quarry {
 
-/// What the number of a time means: "days since 2001-01-01" in the calendar "noleap", or "s", a length of
+/// The meaning of a time's number: "days since 2001-01-01" in the calendar "noleap", or "s", a length of
 /// time without a first moment. Both are text as the source has it.
 struct TimeUnit {
   std::string units;     ///< empty: unknown

@@ -29,4 +29,13 @@ bool NaturalLess(const std::string& a, const std::string& b) {
   return i == a.size();
 }
 
+std::string WithoutNumbers(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit || out.empty() || out.back() != '#') out += is_digit ? '#' : c;
+  }
+  return out;
+}
+
 }  // namespace quarry

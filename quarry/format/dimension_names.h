@@ -5,7 +5,7 @@
 
 #include "quarry/format/description.h"
 
-/// What axes are called, for all who show a dataset as arrays with named dimensions: Python, xarray, Zarr,
+/// Names of axes, for all who show a dataset as arrays with named dimensions: Python, xarray, Zarr,
 /// exports.
 namespace quarry {
 

@@ -18,7 +18,8 @@ constexpr unsigned kRowRefers = 1;  ///< PatchEntry::refers
 constexpr unsigned kHasValid = 2;   ///< the number of valid samples follows; otherwise all are
 constexpr unsigned kNoPayload = 4;  ///< every part has 0 bytes, no error, and coverage 1; none follows
 
-// Of the first byte of a part: bytes of its RMSE, of its largest error, and whether the coverage follows.
+// The first byte of a part holds the bytes of its RMSE and of its largest error, and whether the coverage
+// follows.
 constexpr unsigned kRmseBytes = 7;
 constexpr unsigned kErrorShift = 3;
 constexpr unsigned kErrorBytes = 15;

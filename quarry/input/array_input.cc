@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "quarry/base/natural_order.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
 
@@ -203,25 +204,12 @@ Variable Summarise(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
   return variable;
 }
 
-/// "/data/100/meshes/B/x" -> "/data/#/meshes/B/x"
-std::string WithoutDigits(const std::string& path) {
-  std::string out;
-  for (const char c : path) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) {
-      out += c;
-    } else if (out.empty() || out.back() != '#') {
-      out += '#';
-    }
-  }
-  return out;
-}
-
 /// The name of the field: with its groups where the file has another array of the same name in other groups.
 /// Groups that differ in numbers alone are moments of one field.
 std::string FieldOf(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array) {
   for (const ArrayInfo& other : arrays) {
     if (other.field == array.field && other.kind == array.kind && !other.is_scale &&
-        WithoutDigits(other.name) != WithoutDigits(array.name)) {
+        WithoutNumbers(other.name) != WithoutNumbers(array.name)) {
       return FieldFromName(array.name.substr(array.name.starts_with('/') ? 1 : 0));
     }
   }

@@ -167,16 +167,6 @@ input::InputInfo WithoutEmptySpacing(input::InputInfo info) {
 
 namespace {
 
-/// "/step0001/u" -> "/step#/u"
-std::string WithoutDigits(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
-    if (!is_digit || out.empty() || out.back() != '#') out += is_digit ? '#' : c;
-  }
-  return out;
-}
-
 /// Two variables of one file at one moment are never two steps of a field. Names that differ in numbers alone
 /// are moments.
 Status CheckVariables(const Jobs& jobs) {
@@ -187,7 +177,7 @@ Status CheckVariables(const Jobs& jobs) {
       for (const input::InputInfo* other : others) {
         const bool other_time = other->time && job.info.time && *other->time != *job.info.time;
         if (other->source == job.info.source || other_time ||
-            WithoutDigits(other->source) == WithoutDigits(job.info.source))
+            WithoutNumbers(other->source) == WithoutNumbers(job.info.source))
           continue;
         return InvalidArgument(
             "\"{}\" and \"{}\" are two variables of one moment, and cannot be two steps of the field \"{}\"; "

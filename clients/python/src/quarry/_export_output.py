@@ -211,7 +211,7 @@ class RawFile:
         _, height, width = shape
         whole_rows = block.shape[2] == width
         whole_planes = whole_rows and block.shape[1] == height
-        # What lies together in the file is written together.
+        # Samples that lie together in the file are written together.
         rows = block.reshape(1, -1) if whole_planes else block.reshape(len(block), -1) if whole_rows else (
             block.reshape(-1, block.shape[2]))
         for number, row in enumerate(rows):
