@@ -199,12 +199,14 @@ TEST(DefaultPatch, KeepsTheLimitsOfTheFormat) {
       for (const std::int64_t z : extents) {
         const Index3 dims = {x, y, z};
         const Index3 patch = DefaultPatch(dims);
-        EXPECT_TRUE(PatchGrid::Create(dims, patch).ok() || x * y * z > std::int64_t{1} << 57)
-            << ToString(dims);
+        const double in_grid =
+            static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);  // up to 1e21
+        EXPECT_TRUE(PatchGrid::Create(dims, patch).ok() || in_grid > 0x1p57) << ToString(dims);
         const std::int64_t samples = Volume(LargestPatchShape(dims, patch));
         EXPECT_LE(samples, 1 << 18) << ToString(dims);
         // Twice a half of it, or the whole grid.
-        EXPECT_TRUE(samples > 1 << 16 || samples == x * y * z) << ToString(dims) << " in " << ToString(patch);
+        EXPECT_TRUE(samples > 1 << 16 || static_cast<double>(samples) == in_grid)
+            << ToString(dims) << " in " << ToString(patch);
       }
     }
   }
