@@ -339,6 +339,13 @@ void BindWriting(nb::module_& m) {
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
+  m.def(
+      "names_steps", &input::NamesSteps, "name"_a,
+      "Whether a dimension of this name brings the steps, unless something says otherwise: time, step, ...");
+  m.def("counts_steps", &input::CountsSteps, "name"_a,
+        "Whether the numbers along a dimension of this name count steps, and are no times: step, frame, ...");
+  m.def("says_time", &input::SaysTime, "axis"_a, "standard_name"_a, "units"_a,
+        "Whether a coordinate with these attributes is time.");
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "

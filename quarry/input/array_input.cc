@@ -159,9 +159,9 @@ class ArrayInput final : public Input {
 // --- which array ---
 
 /// What becomes of an array's dimensions: also by their names, where the format says that these count.
-Result<AxisRoles> FindRoles(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
+Result<AxisRoles> FindRoles(const std::vector<AxisDimension>& dimensions, const ArrayInfo& array,
                             const InputOptions& options) {
-  QUARRY_ASSIGN_OR_RETURN(AxisRoles roles, AssignAxes(DescribeDimensions(arrays, array), options));
+  QUARRY_ASSIGN_OR_RETURN(AxisRoles roles, AssignAxes(dimensions, options));
   if (!array.ordered_by_name || !options.axes.empty()) return roles;
   std::array<std::optional<std::size_t>, 3> named;
   for (const std::optional<std::size_t>& dimension : roles.grid) {
@@ -176,30 +176,25 @@ Result<AxisRoles> FindRoles(const std::vector<ArrayInfo>& arrays, const ArrayInf
   return roles;
 }
 
-/// Why an array cannot become a field; empty if it can.
-std::string Obstacle(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
-                     const InputOptions& options) {
-  if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
-    return fmt::format("{} samples; only floats and integers of up to 32 bits are understood",
-                       array.type_name);
-  }
-  const Result<AxisRoles> roles = FindRoles(arrays, array, options);
-  return roles.ok() ? "" : roles.status().message();
-}
-
-Variable Summarise(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array, bool is_helper,
-                   const InputOptions& options) {
+Variable Summarise(const Conventions& conventions, const ArrayInfo& array, const InputOptions& options) {
   Variable variable;
   variable.name = array.name;
   variable.dims = {1, 1, 1};
-  const std::vector<AxisDimension> dimensions = DescribeDimensions(arrays, array);
-  variable.axes =
-      is_helper || array.kind == ArrayInfo::Kind::kText ? 0 : static_cast<int>(RankOf(dimensions));
-  variable.obstacle = Obstacle(arrays, array, options);
-  if (!variable.obstacle.empty()) return variable;
-  const AxisRoles roles = *FindRoles(arrays, array, options);
+  const std::vector<AxisDimension> dimensions = conventions.DescribeDimensions(array);
+  const bool is_field = array.kind != ArrayInfo::Kind::kText && !conventions.is_helper(array);
+  variable.axes = is_field ? static_cast<int>(RankOf(dimensions)) : 0;
+  if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
+    variable.obstacle =
+        fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type_name);
+    return variable;
+  }
+  const Result<AxisRoles> roles = FindRoles(dimensions, array, options);
+  if (!roles.ok()) {
+    variable.obstacle = roles.status().message();
+    return variable;
+  }
   for (std::size_t a = 0; a < 3; ++a) {
-    if (roles.grid[a]) variable.dims[a] = dimensions[*roles.grid[a]].length;
+    if (roles->grid[a]) variable.dims[a] = dimensions[*roles->grid[a]].length;
   }
   return variable;
 }
@@ -273,13 +268,11 @@ Result<Times> TimesOfTexts(const std::vector<std::string>& texts) {
   return times;
 }
 
-Times FindTimes(const ArrayFile& file, const ArrayInfo& of, const ArrayDimension& dimension,
-                std::vector<std::string>* warnings) {
+Times FindTimes(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& of,
+                const ArrayDimension& dimension, std::vector<std::string>* warnings) {
   Times times;
-  std::optional<std::size_t> found = FindTimeAlong(file.arrays(), of, dimension);
-  // Numbers of steps are no times.
-  const bool counts = dimension.name == "step" || dimension.name == "steps" || dimension.name == "frame";
-  if (!found && !counts) found = dimension.coordinate;
+  std::optional<std::size_t> found = conventions.TimeAlong(of, dimension);
+  if (!found && !CountsSteps(dimension.name)) found = dimension.coordinate;
   if (found) {
     const ArrayInfo& coordinate = file.arrays()[*found];
     times.values = Positions(file, *found);
@@ -330,13 +323,13 @@ void FindMoment(const ArrayFile& file, const ArrayInfo& array, InputInfo* info) 
 }
 
 /// Says which coordinates of more than one dimension a dataset does not hold.
-void WarnOfCoordinates(const ArrayFile& file, const ArrayInfo& array, std::vector<std::string>* warnings) {
+void WarnOfCoordinates(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& array,
+                       std::vector<std::string>* warnings) {
   const std::string names = Text(array.attributes, "coordinates");
   std::set<std::size_t> used;
   for (const ArrayDimension& dimension : array.dimensions) {
     if (dimension.coordinate) used.insert(*dimension.coordinate);
-    if (const std::optional<std::size_t> time = FindTimeAlong(file.arrays(), array, dimension))
-      used.insert(*time);
+    if (const std::optional<std::size_t> time = conventions.TimeAlong(array, dimension)) used.insert(*time);
   }
   std::vector<std::string> left;
   for (std::size_t i = 0; i < file.arrays().size(); ++i) {
@@ -354,7 +347,7 @@ void WarnOfCoordinates(const ArrayFile& file, const ArrayInfo& array, std::vecto
 // --- the inputs ---
 
 InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const Source& source,
-                       const Index3& dims) {
+                       const Conventions& conventions, const Index3& dims) {
   const ArrayInfo& array = source.file->arrays()[source.array];
   InputInfo info;
   // A file of one array without a name is its own path.
@@ -373,7 +366,7 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
     const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
     if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
   }
-  WarnOfCoordinates(*source.file, array, &info.warnings);
+  WarnOfCoordinates(*source.file, conventions, array, &info.warnings);
   if (source.layout.chunked) {
     info.unit = source.layout.chunk;
   } else if (source.layout.is_transposed()) {
@@ -434,10 +427,9 @@ Status MissingFilter(const std::string& path, unsigned filter, const std::string
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
                           std::shared_ptr<const ArrayFile> file, std::uint64_t size) {
   const std::vector<ArrayInfo>& arrays = file->arrays();
-  const std::vector<bool> helpers = FindHelpers(arrays);
+  const Conventions conventions(arrays);
   std::vector<Variable> variables;
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    variables.push_back(Summarise(arrays, arrays[i], helpers[i], options));
+  for (const ArrayInfo& array : arrays) variables.push_back(Summarise(conventions, array, options));
   const auto source = std::make_shared<Source>();
   QUARRY_ASSIGN_OR_RETURN(source->array, ChooseVariable(name, variables));
   const ArrayInfo& array = arrays[source->array];
@@ -446,16 +438,17 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   source->size = size;
   source->stored = StoredType(array);
   source->packing = FindPacking(array);
-  QUARRY_ASSIGN_OR_RETURN(const AxisRoles roles, FindRoles(arrays, array, options));
+  QUARRY_ASSIGN_OR_RETURN(const AxisRoles roles,
+                          FindRoles(conventions.DescribeDimensions(array), array, options));
   source->layout = FindLayout(array, roles);
   std::vector<std::string> warnings;
   source->missing = FindMissing(array, &warnings);
-  InputInfo info = DescribeInfo(name, options, *source, variables[source->array].dims);
+  InputInfo info = DescribeInfo(name, options, *source, conventions, variables[source->array].dims);
   QUARRY_RETURN_IF_ERROR(source->file->CheckWhole(source->array, info.path, &warnings));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
   Times times;
   if (roles.time) {
-    times = FindTimes(*source->file, array, array.dimensions[*roles.time], &warnings);
+    times = FindTimes(*source->file, conventions, array, array.dimensions[*roles.time], &warnings);
   } else {
     FindMoment(*source->file, array, &info);
   }

@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
+#include <set>
+
+#include "quarry/base/calendar.h"
+#include "quarry/input/formats.h"
 
 namespace quarry::input {
 
@@ -32,14 +35,26 @@ Result<IndexChoice> ParseIndexChoice(const std::string& text) {
 }
 
 bool IsNoAxis(const std::string& name) {
-  static const std::vector<std::string> kOthers = {
+  static const std::set<std::string> kOthers = {
       "member",       "members",      "ensemble", "ens",       "realization", "realisation", "number",
       "channel",      "channels",     "c",        "component", "components",  "mode",        "modes",
       "band",         "bands",        "species",  "bnds",      "nv",          "rgb",         "rgba",
       "polarization", "polarisation", "stokes"};
-  std::string lower = name;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::ranges::find(kOthers, lower) != kOthers.end();
+  return kOthers.contains(internal::Lower(name));
+}
+
+bool CountsSteps(const std::string& name) {
+  static const std::set<std::string> kCounts = {"step", "steps", "frame", "frames"};
+  return kCounts.contains(internal::Lower(name));
+}
+
+bool NamesSteps(const std::string& name) {
+  const std::string lower = internal::Lower(name);
+  return lower == "time" || lower == "t" || CountsSteps(name);
+}
+
+bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units) {
+  return internal::Lower(axis) == "t" || standard_name == "time" || HasReferenceDate(units);
 }
 
 namespace internal {
@@ -62,7 +77,7 @@ Result<std::vector<AxisDimension>> Relabel(std::vector<AxisDimension> dimensions
       return InvalidArgument(
           "--axes {} is not understood; give one letter for each dimension, slowest first, as tzyx", axes);
     }
-    const char letter = static_cast<char>(std::tolower(static_cast<unsigned char>(axes[i])));
+    const char letter = Lower(axes)[i];
     dimensions[i].name = axes[i];
     dimensions[i].role = letter == 't'                    ? Role::kTime
                          : letter >= 'x' && letter <= 'z' ? Role::kUnknown
@@ -154,10 +169,8 @@ Status TakeGrid(const std::vector<AxisDimension>& dimensions, const InputOptions
   }
   for (std::size_t i = 0; i < left.size(); ++i) {
     std::size_t axis = left.size() - 1 - i;
-    if (!options.axes.empty())
-      axis = std::string_view("xyz").find(
-          static_cast<char>(std::tolower(static_cast<unsigned char>(options.axes[left[i]]))));
-    roles->grid[axis] = left[i];
+    if (!options.axes.empty()) axis = static_cast<std::size_t>(Lower(options.axes)[left[i]] - 'x');
+    roles->grid.at(axis) = left[i];
   }
   if (left.empty()) return InvalidArgument("it is a single number{}", roles->time ? " at each time" : "");
   return Status::Ok();

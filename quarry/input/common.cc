@@ -1,6 +1,7 @@
 // Shared by the readers of several formats.
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +31,11 @@ InputName ParseInputName(const std::string& path) {
     if (fs::is_regular_file(file, ignored)) return {path, file, path.substr(colon + 1)};
   }
   return {path, path, ""};
+}
+
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
 
 Status CheckNoVariable(const InputName& input) {

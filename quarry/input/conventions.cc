@@ -5,18 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <set>
 
 #include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
 
 namespace quarry::input::internal {
 namespace {
-
-std::string Lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 DataType WithSign(DataType type, bool is_signed) {
   switch (type) {
@@ -242,86 +236,78 @@ std::optional<Packing> FindPacking(const ArrayInfo& array) {
 }
 
 bool IsTimeCoordinate(const ArrayInfo& array) {
-  const std::string standard_name = Text(array.attributes, "standard_name");
-  return Lower(Text(array.attributes, "axis")) == "t" || standard_name == "time" ||
-         HasReferenceDate(Text(array.attributes, "units"));
+  return SaysTime(Text(array.attributes, "axis"), Text(array.attributes, "standard_name"),
+                  Text(array.attributes, "units"));
 }
 
-std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
-                                         const ArrayDimension& dimension) {
-  if (dimension.coordinate && IsTimeCoordinate(arrays[*dimension.coordinate])) return dimension.coordinate;
-  std::optional<std::size_t> found;
-  const std::string named = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+Conventions::Conventions(const std::vector<ArrayInfo>& arrays) : arrays_(arrays) {
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const ArrayInfo& other = arrays[i];
-    const std::string group =
-        other.name.substr(0, other.name.size() - std::min(other.name.size(), other.field.size()));
-    const bool is_list = other.dimensions.size() == 1 && !dimension.name.empty() &&
-                         other.dimensions[0].length == dimension.length;
-    if (!is_list) continue;
+    const ArrayInfo& array = arrays[i];
+    if (array.dimensions.size() == 1 && array.kind == ArrayInfo::Kind::kNumbers &&
+        (IsTimeCoordinate(array) || Lower(array.field) == "time"))
+      time_lists_.push_back(i);
+    for (const char* attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
+      const std::string text = Text(array.attributes, attribute);
+      for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find_first_of(" :", begin), text.size());
+        if (end > begin) named_.insert(text.substr(begin, end - begin));
+        begin = end + 1;
+      }
+    }
+  }
+}
+
+bool Conventions::is_helper(const ArrayInfo& array) const {
+  const std::string standard_name = Text(array.attributes, "standard_name");
+  const bool is_coordinate =
+      array.dimensions.size() == 1 && !array.field.empty() && array.field == array.dimensions[0].name;
+  return array.is_scale || is_coordinate || standard_name == "latitude" || standard_name == "longitude" ||
+         array.attributes.contains("grid_mapping_name") || named_.contains(array.field);
+}
+
+std::optional<std::size_t> Conventions::TimeAlong(const ArrayInfo& array,
+                                                  const ArrayDimension& dimension) const {
+  if (dimension.coordinate && IsTimeCoordinate(arrays_[*dimension.coordinate])) return dimension.coordinate;
+  if (dimension.name.empty()) return std::nullopt;
+  std::optional<std::size_t> found;
+  for (const std::size_t i : time_lists_) {
+    const ArrayInfo& list = arrays_[i];
+    if (list.dimensions[0].length != dimension.length || list.name == array.name) continue;
     // A list of HDF5 may have no scale; the field then names it.
-    const bool is_along = other.dimensions[0].name.empty()
-                              ? named.find(fmt::format(" {} ", other.field)) != std::string::npos
-                              : other.dimensions[0].name == dimension.name;
-    if (!is_along || other.kind != ArrayInfo::Kind::kNumbers || other.name == array.name) continue;
-    if (!array.name.starts_with(group) || !(IsTimeCoordinate(other) || Lower(other.field) == "time"))
-      continue;
+    const std::string named = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+    const bool is_along = list.dimensions[0].name.empty()
+                              ? named.find(fmt::format(" {} ", list.field)) != std::string::npos
+                              : list.dimensions[0].name == dimension.name;
+    const std::string group =
+        list.name.substr(0, list.name.size() - std::min(list.name.size(), list.field.size()));
+    if (!is_along || !array.name.starts_with(group)) continue;
     if (found) return std::nullopt;
     found = i;
   }
   return found;
 }
 
-std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays) {
-  std::set<std::string> named;
-  for (const ArrayInfo& array : arrays) {
-    for (const char* attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
-      const std::string text = Text(array.attributes, attribute);
-      for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find_first_of(" :", begin), text.size());
-        if (end > begin) named.insert(text.substr(begin, end - begin));
-        begin = end + 1;
-      }
-    }
-  }
-  std::vector<bool> helpers;
-  for (const ArrayInfo& array : arrays) {
-    const std::string standard_name = Text(array.attributes, "standard_name");
-    const bool is_coordinate =
-        array.dimensions.size() == 1 && !array.field.empty() && array.field == array.dimensions[0].name;
-    helpers.push_back(array.is_scale || is_coordinate || standard_name == "latitude" ||
-                      standard_name == "longitude" || array.attributes.contains("grid_mapping_name") ||
-                      named.contains(array.field));
-  }
-  return helpers;
+Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
+  const ArrayDimension& dimension = array.dimensions[i];
+  // A list along time is a row of samples.
+  if (dimension.role != Role::kUnknown || array.dimensions.size() == 1) return dimension.role;
+  const ArrayInfo* coordinate = dimension.coordinate ? &arrays_[*dimension.coordinate] : nullptr;
+  const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
+  const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
+  const bool is_place = !axis.empty() && axis != "t";
+  // A name decides only where nothing contradicts it.
+  const bool named_time =
+      NamesSteps(dimension.name) && !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
+  const bool is_leading_record =
+      dimension.grows && i == 0 && !is_place && (units.empty() || IsTimeUnit(units));
+  if (TimeAlong(array, dimension) || named_time || is_leading_record) return Role::kTime;
+  return IsNoAxis(dimension.name) && !is_place ? Role::kOther : Role::kUnknown;
 }
 
-std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array) {
+std::vector<AxisDimension> Conventions::DescribeDimensions(const ArrayInfo& array) const {
   std::vector<AxisDimension> described;
-  for (std::size_t i = 0; i < array.dimensions.size(); ++i) {
-    const ArrayDimension& dimension = array.dimensions[i];
-    AxisDimension out{dimension.name, dimension.length, dimension.role};
-    const ArrayInfo* coordinate = dimension.coordinate ? &arrays[*dimension.coordinate] : nullptr;
-    const std::string lower = Lower(dimension.name);
-    const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
-    const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
-    const bool is_place = !axis.empty() && axis != "t";
-    // A name decides only where nothing contradicts it.
-    static const std::set<std::string> kMoments = {"time", "t", "frame", "frames", "step", "steps"};
-    const bool named_time =
-        kMoments.contains(lower) && !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
-    const bool is_leading_record = dimension.grows && i == 0 && array.dimensions.size() > 1 && !is_place &&
-                                   (units.empty() || IsTimeUnit(units));
-    // A list along time is a row of samples.
-    if (out.role == Role::kUnknown && array.dimensions.size() > 1) {
-      if (FindTimeAlong(arrays, array, dimension) || named_time || is_leading_record) {
-        out.role = Role::kTime;
-      } else if (IsNoAxis(dimension.name) && !is_place) {
-        out.role = Role::kOther;
-      }
-    }
-    described.push_back(std::move(out));
-  }
+  for (std::size_t i = 0; i < array.dimensions.size(); ++i)
+    described.push_back({array.dimensions[i].name, array.dimensions[i].length, RoleOf(array, i)});
   return described;
 }
 

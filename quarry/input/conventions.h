@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,20 +47,33 @@ struct Packing {
 
 std::optional<Packing> FindPacking(const ArrayInfo& array);
 
+/// What the arrays of one file say of each other. Finds what all of them ask for once: files may hold
+/// thousands.
+class Conventions {
+ public:
+  explicit Conventions(const std::vector<ArrayInfo>& arrays);
+
+  /// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates
+  /// that others name.
+  bool is_helper(const ArrayInfo& array) const;
+
+  /// The array with the times along a dimension: its coordinate, if that is time, or the only list along it
+  /// that is.
+  std::optional<std::size_t> TimeAlong(const ArrayInfo& array, const ArrayDimension& dimension) const;
+
+  /// The roles of an array's dimensions, as far as the file tells.
+  std::vector<AxisDimension> DescribeDimensions(const ArrayInfo& array) const;
+
+ private:
+  Role RoleOf(const ArrayInfo& array, std::size_t dimension) const;
+
+  const std::vector<ArrayInfo>& arrays_;
+  std::vector<std::size_t> time_lists_;  ///< arrays of one dimension that hold times
+  std::set<std::string> named_;          ///< by an attribute of another array
+};
+
 /// Whether an array has positions in time: by `axis`, a standard name, or a unit with a reference date.
 bool IsTimeCoordinate(const ArrayInfo& array);
-
-/// The array with the times along a dimension: its coordinate, if that is time, or the only list along it
-/// that is.
-std::optional<std::size_t> FindTimeAlong(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array,
-                                         const ArrayDimension& dimension);
-
-/// Whether arrays of such a name and such attributes are never fields: bounds, grid mappings, coordinates
-/// that others name.
-std::vector<bool> FindHelpers(const std::vector<ArrayInfo>& arrays);
-
-/// The roles of an array's dimensions, as far as the file tells.
-std::vector<AxisDimension> DescribeDimensions(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array);
 
 /// Replaces missing samples by one value: NaN in floats, the rule's first value in integers.
 /// @pre integers: the rule has a value

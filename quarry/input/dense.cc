@@ -40,20 +40,9 @@ class DenseInput final : public Input {
 
   /// Samples from number `first` on, one after the other.
   Status ReadRun(std::int64_t first, std::span<std::byte> out) const {
-    if (layout_.components == 1) return bytes_->ReadAt(static_cast<std::uint64_t>(first) * size_, out);
-    const std::size_t stride = static_cast<std::size_t>(layout_.components) * size_;
-    const std::size_t skip = static_cast<std::size_t>(layout_.component) * size_;
-    constexpr std::size_t kPiece = std::size_t{1} << 16;  // samples
-    Bytes all;
-    for (std::size_t done = 0; done < out.size() / size_; done += kPiece) {
-      const std::size_t count = std::min(kPiece, out.size() / size_ - done);
-      all.resize(count * stride);
-      const std::uint64_t begin = (static_cast<std::uint64_t>(first) + done) * stride;
-      QUARRY_RETURN_IF_ERROR(bytes_->ReadAt(begin, all));
-      for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(out.data() + (done + i) * size_, all.data() + i * stride + skip, size_);
-    }
-    return Status::Ok();
+    return ReadComponent(
+        layout_.components, layout_.component, size_, static_cast<std::uint64_t>(first), out,
+        [&](std::uint64_t position, std::span<std::byte> bytes) { return bytes_->ReadAt(position, bytes); });
   }
 
   DenseLayout layout_;
@@ -62,6 +51,24 @@ class DenseInput final : public Input {
 };
 
 }  // namespace
+
+Status ReadComponent(std::int64_t components, std::int64_t component, std::size_t size, std::uint64_t first,
+                     std::span<std::byte> out,
+                     const std::function<Status(std::uint64_t position, std::span<std::byte>)>& read) {
+  if (components == 1) return read(first * size, out);
+  const std::size_t stride = static_cast<std::size_t>(components) * size;
+  const std::size_t skip = static_cast<std::size_t>(component) * size;
+  constexpr std::size_t kPiece = std::size_t{1} << 16;  // samples
+  Bytes all;
+  for (std::size_t done = 0; done < out.size() / size; done += kPiece) {
+    const std::size_t count = std::min(kPiece, out.size() / size - done);
+    all.resize(count * stride);
+    QUARRY_RETURN_IF_ERROR(read((first + done) * stride, all));
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(out.data() + (done + i) * size, all.data() + i * stride + skip, size);
+  }
+  return Status::Ok();
+}
 
 Status FileBytes::ReadAt(std::uint64_t position, std::span<std::byte> out) const {
   auto segment = std::upper_bound(segments_.begin(), segments_.end(), position,

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "quarry/base/file.h"
+#include "quarry/input/formats.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::input::internal {
@@ -192,12 +193,7 @@ std::optional<FileKind> KindOfContent(const std::string& path) {
 
 }  // namespace
 
-std::string EndingOf(const std::string& path) {
-  std::string ending = fs::path(path).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return ending;
-}
+std::string EndingOf(const std::string& path) { return internal::Lower(fs::path(path).extension().string()); }
 
 std::optional<FileKind> FindFileKind(const std::string& path) {
   const Result<RandomAccessFile> file = RandomAccessFile::Open(path);

@@ -37,6 +37,9 @@ Result<Inputs> OpenVti(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options);
 Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options);
 
+/// In lower case, where it is ASCII.
+std::string Lower(std::string text);
+
 /// `name` with the characters replaced that a field name cannot have.
 std::string FieldFromName(std::string name);
 

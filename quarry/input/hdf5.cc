@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "quarry/base/file.h"
@@ -439,9 +440,8 @@ class Hdf5File final : public ArrayFile {
 
   /// @returns the place of a dataset in the list; adds it if it is new
   std::size_t Add(const std::string& path) {
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      if (arrays_[i].name == path) return i;
-    }
+    const auto [known, is_new] = places_.try_emplace(path, arrays_.size());
+    if (!is_new) return known->second;
     ArrayInfo array;
     array.name = path;
     array.field = path.substr(path.rfind('/') + 1);
@@ -696,6 +696,7 @@ class Hdf5File final : public ArrayFile {
   bool is_netcdf_ = false;
   Handle file_;
   std::vector<Handle> datasets_;
+  std::map<std::string, std::size_t> places_;  ///< of datasets in the list, by path
 };
 
 }  // namespace

@@ -108,6 +108,16 @@ Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, 
 /// Whether a dimension of this name is never an axis of a grid: "member", "channel", "mode", ...
 bool IsNoAxis(const std::string& name);
 
+/// Whether a dimension of this name brings the steps, where nothing that the source says contradicts it:
+/// "time", "step", "frame", ...
+bool NamesSteps(const std::string& name);
+
+/// Whether the numbers along a dimension of this name count steps, and are no times: "step", "frame", ...
+bool CountsSteps(const std::string& name);
+
+/// Whether a coordinate with these attributes is time. Its name says nothing.
+bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units);
+
 /// The file of FILE:VARIABLE.
 std::string FileOf(const std::string& path);
 

@@ -50,10 +50,12 @@ std::optional<std::vector<std::int64_t>> ParseTuple(std::string_view text) {
   }
 }
 
-/// The arrays of .npy and .npz. Their dimensions have no names.
+/// The arrays of .npy and .npz. Their dimensions have no names, unless an export has left them beside the
+/// file.
 class NpyFile final : public ArrayFile {
  public:
-  explicit NpyFile(std::vector<NpyArray> arrays) : npy_(std::move(arrays)) {
+  explicit NpyFile(std::vector<NpyArray> arrays, const std::optional<Exported>& exported)
+      : npy_(std::move(arrays)) {
     for (const NpyArray& array : npy_) {
       ArrayInfo& info = arrays_.emplace_back();
       info.name = array.name;
@@ -66,13 +68,16 @@ class NpyFile final : public ArrayFile {
         info.dimensions.push_back(std::move(dimension));
       }
     }
+    if (exported) Describe(*exported);
   }
 
   Result<std::vector<double>> ReadNumbers(std::size_t array) const override {
-    return InvalidArgument("{} has no positions", npy_[array].name);
+    const auto found = coordinates_.find(array);
+    if (found == coordinates_.end()) return InvalidArgument("{} has no positions", arrays_[array].name);
+    return found->second;
   }
   Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
-    return InvalidArgument("{} has no texts", npy_[array].name);
+    return InvalidArgument("{} has no texts", arrays_[array].name);
   }
 
   Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
@@ -88,7 +93,8 @@ class NpyFile final : public ArrayFile {
   }
 
   Status CheckWhole(std::size_t array, const std::string& path,
-                    std::vector<std::string>* /*warnings*/) const override {
+                    std::vector<std::string>* warnings) const override {
+    warnings->insert(warnings->end(), warnings_.begin(), warnings_.end());
     std::uint64_t expected = SizeOf(*arrays_[array].type);
     bool possible = true;
     for (const std::int64_t n : npy_[array].header.shape)
@@ -102,6 +108,55 @@ class NpyFile final : public ArrayFile {
   }
 
  private:
+  /// Names, units, positions and times.
+  void Describe(const Exported& exported) {
+    for (const ExportedCoordinate& coordinate : exported.coordinates) AddCoordinate(coordinate);
+    for (std::size_t i = 0; i < npy_.size(); ++i) {
+      // The array of .npy has no name of its own.
+      for (const ExportedField& field : exported.fields) {
+        if (arrays_[i].name.empty() || arrays_[i].name == field.name) DescribeField(field, &arrays_[i]);
+      }
+    }
+  }
+
+  void DescribeField(const ExportedField& field, ArrayInfo* array) {
+    if (field.dimensions.size() != array->dimensions.size()) {
+      warnings_.push_back(
+          fmt::format("the JSON of {} says that it has {} dimensions, but there are {}; it is not used",
+                      field.name, field.dimensions.size(), array->dimensions.size()));
+      return;
+    }
+    array->field = field.name;
+    array->attributes = field.attributes;
+    for (std::size_t d = 0; d < field.dimensions.size(); ++d) {
+      ArrayDimension& dimension = array->dimensions[d];
+      dimension.name = field.dimensions[d];
+      const auto coordinate = std::ranges::find(arrays_, dimension.name, &ArrayInfo::name);
+      const auto place = static_cast<std::size_t>(coordinate - arrays_.begin());
+      if (coordinates_.contains(place) && coordinate->dimensions[0].length == dimension.length)
+        dimension.coordinate = place;
+    }
+  }
+
+  /// In .npz, coordinates are arrays, too. One that is not has no type: it can be no field.
+  void AddCoordinate(const ExportedCoordinate& coordinate) {
+    const auto known = std::ranges::find(arrays_, coordinate.name, &ArrayInfo::name);
+    const auto place = static_cast<std::size_t>(known - arrays_.begin());
+    const auto length = static_cast<std::int64_t>(coordinate.values.size());
+    if (known == arrays_.end()) {
+      ArrayInfo& info = arrays_.emplace_back();
+      info.name = info.field = coordinate.name;
+      info.type_name = "JSON's";
+      info.dimensions.emplace_back().length = length;
+    } else if (known->dimensions.size() != 1 || known->dimensions[0].length != length) {
+      return;
+    }
+    arrays_[place].attributes = coordinate.attributes;
+    arrays_[place].is_scale = true;
+    arrays_[place].dimensions[0].name = coordinate.dimension;
+    coordinates_[place] = coordinate.values;
+  }
+
   /// A part of an array.
   struct ArrayBlock {
     const std::vector<std::int64_t>& shape;
@@ -185,7 +240,20 @@ class NpyFile final : public ArrayFile {
   }
 
   std::vector<NpyArray> npy_;
+  std::map<std::size_t, std::vector<double>> coordinates_;  ///< by place in the list
+  std::vector<std::string> warnings_;
 };
+
+/// What an export has left beside a file.
+Result<std::optional<Exported>> ReadExported(const std::string& path) {
+  const Result<RandomAccessFile> file = RandomAccessFile::Open(path);
+  if (file.status().code() == StatusCode::kNotFound) return std::optional<Exported>();
+  QUARRY_RETURN_IF_ERROR(file.status());
+  if (file->size() > kMostExported) return std::optional<Exported>();
+  std::string text(static_cast<std::size_t>(file->size()), '\0');
+  QUARRY_RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(text))));
+  return ParseExported(text);
+}
 
 }  // namespace
 
@@ -232,8 +300,8 @@ std::optional<NpyType> ParseNpyType(const std::string& letters) {
 }
 
 Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options, std::vector<NpyArray> arrays,
-                             std::uint64_t size) {
-  return OpenArrays(name, options, std::make_shared<NpyFile>(std::move(arrays)), size);
+                             std::uint64_t size, const std::optional<Exported>& exported) {
+  return OpenArrays(name, options, std::make_shared<NpyFile>(std::move(arrays), exported), size);
 }
 
 Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
@@ -254,7 +322,8 @@ Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
   array.samples = std::make_shared<FileBytes>(file, std::vector<Segment>{{0, header->bytes}});
   std::vector<NpyArray> arrays;
   arrays.push_back(std::move(array));
-  return OpenNpyArrays(input, options, std::move(arrays), size);
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<Exported> exported, ReadExported(input.path + ".json"));
+  return OpenNpyArrays(input, options, std::move(arrays), size, exported);
 }
 
 }  // namespace quarry::input::internal

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "quarry/input/dense.h"
+#include "quarry/input/exported.h"
 #include "quarry/input/formats.h"
 
 /// NumPy's header of an array, in .npy and .npz.
@@ -43,8 +44,9 @@ struct NpyArray {
 };
 
 /// Opens a field of the arrays of a file.
-/// @param size  bytes of the file
+/// @param size      bytes of the file
+/// @param exported  what an export says of them
 Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options, std::vector<NpyArray> arrays,
-                             std::uint64_t size);
+                             std::uint64_t size, const std::optional<Exported>& exported = {});
 
 }  // namespace quarry::input::internal

@@ -288,6 +288,18 @@ Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAcce
   return std::optional(std::move(array));
 }
 
+/// What an export has left in the archive.
+Result<std::optional<Exported>> ReadExported(const std::shared_ptr<const RandomAccessFile>& file,
+                                             const Archive& archive, const std::vector<Entry>& entries) {
+  const auto entry = std::ranges::find(entries, "quarry.json", &Entry::name);
+  if (entry == entries.end() || entry->deflated || entry->size > kMostExported)
+    return std::optional<Exported>();
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t begin, archive.BeginOf(*entry));
+  std::string text(static_cast<std::size_t>(std::min(entry->size, entry->packed)), '\0');
+  QUARRY_RETURN_IF_ERROR(file->ReadAt(begin, std::as_writable_bytes(std::span(text))));
+  return ParseExported(text);
+}
+
 }  // namespace
 
 Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options) {
@@ -299,7 +311,8 @@ Result<Inputs> OpenNpz(const InputName& name, const InputOptions& options) {
     QUARRY_ASSIGN_OR_RETURN(std::optional<NpyArray> array, ReadArray(file, archive, entry));
     if (array) arrays.push_back(*std::move(array));
   }
-  return OpenNpyArrays(name, options, std::move(arrays), file->size());
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<Exported> exported, ReadExported(file, archive, entries));
+  return OpenNpyArrays(name, options, std::move(arrays), file->size(), exported);
 }
 
 }  // namespace quarry::input::internal

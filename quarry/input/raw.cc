@@ -25,10 +25,7 @@ std::optional<NameParts> ParseName(const std::string& filename) {
       R"((?:.*-)?([A-Za-z0-9_.]+)-\[(\d{1,10})-(\d{1,10})-(\d{1,10})\]-([A-Za-z]+\d+)\.raw)");
   std::smatch match;
   if (!std::regex_match(filename, match, pattern)) return std::nullopt;
-  std::string type_name = match[5];
-  std::transform(type_name.begin(), type_name.end(), type_name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  const Result<DataType> type = ParseDataType(type_name);
+  const Result<DataType> type = ParseDataType(Lower(match[5]));
   if (!type.ok()) return std::nullopt;
   return NameParts{match[1], {std::stoll(match[2]), std::stoll(match[3]), std::stoll(match[4])}, *type};
 }

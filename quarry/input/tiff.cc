@@ -10,6 +10,7 @@
 #include "quarry/base/file.h"
 #include "quarry/base/natural_order.h"
 #include "quarry/base/per_thread.h"
+#include "quarry/input/exported.h"
 #include "quarry/input/formats.h"
 #include "quarry/input/tiff_names.h"
 #include "quarry/input/tiff_stack.h"
@@ -290,9 +291,7 @@ class TiffInput final : public Input {
 };
 
 bool HasTiffEnding(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = Lower(path.extension().string());
   return ending == ".tif" || ending == ".tiff";
 }
 
@@ -462,6 +461,30 @@ Result<Images> ImagesOfPages(TIFF* tiff, const ImageShape& shape, const std::str
   return images;
 }
 
+/// What our own exports say of their samples: names, units, exact positions and times.
+void TakeExported(const Exported& exported, const InputOptions& options, InputInfo* info, Stack* stack) {
+  const ExportedField& field = exported.fields.front();
+  if (field.dimensions.size() != 4 || !options.axes.empty()) return;
+  if (options.field.empty()) info->field = FieldFromName(field.name);
+  info->units = Text(field.attributes, "units");
+  for (std::size_t a = 0; a < 3; ++a) {
+    const ExportedCoordinate* positions = exported.PositionsOf(field.dimensions[3 - a]);
+    if (positions == nullptr || static_cast<std::int64_t>(positions->values.size()) != info->dims[a])
+      continue;
+    info->axes[a] = {};
+    info->axes[a].name = positions->name;
+    info->axes[a].units = Text(positions->attributes, "units");
+    PlaceAxis(positions->values, &info->axes[a]);
+  }
+  const ExportedCoordinate* times = exported.Times();
+  if (times == nullptr) return;
+  stack->times = times->values;
+  stack->time_unit = {Text(times->attributes, "units"), Text(times->attributes, "calendar")};
+  if (times->values.size() != 1) return;
+  info->time = times->values.front();
+  info->time_unit = stack->time_unit;
+}
+
 /// Says that voxels have no size along z, where they have one along x and y.
 void WarnOfSpacing(InputInfo* info) {
   std::string known;
@@ -573,9 +596,9 @@ Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
   if (!kind.ok()) return std::move(kind).Annotate(fmt::format("\"{}\"", files.front()));
   QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff.get(), files.front()));
   info.type = shape.type;
-  QUARRY_ASSIGN_OR_RETURN(const Images images, files.size() == 1
-                                                   ? ImagesOfPages(tiff.get(), shape, files.front())
-                                                   : ImagesOfFiles(files, tiff.get(), shape, name.path));
+  QUARRY_ASSIGN_OR_RETURN(Images images, files.size() == 1
+                                             ? ImagesOfPages(tiff.get(), shape, files.front())
+                                             : ImagesOfFiles(files, tiff.get(), shape, name.path));
   QUARRY_ASSIGN_OR_RETURN(const Choice choice, ChooseImages(images, options, name.path));
   const std::optional<std::size_t>& planes = choice.roles.grid[2];
   info.dims = {shape.width, shape.height, planes ? images.stack.dimensions[*planes].length : 1};
@@ -583,6 +606,8 @@ Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
   info.axes = images.stack.axes;
   info.warnings = images.stack.warnings;
   TakeTags(tiff.get(), &info);
+  if (const std::optional<Exported> exported = ParseExported(ImageJInfo(tiff.get())))
+    TakeExported(*exported, options, &info, &images.stack);
   WarnOfSpacing(&info);
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
   return MakeInputs(info, images, choice, options);

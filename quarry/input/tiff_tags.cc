@@ -21,6 +21,8 @@ constexpr std::uint32_t kModelPixelScale = 33550;
 constexpr std::uint32_t kModelTiepoint = 33922;
 constexpr std::uint32_t kModelTransformation = 34264;
 constexpr std::uint32_t kGeoKeyDirectory = 34735;
+constexpr std::uint32_t kImageJByteCounts = 50838;
+constexpr std::uint32_t kImageJMetadata = 50839;
 constexpr std::uint32_t kGdalMetadata = 42112;
 constexpr std::uint32_t kGdalNoData = 42113;
 
@@ -172,6 +174,18 @@ void TakeColours(TIFF* tiff, InputInfo* info) {
   }
 }
 
+/// Text of ASCII in UTF-16; empty if it is more.
+std::string FromUtf16(std::span<const std::uint8_t> bytes, bool little_endian) {
+  std::string text;
+  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
+    const std::uint8_t high = bytes[i + (little_endian ? 1 : 0)];
+    const std::uint8_t low = bytes[i + (little_endian ? 0 : 1)];
+    if (high != 0 || low >= 128) return "";
+    text += static_cast<char>(low);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string DescriptionOf(TIFF* tiff) {
@@ -190,6 +204,30 @@ Resolution ResolutionOf(TIFF* tiff) {
   TIFFGetField(tiff, TIFFTAG_RESOLUTIONUNIT, &unit);
   resolution.unit = unit;
   return resolution;
+}
+
+std::string ImageJInfo(TIFF* tiff) {
+  const auto counts = Values<std::uint32_t>(tiff, kImageJByteCounts, TIFF_LONG);
+  const auto bytes = Values<std::uint8_t>(tiff, kImageJMetadata, TIFF_BYTE);
+  // The head: a mark, and for each kind its name and how many parts it has. Names are numbers in the order of
+  // the file.
+  if (counts.empty() || counts[0] > bytes.size() || counts[0] < 4) return "";
+  const bool swapped = bytes[0] == 'J';
+  const auto number = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | bytes[at + (swapped ? 3 - i : i)];
+    return value;
+  };
+  constexpr std::uint32_t kInfo = 0x696e666f;  // "info"
+  std::size_t part = 1;
+  std::size_t begin = counts[0];
+  for (std::size_t at = 4; at + 8 <= counts[0]; at += 8) {
+    for (std::uint32_t i = 0; i < number(at + 4) && part < counts.size(); ++i, begin += counts[part++]) {
+      if (counts[part] > bytes.size() - begin) return "";
+      if (number(at) == kInfo) return FromUtf16(bytes.subspan(begin, counts[part]), swapped);
+    }
+  }
+  return "";
 }
 
 Status CheckKind(TIFF* tiff) {

@@ -37,9 +37,8 @@ std::vector<double> Numbers(const pugi::xml_node& node, const char* name, std::s
   return numbers.size() == count ? numbers : std::vector<double>();
 }
 
-std::optional<DataType> ToDataType(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const Result<DataType> type = ParseDataType(name);
+std::optional<DataType> ToDataType(const std::string& name) {
+  const Result<DataType> type = ParseDataType(Lower(name));
   return type.ok() ? std::optional(*type) : std::nullopt;
 }
 
@@ -468,6 +467,7 @@ std::string FindText(const Grid& grid, const std::string& name) {
 void DescribeFromFieldData(const Grid& grid, const std::string& array, InputInfo* info) {
   const std::optional<double> time = FindNumber(grid, "TimeValue");
   if (time) info->time = time;
+  info->time_unit = {FindText(grid, "TimeValue.units"), FindText(grid, "TimeValue.calendar")};
   const std::optional<double> fill = FindNumber(grid, array + "._FillValue");
   if (fill && CanHold(info->type, *fill)) info->fill = fill;
   info->units = FindText(grid, array + ".units");
@@ -529,23 +529,15 @@ Result<Inputs> OpenVti(const InputName& name, const InputOptions& options) {
   info.dims = variables[chosen].dims;
   info.type = *ToDataType(array.type);
   DescribeFromFieldData(grid, array.name, &info);
-  QUARRY_ASSIGN_OR_RETURN(std::vector<FieldPiece> pieces, FindPieces(grid, array));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FieldPiece> pieces, FindPieces(grid, array));
   QUARRY_RETURN_IF_ERROR(PlaceGrid(grid, array.of_cells, &info));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::int64_t> components,
-                          ChooseComponents(options, info.path, array.components));
-  Inputs inputs;
-  for (const std::int64_t component : components) {
-    InputInfo of_component = info;
-    if (components.size() > 1) {
-      of_component.field += fmt::format("_{}", component);
-      of_component.source += fmt::format(" component={}", component);
-    }
+  const auto open = [&](InputInfo of_component, std::int64_t component) -> Result<std::unique_ptr<Input>> {
     auto input = std::make_unique<VtiInput>(std::move(of_component), array, component, pieces);
     QUARRY_RETURN_IF_ERROR(input->Prepare());
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+    return std::unique_ptr<Input>(std::move(input));
+  };
+  return OpenComponents(options, info, array.components, open);
 }
 
 }  // namespace quarry::input::internal

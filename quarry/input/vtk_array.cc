@@ -50,20 +50,9 @@ Status ArrayReader::ReadBox(const Box& box, std::span<std::byte> samples) const 
 
 /// Samples from number `first` on.
 Status ArrayReader::ReadRun(std::uint64_t first, std::span<std::byte> out, LastBlock* last) const {
-  const std::size_t size = SizeOf(info_.type);
-  if (encoding_.components == 1) return ReadBytes(first * size, out, last);
-  const std::size_t stride = static_cast<std::size_t>(encoding_.components) * size;
-  const std::size_t skip = static_cast<std::size_t>(encoding_.component) * size;
-  constexpr std::size_t kPiece = std::size_t{1} << 16;  // samples
-  Bytes all;
-  for (std::size_t done = 0; done < out.size() / size; done += kPiece) {
-    const std::size_t count = std::min(kPiece, out.size() / size - done);
-    all.resize(count * stride);
-    QUARRY_RETURN_IF_ERROR(ReadBytes((first + done) * stride, all, last));
-    for (std::size_t i = 0; i < count; ++i)
-      std::memcpy(out.data() + (done + i) * size, all.data() + i * stride + skip, size);
-  }
-  return Status::Ok();
+  return ReadComponent(
+      encoding_.components, encoding_.component, SizeOf(info_.type), first, out,
+      [&](std::uint64_t position, std::span<std::byte> bytes) { return ReadBytes(position, bytes, last); });
 }
 
 Status ArrayReader::ReadBytes(std::uint64_t first, std::span<std::byte> out, LastBlock* last) const {

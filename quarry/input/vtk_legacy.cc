@@ -42,11 +42,6 @@ const VtkType* FindType(const std::string& name) {
   return nullptr;
 }
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 std::vector<std::string> Split(const std::string& line) {
   std::istringstream stream(line);
   std::vector<std::string> words;
@@ -504,20 +499,9 @@ Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options)
   }
   QUARRY_RETURN_IF_ERROR(PlaceGrid(contents, array.of_cells, name.file, &info));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::int64_t> components,
-                          ChooseComponents(options, info.path, array.components));
-  Inputs inputs;
-  for (const std::int64_t component : components) {
-    InputInfo of_component = info;
-    if (components.size() > 1) {
-      of_component.field += fmt::format("_{}", component);
-      of_component.source += fmt::format(" component={}", component);
-    }
-    QUARRY_ASSIGN_OR_RETURN(auto input,
-                            OpenArray(contents, array, component, std::move(of_component), name.file));
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+  return OpenComponents(options, info, array.components, [&](InputInfo of_component, std::int64_t component) {
+    return OpenArray(contents, array, component, std::move(of_component), name.file);
+  });
 }
 
 }  // namespace quarry::input::internal

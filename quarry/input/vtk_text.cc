@@ -104,6 +104,36 @@ bool Parse(std::string_view text, T* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+/// The choice of --index component=K.
+const IndexChoice* FindChoice(const InputOptions& options) {
+  const auto found = std::ranges::find(options.index, "component", &IndexChoice::axis);
+  return found == options.index.end() ? nullptr : &*found;
+}
+
+/// The components of an array that the user has chosen with --index component=K, or the only one.
+/// @errors kInvalidArgument: none was chosen of several, or one that the array does not have
+Result<std::vector<std::int64_t>> ChooseComponents(const InputOptions& options, const std::string& path,
+                                                   std::int64_t components) {
+  for (const IndexChoice& choice : options.index) {
+    if (components > 1 && choice.axis == "component") continue;
+    return InvalidArgument("\"{}\" has no axis \"{}\" to choose from{}; leave --index {}={} out", path,
+                           choice.axis, components > 1 ? ", only \"component\"" : "", choice.axis,
+                           choice.begin);
+  }
+  if (components == 1) return std::vector<std::int64_t>{0};
+  const IndexChoice* choice = FindChoice(options);
+  if (choice == nullptr)
+    return InvalidArgument("\"{}\" has {}", path, ObstacleOfComponents(options, components));
+  if (choice->begin < 0 || choice->begin >= choice->end || choice->end > components) {
+    return InvalidArgument(
+        "\"{}\" has components 0 to {}, not {}", path, components - 1,
+        choice->is_range ? fmt::format("{}:{}", choice->begin, choice->end) : fmt::to_string(choice->begin));
+  }
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t k = choice->begin; k < choice->end; ++k) chosen.push_back(k);
+  return chosen;
+}
+
 }  // namespace
 
 Result<Markup> ReadMarkup(const RandomAccessFile& file) { return MarkupReader(file).Read(); }
@@ -225,41 +255,25 @@ Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t co
   return reader.status();
 }
 
-namespace {
-
-const IndexChoice* FindChoice(const InputOptions& options, std::string_view axis) {
-  for (const IndexChoice& choice : options.index) {
-    if (choice.axis == axis) return &choice;
+Result<Inputs> OpenComponents(
+    const InputOptions& options, const InputInfo& info, std::int64_t components,
+    const std::function<Result<std::unique_ptr<Input>>(InputInfo, std::int64_t component)>& open) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::int64_t> chosen,
+                          ChooseComponents(options, info.path, components));
+  Inputs inputs;
+  for (const std::int64_t component : chosen) {
+    InputInfo of_component = info;
+    if (chosen.size() > 1) {
+      of_component.field += fmt::format("_{}", component);
+      of_component.source += fmt::format(" component={}", component);
+    }
+    QUARRY_ASSIGN_OR_RETURN(inputs.emplace_back(), open(std::move(of_component), component));
   }
-  return nullptr;
-}
-
-}  // namespace
-
-Result<std::vector<std::int64_t>> ChooseComponents(const InputOptions& options, const std::string& path,
-                                                   std::int64_t components) {
-  for (const IndexChoice& choice : options.index) {
-    if (components > 1 && choice.axis == "component") continue;
-    return InvalidArgument("\"{}\" has no axis \"{}\" to choose from{}; leave --index {}={} out", path,
-                           choice.axis, components > 1 ? ", only \"component\"" : "", choice.axis,
-                           choice.begin);
-  }
-  if (components == 1) return std::vector<std::int64_t>{0};
-  const IndexChoice* choice = FindChoice(options, "component");
-  if (choice == nullptr)
-    return InvalidArgument("\"{}\" has {}", path, ObstacleOfComponents(options, components));
-  if (choice->begin < 0 || choice->begin >= choice->end || choice->end > components) {
-    return InvalidArgument(
-        "\"{}\" has components 0 to {}, not {}", path, components - 1,
-        choice->is_range ? fmt::format("{}:{}", choice->begin, choice->end) : fmt::to_string(choice->begin));
-  }
-  std::vector<std::int64_t> chosen;
-  for (std::int64_t k = choice->begin; k < choice->end; ++k) chosen.push_back(k);
-  return chosen;
+  return inputs;
 }
 
 std::string ObstacleOfComponents(const InputOptions& options, std::int64_t components) {
-  if (components == 1 || FindChoice(options, "component") != nullptr) return "";
+  if (components == 1 || FindChoice(options) != nullptr) return "";
   return fmt::format(
       "{} components; choose one with --index component=0, or make fields of several with --index "
       "component=0:{}",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "quarry/base/data_type.h"
@@ -77,10 +78,13 @@ class WordReader {
 Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t components,
                        std::int64_t component, const Box& box, std::span<std::byte> samples);
 
-/// The components of an array that the user has chosen with --index component=K, or the only one.
-/// @errors kInvalidArgument: none was chosen of several, or one that the array does not have
-Result<std::vector<std::int64_t>> ChooseComponents(const InputOptions& options, const std::string& path,
-                                                   std::int64_t components);
+/// The inputs of an array: of its only component, or of each that is chosen with --index.
+/// @param info  what they have in common
+/// @param open  opens one component
+/// @errors kInvalidArgument: there are several and none is chosen, or there is no such axis or component
+Result<Inputs> OpenComponents(
+    const InputOptions& options, const InputInfo& info, std::int64_t components,
+    const std::function<Result<std::unique_ptr<Input>>(InputInfo, std::int64_t component)>& open);
 
 /// Why an array of several components cannot become a field, if none was chosen; else empty.
 std::string ObstacleOfComponents(const InputOptions& options, std::int64_t components);

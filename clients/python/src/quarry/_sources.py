@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_STEP_AXES = ("step", "time", "t")
 _TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
@@ -246,7 +245,7 @@ def _step_axis(data: Any) -> Any:
                          "along all but one of them with isel, or stack them")
     if said:
         return said[0]
-    named = next((dim for dim in data.dims if dim in _STEP_AXES), None)
+    named = next((dim for dim in data.dims if _quarry.names_steps(str(dim))), None)
     if named is None and data.ndim == 4:
         raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that "
                          f"it is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to "
@@ -267,7 +266,8 @@ def _step_times(data: Any, steps: str | None) -> Times | None:
     found = _along_steps(data, steps)
     ranks: list[Callable[[Any], bool]] = [
         lambda one: one.attrs.get("standard_name") == "time",
-        lambda one: one.name == steps and steps != "step" and (_times.is_time(one) or steps in _STEP_AXES),
+        lambda one: (one.name == steps and not _quarry.counts_steps(str(steps))
+                     and (_times.is_time(one) or _quarry.names_steps(str(steps)))),
         lambda one: one.name == "time",
         lambda one: _times.is_time(one) and one.dtype.kind != "m",
         _times.is_time]

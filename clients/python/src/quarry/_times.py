@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quarry import _quarry
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -27,9 +29,8 @@ class Times:
 
 def is_time(coordinate: Any) -> bool:
     """Whether a coordinate of xarray says by its values or attributes that it is time. Its name says nothing."""
-    attrs = coordinate.attrs
-    return (_is_date(coordinate.dtype, coordinate.variable) or str(attrs.get("axis", "")).upper() == "T"
-            or attrs.get("standard_name") == "time" or " since " in str(attrs.get("units", "")).lower())
+    said = [str(coordinate.attrs.get(name, "")) for name in ("axis", "standard_name", "units")]
+    return _is_date(coordinate.dtype, coordinate.variable) or _quarry.says_time(*said)
 
 
 def of_coordinate(coordinate: Any) -> Times | None:

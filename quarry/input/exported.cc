@@ -1,0 +1,84 @@
+#include "quarry/input/exported.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "quarry/input/conventions.h"
+
+namespace quarry::input::internal {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& Member(const Json& object, const char* name) {
+  static const Json kNothing;
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? kNothing : *found;
+}
+
+std::string TextOf(const Json& value) {
+  return value.is_string() ? value.get_ref<const std::string&>() : std::string();
+}
+
+/// Numbers and texts; NaN and infinity are texts.
+Attributes AttributesOf(const Json& object) {
+  Attributes attributes;
+  if (!object.is_object()) return attributes;
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_number()) attributes[name] = {{value.get<double>()}, {}, true};
+    if (value.is_string()) attributes[name] = {{}, {TextOf(value)}, false};
+  }
+  return attributes;
+}
+
+std::vector<double> NumbersOf(const Json& list) {
+  std::vector<double> numbers;
+  for (const Json& number : list) {
+    if (!number.is_number()) return {};
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
+std::optional<ExportedField> ParseField(const Json& json) {
+  ExportedField field;
+  field.name = TextOf(Member(json, "field"));
+  for (const Json& dimension : Member(json, "dimensions")) field.dimensions.push_back(TextOf(dimension));
+  field.attributes = AttributesOf(Member(json, "attributes"));
+  return field.name.empty() || field.dimensions.empty() ? std::nullopt : std::optional(std::move(field));
+}
+
+}  // namespace
+
+const ExportedCoordinate* Exported::PositionsOf(std::string_view dimension) const {
+  const auto found = std::ranges::find(coordinates, dimension, &ExportedCoordinate::name);
+  return found == coordinates.end() || found->dimension != dimension ? nullptr : &*found;
+}
+
+const ExportedCoordinate* Exported::Times() const {
+  const auto is_time = [](const ExportedCoordinate& one) {
+    return SaysTime(Text(one.attributes, "axis"), Text(one.attributes, "standard_name"),
+                    Text(one.attributes, "units"));
+  };
+  const auto found = std::ranges::find_if(coordinates, is_time);
+  return found == coordinates.end() ? nullptr : &*found;
+}
+
+std::optional<Exported> ParseExported(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Exported exported;
+  if (std::optional<ExportedField> only = ParseField(json)) exported.fields.push_back(*std::move(only));
+  for (const Json& described : Member(json, "fields")) {
+    if (std::optional<ExportedField> field = ParseField(described)) exported.fields.push_back(*std::move(field));
+  }
+  if (exported.fields.empty()) return std::nullopt;
+  const Json& coordinates = Member(json, "coordinates");
+  if (!coordinates.is_object()) return std::nullopt;
+  for (const auto& [name, coordinate] : coordinates.items()) {
+    exported.coordinates.push_back({name, TextOf(Member(coordinate, "dimension")),
+                                    NumbersOf(Member(coordinate, "values")), AttributesOf(coordinate)});
+  }
+  return exported;
+}
+
+}  // namespace quarry::input::internal
